@@ -1,0 +1,65 @@
+"""What `converge` wants done, in order. `apply` carries each out; every one is safe to repeat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Create one gated pod; already existing is success."""
+
+    body: dict[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePods:
+    """Remove our scheduling gate from all pods of a replica, each by a JSON patch that tests its UID.
+
+    `pods` are (name, UID).
+    """
+
+    namespace: str
+    pods: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnroutePod:
+    """Take the routing label off a pod, so that fronts and Services stop choosing it; tests its UID."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete one pod with a UID precondition. `grace_seconds` None keeps the pod's own grace period."""
+
+    namespace: str
+    name: str
+    uid: str
+    grace_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyObject:
+    """Server-side apply of a Service, Deployment, PodDisruptionBudget or child pool, owned by the resource."""
+
+    body: dict[str, Any] = field(hash=False)
+    manager: str = "weft-converge"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObject:
+    """Delete an object of ours that is no longer wanted, with a UID precondition."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+Action = CreatePod | ReleasePods | UnroutePod | DeletePod | ApplyObject | DeleteObject

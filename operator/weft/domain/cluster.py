@@ -1,0 +1,119 @@
+"""What was observed of the cluster: nodes and pods as slim frozen records (never typed client models)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.domain.spec import Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node taint."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """One Node. `capacity` and `allocatable` hold only accelerator-like extended resources, as whole devices."""
+
+    name: str
+    uid: str
+    labels: Pairs
+    capacity: tuple[tuple[str, int], ...]
+    allocatable: tuple[tuple[str, int], ...]
+    taints: tuple[Taint, ...] = ()
+    cordoned: bool = False
+    ready: bool = True
+
+    def label(self, key: str) -> str | None:
+        """Value of one label, or None."""
+        return dict(self.labels).get(key)
+
+
+class PodPhase(StrEnum):
+    """Kubernetes pod phases."""
+
+    Pending = "Pending"
+    Running = "Running"
+    Succeeded = "Succeeded"
+    Failed = "Failed"
+    Unknown = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFailure:
+    """How a container of a pod ended or cannot start. `message` is the termination or waiting message, maybe empty.
+
+    `log_tail` holds the last lines of its log where they were needed and readable; `log_forbidden` says that RBAC
+    refused them.
+    """
+
+    reason: str
+    message: str
+    exit_code: int | None = None
+    log_tail: str | None = None
+    log_forbidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodIdentity:
+    """Which replica a pod of ours belongs to, from its labels and owner reference."""
+
+    pool_uid: str
+    replica: int
+    rank: int
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """One pod that asks for accelerators (anyone's) or is ours. Times are epoch seconds, of the API server's clock.
+
+    `node` is the node it is bound to or nominated for; `requests` holds accelerator-like resources as whole devices.
+    `routed` says whether it still carries the label that fronts and Services select on.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    phase: PodPhase
+    node: str | None
+    requests: tuple[tuple[str, int], ...]
+    identity: PodIdentity | None = None
+    gated: bool = False
+    ready: bool = False
+    routed: bool = False
+    terminating: bool = False
+    restarts: int = 0
+    created: float = 0.0
+    released: float | None = None  # when its last scheduling gate went away, as far as conditions tell
+    ip: str | None = None
+    message: str = ""  # the scheduler's word on a pending pod
+    failure: ContainerFailure | None = None
+    priority: int = 0
+
+    @property
+    def holds_devices(self) -> bool:
+        """Whether it occupies what it requests: bound and not ended. Terminating pods hold theirs until they are gone."""
+        return self.node is not None and self.phase not in {PodPhase.Succeeded, PodPhase.Failed}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRecord:
+    """One Service, Deployment, PodDisruptionBudget, NetworkPolicy or child pool of ours, as read; `body` is plain JSON."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    owner_uid: str | None
+    terminating: bool = False
+    body: dict[str, Any] = field(default_factory=dict, hash=False)

@@ -1,0 +1,52 @@
+"""What `decide` answers: per pool and per split, values with their reasons, ready to be written into status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.reasons import Explanation
+    from weft.domain.shape import EngineRelease
+    from weft.domain.snapshot import ResourceKey, ScaleMemory
+    from weft.domain.status import Condition, PoolStatus
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDecision:
+    """The whole next status of one pool as far as deciding owns it.
+
+    `status` replaces the persisted one; `recommended` is what Auto would run (written in External mode too);
+    `conditions` are Planned, Placed, SLOMet and NetworkBound; `events` are things that happened in this pass (a replica
+    failed, a scale-up) and deserve a Kubernetes event.
+    """
+
+    key: ResourceKey
+    generation: int
+    status: PoolStatus
+    recommended: int
+    conditions: tuple[Condition, ...]
+    events: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDecision:
+    """The next status of one split: the engine release of both sides, desired counts and conditions."""
+
+    key: ResourceKey
+    generation: int
+    engine: EngineRelease | None
+    prefill_desired: int
+    decode_desired: int
+    conditions: tuple[Condition, ...]
+    events: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """One pass. `memory` is handed back in the next snapshot; `wake_after_seconds` is when time alone changes an answer."""
+
+    pools: tuple[PoolDecision, ...]
+    splits: tuple[SplitDecision, ...] = ()
+    memory: dict[str, ScaleMemory] = field(default_factory=dict)
+    wake_after_seconds: float | None = None

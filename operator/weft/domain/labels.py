@@ -1,0 +1,25 @@
+"""Names of our labels, annotations, finalizers and field managers, once."""
+
+from __future__ import annotations
+
+GROUP = "weft.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY_WEFT = "weft"
+
+POOL = f"{GROUP}/pool"  # pool name, for people and for `kubectl get pods -l`
+POOL_UID = f"{GROUP}/pool-uid"
+SPLIT = f"{GROUP}/split"  # split name, on everything below a PDSplit
+ROLE = f"{GROUP}/role"  # aggregated, prefill, decode
+REPLICA = f"{GROUP}/replica"  # replica id, decimal
+RANK = f"{GROUP}/rank"  # pod of the replica, "0" is the one that answers requests
+REVISION = f"{GROUP}/revision"  # hash of what the pod was rendered from
+ROUTED = f"{GROUP}/routed"  # "true" while fronts and Services may choose this pod
+
+GATE = f"{GROUP}/placement"  # scheduling gate of pods whose slot is not confirmed yet
+
+DECIDE_MANAGER = "weft-decide"  # status: plan, assignments, desired counts, their conditions
+CONVERGE_MANAGER = "weft-converge"  # observed counts, Ready/Reconciling/Stalled, and all child objects
+SEED_MANAGER = "weft-seed"  # first value of a field that others own afterwards

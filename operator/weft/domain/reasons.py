@@ -1,0 +1,106 @@
+"""Every reason that Weft gives, once. Conditions, events, metric labels and `weft explain` all use these words.
+
+`docs/reasons.md` explains each one and what to do; a test keeps the two in step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why something is as it is. CamelCase because Kubernetes shows it as a condition reason."""
+
+    # shape: condition Planned
+    ShapeChosen = "ShapeChosen"
+    ShapeKept = "ShapeKept"
+    BestEffort = "BestEffort"
+    SpecInvalid = "SpecInvalid"
+    ModelUnknown = "ModelUnknown"
+    ModelConfigMissing = "ModelConfigMissing"
+    ArchitectureUnsupported = "ArchitectureUnsupported"
+    NoAccelerator = "NoAccelerator"
+    ModelDoesNotFit = "ModelDoesNotFit"
+    ShapeInvalid = "ShapeInvalid"
+    EngineUnsupported = "EngineUnsupported"
+    ArgumentConflict = "ArgumentConflict"
+    FeatureUnsupported = "FeatureUnsupported"
+    # why a candidate shape lost: status.plan.alternatives
+    HeadsNotDivisible = "HeadsNotDivisible"
+    ExpertsNotDivisible = "ExpertsNotDivisible"
+    LayersNotDivisible = "LayersNotDivisible"
+    OutOfMemory = "OutOfMemory"
+    NoRoomForKV = "NoRoomForKV"
+    LeavesDomain = "LeavesDomain"
+    SharedDevice = "SharedDevice"
+    PrecisionUnsupported = "PrecisionUnsupported"
+    MissesTTFT = "MissesTTFT"
+    MissesTPOT = "MissesTPOT"
+    CostsMore = "CostsMore"
+    SimplerWins = "SimplerWins"
+    # place: condition Placed
+    AllPlaced = "AllPlaced"
+    NoSlot = "NoSlot"
+    NothingToPlace = "NothingToPlace"
+    # why one node or domain was passed over
+    DomainTooSmall = "DomainTooSmall"
+    DomainFragmented = "DomainFragmented"
+    NodeNotReady = "NodeNotReady"
+    NodeCordoned = "NodeCordoned"
+    NodeTainted = "NodeTainted"
+    NodeNotSelected = "NodeNotSelected"
+    WrongAccelerator = "WrongAccelerator"
+    # replicas
+    SlotTaken = "SlotTaken"
+    SchedulingTimedOut = "SchedulingTimedOut"
+    NodeLost = "NodeLost"
+    EngineFailed = "EngineFailed"
+    EngineFailedSilently = "EngineFailedSilently"
+    ImageUnavailable = "ImageUnavailable"
+    PodRefused = "PodRefused"
+    BackingOff = "BackingOff"
+    Outdated = "Outdated"
+    # scale: status.scale
+    Steady = "Steady"
+    ScaleUp = "ScaleUp"
+    ScaleDown = "ScaleDown"
+    AtMinimum = "AtMinimum"
+    AtMaximum = "AtMaximum"
+    BudgetExhausted = "BudgetExhausted"
+    StepLimited = "StepLimited"
+    HoldMetricsMissing = "HoldMetricsMissing"
+    HoldStabilizing = "HoldStabilizing"
+    HoldAfterStart = "HoldAfterStart"
+    HoldNotPlanned = "HoldNotPlanned"
+    Frozen = "Frozen"
+    OwnedExternally = "OwnedExternally"
+    # serve: conditions Ready, Reconciling, Stalled
+    Serving = "Serving"
+    ReplicasStarting = "ReplicasStarting"
+    NoReplicaReady = "NoReplicaReady"
+    FrontStarting = "FrontStarting"
+    FrontNotAuthorized = "FrontNotAuthorized"
+    HalfPair = "HalfPair"
+    RollingOut = "RollingOut"
+    Scaling = "Scaling"
+    Draining = "Draining"
+    Paused = "Paused"
+    ChildReverted = "ChildReverted"
+    NameTaken = "NameTaken"
+    # SLO: conditions SLOMet, NetworkBound
+    WithinSLO = "WithinSLO"
+    AboveSLO = "AboveSLO"
+    NoTraffic = "NoTraffic"
+    NoSLO = "NoSLO"
+    MetricsMissing = "MetricsMissing"
+    TransferDominates = "TransferDominates"
+    NotNetworkBound = "NotNetworkBound"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A reason and the sentence that goes with it. The message names the numbers and what would change the answer."""
+
+    reason: Reason
+    message: str

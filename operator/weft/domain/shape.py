@@ -1,0 +1,117 @@
+"""How one replica is built, what it is predicted to do, and which alternatives lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.hardware import Precision
+    from weft.domain.reasons import Explanation
+
+
+class EngineName(StrEnum):
+    """Inference engines that Weft knows by name."""
+
+    VLLM = "VLLM"
+    SGLang = "SGLang"
+    TensorRTLLM = "TensorRTLLM"
+
+
+class Limit(StrEnum):
+    """What binds a step or a replica's capacity."""
+
+    Compute = "Compute"
+    MemoryBandwidth = "MemoryBandwidth"
+    ScaleUpNetwork = "ScaleUpNetwork"
+    ScaleOutNetwork = "ScaleOutNetwork"
+    Latency = "Latency"
+    KVMemory = "KVMemory"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One replica: engine, precision and parallelism on one kind of accelerator, hence GPUs and pods.
+
+    `expert_parallel` is 1 or the size of the expert group (TP x DP under vLLM's rules); `data_parallel` counts attention-DP
+    ranks inside the replica. GPUs = tensor x pipeline x data; pods all have `gpus_per_pod` GPUs.
+    """
+
+    engine: EngineName
+    accelerator: str
+    precision: Precision
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    expert_parallel: int = 1
+    data_parallel: int = 1
+    gpus_per_pod: int = 1
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+    @property
+    def pods(self) -> int:
+        """Pods of one replica; each sits on a node of its own when there is more than one."""
+        return self.gpus // self.gpus_per_pod
+
+    @property
+    def domain_group_gpus(self) -> int:
+        """GPUs that must share one NVLink domain: the whole replica, or one pipeline stage of it."""
+        return self.gpus // self.pipeline_parallel
+
+    def __str__(self) -> str:
+        """`H200 FP8 TP4` or `GB200 NVFP4 TP4 DP4 EP16`: the words of `weft plan` and of the SHAPE column."""
+        parts = [("TP", self.tensor_parallel), ("PP", self.pipeline_parallel), ("DP", self.data_parallel)]
+        words = [f"{word}{size}" for word, size in parts if size > 1 or word == "TP"]
+        if self.expert_parallel > 1:
+            words.append(f"EP{self.expert_parallel}")
+        return " ".join([self.accelerator, self.precision.value, *words])
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the performance model expects of one replica of a shape under a workload and an SLO.
+
+    `capacity` is requests per second per replica at the SLO (0 when it cannot be met at any rate); `ttft_seconds` and
+    `tpot_seconds` are means at that rate; `kv_tokens` is the whole replica's KV room; `limit` is what binds.
+    """
+
+    capacity: float
+    ttft_seconds: float
+    tpot_seconds: float
+    max_batch: int
+    kv_tokens: int
+    weight_bytes_per_gpu: float
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A shape that was looked at; `verdict` says why it won or lost. `prediction` is None if it never got that far."""
+
+    shape: Shape
+    verdict: Explanation
+    prediction: Prediction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRelease:
+    """An engine at a version, as resolved once and then kept in status, and the image that carries it."""
+
+    name: EngineName
+    version: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The chosen shape with what it should do, and the best of the rest (at most 10, best first)."""
+
+    shape: Shape
+    prediction: Prediction
+    engine: EngineRelease
+    verdict: Explanation
+    alternatives: tuple[Candidate, ...] = ()

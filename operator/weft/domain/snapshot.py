@@ -1,0 +1,140 @@
+"""One frozen picture of the world. `decide` and `converge` see nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.reasons import Explanation
+    from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.domain.status import PoolStatus, SplitStatus
+    from weft.domain.workload import Role
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKey:
+    """Identity of one of our resources. `uid` tells a re-created one from its predecessor."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        """`InferencePool/chat`, as `weft explain` takes it."""
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRecord:
+    """One InferencePool as read. `spec` is None when it cannot be understood, and `problem` then says why.
+
+    `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0.
+    `written` holds the status we last wrote as canonical JSON, so that an unchanged status is not written again.
+    """
+
+    key: ResourceKey
+    generation: int
+    spec: PoolSpec | None
+    status: PoolStatus
+    problem: Explanation | None = None
+    deleting: bool = False
+    split_uid: str | None = None
+    priority: int = 0
+    created: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRecord:
+    """One PDSplit as read; fields as in `PoolRecord`."""
+
+    key: ResourceKey
+    generation: int
+    spec: SplitSpec | None
+    status: SplitStatus
+    problem: Explanation | None = None
+    deleting: bool = False
+    priority: int = 0
+    created: float = 0.0
+
+    def child_name(self, role: Role) -> str:
+        """Name of the child pool of one role."""
+        return f"{self.key.name}-{role.value.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodObservation:
+    """What one pod's engine metrics say over the last window. None means that the series is missing, never zero.
+
+    Rates are per second, times seconds, `kv_usage` a fraction, `age_seconds` the age of the newest sample.
+    """
+
+    pod: str
+    age_seconds: float
+    requests_per_second: float | None = None
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    computed_input_tokens: float | None = None
+    waiting: float | None = None
+    running: float | None = None
+    kv_usage: float | None = None
+    ttft: tuple[tuple[int, float], ...] = ()
+    tpot: tuple[tuple[int, float], ...] = ()
+    transfer_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolObservation:
+    """A pool's metrics: sums, token means and merged percentiles over the pods that answered.
+
+    `answered` of `expected` ready leader pods gave fresh samples; `missing` names series that the engine should have but
+    has not; `complete` is False when any value below may not be trusted for scaling down.
+    """
+
+    expected: int
+    answered: int
+    age_seconds: float
+    requests_per_second: float | None = None
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    prefix_hit: float | None = None
+    waiting: float | None = None
+    running: float | None = None
+    kv_usage: float | None = None
+    ttft: tuple[tuple[int, float], ...] = ()
+    tpot: tuple[tuple[int, float], ...] = ()
+    transfer_seconds: float | None = None
+    missing: tuple[str, ...] = ()
+    pods: tuple[PodObservation, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every expected pod answered with everything that scaling needs."""
+        return self.expected > 0 and self.answered == self.expected and self.requests_per_second is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleMemory:
+    """What scaling remembers of one pool between passes: (epoch seconds, wanted replicas) samples of the last window.
+
+    It lives in the operator's memory only; `since` is when this process first saw the pool, so that nothing shrinks
+    before one whole window was seen.
+    """
+
+    since: float
+    wanted: tuple[tuple[float, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID."""
+
+    now: float
+    pools: tuple[PoolRecord, ...]
+    splits: tuple[SplitRecord, ...]
+    nodes: tuple[NodeRecord, ...]
+    pods: tuple[PodRecord, ...]
+    observations: dict[str, PoolObservation] = field(default_factory=dict)
+    memory: dict[str, ScaleMemory] = field(default_factory=dict)

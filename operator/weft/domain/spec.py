@@ -1,0 +1,230 @@
+"""What the user asked for, parsed: an InferencePool's or a PDSplit's spec as frozen plain values.
+
+`api/` validates the YAML and builds these; everything inside Weft reads only these. Maps are tuples of pairs, so that
+every value is hashable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.hardware import Precision
+    from weft.domain.shape import EngineName
+    from weft.domain.workload import Role, Slo, Workload
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class SourceKind(StrEnum):
+    """Where weights come from."""
+
+    HuggingFace = "HuggingFace"
+    PVC = "PVC"
+    Image = "Image"
+    URI = "URI"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """One place that holds the weights. `location` is the repository, claim, image reference or URI; `path` is inside it."""
+
+    kind: SourceKind
+    location: str
+    path: str = ""
+    revision: str | None = None
+    token_secret: tuple[str, str] | None = None  # (Secret name, key)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """Which model. `config_json` is the content of a `config.json`, inline or already read from its ConfigMap."""
+
+    model_id: str
+    served_names: tuple[str, ...] = ()
+    source: ModelSource | None = None
+    config_json: str | None = None
+    config_map: tuple[str, str] | None = None  # (ConfigMap name, key)
+    precision: Precision | None = None
+    max_context_tokens: int | None = None
+    adapters: Pairs = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """Engine wishes; None means that Weft chooses. `resources` are per pod: plain Kubernetes quantities by resource name."""
+
+    name: EngineName | None = None
+    version: str | None = None
+    image: str | None = None
+    args: tuple[str, ...] = ()
+    env: Pairs = ()
+    resources: Pairs = ()
+    shared_memory: str | None = None
+    speculative_json: str | None = None
+    distributed: str = "Native"
+
+
+@dataclass(frozen=True, slots=True)
+class KVSpec:
+    """KV cache precision and offload, and how KV travels between the halves of a split."""
+
+    precision: Precision | None = None
+    offload_json: str | None = None
+    connector: str = "NIXL"
+    transport: str = "Auto"
+    locality: str = "Preferred"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapePins:
+    """Parts of the shape that the user fixed; None is free."""
+
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    expert_parallel: int | None = None
+    data_parallel: int | None = None
+    context_parallel: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A pod toleration, as Kubernetes defines it."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    seconds: int | None = None
+
+
+class DomainRule(StrEnum):
+    """Whether a replica may leave one NVLink domain (pipeline stages may, by name)."""
+
+    Required = "Required"
+    Preferred = "Preferred"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSpec:
+    """Where replicas may go."""
+
+    accelerators: tuple[str, ...] = ()
+    node_selector: Pairs = ()
+    tolerations: tuple[Toleration, ...] = ()
+    domain: DomainRule = DomainRule.Required
+    spread: str = "Domain"
+    spare_nodes_per_domain: int = 0
+    scheduler: str = "Default"
+    scheduler_queue: str | None = None
+
+
+class ScalingMode(StrEnum):
+    """Who owns the replica count."""
+
+    Auto = "Auto"
+    External = "External"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingSpec:
+    """Bounds of the replica count. `replicas` is set exactly in External mode; times are seconds (epoch for the freeze)."""
+
+    mode: ScalingMode = ScalingMode.Auto
+    replicas: int | None = None
+    min_replicas: int = 1
+    max_replicas: int = 10
+    max_gpus: int | None = None
+    max_step: int | None = None
+    freeze_until: float | None = None
+    scale_down_delay_seconds: float = 300.0
+    headroom: float = 0.1
+
+
+class RolloutStrategy(StrEnum):
+    """How a changed spec replaces running replicas."""
+
+    Surge = "Surge"
+    Recreate = "Recreate"
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSpec:
+    """Rollout limits in replicas: an integer, or a fraction of the desired count (surge rounds up, unavailable down)."""
+
+    strategy: RolloutStrategy = RolloutStrategy.Surge
+    max_surge: int | float = 1
+    max_unavailable: int | float = 0
+    paused: bool = False
+    drain_timeout_seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """The few pod fields a user may set."""
+
+    labels: Pairs = ()
+    annotations: Pairs = ()
+    service_account: str | None = None
+    image_pull_secrets: tuple[str, ...] = ()
+    runtime_class: str | None = None
+    priority_class: str | None = None
+    relaxations: tuple[str, ...] = ()
+
+
+class RouterKind(StrEnum):
+    """What stands in front of the replicas."""
+
+    Managed = "Managed"
+    Gateway = "Gateway"
+    Nothing = "None"
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSpec:
+    """The front. `resources` as in `EngineSpec`."""
+
+    kind: RouterKind = RouterKind.Nothing
+    replicas: int = 1
+    image: str | None = None
+    resources: Pairs = ()
+    api_key_secret: tuple[str, str] | None = None
+    gateway_json: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSpec:
+    """One InferencePool's spec, whole."""
+
+    role: Role
+    model: ModelSpec
+    engine: EngineSpec
+    kv: KVSpec
+    workload: Workload
+    slo: Slo
+    shape: ShapePins
+    placement: PlacementSpec
+    scaling: ScalingSpec
+    rollout: RolloutSpec
+    pod: PodSpec
+    router: RouterSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSpec:
+    """One PDSplit's spec: each side is a complete PoolSpec (common fields with that side's overrides laid over them).
+
+    `prefill_body` and `decode_body` are the same sides as canonical JSON of an InferencePool spec, for the child pools.
+    `ratio_min` and `ratio_max` guard prefill replicas per decode replica.
+    """
+
+    prefill: PoolSpec
+    decode: PoolSpec
+    router: RouterSpec
+    prefill_body: str
+    decode_body: str
+    ratio_min: float | None = None
+    ratio_max: float | None = None
+    engine: EngineSpec = field(default_factory=EngineSpec)

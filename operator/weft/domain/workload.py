@@ -1,0 +1,34 @@
+"""What a pool is asked to do (workload) and how well (SLO)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Which part of a request a pool's replicas serve."""
+
+    Aggregated = "Aggregated"
+    Prefill = "Prefill"
+    Decode = "Decode"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Expected traffic. Tokens per request as mean and 95th percentile; `prefix_hit` is a fraction of prompt tokens."""
+
+    requests_per_second: float
+    input_tokens: float
+    output_tokens: float
+    input_tokens_p95: float
+    output_tokens_p95: float
+    prefix_hit: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """Latency targets in seconds as (percentile, seconds) pairs, percentile in {50, 90, 95, 99}, ascending."""
+
+    ttft: tuple[tuple[int, float], ...] = ()
+    tpot: tuple[tuple[int, float], ...] = ()
