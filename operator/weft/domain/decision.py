@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
-    from weft.domain.shape import EngineRelease
+    from weft.domain.shape import EngineRelease, Shape
     from weft.domain.snapshot import ResourceKey, ScaleMemory
     from weft.domain.status import Condition, PoolStatus
 
@@ -40,6 +40,10 @@ class SplitDecision:
     decode_desired: int
     conditions: tuple[Condition, ...]
     events: tuple[Explanation, ...] = ()
+    prefill_recommended: int | None = None
+    decode_recommended: int | None = None
+    prefill_shape: Shape | None = None
+    decode_shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class ModelSource:
     path: str = ""
     revision: str | None = None
     token_secret: tuple[str, str] | None = None  # (Secret name, key)
+    secret: str | None = None  # Secret whose keys are the credentials of an object store
+    pull_policy: str | None = None  # of an image volume
 
 
 @dataclass(frozen=True, slots=True)

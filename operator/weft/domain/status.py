@@ -45,6 +45,32 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Observed:
+    """Live figures of a pool for its reader; the writer quantises them, the exact ones are on `/metrics`.
+
+    `ttft` and `tpot` are (percentile, seconds); `attainment` is the fraction of requests within the SLO; `live` names the
+    workload values that metrics replace at present (`requestsPerSecond`, `inputTokens`, ...).
+    """
+
+    requests_per_second: float | None = None
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    prefix_hit: float | None = None
+    ttft: tuple[tuple[int, float], ...] = ()
+    tpot: tuple[tuple[int, float], ...] = ()
+    attainment: float | None = None
+    live: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Measured over predicted speed, one factor for prefill and one for decode; 1 is what the model predicts."""
+
+    prefill: float = 1.0
+    decode: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class PoolStatus:
     """The persisted state of a pool. `next_replica` is the next unused replica id: ids are never reused."""
 
@@ -56,6 +82,37 @@ class PoolStatus:
     assignments: tuple[Assignment, ...] = ()
     failure: Failure | None = None
     scale: Explanation | None = None
+    observed: Observed | None = None
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolProgress:
+    """What converging saw of one pool, for the part of the status that it owns. `url` is None while nothing is served.
+
+    `selector` finds the first pod of each replica; `conditions` are Ready, Reconciling and Stalled, absent ones left out.
+    """
+
+    generation: int
+    replicas: int
+    ready_replicas: int
+    selector: str
+    url: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SplitProgress:
+    """What converging saw of one split. `serving_generation` says which pair serves; None before the first one does."""
+
+    generation: int
+    prefill_replicas: int = 0
+    prefill_ready: int = 0
+    decode_replicas: int = 0
+    decode_ready: int = 0
+    serving_generation: int | None = None
+    url: str | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
