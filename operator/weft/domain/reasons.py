@@ -51,10 +51,15 @@ class Reason(StrEnum):
     NodeTainted = "NodeTainted"
     NodeNotSelected = "NodeNotSelected"
     WrongAccelerator = "WrongAccelerator"
+    # what looked odd while reading the nodes: fabric notes
+    AcceleratorUnknown = "AcceleratorUnknown"
+    LabelsContradict = "LabelsContradict"
+    DevicePluginMissing = "DevicePluginMissing"
     # replicas
     SlotTaken = "SlotTaken"
     SchedulingTimedOut = "SchedulingTimedOut"
     NodeLost = "NodeLost"
+    PodDeleted = "PodDeleted"
     EngineFailed = "EngineFailed"
     EngineFailedSilently = "EngineFailedSilently"
     ImageUnavailable = "ImageUnavailable"
