@@ -1,0 +1,1 @@
+"""The command line: `weft plan | explain | top | fabric | crds | run`."""
