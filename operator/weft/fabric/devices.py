@@ -1,0 +1,117 @@
+"""Which accelerators a node has, from the labels of NVIDIA's and AMD's feature discovery and its extended resources."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.units import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.catalog import Catalog
+    from weft.domain.cluster import NodeRecord
+    from weft.domain.hardware import Accelerator
+
+Labels = dict[str, str]
+
+# In order of trust: our own label is an administrator's word, the others are what device discovery writes.
+PRODUCT_LABELS = (
+    "weft.dev/accelerator",
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "beta.amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+)
+MEMORY_MIB = "nvidia.com/gpu.memory"
+SHARING_STRATEGY = "nvidia.com/gpu.sharing-strategy"
+REPLICAS_PER_GPU = "nvidia.com/gpu.replicas"
+AMD_PARTITIONS = ("amd.com/compute-memory-partition", "beta.amd.com/compute-memory-partition")
+SHARED_RESOURCE_SUFFIX = ".shared"
+
+_PARTITION_SUFFIX = re.compile(r"(-MIG-.+)?(-SHARED)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The accelerators of one node. `memory_bytes` is what one schedulable device may use."""
+
+    accelerator: Accelerator
+    resource: str
+    memory_bytes: int
+    shared: bool
+
+
+def read_devices(node: NodeRecord, labels: Labels, catalog: Catalog) -> Devices | Explanation | None:
+    """Accelerators of a node; None for a node without any, or why those it has cannot be used."""
+    offered = dict(node.capacity)
+    product = product_of(labels)
+    if product is None:
+        return _unnamed(node, offered) if offered else None
+    accelerator = catalog.accelerator_of_product(_PARTITION_SUFFIX.sub("", product))
+    if accelerator is None:
+        return Explanation(
+            Reason.AcceleratorUnknown,
+            f"node {node.name} has {product!r}, which the catalog does not know: it is not used",
+        )
+    resource = _resource_offered(accelerator, offered)
+    if resource is None:
+        return Explanation(
+            Reason.DevicePluginMissing,
+            f"node {node.name} is labelled {product!r} but offers no {accelerator.resource}: "
+            "is the device plugin running?",
+        )
+    return Devices(
+        accelerator,
+        resource,
+        _memory_bytes(labels, accelerator),
+        shared=_is_shared(labels, product, resource),
+    )
+
+
+def product_of(labels: Mapping[str, str]) -> str | None:
+    """The product name in the most trusted label there is."""
+    return next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), None)
+
+
+def _unnamed(node: NodeRecord, offered: Mapping[str, int]) -> Explanation:
+    resource = min(offered)
+    label = "amd.com/gpu.product-name" if resource.startswith("amd.com/") else "nvidia.com/gpu.product"
+    return Explanation(
+        Reason.AcceleratorUnknown,
+        f"node {node.name} offers {offered[resource]} {resource} but no label names the product: it is not used; "
+        f"install feature discovery or run: kubectl label node {node.name} {label}=PRODUCT",
+    )
+
+
+def _resource_offered(accelerator: Accelerator, offered: Mapping[str, int]) -> str | None:
+    """The resource of whole devices, or the renamed one under which the device plugin offers shared ones."""
+    names = (accelerator.resource, accelerator.resource + SHARED_RESOURCE_SUFFIX)
+    return next((name for name in names if name in offered), None)
+
+
+def _memory_bytes(labels: Mapping[str, str], accelerator: Accelerator) -> int:
+    """Memory of one device: the label (MIB, of the MIG device where there are such), else the catalog.
+
+    Time-sliced devices share one memory without a wall between them, so each counts for its part.
+    """
+    whole = _number(labels.get(MEMORY_MIB)) * MIB or accelerator.memory_bytes
+    return whole // max(1, _number(labels.get(REPLICAS_PER_GPU)))
+
+
+def _is_shared(labels: Mapping[str, str], product: str, resource: str) -> bool:
+    return (
+        _PARTITION_SUFFIX.sub("", product) != product
+        or resource.endswith(SHARED_RESOURCE_SUFFIX)
+        or labels.get(SHARING_STRATEGY, "none") not in {"", "none"}
+        or _number(labels.get(REPLICAS_PER_GPU)) > 1
+        or any(not labels.get(key, "spx").startswith("spx") for key in AMD_PARTITIONS)
+    )
+
+
+def _number(text: str | None) -> int:
+    """A label's whole number; 0 for none or anything else."""
+    return int(text) if text and text.isascii() and text.isdigit() else 0

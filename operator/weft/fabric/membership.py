@@ -1,0 +1,47 @@
+"""Which NVLink domain a node belongs to, from the most trusted label that says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.domain.hardware import Accelerator
+
+# What NVML itself reports; only written where a multi-node NVLink fabric is up.
+CLIQUE = "nvidia.com/gpu.clique"
+TOPOGRAPH = ("accelerator.topograph.run/domain", "network.topology.nvidia.com/accelerator")
+# Names of a rack. Some providers write them on 8-GPU boards too (a capacity block, a network subblock), where they are
+# no NVLink domain, so they count only for parts whose NVLink leaves the node.
+RACK_LABELS = (
+    *TOPOGRAPH,
+    "ds.coreweave.com/nvlink.domain",
+    "cloud.google.com/gce-topology-subblock",
+    "topology.k8s.aws/ultraserver-id",
+)
+ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.k8s.aws/zone-id")
+NODE = "node"
+
+Membership = tuple[str, str]  # (label that says so or NODE, its value)
+
+
+def membership(node: str, labels: Mapping[str, str], accelerator: Accelerator) -> Membership:
+    """(source, domain) of a node: clique, then rack labels where NVLink can leave the node, else the node itself."""
+    if labels.get(CLIQUE):
+        return CLIQUE, labels[CLIQUE]
+    if accelerator.domain_gpus > accelerator.gpus_per_node:
+        for key in RACK_LABELS:
+            if labels.get(key):
+                return key, labels[key]
+    return NODE, node
+
+
+def zone_of(labels: Mapping[str, str]) -> str:
+    """The node's zone, or an empty string."""
+    return next((labels[key] for key in ZONE_LABELS if labels.get(key)), "")
+
+
+def topograph_domain(labels: Mapping[str, str]) -> str | None:
+    """What topograph says about the node, whoever else says something."""
+    return next((labels[key] for key in TOPOGRAPH if labels.get(key)), None)

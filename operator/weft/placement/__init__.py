@@ -1,0 +1,24 @@
+"""Shapes + fabric -> assignments: best fit by slots over NVLink domains, whole replicas only."""
+
+from __future__ import annotations
+
+from weft.placement.eligibility import Supplier, suppliers
+from weft.placement.freemap import FreeMap, Hold
+from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
+from weft.placement.search import Refusal, Slot, find_slot
+from weft.placement.victims import Departure, choose_victims
+
+__all__ = [
+    "Departure",
+    "FreeMap",
+    "Hold",
+    "Refusal",
+    "Slot",
+    "Supplier",
+    "choose_victims",
+    "find_slot",
+    "leaves_domain",
+    "slot_is_still_free",
+    "slot_lost",
+    "suppliers",
+]

@@ -1,0 +1,142 @@
+"""Which nodes a pool may use at all, whatever is free on them: ordered claims, the first that fails is the reason."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from weft.domain.cluster import Taint
+    from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
+    from weft.domain.shape import Shape
+    from weft.domain.spec import PlacementSpec, Toleration
+    from weft.placement.freemap import FreeMap
+
+BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+
+
+@dataclass(frozen=True, slots=True)
+class Supplier:
+    """What a pool could use of one accelerator kind, free or not. Memory is the smallest of its devices, in bytes."""
+
+    accelerator: str
+    memory_bytes: int
+    largest_domain_gpus: int
+    gpus_per_node: int
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EligibleDomain:
+    """A domain with the nodes that may be used, and why the others may not."""
+
+    domain: NvlinkDomain
+    nodes: tuple[FabricNode, ...]
+    passed_over: tuple[tuple[FabricNode, Explanation], ...]
+
+
+def eligible_domains(shape: Shape, placement: PlacementSpec, free: FreeMap) -> tuple[EligibleDomain, ...]:
+    """Every domain of the fabric with its nodes sorted into usable and not, for this shape and pool."""
+    key = (shape.accelerator, shape.gpus > 1, placement)
+    if key not in free.eligible:
+        free.eligible[key] = tuple(_sort_out(domain, shape, placement, free.fabric) for domain in free.fabric.domains)
+    answer: tuple[EligibleDomain, ...] = free.eligible[key]
+    return answer
+
+
+def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
+    """What the pool could use when nothing else ran, by accelerator; unready nodes count, as they come back."""
+    found: dict[str, list[FabricNode]] = defaultdict(list)
+    for domain in fabric.domains:
+        if not placement.accelerators or domain.accelerator in placement.accelerators:
+            found[domain.accelerator].extend(node for node in domain.nodes if _admitted(node, placement))
+    return tuple(_supplier(name, nodes) for name, nodes in sorted(found.items()) if nodes)
+
+
+def _supplier(accelerator: str, nodes: list[FabricNode]) -> Supplier:
+    whole = [node for node in nodes if not node.shared]
+    used = whole or nodes
+    by_domain: dict[str, int] = defaultdict(int)
+    for node in used:
+        by_domain[node.domain] += node.total
+    return Supplier(
+        accelerator,
+        min(node.memory_bytes for node in used),
+        max(by_domain.values()),
+        max(node.total for node in used),
+        shared=not whole,
+    )
+
+
+def _sort_out(domain: NvlinkDomain, shape: Shape, placement: PlacementSpec, fabric: Fabric) -> EligibleDomain:
+    usable, passed_over = [], []
+    for node in domain.nodes:
+        refusal = next(_refusals(node, shape, placement, fabric), None)
+        if refusal is None:
+            usable.append(node)
+        else:
+            passed_over.append((node, refusal))
+    return EligibleDomain(domain, tuple(usable), tuple(passed_over))
+
+
+def _refusals(node: FabricNode, shape: Shape, placement: PlacementSpec, fabric: Fabric) -> Iterator[Explanation]:
+    if node.accelerator != shape.accelerator:
+        yield Explanation(Reason.WrongAccelerator, f"node {node.name} has {node.accelerator}, not {shape.accelerator}")
+    for claim in _CLAIMS:
+        if (refusal := claim(node, placement)) is not None:
+            yield refusal
+    if node.unusable is not None:
+        yield node.unusable
+    if node.shared and (shape.gpus > 1 or _has_whole_devices(shape.accelerator, placement, fabric)):
+        yield Explanation(Reason.SharedDevice, f"node {node.name} offers parts of GPUs only")
+
+
+def _has_whole_devices(accelerator: str, placement: PlacementSpec, fabric: Fabric) -> bool:
+    """Whether the plan was made for whole devices: parts of the same kind have less memory than it counted on."""
+    return any(found.accelerator == accelerator and not found.shared for found in suppliers(fabric, placement))
+
+
+def _admitted(node: FabricNode, placement: PlacementSpec) -> bool:
+    return all(claim(node, placement) is None for claim in _CLAIMS)
+
+
+def is_selected(node: FabricNode, placement: PlacementSpec) -> Explanation | None:
+    """Refuse a node without the labels of `placement.nodeSelector`."""
+    labels = dict(node.labels) if placement.node_selector else {}
+    for key, value in placement.node_selector:
+        if labels.get(key) != value:
+            return Explanation(Reason.NodeNotSelected, f"node {node.name} is not labelled {key}={value}")
+    return None
+
+
+def is_tolerated(node: FabricNode, placement: PlacementSpec) -> Explanation | None:
+    """Refuse a node with a taint that pods of this pool would not tolerate.
+
+    A taint named like the resource is tolerated: every pod that asks for the resource gets that toleration.
+    """
+    for taint in node.taints:
+        own = taint.key == node.resource or taint.effect not in BLOCKING_EFFECTS
+        if not own and not any(_tolerates(toleration, taint) for toleration in placement.tolerations):
+            return Explanation(
+                Reason.NodeTainted, f"node {node.name} has the taint {taint.key}={taint.value}:{taint.effect}"
+            )
+    return None
+
+
+_CLAIMS: tuple[Callable[[FabricNode, PlacementSpec], Explanation | None], ...] = (is_selected, is_tolerated)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Kubernetes' rule; a toleration of NoExecute that runs out is none for a pod that shall stay."""
+    if toleration.effect not in {"", taint.effect}:
+        return False
+    if taint.effect == "NoExecute" and toleration.seconds is not None:
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in {"", taint.key}
+    return toleration.key == taint.key and toleration.value == taint.value

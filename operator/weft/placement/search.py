@@ -1,0 +1,169 @@
+"""Find one slot: the tightest NVLink domain that holds the whole replica, so that big holes stay big.
+
+Rule: best fit counted in slots of the arriving shape, the rule of Kueue's topology-aware scheduling.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.placement.eligibility import eligible_domains
+from weft.placement.refusal import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from weft.domain.fabric import FabricNode
+    from weft.domain.reasons import Explanation
+    from weft.domain.shape import Shape
+    from weft.domain.spec import PlacementSpec
+    from weft.placement.eligibility import EligibleDomain
+    from weft.placement.freemap import FreeMap
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Nodes of one replica; `nodes[rank]` is the node of pod `rank`."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why there is no slot and what would make room, and the reason of every domain that was looked at."""
+
+    explanation: Explanation
+    domains: tuple[tuple[str, Explanation], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Pods that must share one NVLink domain: the whole replica, or one pipeline stage."""
+
+    pods: int
+    gpus_per_pod: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """A domain with what a search may use of it: eligible nodes, spares left out."""
+
+    name: str
+    zone: str
+    nodes: tuple[FabricNode, ...]
+
+
+def find_slot(shape: Shape, placement: PlacementSpec, free: FreeMap, siblings: Iterable[str] = ()) -> Slot | Refusal:
+    """Nodes for one replica of `shape`, or why there are none. Promises nothing: the caller reserves.
+
+    `siblings` are nodes of the pool's other replicas, for the spread wish, which only breaks ties.
+    """
+    domains = eligible_domains(shape, placement, free)
+    rooms = [_Room(each.domain.name, each.domain.zone, _without_spares(each, placement, free)) for each in domains]
+    whole = _Group(shape.pods, shape.gpus_per_pod)
+    best = _tightest(rooms, whole, free, _crowding(rooms, placement, siblings))
+    if best is not None:
+        return Slot(_pick(best.nodes, whole, free))
+    if shape.pipeline_parallel > 1 and shape.pods > 1:
+        stage = _Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
+        nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, free)
+        if nodes is not None:
+            return Slot(nodes)
+    return Refusal(*refuse(shape, domains, free))
+
+
+def _without_spares(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> tuple[FabricNode, ...]:
+    """Nodes of a rack minus as many wholly free ones as the pool wants kept as spares; a board has no spares."""
+    spares = placement.spare_nodes_per_domain
+    if spares < 1 or len(each.domain.nodes) == 1:
+        return each.nodes
+    idle = [node for node in sorted(each.nodes, key=by_name) if free.on(node.name) == node.total]
+    kept = {node.name for node in idle[-spares:]}
+    return tuple(node for node in each.nodes if node.name not in kept)
+
+
+def _tightest(rooms: Sequence[_Room], group: _Group, free: FreeMap, crowding: dict[str, int]) -> _Room | None:
+    """The room with the fewest slots, but at least one; ties by free GPUs, then by the spread wish, then by name."""
+    fitting = [(_slots(room.nodes, group, free), room) for room in rooms]
+    fitting = [(slots, room) for slots, room in fitting if slots > 0]
+    if not fitting:
+        return None
+    return min(
+        fitting,
+        key=lambda each: (each[0], _free_gpus(each[1], free), crowding.get(each[1].name, 0), natural(each[1].name)),
+    )[1]
+
+
+def _free_gpus(room: _Room, free: FreeMap) -> int:
+    return sum(free.on(node.name) for node in room.nodes)
+
+
+def _slots(nodes: Sequence[FabricNode], group: _Group, free: FreeMap) -> int:
+    """How many such groups fit; pods of one group sit on nodes of their own."""
+    rooms = [free.on(node.name) // group.gpus_per_pod for node in nodes]
+    return sum(rooms) // group.pods if sum(room > 0 for room in rooms) >= group.pods else 0
+
+
+def _crowding(rooms: Sequence[_Room], placement: PlacementSpec, siblings: Iterable[str]) -> dict[str, int]:
+    """How many nodes of sibling replicas each domain (or its zone) already holds, where the pool wants to spread."""
+    taken = set(siblings)
+    counts = {room.name: sum(node.name in taken for node in room.nodes) for room in rooms}
+    if placement.spread == "Domain":
+        return counts
+    if placement.spread == "Zone":
+        return {room.name: sum(counts[other.name] for other in rooms if other.zone == room.zone) for room in rooms}
+    return {}
+
+
+def _pick(nodes: Sequence[FabricNode], group: _Group, free: FreeMap) -> tuple[str, ...]:
+    """Nodes for one group in a room that holds it: the fullest that fit, as near each other by name as possible."""
+    order = sorted(nodes, key=by_name)
+    index = {node.name: position for position, node in enumerate(order)}
+    fitting = sorted((free.on(node.name), index[node.name], node.name) for node in nodes)
+    fitting = [entry for entry in fitting if entry[0] >= group.gpus_per_pod]
+    if group.pods == 1:
+        return (fitting[0][2],)
+    roomiest = fitting[group.pods - 1][0]
+    usable = sorted((position, name) for room, position, name in fitting if room <= roomiest)
+    windows = [usable[start : start + group.pods] for start in range(len(usable) - group.pods + 1)]
+    closest = min(windows, key=lambda window: (window[-1][0] - window[0][0], window[0][0]))
+    return tuple(name for _, name in closest)
+
+
+def _stages_over_domains(rooms: Sequence[_Room], stage: _Group, stages: int, free: FreeMap) -> tuple[str, ...] | None:
+    """Pipeline stages spread over as few domains of one zone as it takes, each stage whole inside one domain."""
+    for zone in sorted({room.zone for room in rooms}):
+        near = [room for room in rooms if room.zone == zone]
+        slots = {room.name: _stages_in(room.nodes, stage, free) for room in near}
+        if sum(slots.values()) >= stages:
+            near.sort(key=lambda room: (-slots[room.name], natural(room.name)))
+            return tuple(_fill(near, stage, stages, free))
+    return None
+
+
+def _stages_in(nodes: Sequence[FabricNode], stage: _Group, free: FreeMap) -> int:
+    """How many stages of one replica fit: unlike slots of different replicas, they share no node."""
+    return sum(free.on(node.name) >= stage.gpus_per_pod for node in nodes) // stage.pods
+
+
+def _fill(rooms: Sequence[_Room], stage: _Group, stages: int, free: FreeMap) -> list[str]:
+    nodes: list[str] = []
+    for room in rooms:
+        left = list(room.nodes)
+        while len(nodes) < stages * stage.pods and _stages_in(left, stage, free):
+            taken = _pick(left, stage, free)
+            left = [node for node in left if node.name not in taken]  # every pod has a node of its own
+            nodes.extend(taken)
+    return nodes
+
+
+def by_name(node: FabricNode) -> tuple[tuple[int, str], ...]:
+    """Sort key of nodes in which `tray-2` comes before `tray-10`."""
+    return natural(node.name)
+
+
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Sort key in which numbers inside a name count as numbers."""
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part)

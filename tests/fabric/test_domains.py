@@ -1,0 +1,128 @@
+"""Who shares NVLink with whom, by the precedence of labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from weft.catalog import load
+
+from tests.fabric.cluster import AMD, amd_board, board, node, rack, tray
+from weft.domain.reasons import Reason
+from weft.fabric import build_fabric
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord
+    from weft.domain.fabric import Fabric
+
+TOPOGRAPH = "accelerator.topograph.run/domain"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def fabric_of(*nodes: NodeRecord) -> Fabric:
+    return build_fabric(nodes, (), load())
+
+
+def domains(fabric: Fabric) -> dict[str, list[str]]:
+    return {domain.name: [node.name for node in domain.nodes] for domain in fabric.domains}
+
+
+def test_every_8_gpu_board_is_a_domain_of_its_own() -> None:
+    fabric = fabric_of(board("b-2"), board("b-1"))
+    assert domains(fabric) == {"b-1": ["b-1"], "b-2": ["b-2"]}
+    assert [domain.total for domain in fabric.domains] == [8, 8]
+    assert fabric.domains[0].accelerator == "H200"
+    assert fabric.notes == ()
+
+
+def test_the_trays_of_an_nvl72_clique_are_one_domain() -> None:
+    fabric = fabric_of(*rack("uuid-a.1"), *rack("uuid-b.1"))
+    assert [(domain.name, domain.total) for domain in fabric.domains] == [("uuid-a.1", 72), ("uuid-b.1", 72)]
+    assert fabric.notes == ()
+
+
+def test_two_cliques_of_one_rack_stay_apart() -> None:
+    """The part before the dot names the rack, the part after it a partition: only a partition shares memory."""
+    fabric = fabric_of(tray("t-0", "uuid-a.1"), tray("t-1", "uuid-a.2"))
+    assert domains(fabric) == {"uuid-a.1": ["t-0"], "uuid-a.2": ["t-1"]}
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        TOPOGRAPH,
+        "network.topology.nvidia.com/accelerator",
+        "ds.coreweave.com/nvlink.domain",
+        "cloud.google.com/gce-topology-subblock",
+        "topology.k8s.aws/ultraserver-id",
+    ],
+)
+def test_each_rack_label_joins_trays_and_never_boards(label: str) -> None:
+    """Providers write some of them on 8-GPU boards too, whose NVLink does not leave the node."""
+    trays = [tray(f"t-{index}", None, {label: "rack-7"}) for index in range(2)]
+    boards = [board(f"b-{index}", labels={label: "block-7"}) for index in range(2)]
+    assert domains(fabric_of(*trays, *boards)) == {"b-0": ["b-0"], "b-1": ["b-1"], "rack-7": ["t-0", "t-1"]}
+
+
+def test_the_clique_beats_topograph_which_beats_the_cloud() -> None:
+    everything = {TOPOGRAPH: "topo", "ds.coreweave.com/nvlink.domain": "cloud"}
+    with_clique = tray("t-0", "clique.1", everything)
+    without_clique = tray("t-1", None, everything)
+    cloud_only = tray("t-2", None, {"ds.coreweave.com/nvlink.domain": "cloud"})
+    fabric = fabric_of(with_clique, without_clique, cloud_only)
+    assert domains(fabric) == {"clique.1": ["t-0"], "cloud": ["t-2"], "topo": ["t-1"]}
+
+
+def test_trays_without_any_label_are_domains_of_their_own() -> None:
+    assert domains(fabric_of(tray("t-0", None), tray("t-1", None))) == {"t-0": ["t-0"], "t-1": ["t-1"]}
+
+
+def test_a_label_named_like_a_node_does_not_swallow_it() -> None:
+    fabric = fabric_of(tray("t-0", "b-0"), board("b-0"))
+    assert sorted(names for names in domains(fabric).values()) == [["b-0"], ["t-0"]]
+
+
+def test_one_clique_with_two_topograph_domains_is_believed_and_noted() -> None:
+    fabric = fabric_of(tray("t-0", "c.1", {TOPOGRAPH: "x"}), tray("t-1", "c.1", {TOPOGRAPH: "y"}))
+    assert domains(fabric) == {"c.1": ["t-0", "t-1"]}
+    assert [note.reason for note in fabric.notes] == [Reason.LabelsContradict]
+    assert "x, y" in fabric.notes[0].message
+
+
+def test_one_clique_in_two_zones_is_cut_and_noted() -> None:
+    """No NVLink cable crosses zones, so the label is wrong and the cautious reading wins."""
+    fabric = fabric_of(tray("t-0", "c.1", {ZONE: "a"}), tray("t-1", "c.1", {ZONE: "b"}))
+    assert domains(fabric) == {"c.1/a/GB200": ["t-0"], "c.1/b/GB200": ["t-1"]}
+    assert [note.reason for note in fabric.notes] == [Reason.LabelsContradict]
+
+
+def test_a_tray_that_names_no_zone_stays_with_its_clique() -> None:
+    fabric = fabric_of(tray("t-0", "c.1", {ZONE: "a"}), tray("t-1", "c.1"))
+    assert domains(fabric) == {"c.1": ["t-0", "t-1"]}
+    assert fabric.domains[0].zone == "a"
+
+
+def test_one_clique_with_two_accelerators_is_cut_and_noted() -> None:
+    stranger = tray("t-1", "c.1", {"nvidia.com/gpu.product": "NVIDIA-GB300"})
+    fabric = fabric_of(tray("t-0", "c.1"), stranger)
+    assert domains(fabric) == {"c.1/GB200": ["t-0"], "c.1/GB300": ["t-1"]}
+    assert [note.reason for note in fabric.notes] == [Reason.LabelsContradict]
+
+
+def test_a_domain_larger_than_nvlink_joins_is_noted() -> None:
+    fabric = fabric_of(*rack("c.1", trays=19))
+    assert [note.reason for note in fabric.notes] == [Reason.LabelsContradict]
+    assert "76 GPUs, more than the 72" in fabric.notes[0].message
+
+
+def test_amd_boards_are_read_by_their_own_labels() -> None:
+    fabric = fabric_of(amd_board("m-0"))
+    only = fabric.domains[0].nodes[0]
+    assert (only.accelerator, only.resource, only.total) == ("MI300X", AMD, 8)
+    beta = node("m-1", {"beta.amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}, 8, AMD)
+    assert domains(fabric_of(beta)) == {"m-1": ["m-1"]}
+
+
+def test_the_order_of_nodes_does_not_matter() -> None:
+    nodes = [*rack("c.1", 3), board("b-0"), amd_board("m-0"), node("plain", {}, 8)]
+    assert fabric_of(*nodes) == fabric_of(*reversed(nodes))

@@ -1,0 +1,137 @@
+"""What one node offers, what is held there, and why it may not be used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from weft.catalog import load
+
+from tests.fabric.cluster import NVIDIA, board, busy, node, taint, tray
+from weft.domain.cluster import PodPhase
+from weft.domain.fabric import Fabric
+from weft.domain.reasons import Reason
+from weft.domain.units import MIB
+from weft.fabric import build_fabric
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.fabric import FabricNode
+
+
+def fabric_of(nodes: list[NodeRecord], pods: list[PodRecord] | None = None) -> Fabric:
+    return build_fabric(nodes, pods or [], load())
+
+
+def only_node(one: NodeRecord, *pods: PodRecord) -> FabricNode:
+    return fabric_of([one], list(pods)).nodes()[one.name]
+
+
+def test_total_is_what_the_kubelet_can_allocate() -> None:
+    """A GPU that fell off the bus leaves capacity as it is and allocatable one lower."""
+    assert only_node(replace(board("b"), allocatable=((NVIDIA, 7),))).total == 7
+
+
+def test_everyones_pods_hold_devices_until_they_are_gone() -> None:
+    pods = [
+        busy("running", "b", 2),
+        replace(busy("terminating", "b", 1), terminating=True),
+        busy("nominated", "b", 1, phase=PodPhase.Pending),
+        busy("done", "b", 4, phase=PodPhase.Succeeded),
+        busy("failed", "b", 4, phase=PodPhase.Failed),
+        busy("elsewhere", "c", 4),
+        busy("waiting", None, 4),
+    ]
+    assert (only_node(board("b"), *pods).used, only_node(board("b"), *pods).free) == (4, 4)
+
+
+def test_free_is_never_negative() -> None:
+    assert only_node(replace(board("b"), allocatable=((NVIDIA, 2),)), busy("p", "b", 8)).free == 0
+
+
+def test_memory_comes_from_the_label_or_else_from_the_catalog() -> None:
+    h200 = load().accelerator("H200")
+    assert only_node(board("b")).memory_bytes == 143771 * MIB
+    assert only_node(node("b", {"nvidia.com/gpu.product": "NVIDIA-H200"}, 8)).memory_bytes == h200.memory_bytes
+    assert only_node(board("b", labels={"nvidia.com/gpu.memory": "lots"})).memory_bytes == h200.memory_bytes
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"nvidia.com/gpu.product": "NVIDIA-H200-SHARED"},
+        {"nvidia.com/gpu.product": "NVIDIA-H200-MIG-3g.71gb"},
+        {"nvidia.com/gpu.product": "NVIDIA-H200-MIG-1g.18gb-SHARED"},
+        {"nvidia.com/gpu.sharing-strategy": "time-slicing"},
+        {"nvidia.com/gpu.sharing-strategy": "mps"},
+        {"nvidia.com/gpu.replicas": "4"},
+    ],
+)
+def test_parts_of_gpus_are_marked_shared(labels: dict[str, str]) -> None:
+    assert only_node(board("b", labels=labels)).shared
+    assert only_node(board("b", labels=labels)).accelerator == "H200"
+
+
+def test_a_time_sliced_device_counts_for_its_part_of_the_memory() -> None:
+    assert only_node(board("b", labels={"nvidia.com/gpu.replicas": "4"})).memory_bytes == 143771 * MIB // 4
+
+
+def test_whole_gpus_are_not_shared() -> None:
+    labels = {"nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.replicas": "1"}
+    assert not only_node(board("b", labels=labels)).shared
+
+
+def test_renamed_shared_devices_are_found_under_their_name() -> None:
+    renamed = node("b", {"nvidia.com/gpu.product": "NVIDIA-H200"}, 32, "nvidia.com/gpu.shared")
+    assert (only_node(renamed).resource, only_node(renamed).shared) == ("nvidia.com/gpu.shared", True)
+
+
+def test_a_partitioned_amd_device_is_shared() -> None:
+    labels = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/compute-memory-partition": "cpx_nps4"}
+    assert only_node(node("m", labels, 64, "amd.com/gpu")).shared
+
+
+def test_an_unknown_product_is_named_and_not_used() -> None:
+    fabric = fabric_of([node("odd", {"nvidia.com/gpu.product": "Voodoo-3"}, 8)])
+    assert fabric.domains == ()
+    assert fabric.notes[0].reason is Reason.AcceleratorUnknown
+    assert "odd" in fabric.notes[0].message
+    assert "Voodoo-3" in fabric.notes[0].message
+
+
+def test_a_node_without_labels_is_named_with_the_label_it_needs() -> None:
+    fabric = fabric_of([node("plain", {}, 8)])
+    assert fabric.domains == ()
+    assert "kubectl label node plain nvidia.com/gpu.product=" in fabric.notes[0].message
+
+
+def test_a_labelled_node_without_devices_is_noted() -> None:
+    assert fabric_of([board("b", gpus=0)]).notes[0].reason is Reason.DevicePluginMissing
+
+
+def test_a_node_without_accelerators_is_nobodys_business() -> None:
+    assert fabric_of([node("cpu", {"kubernetes.io/arch": "amd64"}, 0)]) == Fabric(())
+
+
+def test_unready_and_cordoned_nodes_are_unusable_and_their_gpus_not_free() -> None:
+    fabric = fabric_of(
+        [
+            replace(board("a"), ready=False),
+            replace(board("b"), cordoned=True),
+            replace(board("c"), taints=(taint("x"),)),
+        ]
+    )
+    unusable = {name: each.unusable.reason for name, each in fabric.nodes().items() if each.unusable}
+    assert unusable == {"a": Reason.NodeNotReady, "b": Reason.NodeCordoned}
+    assert [domain.free for domain in fabric.domains] == [0, 0, 8]
+    assert fabric.nodes()["c"].taints == (taint("x"),)
+
+
+def test_our_own_label_lets_an_administrator_say_what_a_node_has() -> None:
+    assert only_node(node("plain", {"weft.dev/accelerator": "H200"}, 8)).accelerator == "H200"
+
+
+def test_garbage_in_labels_breaks_nothing() -> None:
+    noise = {"nvidia.com/gpu.replicas": "²", "nvidia.com/gpu.memory": "-1", "nvidia.com/gpu.clique": ""}
+    assert only_node(tray("t", None, noise)).domain == "t"
