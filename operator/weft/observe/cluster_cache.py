@@ -1,0 +1,106 @@
+"""Nodes, pods and the objects of ours, kept current by one informer per kind."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from weft.domain import labels
+from weft.observe.reading import resource_path
+from weft.observe.records import read_node, read_object, read_pod
+from weft.observe.reflector import Collection, ListWatch, Reflector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from weft.domain.cluster import NodeRecord, ObjectRecord, PodRecord
+    from weft.observe.reading import Reader
+
+OURS = (("labelSelector", f"{labels.MANAGED_BY}={labels.MANAGED_BY_WEFT}"),)
+OWNED_KINDS = (
+    ("v1", "Service", "services"),
+    ("apps/v1", "Deployment", "deployments"),
+    ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+)
+
+Changed = Callable[[str | None], None] if TYPE_CHECKING else Any
+
+
+class ClusterCache:
+    """Everything but our own resources. Pods and nodes of the whole cluster (what is free depends on everyone's), our
+    objects of the served namespaces.
+
+    `changed` is called from informer threads with the UID of the resource that a change belongs to, or None.
+    """
+
+    def __init__(self, reader: Reader, namespaces: Iterable[str], changed: Changed) -> None:
+        """`namespaces` empty serves the whole cluster."""
+        self._changed = changed
+        self._nodes: Reflector[NodeRecord] = Reflector(
+            ListWatch(reader, Collection("nodes", resource_path("v1", "nodes")), read_node), self._node_changed
+        )
+        self._pods: Reflector[PodRecord] = Reflector(
+            ListWatch(reader, Collection("pods", resource_path("v1", "pods")), read_pod), self._pod_changed
+        )
+        self._objects = [
+            Reflector(ListWatch(reader, collection, read_object), self._object_changed)
+            for collection in _owned_collections(sorted(set(namespaces)))
+        ]
+
+    def start(self) -> None:
+        """Start listing and watching in the background."""
+        for reflector in self._all():
+            reflector.start()
+
+    def stop(self, within_seconds: float) -> None:
+        """Close all streams; gives up waiting for the threads (they are daemons) after `within_seconds`."""
+        stoppers = [threading.Thread(target=reflector.stop, daemon=True) for reflector in self._all()]
+        for stopper in stoppers:
+            stopper.start()
+        for stopper in stoppers:
+            stopper.join(within_seconds / len(stoppers))
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind was listed once: nothing may be decided before."""
+        return all(reflector.synced for reflector in self._all())
+
+    @property
+    def age_seconds(self) -> float:
+        """Age of the kind that was silent longest."""
+        return max(reflector.age_seconds for reflector in self._all())
+
+    def nodes(self) -> tuple[NodeRecord, ...]:
+        """All nodes, sorted by name."""
+        return self._nodes.records()
+
+    def pods(self) -> tuple[PodRecord, ...]:
+        """Pods of ours and pods that ask for accelerators, sorted by namespace and name."""
+        return self._pods.records()
+
+    def objects(self) -> tuple[ObjectRecord, ...]:
+        """Services, Deployments and PodDisruptionBudgets of ours in the served namespaces."""
+        return tuple(record for reflector in self._objects for record in reflector.records())
+
+    def _all(self) -> list[Reflector[Any]]:
+        return [self._nodes, self._pods, *self._objects]
+
+    def _node_changed(self, _old: NodeRecord | None, _new: NodeRecord | None) -> None:
+        self._changed(None)
+
+    def _pod_changed(self, old: PodRecord | None, new: PodRecord | None) -> None:
+        owners = {pod.identity.pool_uid if pod.identity else None for pod in (old, new) if pod is not None}
+        for owner in owners:
+            self._changed(owner)
+
+    def _object_changed(self, old: ObjectRecord | None, new: ObjectRecord | None) -> None:
+        for owner in {record.owner_uid for record in (old, new) if record is not None}:
+            self._changed(owner)
+
+
+def _owned_collections(namespaces: list[str]) -> list[Collection]:
+    return [
+        Collection(f"{plural} in {namespace or 'all namespaces'}", resource_path(version, plural, namespace), OURS, (version, kind))
+        for version, kind, plural in OWNED_KINDS
+        for namespace in (namespaces or [None])
+    ]

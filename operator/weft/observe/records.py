@@ -1,0 +1,206 @@
+"""Kubernetes objects, as plain JSON, into the slim frozen records of the domain. Pure: no client types, no IO."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from weft.domain import labels
+from weft.domain.cluster import (
+    ContainerFailure,
+    NodeRecord,
+    ObjectRecord,
+    PodIdentity,
+    PodPhase,
+    PodRecord,
+    Taint,
+)
+from weft.domain.errors import Invalid
+from weft.domain.units import parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Json = dict[str, Any]
+Devices = tuple[tuple[str, int], ...]
+
+_WAITING_IS_NORMAL = {"", "ContainerCreating", "PodInitializing"}
+
+
+def read_node(body: Json) -> NodeRecord:
+    """A Node. Without a Ready condition it counts as not ready."""
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    return NodeRecord(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        labels=tuple(sorted((meta.get("labels") or {}).items())),
+        capacity=accelerator_like(status.get("capacity") or {}),
+        allocatable=accelerator_like(status.get("allocatable") or {}),
+        taints=tuple(Taint(t["key"], t.get("value") or "", t.get("effect") or "") for t in spec.get("taints") or ()),
+        cordoned=bool(spec.get("unschedulable")),
+        ready=_condition(status, "Ready").get("status") == "True",
+    )
+
+
+def read_pod(body: Json) -> PodRecord | None:
+    """A Pod that is ours or asks for accelerator-like resources; None for every other pod."""
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    requests = pod_requests(spec)
+    identity = read_identity(meta)
+    if identity is None and not requests:
+        return None
+    scheduled = _condition(status, "PodScheduled")
+    gated = any(gate.get("name") == labels.GATE for gate in spec.get("schedulingGates") or ())
+    return PodRecord(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        phase=_phase(status),
+        node=spec.get("nodeName") or status.get("nominatedNodeName") or None,
+        requests=requests,
+        identity=identity,
+        gated=gated,
+        ready=_condition(status, "Ready").get("status") == "True",
+        routed=(meta.get("labels") or {}).get(labels.ROUTED) == "true",
+        terminating=meta.get("deletionTimestamp") is not None,
+        restarts=sum(int(c.get("restartCount") or 0) for c in _container_statuses(status)),
+        created=epoch_seconds(meta.get("creationTimestamp")) or 0.0,
+        released=None if gated or identity is None else _released(meta, scheduled),
+        ip=status.get("podIP") or None,
+        message=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+        failure=read_failure(status),
+        priority=int(spec.get("priority") or 0),
+    )
+
+
+def read_object(body: Json) -> ObjectRecord:
+    """A namespaced object of ours, kept whole but for `managedFields`."""
+    meta = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
+    return ObjectRecord(
+        api_version=body["apiVersion"],
+        kind=body["kind"],
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        owner_uid=controller_uid(meta),
+        terminating=meta.get("deletionTimestamp") is not None,
+        body={**body, "metadata": meta},
+    )
+
+
+def read_identity(meta: Json) -> PodIdentity | None:
+    """Which replica the pod belongs to: labels and a controller reference to one of our pools must agree on the UID."""
+    tags = meta.get("labels") or {}
+    pool_uid = tags.get(labels.POOL_UID)
+    if not pool_uid or pool_uid != controller_uid(meta):
+        return None
+    try:
+        return PodIdentity(
+            pool_uid, int(tags[labels.REPLICA]), int(tags[labels.RANK]), str(tags.get(labels.REVISION, ""))
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def controller_uid(meta: Json) -> str | None:
+    """UID of the owner of our group that controls the object, or None."""
+    for owner in meta.get("ownerReferences") or ():
+        if owner.get("controller") and str(owner.get("apiVersion", "")).startswith(f"{labels.GROUP}/"):
+            return str(owner["uid"])
+    return None
+
+
+def accelerator_like(quantities: Mapping[str, Any]) -> Devices:
+    """Extended resources of a vendor's domain as whole devices, sorted; others and unreadable amounts are left out."""
+    devices = ((name, _whole(value)) for name, value in quantities.items() if _is_extended(name))
+    return tuple(sorted((name, count) for name, count in devices if count is not None))
+
+
+def pod_requests(spec: Json) -> Devices:
+    """Devices that the scheduler counts: the sum over containers and sidecars, or the largest init container."""
+    init = spec.get("initContainers") or []
+    sidecars = [c for c in init if c.get("restartPolicy") == "Always"]
+    together = [*(spec.get("containers") or []), *sidecars]
+    total: dict[str, int] = {}
+    for name, count in _each_request(together):
+        total[name] = total.get(name, 0) + count
+    for name, count in _each_request(c for c in init if c.get("restartPolicy") != "Always"):
+        total[name] = max(total.get(name, 0), count)
+    return tuple(sorted((name, count) for name, count in total.items() if count > 0))
+
+
+def read_failure(status: Json) -> ContainerFailure | None:
+    """How a container ended or why it cannot start; else how the kubelet ended the whole pod; else None."""
+    for container in _container_statuses(status):
+        failure = _container_failure(container)
+        if failure is not None:
+            return failure
+    if status.get("phase") == "Failed":
+        return ContainerFailure(str(status.get("reason") or "Failed"), str(status.get("message") or ""))
+    return None
+
+
+def epoch_seconds(text: str | None) -> float | None:
+    """Epoch seconds of an RFC 3339 time as Kubernetes writes it, None for anything else."""
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+def _container_failure(container: Json) -> ContainerFailure | None:
+    state = container.get("state") or {}
+    waiting = state.get("waiting") or {}
+    if waiting.get("reason", "") not in _WAITING_IS_NORMAL and waiting.get("reason") != "CrashLoopBackOff":
+        return ContainerFailure(str(waiting["reason"]), str(waiting.get("message") or ""))
+    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
+    if not ended or (container.get("_init") and ended.get("exitCode") == 0):
+        return None
+    return ContainerFailure(str(ended.get("reason") or "Error"), str(ended.get("message") or ""), ended.get("exitCode"))
+
+
+def _container_statuses(status: Json) -> list[Json]:
+    init = [{**c, "_init": True} for c in status.get("initContainerStatuses") or ()]
+    return [*(status.get("containerStatuses") or ()), *init]
+
+
+def _released(meta: Json, scheduled: Json) -> float | None:
+    """When the last gate went away: binding says it exactly; before that, our own last patch of the pod removed it."""
+    if scheduled.get("status") == "True":
+        return epoch_seconds(scheduled.get("lastTransitionTime"))
+    ours = [
+        epoch_seconds(entry.get("time"))
+        for entry in meta.get("managedFields") or ()
+        if entry.get("manager") == labels.CONVERGE_MANAGER and not entry.get("subresource")
+    ]
+    return max((time for time in ours if time is not None), default=epoch_seconds(meta.get("creationTimestamp")))
+
+
+def _phase(status: Json) -> PodPhase:
+    phase = status.get("phase", "Pending")
+    return PodPhase(phase) if phase in PodPhase.__members__ else PodPhase.Unknown
+
+
+def _condition(status: Json, kind: str) -> Json:
+    found: Json = next((c for c in status.get("conditions") or () if c.get("type") == kind), {})
+    return found
+
+
+def _each_request(containers: Iterable[Json]) -> Iterable[tuple[str, int]]:
+    for container in containers:
+        resources = container.get("resources") or {}
+        yield from accelerator_like({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _is_extended(name: str) -> bool:
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+
+
+def _whole(value: object) -> int | None:
+    try:
+        return int(parse_quantity(str(value)))
+    except Invalid:
+        return None

@@ -1,0 +1,213 @@
+"""A kind of the cluster as slim records, kept current by the client's informer.
+
+The informer lists, watches, compares after a gap and removes what vanished. What it lacks is added here: pages, a
+read timeout, a pause between failing calls, a list of its own every few minutes whatever the stream does, and memory
+that stays small (the informer keeps every object it saw; we strip it down to its name as soon as it is read).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kubernetes.client.exceptions import ApiException
+from kubernetes.informer import ADDED, BOOKMARK, DELETED, ERROR, MODIFIED, SharedInformer
+
+from weft.observe.reading import GONE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.observe.reading import Json, Reader
+
+Record = TypeVar("Record")
+
+RELIST_SECONDS = 300
+WATCH_TIMEOUT_SECONDS = (5.0, 90.0)  # bookmarks come every minute: longer silence is a dead connection
+STEADY_SECONDS = 10.0  # a stream that lasted this long was no failure
+LONGEST_PAUSE_SECONDS = 30.0
+QUICK_FAILURES_BEFORE_RELIST = 4
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What to list and watch: a path of the API server and a query (selectors), under a name for people."""
+
+    name: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    kind: tuple[str, str] = ("", "")  # (apiVersion, kind): items of a list do not carry theirs
+
+
+class ListWatch(Generic[Record]):
+    """The function an informer calls, for lists and for watches alike, from the informer's thread only."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        collection: Collection,
+        read: Callable[[Json], Record | None],
+        relist_seconds: float = RELIST_SECONDS,
+    ) -> None:
+        """`read` gives None for objects that are of no interest. Nothing is fetched before the first call."""
+        self._reader = reader
+        self._collection = collection
+        self._read = read
+        self._relist_seconds = relist_seconds
+        self._stopped = threading.Event()
+        self._called = -STEADY_SECONDS
+        self._quick = 0  # calls in a row that came back too soon
+        self.listed: float | None = None  # monotonic time of the last complete list
+        self.synced = False  # the informer watches only after it handed out all of the list
+
+    def stop(self) -> None:
+        """End a pause at once."""
+        self._stopped.set()
+
+    def list_or_watch(self, **wanted: Any) -> object:  # noqa: ANN401 - the informer's own arguments
+        """List everything, or open a watch. The informer's `Watch` reads the type of the events here.
+
+        :rtype: object
+        """
+        self._pause()
+        if wanted.get("watch"):
+            self.synced = True
+            return self._watch(str(wanted["resource_version"]))
+        return self._list()
+
+    @property
+    def name(self) -> str:
+        """What is listed, for people."""
+        return self._collection.name
+
+    def _list(self) -> SimpleNamespace:
+        items: list[Json] = []
+        version = "0"
+        for page in self._reader.pages(self._collection.path, dict(self._collection.query)):
+            items.extend(self.slim(item) for item in page.get("items") or ())
+            version = str(page["metadata"]["resourceVersion"])
+        self.listed = time.monotonic()
+        self._called = -STEADY_SECONDS  # a list that worked is no failure: watch at once
+        return SimpleNamespace(items=items, metadata=SimpleNamespace(resource_version=version))
+
+    def _watch(self, version: str) -> object:
+        if self._list_is_due():
+            raise ApiException(status=GONE, reason=f"list of {self._collection.name} is due")
+        query = {
+            **dict(self._collection.query),
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(int(self._relist_seconds)),
+        }
+        return self._reader.stream(self._collection.path, query, WATCH_TIMEOUT_SECONDS)
+
+    def _list_is_due(self) -> bool:
+        """Whether to ask for a list, which the informer does after a 410 only, and which heals whatever a stream lost."""
+        if self.listed is None or self._quick >= QUICK_FAILURES_BEFORE_RELIST:
+            self._quick = 0
+            return True
+        return time.monotonic() - self.listed >= self._relist_seconds
+
+    def _pause(self) -> None:
+        """Wait before a call that follows a failed or suspiciously short one: 0.5 s, doubled, at most 30 s."""
+        if time.monotonic() - self._called >= STEADY_SECONDS:
+            self._quick = 0
+        else:
+            self._quick += 1
+            jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
+            self._stopped.wait(min(LONGEST_PAUSE_SECONDS, 0.25 * 2**self._quick) * jitter)
+        self._called = time.monotonic()
+
+    def slim(self, item: Json) -> Json:
+        """The object's name and its record: all that the informer is given to keep."""
+        api_version, kind = self._collection.kind
+        typed = {"apiVersion": api_version, "kind": kind, **item} if kind else item
+        kept = {key: item["metadata"][key] for key in ("namespace", "name", "uid") if key in item["metadata"]}
+        return {"metadata": kept, "record": self._read(typed)}
+
+
+class Reflector(Generic[Record]):
+    """Records of one collection, keyed by namespace and name. `changed` is called, from the informer's thread, with
+    the old and the new record whenever they differ.
+    """
+
+    def __init__(
+        self, list_watch: ListWatch[Record], changed: Callable[[Record | None, Record | None], None]
+    ) -> None:
+        """Nothing runs before `start`."""
+        self._list_watch = list_watch
+        self._changed = changed
+        self._records: dict[tuple[str, str], Record] = {}
+        self._lock = threading.Lock()
+        self._current = time.monotonic()
+        self._informer = SharedInformer(list_watch.list_or_watch, resync_period=RELIST_SECONDS)
+        for event in (ADDED, MODIFIED):
+            self._informer.add_event_handler(event, self._put)
+        self._informer.add_event_handler(DELETED, self._drop)
+        self._informer.add_event_handler(BOOKMARK, self._alive)
+        self._informer.add_event_handler(ERROR, self._failed)
+
+    def start(self) -> None:
+        """List and watch in a thread of its own."""
+        self._informer.start()
+
+    def stop(self) -> None:
+        """Close the stream; returns when the thread has ended, at the latest after the read timeout."""
+        self._list_watch.stop()
+        self._informer.stop()
+
+    @property
+    def synced(self) -> bool:
+        """Whether one complete list was read and is in `records`."""
+        return self._list_watch.synced
+
+    @property
+    def age_seconds(self) -> float:
+        """Seconds since the API server last said anything about this kind, bookmarks and lists included."""
+        heard = max(self._current, self._list_watch.listed or 0.0)
+        return time.monotonic() - heard
+
+    def records(self) -> tuple[Record, ...]:
+        """All records, sorted by namespace and name."""
+        with self._lock:
+            return tuple(self._records[key] for key in sorted(self._records))
+
+    def _put(self, body: Json) -> None:
+        if "record" not in body:
+            slim = self._list_watch.slim(body)
+            body.clear()  # the very object that the informer keeps
+            body.update(slim)
+        self._replace(_key(body), body["record"])
+        self._alive(body)
+
+    def _drop(self, body: Json) -> None:
+        self._replace(_key(body), None)
+        self._alive(body)
+
+    def _replace(self, key: tuple[str, str], record: Record | None) -> None:
+        with self._lock:
+            old = self._records.pop(key, None)
+            if record is not None:
+                self._records[key] = record
+        if old != record:
+            self._changed(old, record)
+
+    def _alive(self, _: object) -> None:
+        self._current = time.monotonic()
+
+    def _failed(self, error: object) -> None:
+        log.info("watch of %s: %s", self._list_watch.name, getattr(error, "reason", None) or type(error).__name__)
+
+
+def _key(body: Mapping[str, Any]) -> tuple[str, str]:
+    meta = body["metadata"]
+    return meta.get("namespace") or "", meta["name"]
+

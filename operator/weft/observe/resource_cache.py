@@ -1,0 +1,116 @@
+"""InferencePools and PDSplits as last seen, by UID: fed by watch events, by our own writes and by a full list.
+
+A watch alone is not enough: after a gap it never says what vanished, so a list every few minutes removes phantoms.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Json = dict[str, Any]
+
+POOL_KIND, POOL_PLURAL = "InferencePool", "inferencepools"
+SPLIT_KIND, SPLIT_PLURAL = "PDSplit", "pdsplits"
+PLURALS = {POOL_KIND: POOL_PLURAL, SPLIT_KIND: SPLIT_PLURAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a list covered: objects of `kind` in `namespace` (None: all) as of `version`."""
+
+    kind: str
+    namespace: str | None
+    version: int
+    bodies: tuple[Json, ...]
+
+
+class ResourceCache:
+    """Bodies by UID. Thread-safe; older versions of an object never replace newer ones.
+
+    `changed` is called with the UID, from the caller's thread, whenever a newer body came in or one went away.
+    """
+
+    def __init__(self, changed: Callable[[str | None], None]) -> None:
+        """Empty, and not synced before one list of every kind came in."""
+        self._bodies: dict[str, Json] = {}
+        self._gone: dict[str, int] = {}  # UID -> version of the deletion, so that late echoes stay out
+        self._lock = threading.Lock()
+        self._changed = changed
+
+    def put(self, body: Json) -> bool:
+        """Take a body in, unless it is older than what is known; says whether it was news."""
+        uid, version = str(body["metadata"]["uid"]), version_of(body)
+        with self._lock:
+            known = self._bodies.get(uid)
+            if uid in self._gone or (known is not None and version_of(known) >= version):
+                return False
+            self._bodies[uid] = body
+        self._changed(uid)
+        return True
+
+    def drop(self, uid: str, version: int = 0) -> None:
+        """Forget a deleted object."""
+        with self._lock:
+            known = self._bodies.pop(uid, None)
+            self._gone[uid] = version
+            while len(self._gone) > 10_000:  # noqa: PLR2004 - far more than deletions within one list interval
+                self._gone.pop(next(iter(self._gone)))
+        if known is not None:
+            self._changed(uid)
+
+    def replace(self, seen: Seen) -> int:
+        """Take in a complete list and drop what it lacks; says how many phantoms went.
+
+        Objects newer than the list (created while it was under way) stay.
+        """
+        listed = {str(body["metadata"]["uid"]) for body in seen.bodies}
+        for body in seen.bodies:
+            self.put(body)
+        with self._lock:
+            phantoms = [
+                uid
+                for uid, body in self._bodies.items()
+                if uid not in listed and _covers(seen, body) and version_of(body) <= seen.version
+            ]
+        for uid in phantoms:
+            self.drop(uid, seen.version)
+        return len(phantoms)
+
+    def bodies(self, kind: str) -> tuple[Json, ...]:
+        """All bodies of a kind, sorted by namespace and name."""
+        with self._lock:
+            found = [body for body in self._bodies.values() if body["kind"] == kind]
+        return tuple(sorted(found, key=lambda body: (body["metadata"]["namespace"], body["metadata"]["name"])))
+
+    def body(self, uid: str) -> Json | None:
+        """One body, or None."""
+        with self._lock:
+            return self._bodies.get(uid)
+
+
+def version_of(body: Json) -> int:
+    """The resource version as a number: within one kind the API server's versions are comparable (KEP-5504)."""
+    try:
+        return int(body["metadata"].get("resourceVersion") or 0)
+    except ValueError:
+        return 0
+
+
+def list_resources(get: Callable[[str, dict[str, str]], Iterable[Json]], path: str, kind: str, namespace: str | None) -> Seen:
+    """Read one kind in whole, page by page."""
+    bodies: list[Json] = []
+    version = 0
+    for page in get(path, {}):
+        version = int(page["metadata"]["resourceVersion"])
+        api_version = str(page["apiVersion"])
+        bodies.extend({"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ())
+    return Seen(kind, namespace, version, tuple(bodies))
+
+
+def _covers(seen: Seen, body: Json) -> bool:
+    return body["kind"] == seen.kind and seen.namespace in {None, body["metadata"]["namespace"]}
