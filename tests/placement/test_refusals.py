@@ -1,0 +1,82 @@
+"""A replica that fits nowhere: what it needs, what is there, what would make room, and why each domain lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.fabric.cluster import board, busy, rack, tray
+from tests.placement.cases import ANYWHERE, free_map, tp
+from weft.domain.reasons import Reason
+from weft.placement import Hold, Refusal, find_slot
+
+if TYPE_CHECKING:
+    from weft.domain.shape import Shape
+    from weft.placement import FreeMap
+
+
+def refusal(shape: Shape, free: FreeMap) -> Refusal:
+    found = find_slot(shape, ANYWHERE, free)
+    assert isinstance(found, Refusal)
+    return found
+
+
+def test_tp8_with_4_free_gpus_on_each_of_two_boards_says_what_would_make_room() -> None:
+    """Eight GPUs are free, but no board has them together."""
+    free = free_map([board("b-0"), board("b-1")], busy("batch-0", "b-0", 4), busy("batch-1", "b-1", 4))
+    found = refusal(tp(8), free)
+    assert found.explanation.reason is Reason.NoSlot
+    assert found.explanation.message == (
+        "H200 FP8 TP8 needs 8 GPUs free on one node: the largest hole is 4 of 8 on b-0; "
+        "to make room, free 4 GPUs more on b-0 (held by default/batch-0)"
+    )
+    assert {name: why.reason for name, why in found.domains} == {
+        "b-0": Reason.DomainFragmented,
+        "b-1": Reason.DomainFragmented,
+    }
+
+
+def test_the_pool_that_holds_the_last_slot_is_named() -> None:
+    free = free_map([board("b-0")])
+    free.reserve(Hold("b-0", 8, "pool team/chat"))
+    assert "held by pool team/chat" in refusal(tp(8), free).explanation.message
+
+
+def test_a_board_that_is_too_small_is_said_to_be() -> None:
+    found = refusal(tp(8), free_map([board("b-0", gpus=4)]))
+    assert "no node has that many at all" in found.explanation.message
+    assert [why.reason for _, why in found.domains] == [Reason.DomainTooSmall]
+
+
+def test_a_rack_names_how_many_trays_are_missing_and_who_has_them() -> None:
+    pods = [busy(f"job-{i}", f"a.1-t{i}", 1) for i in range(2)]
+    found = refusal(tp(16, "GB200"), free_map([*rack("a.1", 5), *rack("b.1", 2)], *pods))
+    assert found.explanation.message == (
+        "GB200 FP8 TP16 needs 4 nodes with 4 GPUs free each inside one NVLink domain: a.1 comes nearest with 3; "
+        "to make room, free 1 more of its nodes (held by default/job-0, default/job-1)"
+    )
+    assert dict(found.domains)["b.1"].reason is Reason.DomainTooSmall
+
+
+def test_nodes_that_would_do_but_for_a_cordon_are_listed() -> None:
+    cordoned = replace(board("b-1"), cordoned=True)
+    message = refusal(tp(8), free_map([board("b-0"), cordoned], busy("x", "b-0", 8))).explanation.message
+    assert message.endswith("; passed over: 1 NodeCordoned (b-1)")
+
+
+def test_with_no_candidate_at_all_every_reason_is_counted() -> None:
+    nodes = [tray("t-0", "a.1"), tray("t-1", "a.1"), replace(board("b-0"), ready=False)]
+    found = refusal(tp(8), free_map(nodes))
+    assert found.explanation.message.endswith(
+        "but no node may take it; passed over: 1 NodeNotReady (b-0), 2 WrongAccelerator (t-0, t-1)"
+    )
+    assert {name: why.reason for name, why in found.domains} == {
+        "a.1": Reason.WrongAccelerator,
+        "b-0": Reason.NodeNotReady,
+    }
+
+
+def test_every_domain_that_lost_has_a_reason() -> None:
+    nodes = [board("b-0", gpus=2), *rack("a.1", 2), replace(board("b-1"), cordoned=True), board("b-2")]
+    free = free_map(nodes, busy("x", "b-2", 1))
+    assert {name for name, _ in refusal(tp(8), free).domains} == {each.name for each in free.fabric.domains}
