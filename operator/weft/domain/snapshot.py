@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.domain.status import PoolStatus, SplitStatus
-    from weft.domain.workload import Role
+    from weft.domain.workload import Role, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +116,32 @@ class PoolObservation:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleMemory:
-    """What scaling remembers of one pool between passes: (epoch seconds, wanted replicas) samples of the last window.
+class LoadSample:
+    """Load of a pool at one moment: requests waiting, requests inside the engines in all, and how many pods answered."""
 
-    It lives in the operator's memory only; `since` is when this process first saw the pool, so that nothing shrinks
-    before one whole window was seen.
+    at: float
+    waiting: float
+    outstanding: float
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleMemory:
+    """What deciding remembers of one pool between passes; it lives in the operator's memory only.
+
+    `wanted` are (epoch seconds, replicas) samples of the last window. `since` is when unbroken sight of the pool's metrics
+    began, so that nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
+    the count last changed, `loads` the last minute of load, `workload` the live token counts in force, and `lost` the
+    nodes that do not answer, each with the time when that was first seen.
     """
 
     since: float
     wanted: tuple[tuple[float, int], ...] = ()
+    seen: float | None = None
+    stepped: float | None = None
+    loads: tuple[LoadSample, ...] = ()
+    workload: Workload | None = None
+    lost: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
