@@ -93,6 +93,10 @@ class Reason(StrEnum):
     Paused = "Paused"
     ChildReverted = "ChildReverted"
     NameTaken = "NameTaken"
+    # write: why the API server did not take something
+    NotPermitted = "NotPermitted"
+    ApiUnavailable = "ApiUnavailable"
+    StatusConflict = "StatusConflict"
     # SLO: conditions SLOMet, NetworkBound
     WithinSLO = "WithinSLO"
     AboveSLO = "AboveSLO"

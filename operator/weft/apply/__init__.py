@@ -1,0 +1,10 @@
+"""Writing to the cluster: server-side apply, UID preconditions, a rate limit, events."""
+
+from __future__ import annotations
+
+from weft.apply.events import EventRecorder, Reporter
+from weft.apply.sending import RetryLater, Sender
+from weft.apply.token_bucket import TokenBucket
+from weft.apply.writer import Writer
+
+__all__ = ["EventRecorder", "Reporter", "RetryLater", "Sender", "TokenBucket", "Writer"]

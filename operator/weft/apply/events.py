@@ -1,0 +1,104 @@
+"""Kubernetes events about our resources: news for people, never a reason to fail, and never a flood."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from weft.apply.sending import Json, Request, object_path
+from weft.domain import labels
+from weft.domain.errors import WeftError
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from weft.apply.sending import Sender
+    from weft.domain.snapshot import ResourceKey
+
+REPEAT_SECONDS = 60.0  # the same (object, reason) again at the earliest
+NOTE_CHARACTERS = 1024  # the API's own limit
+WARNINGS = frozenset(
+    {
+        Reason.EngineFailed,
+        Reason.EngineFailedSilently,
+        Reason.ImageUnavailable,
+        Reason.PodRefused,
+        Reason.SlotTaken,
+        Reason.SchedulingTimedOut,
+        Reason.NodeLost,
+        Reason.NameTaken,
+        Reason.NotPermitted,
+        Reason.SpecInvalid,
+        Reason.ChildReverted,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Who reports, as events name it."""
+
+    instance: str
+    controller: str = f"{labels.GROUP}/controller"
+
+
+class EventRecorder:
+    """Writes `events.k8s.io/v1` events, at most one a minute for an object and reason."""
+
+    def __init__(self, sender: Sender, reporter: Reporter, namespaces: Iterable[str], count: Callable[[str, str], None]) -> None:
+        """`namespaces` empty serves the whole cluster."""
+        self._sender = sender
+        self._reporter = reporter
+        self._namespaces = frozenset(namespaces)
+        self._count = count
+        self._last: dict[tuple[str, Reason], float] = {}
+        self._lock = threading.Lock()
+
+    def record(self, key: ResourceKey, explanation: Explanation) -> None:
+        """Tell about one object; blocks for one request, so call it from a thread."""
+        if (self._namespaces and key.namespace not in self._namespaces) or not self._is_due(key.uid, explanation.reason):
+            return
+        path = object_path("events.k8s.io/v1", "events", key.namespace)
+        try:
+            answer = self._sender.send(Request("POST", path, (), event_body(key, explanation, self._reporter)))
+        except WeftError:
+            return  # an event is worth no retry
+        if answer.ok:
+            self._count("Event", "create")
+
+    def _is_due(self, uid: str, reason: Reason) -> bool:
+        now = time.monotonic()
+        with self._lock:
+            self._last = {known: at for known, at in self._last.items() if now - at < REPEAT_SECONDS}
+            due = (uid, reason) not in self._last
+            if due:
+                self._last[uid, reason] = now
+            return due
+
+
+def event_body(key: ResourceKey, explanation: Explanation, reporter: Reporter) -> Json:
+    """One event as the API wants it."""
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{key.name[:200]}.{uuid4().hex[:16]}", "namespace": key.namespace},
+        "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "type": "Warning" if explanation.reason in WARNINGS else "Normal",
+        "reason": explanation.reason.value,
+        "action": "Converge",
+        "note": explanation.message[:NOTE_CHARACTERS],
+        "regarding": {
+            "apiVersion": labels.API_VERSION,
+            "kind": key.kind,
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": key.uid,
+        },
+        "reportingController": reporter.controller,
+        "reportingInstance": reporter.instance[:128],
+    }

@@ -1,0 +1,24 @@
+"""The kinds we write, and their names in paths."""
+
+from __future__ import annotations
+
+from weft.domain import labels
+from weft.domain.errors import Bug
+from weft.domain.reasons import Reason
+
+PLURALS = {
+    ("v1", "Pod"): "pods",
+    ("v1", "Service"): "services",
+    ("apps/v1", "Deployment"): "deployments",
+    ("policy/v1", "PodDisruptionBudget"): "poddisruptionbudgets",
+    (labels.API_VERSION, "InferencePool"): "inferencepools",
+    (labels.API_VERSION, "PDSplit"): "pdsplits",
+}
+
+
+def plural_of(api_version: str, kind: str) -> str:
+    """Name of the kind in paths; `Bug` for a kind that we have no permission to write anyway."""
+    plural = PLURALS.get((api_version, kind))
+    if plural is None:
+        raise Bug(Reason.NotPermitted, f"{api_version} {kind} is no kind that Weft writes")
+    return plural

@@ -1,0 +1,34 @@
+"""What the API server refuses, sorted by who can change it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.apply.sending import CONFLICT, FORBIDDEN, NOT_FOUND
+from weft.domain.errors import Blocked, Invalid, Retry, WeftError
+from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from weft.apply.sending import Answer
+
+
+def refused(answer: Answer) -> WeftError:
+    """The error for an answer outside 2xx: permissions, quota and policies block, malformed objects are the user's."""
+    message = answer.message
+    if answer.status == FORBIDDEN:
+        return not_permitted(message) if is_rbac(message) else Blocked(Reason.PodRefused, message)
+    if answer.status == NOT_FOUND:
+        return Blocked(Reason.PodRefused, message)
+    if answer.status == CONFLICT:
+        return Retry(Reason.StatusConflict, message)
+    return Invalid(Reason.PodRefused, message)
+
+
+def is_rbac(message: str) -> bool:
+    """Whether Weft's own permissions are the reason, in the words of the API server's RBAC authorizer."""
+    return " cannot " in message and " resource " in message and "User " in message
+
+
+def not_permitted(message: str) -> Blocked:
+    """Somebody has to give Weft a permission."""
+    return Blocked(Reason.NotPermitted, message)

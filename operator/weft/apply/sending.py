@@ -1,0 +1,138 @@
+"""One write to the API server: exact method, content type and query, and errors sorted by what recovers from them.
+
+The client's own `patch_*` methods send merge patches even when given a field manager, so the content type is set here,
+once. Answers outside 2xx come back as values; only a server that cannot be reached or is overloaded raises.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from weft.domain.errors import Retry
+from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from weft.apply.token_bucket import TokenBucket
+
+Json = dict[str, Any]
+
+APPLY_PATCH = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+PLAIN_JSON = "application/json"
+WRITE_TIMEOUT_SECONDS = (5.0, 30.0)
+
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, TOO_MANY = 401, 403, 404, 409, 422, 429
+SERVER_ERRORS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call. `body` is plain JSON (a list for a JSON patch)."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: Any = field(default=None, hash=False)
+    content_type: str = PLAIN_JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server said; `message` is its sentence when it refused."""
+
+    status: int
+    body: Json = field(default_factory=dict, hash=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was carried out."""
+        return 200 <= self.status < 300  # noqa: PLR2004 - the HTTP success class
+
+    @property
+    def message(self) -> str:
+        """The API server's own words."""
+        return str(self.body.get("message") or f"HTTP {self.status}")
+
+
+class RetryLater(Retry):
+    """A `Retry` for which the API server named the delay."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        """`seconds` is what Retry-After said."""
+        super().__init__(Reason.ApiUnavailable, message)
+        self.seconds = seconds
+
+
+class Sender:
+    """Sends requests through the write limit."""
+
+    def __init__(self, client: ApiClient, bucket: TokenBucket) -> None:
+        """Thread-safe as client and bucket are."""
+        self._client = client
+        self._bucket = bucket
+
+    def send(self, request: Request) -> Answer:
+        """Carry out one write. Raises `Retry` when the server is away, failing or overloaded."""
+        self._bucket.wait()
+        return self._call(request)
+
+    def get(self, path: str) -> Answer:
+        """Read one object outside the write limit."""
+        return self._call(Request("GET", path))
+
+    def _call(self, request: Request) -> Answer:
+        serialized = self._client.param_serialize(
+            request.method,
+            request.path,
+            query_params=list(request.query),
+            header_params={"Accept": PLAIN_JSON, "Content-Type": request.content_type},
+            body=request.body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            response = self._client.call_api(*serialized, _request_timeout=WRITE_TIMEOUT_SECONDS)
+            content = response.read()
+        except (HTTPError, ApiException, OSError) as error:
+            raise Retry(Reason.ApiUnavailable, f"the API server cannot be reached: {_brief(error)}") from error
+        return self._understood(response.status, _json(content), response.headers.get("Retry-After"))
+
+    def _understood(self, status: int, body: Json, retry_after: str | None) -> Answer:
+        answer = Answer(status, body)
+        seconds = _delay_seconds(retry_after)
+        if seconds is not None and status in {TOO_MANY, 503}:
+            self._bucket.hold(seconds)
+            raise RetryLater(answer.message, seconds)
+        if status in {UNAUTHORIZED, TOO_MANY} or status >= SERVER_ERRORS:
+            raise Retry(Reason.ApiUnavailable, answer.message)
+        return answer
+
+
+def object_path(api_version: str, plural: str, namespace: str, name: str = "", subresource: str = "") -> str:
+    """Path of a namespaced object (or, without a name, of its collection); every part is quoted."""
+    root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
+    parts = [quote(part, safe="") for part in ("namespaces", namespace, plural, name, subresource) if part]
+    return "/".join([root, *parts])
+
+
+def _json(content: bytes | None) -> Json:
+    try:
+        value = json.loads(content or b"{}")
+    except ValueError:
+        return {"message": (content or b"").decode("utf-8", errors="replace")[:500]}
+    return value if isinstance(value, dict) else {}
+
+
+def _delay_seconds(text: str | None) -> float | None:
+    return float(text) if text and text.isdigit() else None
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]

@@ -1,0 +1,189 @@
+"""Actions and status onto the cluster. Every write is safe to repeat, and none leaves the served namespaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from weft.apply.kinds import plural_of
+from weft.apply.refusals import not_permitted, refused
+from weft.apply.sending import (
+    APPLY_PATCH,
+    CONFLICT,
+    JSON_PATCH,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Answer,
+    Json,
+    Request,
+    object_path,
+)
+from weft.domain import labels
+from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.errors import Blocked, Retry
+from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from weft.apply.sending import Sender
+    from weft.domain.snapshot import ResourceKey
+
+Counted = tuple[str, str]  # (kind, verb)
+
+
+class Writer:
+    """The only way out. Methods block; call them from threads.
+
+    Raises `Invalid` and `Blocked` for what the API server refuses, `Retry` for what may pass, and counts every write
+    that was carried out by kind and verb.
+    """
+
+    def __init__(self, sender: Sender, namespaces: Iterable[str], count: Callable[[str, str], None]) -> None:
+        """`namespaces` empty serves the whole cluster."""
+        self._sender = sender
+        self._namespaces = frozenset(namespaces)
+        self._count = count
+
+    def carry_out(self, action: Action) -> None:
+        """Do one action; one that was done already is a success."""
+        match action:
+            case CreatePod():
+                self._create_pod(action.body)
+            case ReleasePods():
+                for name, uid in action.pods:
+                    self._patch_pod(action.namespace, name, [_same(uid), *_GATE_REMOVED])
+            case UnroutePod():
+                self._patch_pod(action.namespace, action.name, [_same(action.uid), *_ROUTED_REMOVED])
+            case DeletePod():
+                self._delete(("v1", "Pod", action.namespace, action.name), action.uid, action.grace_seconds)
+            case ApplyObject():
+                self._apply(action)
+            case DeleteObject():
+                identity = (action.api_version, action.kind, action.namespace, action.name)
+                self._delete(identity, action.uid, None)
+            case _:  # pragma: no cover - mypy proves it
+                assert_never(action)
+
+    def write_status(self, key: ResourceKey, status: Json, manager: str, resource_version: str) -> Json | None:
+        """Apply one manager's part of a status as it was decided on `resource_version`.
+
+        Gives the object as it is now, or None when it is gone. Raises `Retry` with `StatusConflict` when the object moved on.
+        """
+        body = {
+            "apiVersion": labels.API_VERSION,
+            "kind": key.kind,
+            "metadata": {
+                "name": key.name,
+                "namespace": key.namespace,
+                "uid": key.uid,
+                "resourceVersion": resource_version,
+            },
+            "status": status,
+        }
+        path = object_path(
+            labels.API_VERSION, plural_of(labels.API_VERSION, key.kind), key.namespace, key.name, "status"
+        )
+        answer = self._write(key.namespace, f"{key.kind}/status", Request("PATCH", path, _by(manager), body, APPLY_PATCH))
+        if answer.status == NOT_FOUND:
+            return None
+        if answer.status == CONFLICT:
+            raise Retry(Reason.StatusConflict, answer.message)
+        if not answer.ok:
+            raise refused(answer)
+        return answer.body
+
+    def _create_pod(self, body: Json) -> None:
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        query = (("fieldManager", labels.CONVERGE_MANAGER),)
+        answer = self._write(namespace, "Pod", Request("POST", object_path("v1", "pods", namespace), query, body))
+        if answer.status == CONFLICT:
+            self._expect_ours(object_path("v1", "pods", namespace, name), body)
+        elif not answer.ok:
+            raise refused(answer)
+
+    def _patch_pod(self, namespace: str, name: str, patch: list[Json]) -> None:
+        query = (("fieldManager", labels.CONVERGE_MANAGER),)
+        request = Request("PATCH", object_path("v1", "pods", namespace, name), query, patch, JSON_PATCH)
+        answer = self._write(namespace, "Pod", request)
+        # 422: another pod of that name, or no gate or label left: what we wanted is so, or is decided anew next pass
+        if not answer.ok and answer.status not in {NOT_FOUND, UNPROCESSABLE, CONFLICT}:
+            raise refused(answer)
+
+    def _apply(self, action: ApplyObject) -> None:
+        body, meta = action.body, action.body["metadata"]
+        plural = plural_of(body["apiVersion"], body["kind"])
+        path = object_path(body["apiVersion"], plural, meta["namespace"], meta["name"])
+        known_uid = self._expect_ours(path, body)
+        if known_uid is not None:  # a name re-created meanwhile by somebody else is refused, not taken over
+            body = {**body, "metadata": {**meta, "uid": known_uid}}
+        seed = action.manager == labels.SEED_MANAGER  # never takes a field from its owner
+        query = (("fieldManager", action.manager), ("force", "false" if seed else "true"))
+        answer = self._write(meta["namespace"], body["kind"], Request("PATCH", path, query, body, APPLY_PATCH))
+        if answer.status == CONFLICT and seed:
+            return
+        if answer.status == CONFLICT:
+            raise Retry(Reason.StatusConflict, answer.message)
+        if not answer.ok:
+            raise refused(answer)
+
+    def _delete(self, identity: tuple[str, str, str, str], uid: str, grace_seconds: int | None) -> None:
+        api_version, kind, namespace, name = identity
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        path = object_path(api_version, plural_of(api_version, kind), namespace, name)
+        answer = self._write(namespace, kind, Request("DELETE", path, (), body))
+        if not answer.ok and answer.status not in {NOT_FOUND, CONFLICT}:  # 409: the name has another UID now
+            raise refused(answer)
+
+    def _expect_ours(self, path: str, body: Json) -> str | None:
+        """UID of the object at `path` if the same owner controls it, None if there is none; else `NameTaken`."""
+        answer = self._sender.get(path)
+        if answer.status == NOT_FOUND:
+            return None
+        if not answer.ok:
+            raise refused(answer)
+        meta = answer.body["metadata"]
+        if _controller(meta) != _controller(body["metadata"]):
+            name = f"{body['kind']} {meta['namespace']}/{meta['name']}"
+            raise Blocked(Reason.NameTaken, f"{name} exists and is not ours: delete or rename it, Weft leaves it alone")
+        return str(meta["uid"])
+
+    def _write(self, namespace: str, kind: str, request: Request) -> Answer:
+        if self._namespaces and namespace not in self._namespaces:
+            raise not_permitted(f"{namespace} is not a served namespace: nothing is written there")
+        answer = self._sender.send(request)
+        if answer.ok:
+            self._count(kind, _VERBS[request.method, request.content_type])
+        return answer
+
+
+_VERBS = {
+    ("POST", "application/json"): "create",
+    ("DELETE", "application/json"): "delete",
+    ("PATCH", APPLY_PATCH): "apply",
+    ("PATCH", JSON_PATCH): "patch",
+}
+_GATE_REMOVED = (
+    {"op": "test", "path": "/spec/schedulingGates/0/name", "value": labels.GATE},
+    {"op": "remove", "path": "/spec/schedulingGates/0"},
+)
+_ROUTED_REMOVED = ({"op": "remove", "path": "/metadata/labels/" + labels.ROUTED.replace("/", "~1")},)
+
+
+def _same(uid: str) -> Json:
+    return {"op": "test", "path": "/metadata/uid", "value": uid}
+
+
+def _by(manager: str) -> tuple[tuple[str, str], ...]:
+    return (("fieldManager", manager), ("force", "true"))
+
+
+def _controller(meta: Json) -> str | None:
+    owners = (owner["uid"] for owner in meta.get("ownerReferences") or () if owner.get("controller"))
+    return next(owners, None)
