@@ -1,0 +1,114 @@
+"""`weft explain`: a resource's story told from its status alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Json = dict[str, Any]
+_ORDER = ("Planned", "Placed", "Ready", "SLOMet", "NetworkBound", "Reconciling", "Stalled")
+_BAD_WHEN_TRUE = {"NetworkBound", "Reconciling", "Stalled"}
+
+
+def explanation(body: Json) -> RenderableType:
+    """The whole page: headline, conditions, the plan and its losers, where replicas are, the last failure."""
+    status = body.get("status") or {}
+    parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
+    if not status:
+        parts.append(Text("Weft has not looked at it yet: is the operator running?", style="yellow"))
+    for section in (_scale(status), _plan(status), _assignments(status), _failure(status), _observed(status)):
+        if section is not None:
+            parts.append(Padding(section, (1, 0, 0, 0)))
+    return Group(*parts)
+
+
+def is_ready(body: Json) -> bool:
+    """Whether its Ready condition holds."""
+    conditions = (body.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _headline(body: Json, status: Json) -> Text:
+    metadata = body["metadata"]
+    text = Text(f"{body['kind']}/{metadata['name']}", style="bold")
+    text.append(f"  namespace {metadata.get('namespace', 'default')}", style="dim")
+    for word, key in (("desired", "desiredReplicas"), ("ready", "readyReplicas")):
+        if key in status:
+            text.append(f"  {status[key]} {word}")
+    for side in ("prefill", "decode"):
+        if side in status:
+            text.append(f"  {side} {status[side].get('ready', 0)}/{status[side].get('desired', 0)}")
+    return text.append(f"  {status['url']}" if status.get("url") else "", style="dim")
+
+
+def _conditions(status: Json) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    by_type = {one["type"]: one for one in status.get("conditions") or []}
+    for kind in [*_ORDER, *sorted(set(by_type) - set(_ORDER))]:
+        one = by_type.get(kind)
+        if one is not None:
+            good = (one["status"] == "True") != (kind in _BAD_WHEN_TRUE)
+            style = "yellow" if one["status"] == "Unknown" else "green" if good else "red"
+            table.add_row(
+                Text(kind, style="bold"), Text(one["status"], style=style), one["reason"], one.get("message", "")
+            )
+    return table
+
+
+def _scale(status: Json) -> RenderableType | None:
+    scale = status.get("scale")
+    if not scale:
+        return None
+    return Text("replicas: ", style="bold").append(f"{scale['reason']}: {scale.get('message', '')}", style="default")
+
+
+def _plan(status: Json) -> RenderableType | None:
+    plan = status.get("plan")
+    if not plan or "prediction" not in plan:
+        return Text(f"shape: {plan['shape']}") if plan else None
+    expected = plan["prediction"]
+    head = Text("shape: ", style="bold").append(f"{plan['shape']}", style="bold green")
+    head.append(f"  {plan['reason']}: {plan.get('message', '')}", style="default")
+    facts = Text(
+        f"expected of one replica: {expected['capacity']} requests/s, TTFT {expected['ttft']}, TPOT {expected['tpot']}, "
+        f"limited by {expected['limit']}",
+        style="dim",
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for one in plan.get("alternatives") or []:
+        table.add_row("not", one["shape"], one["reason"], one.get("message", ""))
+    return Group(head, facts, table)
+
+
+def _assignments(status: Json) -> RenderableType | None:
+    assignments = status.get("assignments")
+    if not assignments:
+        return None
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for one in assignments:
+        outdated = "" if one.get("revision") == status.get("revision") else "Outdated"
+        table.add_row(f"replica {one['replica']}", ", ".join(one["nodes"]), f"since {one['since']}", outdated)
+    return table
+
+
+def _failure(status: Json) -> RenderableType | None:
+    failure = status.get("failure")
+    if not failure:
+        return None
+    text = Text(f"last failure ({failure['count']} in a row, {failure['last']}): ", style="bold red")
+    return text.append(f"{failure['reason']}: {failure.get('message', '')}", style="default")
+
+
+def _observed(status: Json) -> RenderableType | None:
+    observed = status.get("observed")
+    if not observed:
+        return None
+    figures = [f"{key} {value}" for key, value in observed.items() if key not in {"updated", "live"} and value]
+    return Text("observed: ", style="bold").append(", ".join(figures), style="default")

@@ -1,0 +1,71 @@
+"""`weft fabric`: the tree of zones, NVLink domains and nodes, with what is free on each."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+from rich.tree import Tree
+
+if TYPE_CHECKING:
+    from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
+
+USED, FREE = "■", "□"
+
+
+def fabric_tree(fabric: Fabric) -> Tree:
+    """The whole fabric; a domain of one node is one line."""
+    total = sum(domain.total for domain in fabric.domains)
+    free = sum(domain.free for domain in fabric.domains)
+    tree = Tree(Text(f"fabric: {len(fabric.domains)} NVLink domains, {total} GPUs, {free} free", style="bold"))
+    by_zone = sorted(fabric.domains, key=lambda domain: (domain.zone, domain.accelerator, domain.name))
+    for zone, domains in groupby(by_zone, key=lambda domain: domain.zone):
+        branch = tree.add(Text(f"zone {zone or 'not labelled'}"))
+        for domain in domains:
+            _add_domain(branch, domain)
+    for note in fabric.notes:
+        tree.add(Text(f"{note.reason}: {note.message}", style="yellow"))
+    return tree
+
+
+def _add_domain(branch: Tree, domain: NvlinkDomain) -> None:
+    if len(domain.nodes) == 1:
+        branch.add(_node_line(domain.nodes[0]).append(f"  {domain.accelerator}", style="dim"))
+        return
+    head = Text(f"{domain.name}  {domain.accelerator}  {domain.free} of {domain.total} free  {len(domain.nodes)} nodes")
+    twig = branch.add(head)
+    for node in domain.nodes:
+        twig.add(_node_line(node))
+
+
+def _node_line(node: FabricNode) -> Text:
+    used = min(node.used, node.total)
+    line = Text(f"{node.name}  ").append(USED * used, style="cyan").append(FREE * (node.total - used), style="dim")
+    line.append(f"  {node.free} of {node.total} free")
+    return line.append(f"  {node.unusable.reason}: {node.unusable.message}", style="red") if node.unusable else line
+
+
+def fabric_data(fabric: Fabric) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        "domains": [
+            {
+                "name": domain.name,
+                "zone": domain.zone,
+                "accelerator": domain.accelerator,
+                "gpus": domain.total,
+                "free": domain.free,
+                "nodes": [_node_data(node) for node in domain.nodes],
+            }
+            for domain in fabric.domains
+        ],
+        "notes": [{"reason": note.reason.value, "message": note.message} for note in fabric.notes],
+    }
+
+
+def _node_data(node: FabricNode) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": node.name, "gpus": node.total, "used": node.used, "free": node.free}
+    if node.unusable is not None:
+        data["unusable"] = {"reason": node.unusable.reason.value, "message": node.unusable.message}
+    return data

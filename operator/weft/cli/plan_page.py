@@ -1,0 +1,140 @@
+"""How a plan reads: as tables for people, or as plain data for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.cli.planning import Planned
+    from weft.domain.decision import PoolDecision
+    from weft.domain.shape import Candidate, Plan
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.status import Condition
+
+
+def is_a_yes(planned: Planned) -> bool:
+    """Whether every pool has a shape and a place."""
+    conditions = [
+        one for _, decision in planned.pools for one in decision.conditions if one.kind in {"Planned", "Placed"}
+    ]
+    return bool(planned.pools) and all(one.status == "True" for one in conditions)
+
+
+def as_data(planned: Planned) -> dict[str, Any]:
+    """JSON-like data of one planned resource; capacities in requests per second, times in seconds."""
+    return {"resource": planned.title, "pools": [_pool_data(pool, decision) for pool, decision in planned.pools]}
+
+
+def _pool_data(pool: PoolRecord, decision: PoolDecision) -> dict[str, Any]:
+    plan = decision.status.plan
+    return {
+        "name": pool.key.name,
+        "role": pool.spec.role.value if pool.spec else None,
+        "replicas": decision.status.desired_replicas,
+        "plan": _plan_data(plan) if plan else None,
+        "assignments": [{"replica": one.replica, "nodes": list(one.nodes)} for one in decision.status.assignments],
+        "conditions": [
+            {
+                "type": one.kind,
+                "status": one.status,
+                "reason": one.explanation.reason.value,
+                "message": one.explanation.message,
+            }
+            for one in decision.conditions
+        ],
+    }
+
+
+def _plan_data(plan: Plan) -> dict[str, Any]:
+    return {
+        "shape": str(plan.shape),
+        "gpusPerReplica": plan.shape.gpus,
+        "podsPerReplica": plan.shape.pods,
+        "engine": f"{plan.engine.name.value} {plan.engine.version}",
+        "image": plan.engine.image,
+        "capacityRequestsPerSecond": plan.prediction.capacity,
+        "ttftSeconds": plan.prediction.ttft_seconds,
+        "tpotSeconds": plan.prediction.tpot_seconds,
+        "kvTokens": plan.prediction.kv_tokens,
+        "limit": plan.prediction.limit.value,
+        "reason": plan.verdict.reason.value,
+        "message": plan.verdict.message,
+        "alternatives": [
+            {"shape": str(one.shape), "reason": one.verdict.reason.value, "message": one.verdict.message}
+            for one in plan.alternatives
+        ],
+    }
+
+
+def as_page(planned: Planned) -> RenderableType:
+    """The plan for a terminal."""
+    parts: list[RenderableType] = [Text(planned.title, style="bold")]
+    for pool, decision in planned.pools:
+        if len(planned.pools) > 1 and pool.spec is not None:
+            parts.append(Padding(Text(f"{pool.spec.role.value} pool {pool.key.name}", style="bold"), (1, 0, 0, 2)))
+        parts.append(Padding(_pool_page(decision), (0, 0, 0, 2)))
+    return Group(*parts)
+
+
+def _pool_page(decision: PoolDecision) -> RenderableType:
+    plan, parts = decision.status.plan, list[Any]()
+    if plan is not None:
+        parts += [_facts(plan, decision), _alternatives(plan)] if plan.alternatives else [_facts(plan, decision)]
+    parts += [_condition_line(one) for one in decision.conditions if one.kind in {"Planned", "Placed"}]
+    for one in decision.status.assignments:
+        parts.append(Text(f"replica {one.replica}: {', '.join(one.nodes)}", style="dim"))
+    return Group(*parts)
+
+
+def _facts(plan: Plan, decision: PoolDecision) -> Table:
+    table = Table.grid(padding=(0, 2))
+    each = f"{plan.shape.gpus} GPU{'s' if plan.shape.gpus > 1 else ''} in {plan.shape.pods} pod{'s' if plan.shape.pods > 1 else ''} each"
+    prediction = plan.prediction
+    table.add_row("shape", Text(str(plan.shape), style="bold green"), Text(each, style="dim"))
+    table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, decision), style="dim"))
+    table.add_row(
+        "capacity", f"{prediction.capacity:.3g} requests/s each", Text(f"limited by {prediction.limit}", style="dim")
+    )
+    table.add_row(
+        "TTFT, TPOT",
+        f"{seconds(prediction.ttft_seconds)}, {seconds(prediction.tpot_seconds)}",
+        Text("mean at capacity", style="dim"),
+    )
+    table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(plan.engine.image, style="dim"))
+    return table
+
+
+def _total(plan: Plan, decision: PoolDecision) -> str:
+    return f"{plan.shape.gpus * decision.status.desired_replicas} GPUs in all"
+
+
+def _alternatives(plan: Plan) -> Table:
+    table = Table(title="why the others lost", title_justify="left", title_style="dim", box=None, padding=(0, 2, 0, 0))
+    for heading in ("shape", "GPUs", "requests/s", "reason", ""):
+        table.add_column(heading, header_style="dim", justify="right" if heading in {"GPUs", "requests/s"} else "left")
+    for one in plan.alternatives:
+        table.add_row(*_alternative_row(one))
+    return table
+
+
+def _alternative_row(one: Candidate) -> tuple[str, str, str, str, str]:
+    capacity = f"{one.prediction.capacity:.3g}" if one.prediction else "-"
+    return str(one.shape), str(one.shape.gpus), capacity, one.verdict.reason.value, one.verdict.message
+
+
+def _condition_line(one: Condition) -> Text:
+    style = {"True": "green", "False": "red"}.get(one.status, "yellow")
+    line = Text(f"{one.kind} {one.status} ", style=style)
+    return line.append(f"{one.explanation.reason}: {one.explanation.message}", style="default")
+
+
+def seconds(value: float) -> str:
+    """`350 ms` or `1.2 s`."""
+    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
