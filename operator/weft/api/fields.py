@@ -1,0 +1,185 @@
+"""Field types of the API: what Kubernetes users write, with limits that the API server checks and we check again."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, Strict, WithJsonSchema
+
+from weft.api.rules import VALIDATIONS, ApiModel, Json, Rule, refusal
+from weft.domain import hardware, spec, workload
+from weft.domain.errors import Invalid
+from weft.domain.units import DURATION_PATTERN, parse_duration_seconds, parse_quantity
+
+LIST_TYPE = "x-kubernetes-list-type"
+SET = {LIST_TYPE: "set"}
+ATOMIC = {LIST_TYPE: "atomic"}
+BY_NAME = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["name"]}
+ATOMIC_MAP = {"x-kubernetes-map-type": "atomic"}
+
+MAX_REPLICAS = 1000  # assignments of more would bring a status near the 1.5 MiB that etcd takes
+MAX_NODES_OF_REPLICA = 2000
+MAX_MESSAGE_CHARACTERS = 4096
+MAX_TOKENS = 100_000_000
+
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+NO_SPACE = r"^[^\s]+$"
+
+_QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$"
+_QUANTITY_REFUSED = "must be a quantity above zero such as 8, 500m or 64Gi"
+_DURATION_REFUSED = "must be a duration above zero such as 300ms, 90s or 1h30m"
+_INT_OR_STRING: Json = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+
+
+def section(model: type[ApiModel], description: str) -> Any:
+    """A field that is an object with defaults of its own: absent means all of them, visibly."""
+    return Field(default_factory=model, description=description, json_schema_extra={"default": {}})
+
+
+def described(description: str, **extra: Any) -> Any:
+    """An optional field without a default."""
+    return Field(default=None, description=description, json_schema_extra=extra or None)
+
+
+def _above_zero(text: str) -> str:
+    try:
+        parse_duration_seconds(text)
+    except Invalid:
+        raise refusal(_DURATION_REFUSED) from None
+    return text
+
+
+def _positive_quantity(value: int | str) -> int | str:
+    try:
+        number = parse_quantity(value)
+    except (Invalid, ValueError, OverflowError):
+        raise refusal(_QUANTITY_REFUSED) from None
+    if not 0 < number < math.inf:
+        raise refusal(_QUANTITY_REFUSED)
+    return value
+
+
+def _int_or_percent(value: int | str) -> int | str:
+    number = value if isinstance(value, int) else _percent(value)
+    if number is None or not 0 <= number <= MAX_REPLICAS:
+        raise refusal("must be a count of replicas such as 1, or a percentage such as 25%")
+    return value
+
+
+def _percent(text: str) -> int | None:
+    digits = text.removesuffix("%")
+    return int(digits) if text.endswith("%") and digits.isascii() and digits.isdigit() and len(digits) <= 3 else None  # noqa: PLR2004 - as the pattern
+
+
+def _instant(text: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise refusal("must be a time such as 2026-07-01T08:00:00Z") from None
+    if moment.tzinfo is None:
+        raise refusal("must be a time with its zone such as 2026-07-01T08:00:00Z")
+    return text
+
+
+def counted_from_one(what: str, cel: str = "self >= 1") -> Json:
+    """The rule of a replica count: zero has a refusal of its own."""
+    return {VALIDATIONS: [{"rule": cel, "message": zero_refused(what)}]}
+
+
+def zero_refused(what: str) -> str:
+    """The sentence for a count of zero or less."""
+    return f"{what} must be at least 1: zero is not supported yet"
+
+
+Duration = Annotated[
+    str,
+    AfterValidator(_above_zero),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": 32,
+            "pattern": DURATION_PATTERN,
+            VALIDATIONS: [
+                {
+                    "rule": f"self.matches('{DURATION_PATTERN}') && duration(self) > duration('0s')",
+                    "message": _DURATION_REFUSED,
+                }
+            ],
+        }
+    ),
+]
+Quantity = Annotated[
+    int | str,
+    Field(union_mode="left_to_right"),
+    AfterValidator(_positive_quantity),
+    WithJsonSchema(
+        {
+            **_INT_OR_STRING,
+            "maxLength": 32,
+            "pattern": _QUANTITY_PATTERN,
+            VALIDATIONS: [
+                {
+                    "rule": "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",
+                    "message": _QUANTITY_REFUSED,
+                }
+            ],
+        }
+    ),
+]
+IntOrPercent = Annotated[
+    int | str,
+    AfterValidator(_int_or_percent),
+    WithJsonSchema(
+        {
+            **_INT_OR_STRING,
+            "maxLength": 8,
+            "pattern": r"^[0-9]{1,3}%$",
+            VALIDATIONS: [
+                {
+                    "rule": "type(self) == int ? (self >= 0 && self <= 1000) : self.matches('^[0-9]{1,3}%$')",
+                    "message": "must be a count of replicas such as 1, or a percentage such as 25%",
+                }
+            ],
+        }
+    ),
+]
+Instant = Annotated[
+    str, AfterValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64})
+]
+
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
+KeyName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317, pattern=LABEL_KEY)]
+LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
+ImageReference = Annotated[str, Field(min_length=1, max_length=512, pattern=NO_SPACE)]
+
+# Enums of the vocabulary: JSON brings their text, so these alone are not strict.
+Precision = Annotated[hardware.Precision, Strict(strict=False)]
+Role = Annotated[workload.Role, Strict(strict=False)]
+DomainRule = Annotated[spec.DomainRule, Strict(strict=False)]
+ScalingMode = Annotated[spec.ScalingMode, Strict(strict=False)]
+RolloutStrategy = Annotated[spec.RolloutStrategy, Strict(strict=False)]
+RouterKind = Annotated[spec.RouterKind, Strict(strict=False)]
+
+
+class SecretKeyRef(ApiModel):
+    """One key of a Secret in the same namespace."""
+
+    name: ObjectName = Field(description="Name of the Secret, in this namespace.")
+    key: KeyName = Field(description="Key inside the Secret.")
+
+
+class LocalRef(ApiModel):
+    """An object in the same namespace."""
+
+    name: ObjectName = Field(description="Name of the object, in this namespace.")
+
+
+def transition(message: str) -> list[Json]:
+    """The rule of a field that never changes."""
+    return [Rule("self == oldSelf", message, lambda _: True).validation()]

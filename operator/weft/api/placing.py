@@ -1,0 +1,109 @@
+"""`spec.shape` and `spec.placement`: how one replica is built where that is fixed, and where replicas may go."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from weft.api.fields import ATOMIC, LABEL_KEY, SET, DomainRule, LabelKey, LabelValue, described, section
+from weft.api.rules import VALIDATIONS, ApiModel, Rule
+from weft.domain import spec
+
+Parallel = Annotated[int, Field(ge=1, le=1024)]
+
+
+class Shape(ApiModel):
+    """Pinned parts of the shape; what is not pinned is chosen."""
+
+    tensor_parallel: Parallel | None = described("GPUs that share each layer; divides the model's attention heads.")
+    pipeline_parallel: Parallel | None = described("Stages that share the layers one after another.")
+    expert_parallel: Parallel | None = described("GPUs that share the experts of a mixture of experts.")
+    data_parallel: Parallel | None = described("Attention-DP ranks inside one replica.")
+    context_parallel: Parallel | None = described("GPUs that share one long context.")
+
+
+class Toleration(ApiModel):
+    """A taint that replicas tolerate, as Kubernetes defines it."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''",
+            message="value must be empty when operator is Exists",
+            holds=lambda toleration: toleration.operator != "Exists" or not toleration.value,
+        ),
+        Rule(
+            cel="(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
+            message="operator must be Exists when key is empty: that tolerates every taint",
+            holds=lambda toleration: bool(toleration.key) or toleration.operator == "Exists",
+        ),
+        Rule(
+            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            message="effect must be NoExecute when tolerationSeconds is set",
+            holds=lambda toleration: toleration.toleration_seconds is None or toleration.effect == "NoExecute",
+        ),
+    )
+
+    key: LabelKey | None = described("Key of the taint. Unset, with operator Exists: every taint.")
+    operator: Literal["Equal", "Exists"] = Field(default="Equal", description="How key and value match.")
+    value: LabelValue | None = described("Value of the taint, for operator Equal.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = described("Effect to tolerate. Unset: every one.")
+    toleration_seconds: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = described(
+        "Seconds that a NoExecute taint is tolerated. Unset: for ever."
+    )
+
+
+class Scheduler(ApiModel):
+    """Who admits the pods."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.name) || (self.name == 'Kueue') == has(self.queue)",
+            message="scheduler.queue is required when scheduler.name is Kueue, and allowed only then",
+            holds=lambda scheduler: (scheduler.name == "Kueue") == (scheduler.queue is not None),
+        ),
+    )
+
+    name: Literal["Default", "Kueue"] = Field(default="Default", description="The stock scheduler, or Kueue before it.")
+    queue: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] | None = described(
+        "Name of the LocalQueue, in this namespace."
+    )
+
+
+_LABEL_KEYS = {
+    VALIDATIONS: [
+        {
+            "rule": f"self.all(key, key.size() <= 317 && key.matches('{LABEL_KEY}'))",
+            "message": "the keys must be label keys such as example.com/zone",
+        }
+    ]
+}
+
+
+class Placement(ApiModel):
+    """Where replicas may go."""
+
+    accelerators: list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*$")]] = Field(
+        default_factory=list,
+        max_length=32,
+        description="Kinds of accelerators, by catalog name, such as H200 or GB200. Unset: every kind that fits.",
+        json_schema_extra=SET,
+    )
+    node_selector: dict[LabelKey, LabelValue] = Field(
+        default_factory=dict, max_length=32, description="Labels that a node must have.", json_schema_extra=_LABEL_KEYS
+    )
+    tolerations: list[Toleration] = Field(
+        default_factory=list, max_length=32, description="Taints that replicas tolerate.", json_schema_extra=ATOMIC
+    )
+    domain: DomainRule = Field(
+        default=spec.DomainRule.Required,
+        description="Whether a replica must fit one NVLink domain (Required), or its pipeline stages may spread over several "
+        "(Preferred). Tensor and expert groups never leave a domain.",
+    )
+    spread: Literal["Domain", "Zone", "None"] = Field(
+        default="Domain", description="Over what replicas are spread, as far as room allows: NVLink domains, zones or nothing."
+    )
+    spare_nodes_per_domain: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0, description="Nodes of each multi-node NVLink domain that stay free as spares, such as 2 of the 18 of a rack."
+    )
+    scheduler: Scheduler = section(Scheduler, "Who admits the pods.")

@@ -1,0 +1,151 @@
+"""`spec.pod` and `spec.router`: the pod fields a user may set, and what stands in front of the replicas."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from weft.api.fields import (
+    ATOMIC,
+    ATOMIC_MAP,
+    BY_NAME,
+    DNS_LABEL,
+    LABEL_KEY,
+    SET,
+    ImageReference,
+    LabelKey,
+    LabelValue,
+    LocalRef,
+    ObjectName,
+    Quantity,
+    RouterKind,
+    SecretKeyRef,
+    described,
+)
+from weft.api.rules import VALIDATIONS, ApiModel, Json, Rule
+from weft.domain import spec
+from weft.domain.labels import GROUP, MANAGED_BY
+
+Relaxation = Literal["IPCLock", "HostNetwork", "RunAsRoot"]
+
+_OURS = (
+    {
+        "rule": f"self.all(key, key.size() <= 317 && key.matches('{LABEL_KEY}'))",
+        "message": "the keys must be label keys such as example.com/team",
+    },
+    {
+        "rule": f"self.all(key, !key.startsWith('{GROUP}/') && key != '{MANAGED_BY}')",
+        "message": f"keys below {GROUP}/ and {MANAGED_BY} belong to Weft",
+    },
+)
+_USER_KEYS: Json = {VALIDATIONS: list(_OURS)}
+
+
+def _leaves_our_keys_alone(pod: Pod) -> bool:
+    return not any(key.startswith(f"{GROUP}/") or key == MANAGED_BY for key in (*pod.labels, *pod.annotations))
+
+
+class Pod(ApiModel):
+    """The few pod fields a user may set. There is no other, and no hostPath."""
+
+    labels: dict[LabelKey, LabelValue] = Field(
+        default_factory=dict, max_length=32, description="Labels added to every pod.", json_schema_extra=_USER_KEYS
+    )
+    annotations: dict[LabelKey, Annotated[str, Field(max_length=4096)]] = Field(
+        default_factory=dict, max_length=32, description="Annotations added to every pod.", json_schema_extra=_USER_KEYS
+    )
+    service_account_name: ObjectName | None = described("ServiceAccount of the pods. Unset: the namespace's default.")
+    image_pull_secrets: list[LocalRef] = Field(
+        default_factory=list, max_length=16, description="Secrets for pulling images.", json_schema_extra=BY_NAME
+    )
+    runtime_class_name: ObjectName | None = described("RuntimeClass of the pods, such as nvidia.")
+    priority_class_name: ObjectName | None = described(
+        "PriorityClass of the pods; its value also orders pools that compete for the same GPUs."
+    )
+    relaxations: list[Relaxation] = Field(
+        default_factory=list,
+        max_length=8,
+        description="Security restrictions to lift, each off by default and only where the administrator's policy allows it: "
+        "IPCLock (capability IPC_LOCK, for RDMA), HostNetwork (the node's network), RunAsRoot (images that need UID 0).",
+        json_schema_extra=SET,
+    )
+
+    def model_post_init(self, _context: object, /) -> None:
+        """Refuse keys of ours; the API server does by a rule on each map."""
+        if not _leaves_our_keys_alone(self):
+            raise ValueError(_OURS[1]["message"])
+
+
+class RouterResources(ApiModel):
+    """What one router pod asks for."""
+
+    cpu: Quantity | None = described("CPU cores per pod, such as 2 or 500m.")
+    memory: Quantity | None = described("Memory per pod in bytes, such as 2Gi.")
+
+
+class ParentRef(ApiModel):
+    """A Gateway, as the Gateway API names a route's parent."""
+
+    group: Annotated[str, Field(max_length=253)] = Field(default="gateway.networking.k8s.io", description="API group.")
+    kind: Annotated[str, Field(min_length=1, max_length=63)] = Field(default="Gateway", description="Kind.")
+    name: ObjectName = Field(description="Name.")
+    namespace: Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)] | None = described(
+        "Namespace; the Gateway must allow routes from here. Unset: this one."
+    )
+    section_name: ObjectName | None = described("Listener of the Gateway. Unset: every one.")
+    port: Annotated[int, Field(ge=1, le=65535)] | None = described("Port of the listener. Unset: every one.")
+
+
+class EndpointPickerRef(ApiModel):
+    """The endpoint picker's Service."""
+
+    name: ObjectName = Field(description="Name of the Service, in this namespace.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=9002, description="Its gRPC port.")
+
+
+class Gateway(ApiModel):
+    """A route through the Gateway API, with an endpoint picker of your own."""
+
+    parent_refs: list[ParentRef] = Field(
+        min_length=1, max_length=8, description="Gateways that the route attaches to.", json_schema_extra=ATOMIC
+    )
+    hostnames: list[Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]] = (
+        Field(default_factory=list, max_length=16, description="Host names of the route. Unset: all.", json_schema_extra=SET)
+    )
+    endpoint_picker_ref: EndpointPickerRef = Field(description="The endpoint picker's Service.")
+
+
+_GATEWAY_WITH_ITS_TYPE = Rule(
+    cel="!has(self.type) || (self.type == 'Gateway') == has(self.gateway)",
+    message="router.gateway is required when router.type is Gateway, and allowed only then",
+    holds=lambda router: (router.type == spec.RouterKind.Gateway) == (router.gateway is not None),
+)
+
+
+class Router(ApiModel):
+    """What stands in front of the replicas."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (_GATEWAY_WITH_ITS_TYPE,)
+
+    type: RouterKind = Field(
+        default=spec.RouterKind.Nothing,
+        description="None: the pool's own Service and nothing more. Managed: the engine's own router. Gateway: a Gateway API route.",
+    )
+    replicas: Annotated[int, Field(ge=1, le=32)] = Field(default=1, description="Pods of a managed router.")
+    image: ImageReference | None = described("Image of a managed router. Unset: the one that belongs to the engine.")
+    resources: RouterResources | None = described("What one pod of a managed router asks for.")
+    api_key_secret_ref: SecretKeyRef | None = described(
+        "Key that requests must carry as a bearer token. Unset: none is asked for.", **ATOMIC_MAP
+    )
+    gateway: Gateway | None = described("The route, for type Gateway.")
+
+
+class SplitRouter(Router):
+    """What stands in front of a split: prefill and decode need a front that pairs them."""
+
+    type: RouterKind = Field(
+        default=spec.RouterKind.Managed,
+        description="Managed: the engine's own router, which pairs prefill and decode. Gateway: a Gateway API route with an "
+        "endpoint picker. None: no front; bring one that pairs the two child pools.",
+    )

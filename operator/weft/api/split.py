@@ -1,0 +1,109 @@
+"""The spec of a PDSplit: what both sides share, and what each overrides."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from weft.api.engine import Engine, EngineSettings, KVCache, KVTransfer
+from weft.api.fields import Quantity, described, section
+from weft.api.model import Model
+from weft.api.placing import Placement, Shape
+from weft.api.rules import ApiModel, Rule
+from weft.api.scaling import Rollout, ScalingBounds, SplitScaling
+from weft.api.serving import Pod, SplitRouter
+from weft.api.traffic import Slo, Workload
+from weft.domain.units import parse_quantity
+
+OVERRIDE = "x-weft-override"  # for our own schema generator: below this field there are no defaults
+
+
+def _override(description: str) -> Any:
+    return described(description, **{OVERRIDE: True})
+
+
+class Side(ApiModel):
+    """What one side does differently. Objects are merged field by field, lists with names by name; the rest is replaced."""
+
+    engine: EngineSettings | None = _override("Overrides of spec.engine; name, version and image are the same on both sides.")
+    kv_cache: KVCache | None = _override("Overrides of spec.kvCache.")
+    shape: Shape | None = _override("Overrides of spec.shape.")
+    placement: Placement | None = _override("Overrides of spec.placement.")
+    scaling: ScalingBounds | None = _override("Overrides of spec.scaling.")
+    rollout: Rollout | None = _override("Overrides of spec.rollout.")
+    pod: Pod | None = _override("Overrides of spec.pod.")
+
+
+class Ratio(ApiModel):
+    """Bounds of the ratio, which Weft computes: prefill replicas per decode replica."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.min) || !has(self.max) || "
+            "quantity(string(self.min)).compareTo(quantity(string(self.max))) <= 0",
+            message="ratio.min must not be above ratio.max",
+            holds=lambda ratio: (
+                ratio.min is None or ratio.max is None or parse_quantity(ratio.min) <= parse_quantity(ratio.max)
+            ),
+        ),
+    )
+
+    min: Quantity | None = described("Fewest prefill replicas per decode replica, such as 500m. Unset: no limit.")
+    max: Quantity | None = described("Most prefill replicas per decode replica, such as 4. Unset: no limit.")
+
+
+def _bound(side: str, field: str) -> str:
+    """CEL for the effective value of one scaling bound of a side."""
+    own = f"self.{side}.scaling.{field}"
+    return f"(has(self.{side}) && has(self.{side}.scaling) && has({own}) ? {own} : self.scaling.{field})"
+
+
+def _bounds_agree(side: str) -> Rule:
+    return Rule(
+        cel="!has(self.scaling) || !has(self.scaling.minReplicas) || !has(self.scaling.maxReplicas) || "
+        f"{_bound(side, 'minReplicas')} <= {_bound(side, 'maxReplicas')}",
+        message=f"minReplicas must not be above maxReplicas once {side}.scaling is laid over scaling",
+        holds=lambda _: True,  # the merged side is validated as a whole
+    )
+
+
+def _args_name_their_engine(split: PDSplitSpec) -> bool:
+    sides = (split.prefill, split.decode)
+    return split.engine.name != "Auto" or not any(side and side.engine and side.engine.args for side in sides)
+
+
+def _side_args(side: str) -> str:
+    return f"(has(self.{side}) && has(self.{side}.engine) && has(self.{side}.engine.args) && self.{side}.engine.args.size() > 0)"
+
+
+class PDSplitSpec(ApiModel):
+    """What both sides of the split share, and what each does differently."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        _bounds_agree("prefill"),
+        _bounds_agree("decode"),
+        Rule(
+            cel="!has(self.engine) || !has(self.engine.name) || self.engine.name != 'Auto' || "
+            f"!({_side_args('prefill')} || {_side_args('decode')})",
+            message="engine.name must be VLLM, SGLang or TensorRTLLM when prefill.engine.args or decode.engine.args is set: "
+            "they belong to one engine",
+            holds=_args_name_their_engine,
+        ),
+    )
+
+    model: Model = Field(description="The model to serve.")
+    engine: Engine = section(Engine, "The inference engine; both sides run the same version.")
+    kv_cache: KVCache | None = described("How a replica stores KV. Unset: as the engine does by default.")
+    kv_transfer: KVTransfer = section(KVTransfer, "How KV travels from prefill to decode.")
+    workload: Workload = section(Workload, "Expected traffic; live metrics replace each value once there is enough of it.")
+    slo: Slo | None = described("Latency targets. Unset: best effort, the cheapest shapes that fit.")
+    shape: Shape | None = described("Pinned parts of both shapes. Unset: all of it is chosen.")
+    placement: Placement = section(Placement, "Where replicas may go.")
+    scaling: SplitScaling = section(SplitScaling, "How the replica counts are decided; the bounds count for each side alone.")
+    rollout: Rollout = section(Rollout, "How a changed spec replaces running replicas.")
+    pod: Pod | None = described("The few pod fields a user may set.")
+    router: SplitRouter = section(SplitRouter, "What stands in front of the two pools.")
+    prefill: Side | None = described("What the prefill side does differently.")
+    decode: Side | None = described("What the decode side does differently.")
+    ratio: Ratio | None = described("Bounds of the ratio between the sides, which Weft computes.")

@@ -1,0 +1,224 @@
+"""The status of an InferencePool as the API shows it. `weft-decide` and `weft-converge` each own their fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from weft.api.fields import (
+    ATOMIC,
+    LIST_TYPE,
+    MAX_MESSAGE_CHARACTERS,
+    MAX_NODES_OF_REPLICA,
+    MAX_REPLICAS,
+    SET,
+    Instant,
+    Precision,
+    described,
+)
+from weft.api.rules import ApiModel
+
+# Exact decimals of our own writing, so that what is read back is what was decided.
+Figure = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$")]
+Milliseconds = Annotated[str, Field(max_length=40, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?ms$")]
+Count = Annotated[int, Field(ge=0)]
+ReasonWord = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
+Message = Annotated[str, Field(max_length=MAX_MESSAGE_CHARACTERS)]
+Word = Annotated[str, Field(max_length=128)]
+Node = Annotated[str, Field(max_length=253)]
+
+
+class Explained(ApiModel):
+    """A reason and its sentence."""
+
+    reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")
+    message: Message = Field(default="", description="The sentence for people.")
+
+
+class ConditionStatus(ApiModel):
+    """A Kubernetes condition."""
+
+    type: ReasonWord = Field(description="Ready, Planned, Placed, SLOMet, NetworkBound, Reconciling or Stalled.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")
+    message: Message = Field(default="", description="The sentence for people.")
+    last_transition_time: Instant = Field(description="When status changed last.")
+    observed_generation: Count = Field(default=0, description="metadata.generation that this is about.")
+
+
+class EngineStatus(ApiModel):
+    """The engine as resolved once and then kept."""
+
+    name: Word = Field(description="VLLM, SGLang or TensorRTLLM.")
+    version: Word = Field(description="Its version.")
+    image: Annotated[str, Field(max_length=512)] = Field(description="Its image.")
+
+
+class PredictionStatus(ApiModel):
+    """What the performance model expects of one replica."""
+
+    capacity: Figure = Field(description="Requests per second of one replica within the SLO; 0 where it cannot be met.")
+    ttft: Milliseconds = Field(description="Mean time to the first token at that rate.")
+    tpot: Milliseconds = Field(description="Mean time per further token at that rate.")
+    max_batch: Count = Field(description="Requests served at once.")
+    kv_tokens: Count = Field(description="Tokens of KV that the replica holds.")
+    weight_bytes_per_gpu: Figure = Field(alias="weightBytesPerGPU", description="Bytes of weights on each GPU.")
+    limit: Word = Field(
+        description="What binds: Compute, MemoryBandwidth, ScaleUpNetwork, ScaleOutNetwork, Latency or KVMemory."
+    )
+
+
+class ShapeFields(ApiModel):
+    """A shape with the verdict on it."""
+
+    shape: Word = Field(description="The shape in words, such as H200 FP8 TP4.")
+    engine: Word = Field(description="Engine.")
+    accelerator: Word = Field(description="Accelerator, by catalog name.")
+    precision: Precision = Field(description="Precision of the weights.")
+    tensor_parallel: Count = Field(description="GPUs that share each layer.")
+    pipeline_parallel: Count = Field(description="Stages that share the layers.")
+    expert_parallel: Count = Field(description="GPUs that share the experts; 1 is none.")
+    data_parallel: Count = Field(description="Attention-DP ranks inside one replica.")
+    gpus_per_pod: Count = Field(alias="gpusPerPod", description="GPUs of each pod.")
+    gpus: Count = Field(description="GPUs of one replica.")
+    pods: Count = Field(description="Pods of one replica.")
+    reason: ReasonWord = Field(description="Why it was chosen, or why it lost.")
+    message: Message = Field(default="", description="The sentence for people.")
+
+
+class AlternativeStatus(ShapeFields):
+    """A shape that lost."""
+
+    prediction: PredictionStatus | None = described("What was expected of it, where it got that far.")
+
+
+class PlanStatus(ShapeFields):
+    """The chosen shape, what is expected of it, and what else was looked at."""
+
+    engine_release: EngineStatus = Field(description="The engine that the shape was chosen for.")
+    prediction: PredictionStatus = Field(description="What is expected of one replica.")
+    alternatives: list[AlternativeStatus] = Field(
+        default_factory=list,
+        max_length=10,
+        description="The best of the shapes that lost, best first, and why.",
+        json_schema_extra=ATOMIC,
+    )
+
+
+class AssignmentStatus(ApiModel):
+    """The nodes of one replica, decided before any of its pods exists."""
+
+    replica: Count = Field(description="Id of the replica; never used again.")
+    revision: Word = Field(description="Hash of what its pods are rendered from.")
+    nodes: list[Node] = Field(
+        max_length=MAX_NODES_OF_REPLICA, description="Node of each pod, by rank.", json_schema_extra=ATOMIC
+    )
+    gpus_per_pod: Count = Field(alias="gpusPerPod", description="GPUs of each pod.")
+    since: Instant = Field(description="When it was decided.")
+
+
+class FailureStatus(Explained):
+    """The last failure of a replica of the current revision."""
+
+    revision: Word = Field(description="Revision that failed.")
+    count: Count = Field(description="Failures in a row.")
+    last: Instant = Field(description="When the last one happened.")
+
+
+Figures = Annotated[dict[Annotated[str, Field(max_length=3)], Milliseconds], Field(max_length=4)]
+
+
+class ObservedStatus(ApiModel):
+    """Live figures, rounded, rewritten after a change of 5 % at most every 5 minutes. The exact ones are on /metrics."""
+
+    requests_per_second: Figure | None = described("Requests per second.")
+    input_tokens: Figure | None = described("Mean tokens of a prompt.")
+    output_tokens: Figure | None = described("Mean tokens of an answer.")
+    prefix_hit_percent: Figure | None = described("Percent of prompt tokens found in the prefix cache.")
+    ttft: Figures | None = described("Time to the first token, by percentile.")
+    tpot: Figures | None = described("Time per further token, by percentile.")
+    attainment_percent: Figure | None = described("Percent of requests within the SLO.")
+    live: list[Word] = Field(
+        default_factory=list,
+        max_length=8,
+        description="Values of spec.workload that live metrics replace at present.",
+        json_schema_extra=SET,
+    )
+    updated: Instant | None = described("When these figures were written.")
+
+
+class CalibrationStatus(ApiModel):
+    """Measured speed over predicted speed; 1 is what the performance model predicts."""
+
+    prefill: Figure = Field(description="Factor for prefill.")
+    decode: Figure = Field(description="Factor for decode.")
+    updated: Instant | None = described("When these factors were written.")
+
+
+CONDITIONS = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["type"]}
+
+
+class InferencePoolStatus(ApiModel):
+    """What Weft decided and what runs."""
+
+    observed_generation: Count | None = described("metadata.generation that the pods were last made to match.")
+    replicas: Count | None = described("Replicas that exist, ready or not.")
+    ready_replicas: Count | None = described("Replicas that answer requests.")
+    desired_replicas: Count | None = described("Replicas that should run.")
+    recommended_replicas: Count | None = described("Replicas that Weft would run; in External mode a hint.")
+    selector: Annotated[str, Field(max_length=1024)] | None = described(
+        "Label selector of the first pod of each replica, for /scale."
+    )
+    url: Annotated[str, Field(max_length=1024)] | None = described("Where requests go, inside the cluster.")
+    next_replica: Count | None = described("Next unused replica id.")
+    revision: Word | None = described("Hash of what new pods are rendered from.")
+    engine: EngineStatus | None = described("The engine as resolved once and then kept.")
+    plan: PlanStatus | None = described("The chosen shape and why.")
+    assignments: list[AssignmentStatus] | None = Field(
+        default=None,
+        max_length=MAX_REPLICAS,
+        description="Nodes of each replica.",
+        json_schema_extra={LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["replica"]},
+    )
+    failure: FailureStatus | None = described("The last failure of a replica of the current revision.")
+    scale: Explained | None = described("Why desiredReplicas is what it is.")
+    observed: ObservedStatus | None = described("Live figures, rounded.")
+    calibration: CalibrationStatus | None = described("Measured speed over predicted speed.")
+    conditions: list[ConditionStatus] | None = Field(
+        default=None, max_length=16, description="Conditions by type.", json_schema_extra=CONDITIONS
+    )
+
+
+class SideStatus(ApiModel):
+    """Counts of one side of a split."""
+
+    replicas: Count | None = described("Replicas that exist, ready or not.")
+    ready: Count | None = described("Replicas that answer requests.")
+    desired: Count | None = described("Replicas that should run.")
+    recommended: Count | None = described("Replicas that Weft would run; in External mode a hint.")
+
+
+class SplitPlanStatus(ApiModel):
+    """The shapes of both sides, in words."""
+
+    shape: Annotated[str, Field(max_length=300)] = Field(description="Both shapes in one line.")
+    prefill: Word | None = described("Shape of a prefill replica.")
+    decode: Word | None = described("Shape of a decode replica.")
+
+
+class PDSplitStatus(ApiModel):
+    """What Weft decided and what runs."""
+
+    observed_generation: Count | None = described("metadata.generation that the children were last made to match.")
+    generation: Count | None = described("Generation of the pair that serves.")
+    prefill: SideStatus | None = described("Counts of the prefill side.")
+    decode: SideStatus | None = described("Counts of the decode side.")
+    ratio: Figure | None = described("Desired prefill replicas per decode replica.")
+    url: Annotated[str, Field(max_length=1024)] | None = described("Where requests go, inside the cluster.")
+    engine: EngineStatus | None = described("The engine of both sides, as resolved once and then kept.")
+    plan: SplitPlanStatus | None = described("The shapes of both sides.")
+    observed: ObservedStatus | None = described("Live figures of the whole split, rounded.")
+    conditions: list[ConditionStatus] | None = Field(
+        default=None, max_length=16, description="Conditions by type.", json_schema_extra=CONDITIONS
+    )
