@@ -52,7 +52,7 @@ class Reader:
             "GET",
             path,
             query_params=list(query.items()),
-            header_params={"Accept": "application/json"},
+            header_params={"Accept": "application/json, */*"},
             auth_settings=["BearerToken"],
         )
         answer = self._client.call_api(*request, _request_timeout=timeout_seconds)

@@ -1,0 +1,73 @@
+"""Small reads on demand, remembered for a while: a model's config in a ConfigMap, the values of PriorityClasses."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from weft.observe.reading import resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.observe.reading import Reader
+
+CONFIG_SECONDS = 30.0
+PRIORITY_SECONDS = 60.0
+NOT_FOUND, FORBIDDEN = 404, 403
+
+
+class ConfigFiles:
+    """Texts out of ConfigMaps. A ConfigMap that is missing or forbidden gives None; an outage keeps the last answer."""
+
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is read before it is asked for."""
+        self._reader = reader
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+
+    def text(self, namespace: str, name: str, key: str) -> str | None:
+        """Content of one key, at most half a minute old while the API server answers."""
+        read_at, data = self._known.get((namespace, name), (None, {}))
+        if read_at is None or self._clock() - read_at >= CONFIG_SECONDS:
+            data = self._read(namespace, name, data)
+            self._known[namespace, name] = (self._clock(), data)
+        return data.get(key)
+
+    def _read(self, namespace: str, name: str, known: dict[str, str]) -> dict[str, str]:
+        try:
+            return dict(self._reader.get(resource_path("v1", "configmaps", namespace, name)).get("data") or {})
+        except ApiException as error:
+            return {} if error.status in {NOT_FOUND, FORBIDDEN} else known
+        except HTTPError:
+            return known
+
+
+class Priorities:
+    """Values of PriorityClasses by name; empty where reading them is not permitted."""
+
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is read before it is asked for."""
+        self._reader = reader
+        self._clock = clock
+        self._read_at: float | None = None
+        self._values: dict[str, int] = {}
+
+    def value(self, name: str | None) -> int:
+        """Value of one class, 0 for none and for an unknown one."""
+        if name is None:
+            return 0
+        if self._read_at is None or self._clock() - self._read_at >= PRIORITY_SECONDS:
+            self._read_at = self._clock()
+            self._refresh()
+        return self._values.get(name, 0)
+
+    def _refresh(self) -> None:
+        try:
+            listed = self._reader.get(resource_path("scheduling.k8s.io/v1", "priorityclasses"))
+        except (ApiException, HTTPError):
+            return
+        self._values = {item["metadata"]["name"]: int(item.get("value") or 0) for item in listed.get("items") or ()}

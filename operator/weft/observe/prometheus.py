@@ -1,0 +1,127 @@
+"""Metrics from a Prometheus server: the raw samples of the window, so that the very same arithmetic applies."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import requests
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+from urllib3.util.retry import Retry
+
+from weft.domain.errors import Bug
+from weft.domain.reasons import Reason
+from weft.observe.exposition import HISTOGRAM_PARTS
+from weft.observe.history import History, series_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from concurrent.futures import Executor
+
+    from weft.observe.arithmetic import Sample
+    from weft.observe.history import SeriesKey, Target
+
+WINDOW_SECONDS = 120
+QUERY_TIMEOUT_SECONDS = 10
+PODS_PER_QUERY = 50  # keeps the query far below the usual 8 KiB of a URL
+
+_METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+class PrometheusAway(Exception):  # noqa: N818 - says what happened
+    """Prometheus did not answer, or not with what was asked for."""
+
+
+class PrometheusSource:
+    """A `MetricsSource` over PromQL. Expects the usual `namespace` and `pod` labels on every series."""
+
+    def __init__(self, url: str, executor: Executor, window_seconds: int = WINDOW_SECONDS) -> None:
+        """Nothing is asked yet. The executor's threads carry the blocking client."""
+        self._client = PrometheusConnect(url=url, retry=Retry(total=0), timeout=QUERY_TIMEOUT_SECONDS)
+        self._executor = executor
+        self._window_seconds = window_seconds
+
+    async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
+        """The windows of all targets that Prometheus knows, by pod UID. Raises `PrometheusAway`."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._collect, list(targets))
+
+    async def close(self) -> None:
+        """Nothing stays open between queries."""
+
+    def _collect(self, targets: list[Target]) -> dict[str, History]:
+        now = self._server_time()
+        uids = {(target.namespace, target.pod): target.uid for target in targets}
+        lines: dict[str, dict[SeriesKey, tuple[Sample, ...]]] = defaultdict(dict)
+        for query in queries(targets, self._window_seconds):
+            for result in self._ask(query):
+                tags = result.get("metric") or {}
+                uid = uids.get((tags.get("namespace", ""), tags.get("pod", "")))
+                if uid is not None:
+                    key = series_key(tags.get("__name__", ""), {k: v for k, v in tags.items() if k != "__name__"})
+                    lines[uid][key] = _samples(result.get("values") or ())
+        return {uid: History(now, series) for uid, series in lines.items()}
+
+    def _server_time(self) -> float:
+        """Prometheus' own clock, which stamped the samples."""
+        try:
+            return float(self._ask("time()")[1])
+        except (IndexError, TypeError, ValueError) as error:
+            raise PrometheusAway(str(error)) from error
+
+    def _ask(self, query: str) -> Any:  # noqa: ANN401 - the JSON of the answer
+        try:
+            return self._client.custom_query(query=query)
+        except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError) as error:
+            raise PrometheusAway(f"{type(error).__name__}: {error}") from error
+
+
+def queries(targets: Iterable[Target], window_seconds: int) -> list[str]:
+    """Range selectors for the wanted families of the targets, some fifty pods in each."""
+    asked: list[str] = []
+    ordered = sorted(targets, key=_family)
+    for (namespace, names), group in groupby(ordered, key=_family):
+        asked.extend(
+            selector(namespace, [target.pod for target in chunk], names, window_seconds)
+            for chunk in in_groups(group)
+        )
+    return asked
+
+
+def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_seconds: int) -> str:
+    """PromQL for the raw samples of a window. Raises `Bug` for a part that is no name: nothing else may get in."""
+    families = [_checked(_METRIC_NAME, name) for name in names]
+    wanted = "|".join(f"{name}({'|'.join(HISTOGRAM_PARTS)})" for name in families)
+    chosen = "|".join(_checked(_DNS_NAME, pod).replace(".", "[.]") for pod in pods)
+    place = _checked(_DNS_NAME, namespace)
+    return f'{{__name__=~"{wanted}",namespace="{place}",pod=~"{chosen}"}}[{int(window_seconds)}s]'
+
+
+def in_groups(targets: Iterable[Target]) -> list[list[Target]]:
+    """Targets in groups that fit one query."""
+    every = list(targets)
+    return [every[start : start + PODS_PER_QUERY] for start in range(0, len(every), PODS_PER_QUERY)]
+
+
+def _family(target: Target) -> tuple[str, tuple[str, ...]]:
+    return target.namespace, target.names
+
+
+def _checked(pattern: re.Pattern[str], text: str) -> str:
+    if not pattern.fullmatch(text):
+        raise Bug(Reason.MetricsMissing, f"{text!r} cannot be part of a query")
+    return text
+
+
+def _samples(values: Iterable[Any]) -> tuple[Sample, ...]:
+    kept = []
+    for pair in values:
+        try:
+            kept.append((float(pair[0]), float(pair[1])))
+        except (TypeError, ValueError, IndexError):
+            continue
+    return tuple(kept)

@@ -1,0 +1,57 @@
+"""The protocol of metrics sources, and the one that prefers Prometheus and falls back to scraping."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from weft.observe.prometheus import PrometheusAway
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.observe.history import History, Target
+
+log = logging.getLogger(__name__)
+
+
+class MetricsSource(Protocol):
+    """Where samples come from."""
+
+    async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
+        """The window of samples of every target that has any, by pod UID."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+class PreferredSource:
+    """Asks the first source; while it is away, and for pods it does not know, asks the second.
+
+    The second is asked every time, or its rates would have to start from nothing when they are needed.
+    """
+
+    def __init__(self, preferred: MetricsSource, fallback: MetricsSource) -> None:
+        """Both stay open until `close`."""
+        self._preferred = preferred
+        self._fallback = fallback
+        self.away = False
+
+    async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
+        """As `MetricsSource.collect`; never raises."""
+        wanted = list(targets)
+        scraped = await self._fallback.collect(wanted)
+        try:
+            asked = await self._preferred.collect(wanted)
+        except PrometheusAway as error:
+            if not self.away:
+                log.warning("Prometheus is away, engines are scraped directly: %s", error)
+            self.away = True
+            return scraped
+        self.away = False
+        return {**scraped, **asked}
+
+    async def close(self) -> None:
+        """Close both."""
+        await self._preferred.close()
+        await self._fallback.close()
