@@ -23,9 +23,8 @@ def explanation(body: Json) -> RenderableType:
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
         parts.append(Text("Weft has not looked at it yet: is the operator running?", style="yellow"))
-    for section in (_scale(status), _plan(status), _assignments(status), _failure(status), _observed(status)):
-        if section is not None:
-            parts.append(Padding(section, (1, 0, 0, 0)))
+    sections = (_scale(status), _plan(status), _assignments(status), _failure(status), _observed(status))
+    parts.extend(Padding(section, (1, 0, 0, 0)) for section in sections if section is not None)
     return Group(*parts)
 
 

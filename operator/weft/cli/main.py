@@ -21,7 +21,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Weft weaves LLM inference into a GPU fabric. Exit codes: 0 yes, 1 the answer is no, 2 wrong input, 3 the cluster refuses.",
+    help="Weft weaves LLM inference into a GPU fabric. "
+    "Exit codes: 0 yes, 1 the answer is no, 2 wrong input, 3 the cluster refuses.",
 )
 output = Console(soft_wrap=True, highlight=False)
 
@@ -62,9 +63,7 @@ def plan(
     fabric: Annotated[
         str | None, typer.Option("--fabric", help="nodes as `kubectl get nodes -o yaml` prints them")
     ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", help="plan against this cluster; it is only read")
-    ] = None,
+    context: Annotated[str | None, typer.Option("--context", help="plan against this cluster; it is only read")] = None,
     form: Output = Format.table,
 ) -> None:
     """Say which shape would be chosen, where replicas would go, and why the alternatives lost."""

@@ -95,7 +95,7 @@ def _pool_page(decision: PoolDecision) -> RenderableType:
 
 def _facts(plan: Plan, decision: PoolDecision) -> Table:
     table = Table.grid(padding=(0, 2))
-    each = f"{plan.shape.gpus} GPU{'s' if plan.shape.gpus > 1 else ''} in {plan.shape.pods} pod{'s' if plan.shape.pods > 1 else ''} each"
+    each = f"{counted(plan.shape.gpus, 'GPU')} in {counted(plan.shape.pods, 'pod')} each"
     prediction = plan.prediction
     table.add_row("shape", Text(str(plan.shape), style="bold green"), Text(each, style="dim"))
     table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, decision), style="dim"))
@@ -138,3 +138,8 @@ def _condition_line(one: Condition) -> Text:
 def seconds(value: float) -> str:
     """`350 ms` or `1.2 s`."""
     return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 GPU`, `8 GPUs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -96,10 +96,11 @@ def _told(
     rested: tuple[Snapshot, dict[str, PoolDecision], dict[str, SplitDecision]], splits: list[SplitRecord]
 ) -> list[Planned]:
     snapshot, pools, split_decisions = rested
-    told = []
-    for pool in snapshot.pools:
-        if pool.split_uid is None and pool.key.uid in pools:
-            told.append(Planned(str(pool.key), ((pool, pools[pool.key.uid]),)))
+    told = [
+        Planned(str(pool.key), ((pool, pools[pool.key.uid]),))
+        for pool in snapshot.pools
+        if pool.split_uid is None and pool.key.uid in pools
+    ]
     for split in splits:
         sides = tuple(
             (pool, pools[pool.key.uid])

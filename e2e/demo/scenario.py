@@ -1,0 +1,38 @@
+"""The demo's world and its four minutes: nodes, traffic, one fault. Times are seconds since traffic starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.twin.fleet import Stream
+from weft.twin.traffic import Lengths, Profile
+
+POOLS_FILE = Path(__file__).with_name("pools.yaml")
+NAMESPACE = "demo"
+
+RUN_SECONDS = 240.0
+TRAY_FAILS_AT = 100.0
+TRAY_RETURNS_AT = 150.0
+
+BOARDS = 8
+TRAYS = 18
+FABRIC_WORDS = f"{BOARDS} boards of 8 H200 and one NVL72 rack of {TRAYS} trays with 4 GB200"
+
+
+def _hill(low: float, high: float, rise: float, top: float, fall: float) -> Profile:
+    """A rate that rises once and falls once."""
+    return Profile(((0.0, low), (rise, low), (top, high), (fall, high), (fall + 45.0, low)))
+
+
+STREAMS = (
+    Stream("chat", "chat", _hill(4.0, 70.0, 15.0, 70.0, 130.0), Lengths(1200), Lengths(250)),
+    Stream("assistant", "assistant", _hill(1.0, 14.0, 30.0, 85.0, 140.0), Lengths(2000), Lengths(300)),
+    Stream(
+        "reasoner",
+        "reasoner-prefill",
+        _hill(1.0, 16.0, 20.0, 90.0, 135.0),
+        Lengths(4000),
+        Lengths(800),
+        decode_pool="reasoner-decode",
+    ),
+)
