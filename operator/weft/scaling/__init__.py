@@ -1,0 +1,19 @@
+"""Observations -> replicas per pool: demand over capacity, bounded, stabilised, and never shrunk on missing metrics."""
+
+from __future__ import annotations
+
+from weft.scaling.demand import ScaleRequest
+from weft.scaling.live import live_figures, live_workload
+from weft.scaling.pool import scale_pool
+from weft.scaling.settle import ScaleAnswer
+from weft.scaling.split import RatioGuard, scale_split
+
+__all__ = [
+    "RatioGuard",
+    "ScaleAnswer",
+    "ScaleRequest",
+    "live_figures",
+    "live_workload",
+    "scale_pool",
+    "scale_split",
+]

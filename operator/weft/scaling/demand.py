@@ -1,0 +1,174 @@
+"""How many replicas the demand needs, before bounds and stabilisation.
+
+Offered load is what is answered plus what piles up: a saturated engine answers no faster than it can, so the rate alone
+would never ask for more. Needed replicas = offered x (1 + headroom) / capacity of one replica (design section 8).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.snapshot import LoadSample, ScaleMemory
+from weft.scaling.reading import Reading, read
+
+if TYPE_CHECKING:
+    from weft.domain.reasons import Explanation
+    from weft.domain.snapshot import PoolObservation
+    from weft.domain.spec import ScalingSpec
+    from weft.domain.workload import Role
+
+# A backlog shall be worked off in this time, on top of serving what arrives.
+CATCH_UP_SECONDS = 300.0
+# Growth of the requests inside is measured over at most this, and over no less than the other: a scrape apart is noise.
+LOAD_WINDOW_SECONDS = 60.0
+SHORTEST_GROWTH_SECONDS = 15.0
+# A pool that was saturated throughout this long shows its true capacity.
+SATURATED_SECONDS = 45.0
+# A measured capacity below this part of the predicted one is a fault of the measurement or of the engine, not demand.
+LEAST_TRUE_CAPACITY = 0.25
+# Metrics that were gone for longer than this were gone: the stabilisation window starts anew.
+GAP_SECONDS = 60.0
+_MOST_REPLICAS = 1_000_000  # any larger wish is a broken metric; bounds cut it further
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRequest:
+    """What the count of one pool is decided from.
+
+    `current` is the desired count so far, 0 before the first decision; `capacity` is requests per second that one
+    replica serves at the SLO under the workload in force, `declared_rate` the rate the user expects; `gpus` and `pods`
+    are of one replica; `previous` is the persisted explanation.
+    """
+
+    spec: ScalingSpec
+    role: Role
+    current: int
+    capacity: float
+    declared_rate: float
+    gpus: int
+    pods: int
+    now: float
+    observation: PoolObservation | None = None
+    memory: ScaleMemory | None = None
+    previous: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One pool as seen in this pass: what may be believed (or what is missing), and the memory with this look added."""
+
+    request: ScaleRequest
+    reading: Reading | None
+    problem: str
+    memory: ScaleMemory
+
+    @property
+    def backlogged(self) -> bool:
+        """Whether more than one request per replica waits for capacity."""
+        return self.reading is not None and self.reading.waiting > self.reading.answered
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Replicas that the demand needs, unbounded; None when nothing is known. `basis` are the numbers, for events."""
+
+    replicas: int | None
+    may_shrink: bool
+    basis: str
+
+
+def look(request: ScaleRequest) -> Sight:
+    """Judge the observation and remember it. The same look twice at the same time is remembered once."""
+    memory = request.memory or ScaleMemory(since=request.now)
+    if memory.since > request.now:  # the clock was set back
+        memory = replace(memory, since=request.now)
+    found = read(request.observation, request.role)
+    if isinstance(found, str):
+        return Sight(request, None, found, memory)
+    loads = _remembered(memory.loads, LoadSample(request.now, found.waiting, found.outstanding, found.answered))
+    memory = replace(memory, loads=loads)
+    if found.whole:
+        unbroken = memory.seen is None or request.now - memory.seen <= GAP_SECONDS
+        memory = replace(memory, since=memory.since if unbroken else request.now, seen=request.now)
+    return Sight(request, found, "", memory)
+
+
+def want(sight: Sight) -> Want:
+    """Replicas that one pool's own demand needs."""
+    if sight.reading is None:
+        return Want(None, may_shrink=False, basis=sight.problem)
+    return want_for(sight, offered(sight))
+
+
+def want_for(sight: Sight, offered_per_second: float) -> Want:
+    """Replicas of this pool for an offered rate; its own backlog keeps it from shrinking."""
+    request, reading = sight.request, sight.reading
+    capacity = _true_capacity(sight)
+    if reading is None or capacity <= 0:
+        return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
+    needed = replicas_for(offered_per_second, capacity, request.spec.headroom)
+    if sight.backlogged:
+        needed = max(needed, request.current)
+    basis = (
+        f"{offered_per_second:.3g} requests/s offered ({reading.rate:.3g} answered, {reading.waiting:.3g} waiting), "
+        f"one replica serves {capacity:.3g}"
+    )
+    return Want(needed, may_shrink=reading.whole, basis=basis)
+
+
+def declared_want(request: ScaleRequest) -> Want:
+    """Replicas for the rate that the user expects, before anything was measured."""
+    if request.capacity <= 0:
+        return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
+    needed = replicas_for(request.declared_rate, request.capacity, request.spec.headroom)
+    basis = f"{request.declared_rate:.3g} requests/s declared, one replica serves {request.capacity:.3g}"
+    return Want(needed, may_shrink=False, basis=basis)
+
+
+def replicas_for(offered_per_second: float, capacity: float, headroom: float) -> int:
+    """ceil(offered x (1 + headroom) / capacity), at least 1 and never beyond what a count can be."""
+    exact = offered_per_second * (1.0 + max(0.0, headroom)) / capacity
+    if not math.isfinite(exact):
+        return _MOST_REPLICAS
+    return max(1, min(_MOST_REPLICAS, math.ceil(exact - 1e-9)))
+
+
+def offered(sight: Sight) -> float:
+    """Requests per second that arrive: answered, plus what piles up inside, plus the backlog over the catch-up time."""
+    if sight.reading is None:
+        return 0.0
+    oldest = sight.memory.loads[0]
+    elapsed = sight.request.now - oldest.at
+    growth = 0.0
+    if elapsed >= SHORTEST_GROWTH_SECONDS:
+        growth = max(0.0, sight.reading.outstanding - oldest.outstanding) / elapsed
+    backlog = sight.reading.waiting if sight.backlogged else 0.0
+    return sight.reading.rate + growth + backlog / CATCH_UP_SECONDS
+
+
+def _true_capacity(sight: Sight) -> float:
+    """Capacity of one replica: the prediction, or less where a pool saturated for a while answers less."""
+    request, reading = sight.request, sight.reading
+    predicted = request.capacity if math.isfinite(request.capacity) else 0.0
+    loads = sight.memory.loads
+    saturated = (
+        reading is not None
+        and request.now - loads[0].at >= SATURATED_SECONDS
+        and all(load.waiting > load.answered == reading.answered for load in loads)
+    )
+    if reading is None or not saturated:
+        return predicted
+    measured = reading.rate / reading.answered
+    return min(predicted, max(measured, predicted * LEAST_TRUE_CAPACITY)) if predicted > 0 else measured
+
+
+def _remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:
+    """The last minute of samples, at most one every five seconds, the newest always among them."""
+    recent = [load for load in loads if 0 <= latest.at - load.at <= LOAD_WINDOW_SECONDS]
+    if len(recent) > 1 and latest.at - recent[-2].at < LOAD_WINDOW_SECONDS / 12:
+        recent.pop()
+    if recent and recent[-1].at == latest.at:
+        recent.pop()
+    return (*recent, latest)

@@ -1,0 +1,26 @@
+"""The count of one pool on its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.scaling.demand import ScaleRequest, declared_want, look, want
+from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
+
+
+def scale_pool(request: ScaleRequest) -> ScaleAnswer:
+    """How many replicas a pool shall have, why, and what to remember."""
+    request = owned_count(request)
+    answer = _once(request)
+    if answer.changed is None:
+        return answer
+    return replace(_once(from_the_new_count(request, answer)), changed=answer.changed)
+
+
+def _once(request: ScaleRequest) -> ScaleAnswer:
+    """Before the first decision the declared rate stands in for what nobody has measured yet."""
+    sight = look(request)
+    measured = want(sight)
+    if request.current == 0 and measured.replicas is None:
+        return settle(sight, declared_want(request))
+    return settle(sight, measured)

@@ -1,0 +1,67 @@
+"""What may be believed of an observation: sane numbers, their age, and whether they are the whole picture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
+
+from weft.domain.workload import Role
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolObservation
+
+# Four scrapes of our own, two of a usual Prometheus: older values say nothing about now.
+FRESH_SECONDS = 60.0
+# A decode engine whose KV cache has room queues requests for their KV to arrive, not for want of capacity.
+KV_FULL = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Believable load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
+
+    `whole` is False when some pod or series is missing: the numbers are then a lower bound, good for growing only.
+    """
+
+    rate: float
+    waiting: float
+    outstanding: float
+    answered: int
+    whole: bool
+
+
+def read(observation: PoolObservation | None, role: Role) -> Reading | str:
+    """The believable part of an observation, or a phrase that says what is missing."""
+    if observation is None or observation.expected <= 0:
+        return "no replica reports metrics yet"
+    if not (math.isfinite(observation.age_seconds) and observation.age_seconds <= FRESH_SECONDS):
+        return f"metrics are older than {FRESH_SECONDS:.0f} s"
+    if observation.answered <= 0:
+        return f"none of {observation.expected} ready replicas answered"
+    if not is_sane(observation.requests_per_second):
+        return "the request rate is missing or not a number"
+    complete = observation.complete and is_sane(observation.waiting)
+    return Reading(
+        observation.requests_per_second,
+        _backlog(observation, role),
+        _or_zero(observation.waiting) + _or_zero(observation.running),
+        observation.answered,
+        whole=complete and is_sane(observation.running),
+    )
+
+
+def is_sane(value: float | None) -> TypeGuard[float]:
+    """Whether a measured value is a finite number of zero or more."""
+    return value is not None and math.isfinite(value) and value >= 0
+
+
+def _or_zero(value: float | None) -> float:
+    return value if is_sane(value) else 0.0
+
+
+def _backlog(observation: PoolObservation, role: Role) -> float:
+    """Requests that wait for capacity; a request waiting for its KV transfer is no backlog of a decode pool."""
+    if role is Role.Decode and _or_zero(observation.kv_usage) < KV_FULL:
+        return 0.0
+    return _or_zero(observation.waiting)

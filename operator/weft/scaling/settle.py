@@ -1,0 +1,193 @@
+"""From what is wanted to what is desired: freeze, bounds, steps and the stabilisation window, with the reason.
+
+The persisted explanation describes the state after the change, never the change itself (that is an event) and never a
+live number, so that a steady state writes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import ScalingMode
+from weft.scaling.bounds import Bounds, bounds_of
+from weft.scaling.demand import GAP_SECONDS, ScaleRequest, Sight, Want
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import ScaleMemory
+
+# `maxStep` is per this time, or a loop that runs often would make it meaningless.
+STEP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleAnswer:
+    """The count of one pool. `recommended` is what Auto would run; `memory` goes into the next request.
+
+    `changed` is what happened in this pass, for an event; `wake_after_seconds` is when time alone changes the answer.
+    """
+
+    desired: int
+    recommended: int
+    explanation: Explanation
+    memory: ScaleMemory
+    changed: Explanation | None = None
+    wake_after_seconds: float | None = None
+
+
+def settle(sight: Sight, want: Want) -> ScaleAnswer:
+    """The desired count for a want."""
+    bounds = bounds_of(sight.request)
+    if sight.request.spec.mode is ScalingMode.External:
+        return _external(sight, want, bounds)
+    sight = replace(sight, memory=_remember_want(sight, want, bounds))
+    desired = bounds.clamp(_next_count(sight, want, bounds))
+    current = sight.request.current
+    if desired == current:
+        explanation, wake = _explain(sight, want, bounds)
+        return ScaleAnswer(current, current, explanation, sight.memory, wake_after_seconds=wake)
+    reason = Reason.ScaleUp if desired > current else Reason.ScaleDown
+    changed = Explanation(reason, f"{current} -> {desired} replicas: {want.basis}")
+    return ScaleAnswer(desired, desired, changed, replace(sight.memory, stepped=sight.request.now), changed)
+
+
+def owned_count(request: ScaleRequest) -> ScaleRequest:
+    """In External mode the count is what its owner wrote, within the bounds, and no decision of ours."""
+    if request.spec.mode is not ScalingMode.External:
+        return request
+    return replace(request, current=bounds_of(request).clamp(request.spec.replicas or 0))
+
+
+def from_the_new_count(request: ScaleRequest, answer: ScaleAnswer) -> ScaleRequest:
+    """The same question asked once more after a change: its explanation is the one that the next pass will find."""
+    return replace(request, current=answer.desired, memory=answer.memory)
+
+
+def _external(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
+    desired = sight.request.current
+    memory = _remember_want(sight, want, bounds)
+    peak = max((wanted for _, wanted in memory.wanted), default=desired)
+    recommended = bounds.clamp(peak)
+    message = f"{desired} replicas, as written through /scale"
+    if desired != sight.request.spec.replicas:
+        message = f"{sight.request.spec.replicas} replicas were asked for; {desired} is within the bounds"
+    return ScaleAnswer(desired, recommended, Explanation(Reason.OwnedExternally, message), memory)
+
+
+def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
+    """The count to go to from the current one; the caller clamps it."""
+    request = sight.request
+    if request.current == 0:
+        return want.replicas if want.replicas is not None else bounds.least
+    if want.replicas is None or _is_frozen(sight):
+        return request.current
+    wanted = bounds.clamp(want.replicas)
+    if wanted < request.current:
+        wanted = min(request.current, _floor(sight, want))
+    return _one_step(sight, wanted)
+
+
+def _floor(sight: Sight, want: Want) -> int:
+    """How far a pool may shrink now: to the most that the last window wanted, and not before a whole one was seen."""
+    request = sight.request
+    if not want.may_shrink or request.now - sight.memory.since < request.spec.scale_down_delay_seconds:
+        return request.current
+    return max(wanted for _, wanted in sight.memory.wanted)
+
+
+def _one_step(sight: Sight, wanted: int) -> int:
+    request = sight.request
+    if request.spec.max_step is None or wanted == request.current:
+        return wanted
+    if _step_wait(sight) > 0:
+        return request.current
+    step = max(1, request.spec.max_step)
+    return max(request.current - step, min(request.current + step, wanted))
+
+
+def _step_wait(sight: Sight) -> float:
+    """Seconds until `maxStep` allows the next change."""
+    stepped = sight.memory.stepped
+    if sight.request.spec.max_step is None or stepped is None or stepped > sight.request.now:
+        return 0.0
+    return max(0.0, stepped + STEP_SECONDS - sight.request.now)
+
+
+def _is_frozen(sight: Sight) -> bool:
+    until = sight.request.spec.freeze_until
+    return until is not None and until > sight.request.now
+
+
+def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
+    """Add this pass's want to the window. Only the most ever matters: earlier samples that a later one reaches go."""
+    if want.replicas is None or sight.reading is None:
+        return sight.memory
+    wanted = bounds.clamp(want.replicas)
+    start = sight.request.now - sight.request.spec.scale_down_delay_seconds
+    kept = tuple(
+        (at, replicas) for at, replicas in sight.memory.wanted if start <= at <= sight.request.now and replicas > wanted
+    )
+    return replace(sight.memory, wanted=(*kept, (sight.request.now, wanted)))
+
+
+def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, float | None]:
+    """Why the count is what it is, and when time alone would change it."""
+    request = sight.request
+    if bounds.most == 0:
+        return bounds.at_most, None
+    if _is_frozen(sight) and request.spec.freeze_until is not None:
+        return (
+            Explanation(Reason.Frozen, f"held at {request.current} replicas by freezeUntil"),
+            request.spec.freeze_until - request.now,
+        )
+    if want.replicas is None or sight.reading is None:
+        return _missing(sight, want), None
+    if want.replicas > request.current:
+        return _why_not_more(sight, bounds)
+    if want.replicas < request.current:
+        return _why_not_fewer(sight, want, bounds)
+    return _steady(request.current), None
+
+
+def _missing(sight: Sight, want: Want) -> Explanation:
+    """Metrics are gone; a gap of seconds is no news, so the last explanation stands that long."""
+    request, seen = sight.request, sight.memory.seen
+    if request.previous is not None and seen is not None and request.now - seen <= GAP_SECONDS:
+        return request.previous
+    what = sight.problem or want.basis
+    return Explanation(Reason.HoldMetricsMissing, f"{what}: holding {request.current} replicas")
+
+
+def _why_not_more(sight: Sight, bounds: Bounds) -> tuple[Explanation, float | None]:
+    if sight.request.current >= bounds.most:
+        return bounds.at_most, None
+    step = sight.request.spec.max_step
+    message = f"maxStep {step} allows {step} replicas a minute; demand asks for more than {sight.request.current}"
+    return Explanation(Reason.StepLimited, message), _step_wait(sight)
+
+
+def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, float | None]:
+    request = sight.request
+    if request.current <= bounds.least:
+        return Explanation(Reason.AtMinimum, f"demand needs fewer than the least, {bounds.least}"), None
+    if not want.may_shrink:
+        return _missing(replace(sight, problem="some replicas or series do not report"), want), None
+    delay = request.spec.scale_down_delay_seconds
+    unseen = sight.memory.since + delay - request.now
+    if unseen > 0:
+        message = f"nothing shrinks before one window of {delay:g} s was seen without a gap"
+        return Explanation(Reason.HoldAfterStart, message), unseen
+    needed = [at for at, wanted in sight.memory.wanted if wanted >= request.current]
+    if not needed:
+        step = request.spec.max_step
+        return Explanation(Reason.StepLimited, f"maxStep {step} allows {step} replicas a minute"), _step_wait(sight)
+    expires = max(needed) + delay - request.now
+    if expires > delay / 2:  # demand that hovers between two counts needs the larger one: that is steady
+        return _steady(request.current), expires
+    message = f"demand fell below {request.current} replicas, but not yet for {delay:g} s"
+    return Explanation(Reason.HoldStabilizing, message), expires
+
+
+def _steady(replicas: int) -> Explanation:
+    return Explanation(Reason.Steady, f"demand needs {replicas} {'replica' if replicas == 1 else 'replicas'}")

@@ -1,0 +1,60 @@
+"""Measured traffic replaces declared traffic, calmly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.scaling.cases import seen
+from weft.domain.workload import Slo, Workload
+from weft.scaling import live_figures, live_workload
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolObservation
+
+DECLARED = Workload(2.0, input_tokens=1000, output_tokens=200, input_tokens_p95=3000, output_tokens_p95=600)
+
+
+def traffic(inputs: float | None, outputs: float | None, rate: float = 2.0) -> PoolObservation:
+    return replace(seen(rate, 1), input_tokens=inputs, output_tokens=outputs)
+
+
+def test_measured_means_replace_declared_ones_and_carry_their_percentiles_along() -> None:
+    live = live_workload(DECLARED, traffic(2034, 97), None)
+    assert (live.input_tokens, live.output_tokens) == (2000, 97)
+    assert (live.input_tokens_p95, live.output_tokens_p95) == (6000, 291)
+    assert live.requests_per_second == DECLARED.requests_per_second
+
+
+def test_small_differences_change_nothing() -> None:
+    assert live_workload(DECLARED, traffic(1150, 180), None) == DECLARED
+
+
+def test_values_in_force_stay_until_the_traffic_has_moved_notably() -> None:
+    once = live_workload(DECLARED, traffic(2000, 200), None)
+    assert live_workload(DECLARED, traffic(2300, 200), once) == once
+    assert live_workload(DECLARED, None, once) == once
+    assert live_workload(DECLARED, traffic(10, 10, rate=0.01), once) == once
+
+
+@pytest.mark.parametrize("bad", [None, math.nan, math.inf, -5.0, 0.0])
+def test_senseless_means_are_ignored(bad: float | None) -> None:
+    assert live_workload(DECLARED, traffic(bad, bad), None) == DECLARED
+
+
+def test_prefix_hits_follow_in_steps() -> None:
+    observation = replace(traffic(1000, 200), prefix_hit=0.53)
+    assert live_workload(DECLARED, observation, None).prefix_hit == 0.5
+    assert live_workload(DECLARED, replace(observation, prefix_hit=0.05), None).prefix_hit == 0.0
+
+
+def test_figures_for_the_reader_name_what_is_live() -> None:
+    observation = replace(traffic(900, math.nan), ttft=((50, 0.1), (95, 0.4)), tpot=((95, math.nan),))
+    figures = live_figures(observation, Slo(ttft=((95, 0.5),), tpot=((95, 0.05),)))
+    assert figures is not None
+    assert figures.live == ("requestsPerSecond", "inputTokens")
+    assert (figures.ttft, figures.tpot, figures.output_tokens) == (((95, 0.4),), (), None)
+    assert live_figures(None, Slo()) is None

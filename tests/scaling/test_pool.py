@@ -1,0 +1,281 @@
+"""How many replicas one pool gets, over whole trajectories."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.scaling.cases import AUTO, Pool, seen
+from weft.domain.reasons import Reason
+from weft.domain.spec import ScalingMode
+from weft.domain.workload import Role
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolObservation
+
+
+def reason(pool: Pool) -> Reason:
+    assert pool.answer is not None
+    return pool.answer.explanation.reason
+
+
+def test_a_new_pool_starts_with_what_was_declared() -> None:
+    """5 requests/s with 10 % headroom over 2 per replica."""
+    pool = Pool(declared_rate=5.0)
+    answer = pool.step(None)
+    assert answer.desired == 3
+    assert answer.changed is not None
+    assert answer.changed.message == "0 -> 3 replicas: 5 requests/s declared, one replica serves 2"
+
+
+def test_demand_over_capacity_sets_the_count_in_one_decision() -> None:
+    pool = Pool()
+    pool.step(None)
+    assert pool.step(seen(9.0, 1)).desired == 5
+
+
+def test_replicas_that_start_are_counted_and_not_asked_for_again() -> None:
+    """0 to 20 requests/s with starts of 110 s: the rate is asked for once, and the backlog does not double it.
+
+    While only one replica runs it answers 2/s; the rest of 20/s piles up for two minutes.
+    """
+    pool = Pool(capacity=2.0).configured(max_replicas=40)
+    pool.step(None)
+    waiting = 0.0
+    for _ in range(11):
+        waiting += 18.0 * 10
+        pool.step(seen(2.0, 1, waiting=waiting, running=30.0))
+    assert pool.history[3] == pytest.approx(11, abs=1)
+    assert pool.history[-1] <= 17
+    grown = [later - earlier for earlier, later in zip(pool.history[3:], pool.history[4:], strict=False)]
+    assert all(0 <= step <= 1 for step in grown)
+
+
+def test_constant_load_never_flaps() -> None:
+    pool = Pool(declared_rate=5.0)
+    pool.step(None)
+    pool.run(seen(5.0, 3, running=9.0), 1200)
+    assert set(pool.history) == {3}
+    assert reason(pool) is Reason.Steady
+
+
+def test_load_that_hovers_between_two_counts_keeps_the_larger_and_says_steady() -> None:
+    pool = Pool(declared_rate=5.0)
+    pool.step(None)
+    pool.run(seen(5.0, 3), 400)
+    reasons = set()
+    for index in range(60):
+        pool.step(seen(3.5 if index % 2 else 3.8, 3))
+        reasons.add(reason(pool))
+    assert set(pool.history) == {3}
+    assert reasons == {Reason.Steady}
+
+
+def test_a_saturated_pool_grows_although_it_answers_no_more_than_before() -> None:
+    pool = Pool(capacity=4.0)
+    pool.current = 2
+    pool.run(seen(4.0, 2, waiting=40.0), 120)
+    assert pool.current > 2
+
+
+def test_a_capacity_that_was_predicted_too_high_is_corrected_by_saturation() -> None:
+    """Predicted 4 per replica, 2 replicas answer 4 in all and queue: one serves 2, so 2 replicas cannot be enough."""
+    pool = Pool(capacity=4.0)
+    pool.current = 2
+    pool.step(seen(4.0, 2, waiting=10.0))
+    assert pool.current == 2
+    pool.run(seen(4.0, 2, waiting=10.0), 60)
+    assert pool.current == 3
+
+
+def test_a_backlog_keeps_a_pool_from_shrinking() -> None:
+    pool = Pool()
+    pool.current = 5
+    pool.run(seen(1.0, 5, waiting=6.0), 1000)
+    assert set(pool.history) == {5}
+
+
+def test_scale_down_goes_to_the_most_of_the_last_window() -> None:
+    pool = Pool()
+    pool.current = 8
+    pool.run(seen(14.0, 8), 400)
+    pool.step(seen(5.0, 8))
+    pool.step(seen(9.0, 8))
+    pool.run(seen(3.0, 8), 280)
+    assert pool.current == 8
+    assert reason(pool) is Reason.HoldStabilizing
+    pool.step(seen(3.0, 8))
+    pool.step(seen(3.0, 8))
+    assert pool.current == 5, "9 requests/s were seen within the window"
+    pool.run(seen(3.0, 5), 300)
+    assert pool.current == 2
+
+
+def test_a_dip_inside_the_window_is_not_followed() -> None:
+    pool = Pool()
+    pool.current = 5
+    pool.run(seen(9.0, 5), 400)
+    pool.run(seen(0.0, 5), 120)
+    pool.run(seen(9.0, 5), 600)
+    assert set(pool.history) == {5}
+
+
+def test_nothing_shrinks_before_this_process_has_seen_one_window() -> None:
+    pool = Pool()
+    pool.current = 5
+    pool.run(seen(1.0, 5), 300)
+    assert pool.current == 5
+    assert reason(pool) is Reason.HoldAfterStart
+    pool.step(seen(1.0, 5))
+    assert pool.current == 1
+
+
+def test_a_gap_in_the_metrics_starts_the_window_anew() -> None:
+    pool = Pool()
+    pool.current = 5
+    pool.run(seen(1.0, 5), 250)
+    pool.run(None, 100)
+    pool.run(seen(1.0, 5), 300)
+    assert pool.current == 5
+    pool.step(seen(1.0, 5))
+    assert pool.current == 1
+
+
+def test_one_missed_scrape_is_no_news() -> None:
+    """Neither the count nor the reason changes, so nothing is written."""
+    pool = Pool(declared_rate=5.0)
+    pool.current = 3
+    pool.run(seen(5.0, 3), 400)
+    before = pool.answer
+    pool.step(None)
+    assert before is not None
+    assert pool.answer is not None
+    assert pool.answer.explanation == before.explanation
+    pool.run(None, 70)
+    assert reason(pool) is Reason.HoldMetricsMissing
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        None,
+        seen(math.nan, 5),
+        seen(-1.0, 5),
+        seen(math.inf, 5),
+        seen(None, 5),
+        replace(seen(0.0, 5), age_seconds=3600.0),
+        replace(seen(0.0, 5), age_seconds=math.nan),
+        seen(0.0, 5, answered=0),
+        seen(0.0, 0),
+        seen(0.0, 5, answered=4),
+        seen(0.0, 5, waiting=None),
+        seen(0.0, 5, waiting=math.nan),
+        seen(0.0, 5, running=-3.0),
+    ],
+    ids=[
+        "absent", "rate NaN", "rate negative", "rate infinite", "rate missing", "stale", "age NaN", "nobody answered",
+        "nobody ready", "one did not answer", "queue missing", "queue NaN", "running negative",
+    ],
+)  # fmt: skip
+def test_broken_metrics_hold_the_count(broken: PoolObservation | None) -> None:
+    pool = Pool()
+    pool.current = 5
+    pool.run(seen(9.0, 5), 400)
+    pool.run(broken, 2000)
+    assert set(pool.history) == {5}
+    assert reason(pool) is Reason.HoldMetricsMissing
+
+
+def test_a_partial_answer_may_still_ask_for_more() -> None:
+    """Four of five replicas already report more than five can serve: their sum is a lower bound."""
+    pool = Pool()
+    pool.current = 5
+    pool.step(seen(15.0, 5, answered=4))
+    assert pool.current == 9
+
+
+def test_zero_requests_are_a_measurement_and_shrink_to_the_minimum() -> None:
+    pool = Pool().configured(min_replicas=2)
+    pool.current = 5
+    pool.run(seen(0.0, 5), 400)
+    assert pool.current == 2
+    assert reason(pool) is Reason.AtMinimum
+
+
+def test_bounds_hold_whatever_is_wanted() -> None:
+    pool = Pool().configured(max_replicas=4)
+    pool.step(seen(1e30, 1))
+    assert (pool.current, reason(pool)) == (4, Reason.AtMaximum)
+    pool.configured(max_gpus=20)
+    pool.step(seen(1e30, 4))
+    assert (pool.current, reason(pool)) == (2, Reason.BudgetExhausted)
+
+
+def test_a_budget_below_one_replica_wins_over_the_minimum() -> None:
+    pool = Pool().configured(max_gpus=7)
+    pool.step(None)
+    pool.step(None)
+    assert (pool.current, reason(pool)) == (0, Reason.BudgetExhausted)
+
+
+def test_max_step_limits_each_minute_and_not_each_pass() -> None:
+    pool = Pool().configured(max_step=2)
+    pool.current = 1
+    pool.step(seen(100.0, 1))
+    assert (pool.current, reason(pool)) == (3, Reason.StepLimited)
+    pool.run(seen(100.0, 3), 50)
+    assert pool.current == 3
+    pool.step(seen(100.0, 3))
+    assert pool.current == 5
+
+
+def test_a_freeze_holds_until_it_ends() -> None:
+    pool = Pool()
+    pool.current = 2
+    pool.configured(freeze_until=pool.now + 100)
+    answer = pool.step(seen(15.0, 2))
+    assert (pool.current, reason(pool)) == (2, Reason.Frozen)
+    assert answer.wake_after_seconds == 90
+    pool.run(seen(15.0, 2), 100)
+    assert pool.current == 9
+
+
+def test_external_mode_leaves_the_count_to_its_owner_and_recommends() -> None:
+    pool = Pool().configured(mode=ScalingMode.External, replicas=4)
+    answer = pool.step(seen(9.0, 4))
+    assert (answer.desired, answer.recommended) == (4, 5)
+    assert answer.explanation.reason is Reason.OwnedExternally
+    assert answer.changed is None
+    pool.configured(replicas=50)
+    assert pool.step(seen(9.0, 4)).desired == 10
+
+
+def test_a_request_that_waits_for_its_kv_is_no_decode_backlog() -> None:
+    """50 requests in `deferred`, an empty cache: more decode GPUs would not bring their KV sooner."""
+    waiting_for_transfer = replace(seen(1.0, 1, waiting=50.0), kv_usage=0.2)
+    decode = Pool(role=Role.Decode)
+    decode.current = 1
+    decode.run(waiting_for_transfer, 200)
+    assert set(decode.history) == {1}
+    decode.run(replace(waiting_for_transfer, kv_usage=0.9), 200)
+    assert decode.current > 1
+
+
+def test_an_unknown_capacity_holds() -> None:
+    pool = Pool(capacity=0.0)
+    pool.step(None)
+    assert pool.current == AUTO.min_replicas
+    pool.current = 4
+    pool.run(seen(9.0, 4), 600)
+    assert pool.current == 4
+
+
+def test_the_same_question_twice_has_the_same_answer_and_remembers_nothing_new() -> None:
+    pool = Pool(declared_rate=5.0)
+    for observation in (None, seen(9.0, 3), seen(1.0, 5), None):
+        first = pool.step(observation)
+        second = pool.accept(first) and pool.step(observation, seconds=0.0)
+        assert second == replace(first, changed=None)

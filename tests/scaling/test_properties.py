@@ -1,0 +1,77 @@
+"""S4 and S5: counts stay within bounds and never shrink on missing metrics, whatever Prometheus says."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scaling.cases import Pool
+from weft.domain.snapshot import PoolObservation
+from weft.domain.spec import ScalingSpec
+
+numbers = st.one_of(
+    st.none(),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.floats(0, 50),
+    st.sampled_from([0.0, -1.0, 1e308]),
+)
+observations = st.one_of(
+    st.none(),
+    st.builds(
+        PoolObservation,
+        expected=st.integers(0, 5),
+        answered=st.integers(0, 5),
+        age_seconds=st.one_of(st.floats(0, 90), st.floats(allow_nan=True)),
+        requests_per_second=numbers,
+        waiting=numbers,
+        running=numbers,
+        kv_usage=numbers,
+    ),
+)
+specs = st.builds(
+    ScalingSpec,
+    min_replicas=st.integers(1, 4),
+    max_replicas=st.integers(4, 12),
+    max_gpus=st.one_of(st.none(), st.integers(32, 100)),
+    max_step=st.one_of(st.none(), st.integers(1, 3)),
+    scale_down_delay_seconds=st.sampled_from([0.5, 30.0, 300.0]),
+    headroom=st.floats(0, 1),
+)
+capacities = st.one_of(st.floats(0, 20), st.sampled_from([0.0, 1e-300, 1e300]))
+
+
+@given(spec=specs, capacity=capacities, looks=st.lists(st.tuples(observations, st.floats(0, 200)), max_size=12))
+def test_counts_stay_within_bounds_and_steps(
+    spec: ScalingSpec, capacity: float, looks: list[tuple[PoolObservation | None, float]]
+) -> None:
+    pool = Pool(spec=spec, capacity=capacity)
+    for observation, seconds in looks:
+        before = pool.current
+        pool.step(observation, seconds)
+        assert spec.min_replicas <= pool.current <= spec.max_replicas
+        assert pool.current * pool.gpus <= (spec.max_gpus or 10_000)
+        assert not before or abs(pool.current - before) <= (spec.max_step or 100)
+
+
+@given(spec=specs, looks=st.lists(st.tuples(observations, st.floats(0, 200)), max_size=12))
+def test_an_incomplete_look_never_shrinks_a_pool(
+    spec: ScalingSpec, looks: list[tuple[PoolObservation | None, float]]
+) -> None:
+    pool = Pool(spec=spec)
+    for observation, seconds in looks:
+        before = pool.current
+        pool.step(observation, seconds)
+        if observation is None or not observation.complete:
+            assert pool.current >= before
+
+
+@given(spec=specs, capacity=capacities, looks=st.lists(st.tuples(observations, st.floats(0, 200)), max_size=6))
+def test_a_second_look_at_the_same_time_changes_nothing(
+    spec: ScalingSpec, capacity: float, looks: list[tuple[PoolObservation | None, float]]
+) -> None:
+    pool = Pool(spec=spec, capacity=capacity)
+    for observation, seconds in looks:
+        first = pool.step(observation, seconds)
+        second = pool.step(observation, 0.0)
+        assert (second.desired, second.explanation, second.memory) == (first.desired, first.explanation, first.memory)
+        assert second.changed is None
