@@ -1,0 +1,30 @@
+"""What every engine adapter answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from weft.domain.reasons import Explanation
+    from weft.domain.shape import Shape
+    from weft.engines.launch import ContainerLaunch, FrontRequest, LaunchRequest
+    from weft.engines.series import EngineSeries
+
+
+class EngineAdapter(Protocol):
+    """All that Weft knows of one engine. Every method is a pure function of its arguments."""
+
+    def launch(self, request: LaunchRequest) -> ContainerLaunch:
+        """The container of one rank; raises `Invalid` for a wish that this engine or version cannot fulfil."""
+
+    def front(self, request: FrontRequest) -> ContainerLaunch:
+        """The container of the engine's own router in front of replicas or of a pair of pools."""
+
+    def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
+        """Why the user's arguments may not be added: the first that decides what Weft decides, and the field to use."""
+
+    def series(self, version: str) -> EngineSeries:
+        """Names of the metrics that this version exposes."""
+
+    def failure_line(self, text: str) -> str | None:
+        """The engine's own error line in a termination message or log tail, the root cause before its wrappers."""

@@ -1,0 +1,117 @@
+"""What is asked of an engine adapter for one container, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.hardware import Precision
+    from weft.domain.shape import Plan
+    from weft.domain.spec import Pairs, PoolSpec, RouterSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """One rank of one replica. `leader_host` is the DNS name of rank 0, used when the replica has several pods.
+
+    `checkpoint` is how the published weights are stored, None when nobody knows.
+    """
+
+    spec: PoolSpec
+    plan: Plan
+    rank: int = 0
+    leader_host: str = ""
+    checkpoint: Precision | None = None
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the accelerator is the processor itself."""
+        return self.plan.shape.accelerator == "cpu"
+
+    @property
+    def weight_bytes(self) -> float:
+        """Weights of the whole replica, in bytes."""
+        return self.plan.prediction.weight_bytes_per_gpu * self.plan.shape.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRequest:
+    """A router in front of replicas. Selectors choose the first pods of replicas; `decode` is empty unless it pairs.
+
+    With `decode` set, `prefill_or_all` chooses the prefill side.
+    """
+
+    namespace: str
+    router: RouterSpec
+    prefill_or_all: Pairs
+    decode: Pairs = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EnvValue:
+    """One environment variable: a plain value, a field of the pod (downward API) or (Secret name, key)."""
+
+    name: str
+    value: str = ""
+    field: str | None = None
+    secret: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPort:
+    """A port that the container listens on."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class HttpProbe:
+    """An HTTP GET of the kubelet. Times are seconds."""
+
+    path: str
+    port: int
+    period: int = 10
+    timeout: int = 5
+    failures: int = 3
+
+
+class MountKind(StrEnum):
+    """Volumes that can carry a model."""
+
+    PVC = "PVC"
+    Image = "Image"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMount:
+    """A read-only volume with the weights; `location` is the claim or the image reference."""
+
+    kind: MountKind
+    location: str
+    path: str
+    pull_policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLaunch:
+    """One container, without what is the same for all of them (security, devices, scratch space).
+
+    `command` is a list and never a shell line. `pre_stop_seconds` is how long the container keeps serving after its
+    deletion began, so that everybody stops choosing it; `grace_seconds` covers that and the engine's own drain.
+    `image` is None where the release or the resource names it.
+    """
+
+    command: tuple[str, ...]
+    env: tuple[EnvValue, ...]
+    ports: tuple[NamedPort, ...]
+    pre_stop_seconds: int
+    grace_seconds: int
+    startup: HttpProbe | None = None
+    readiness: HttpProbe | None = None
+    shared_memory_bytes: int = 0
+    model_mount: ModelMount | None = None
+    secrets_as_env: tuple[str, ...] = ()
+    image: str | None = None

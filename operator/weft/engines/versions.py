@@ -1,0 +1,21 @@
+"""Engine versions as comparable numbers."""
+
+from __future__ import annotations
+
+import re
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+
+Version = tuple[int, ...]
+
+_NUMBERS = re.compile(r"^v?(\d+(?:\.\d+)*)")
+
+
+def parse_version(text: str) -> Version:
+    """The release numbers of `0.33.0`, `v0.18.1` or `0.32.0+cpu`, at least three; raises `Invalid` without any."""
+    match = _NUMBERS.match(text)
+    if match is None:
+        raise Invalid(Reason.EngineUnsupported, f"engine version {text!r} does not start with a number such as 0.32.0")
+    numbers = tuple(int(part) for part in match.group(1).split("."))
+    return numbers + (0,) * (3 - len(numbers))

@@ -1,0 +1,165 @@
+"""Arguments of `vllm serve`, one function a subject."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.spec import SourceKind
+from weft.domain.units import GIB, parse_quantity
+from weft.domain.workload import Role
+
+if TYPE_CHECKING:
+    from weft.engines.launch import LaunchRequest
+
+Arguments = tuple[str, ...]
+
+MASTER_PORT = 29501
+DATA_PARALLEL_PORT = 29550
+_QUANTIZED_ONLINE = {(Precision.BF16, Precision.FP8): "fp8"}  # (checkpoint, wanted)
+_CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
+_FLOATS = (Precision.FP32, Precision.BF16)
+_SPECULATIVE_METHODS = {"MTP": "mtp", "EAGLE3": "eagle3", "DraftModel": "draft_model", "NGram": "ngram"}
+
+
+def model(request: LaunchRequest) -> Arguments:
+    """Names, revision, precision, context and adapters."""
+    spec = request.spec.model
+    names = ("--served-model-name", *(spec.served_names or (spec.model_id,)))
+    source = spec.source
+    revision = ("--revision", source.revision) if source is not None and source.revision else ()
+    streamed = ("--load-format", "runai_streamer") if source is not None and source.kind is SourceKind.URI else ()
+    length = ("--max-model-len", str(spec.max_context_tokens)) if spec.max_context_tokens else ()
+    return (*names, *revision, *streamed, *_precision(request), *length, *_adapters(request))
+
+
+def parallel(request: LaunchRequest) -> Arguments:
+    """How the replica is spread over GPUs and pods."""
+    shape = request.plan.shape
+    sizes = (
+        *(("--tensor-parallel-size", str(shape.tensor_parallel)) if shape.tensor_parallel > 1 else ()),
+        *(("--pipeline-parallel-size", str(shape.pipeline_parallel)) if shape.pipeline_parallel > 1 else ()),
+        *(("--enable-expert-parallel",) if shape.expert_parallel > 1 else ()),
+    )
+    if shape.data_parallel > 1:
+        return (*sizes, *_data_parallel(request))
+    return (*sizes, *_nodes(request)) if shape.pods > 1 else sizes
+
+
+def kv_cache(request: LaunchRequest) -> Arguments:
+    """Precision of stored KV and the host memory behind it."""
+    kv = request.spec.kv
+    if kv.precision not in {None, Precision.BF16, Precision.FP8}:
+        raise Invalid(
+            Reason.FeatureUnsupported, f"kvCache.precision {kv.precision} is not supported on vLLM: use BF16 or FP8"
+        )
+    stored = ("--kv-cache-dtype", "fp8") if kv.precision is Precision.FP8 else ()
+    return (*stored, *_offload(request))
+
+
+def moves_kv(request: LaunchRequest) -> bool:
+    """Whether this replica is one side of a split."""
+    return request.spec.role is not Role.Aggregated
+
+
+def kv_transfer(request: LaunchRequest) -> Arguments:
+    """The connector, the same on both sides: either may be asked to pull."""
+    if not moves_kv(request):
+        return ()
+    if request.spec.kv.connector != "NIXL":
+        raise Invalid(
+            Reason.FeatureUnsupported, f"kvTransfer.connector {request.spec.kv.connector} is not supported: use NIXL"
+        )
+    config = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+    if request.on_cpu:
+        config["kv_buffer_device"] = "cpu"
+    return ("--kv-transfer-config", compact_json(config))
+
+
+def speculative(wish_json: str | None) -> Arguments:
+    """Speculative decoding, from `spec.engine.speculative` as JSON."""
+    if wish_json is None:
+        return ()
+    wish = json.loads(wish_json)
+    config = {"method": _SPECULATIVE_METHODS[wish["method"]], "num_speculative_tokens": wish.get("tokens", 3)}
+    if wish.get("model"):
+        config["model"] = wish["model"]
+    return ("--speculative-config", compact_json(config))
+
+
+def compact_json(value: object) -> str:
+    """JSON without spaces and in a stable order."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _precision(request: LaunchRequest) -> Arguments:
+    """Flags only where the wanted precision is not what the checkpoint holds."""
+    wanted, stored = request.plan.shape.precision, request.checkpoint
+    if wanted is Precision.FP32:
+        return ("--dtype", _CAST[wanted])
+    if stored is None or wanted is stored:
+        return ()
+    if wanted in _FLOATS and stored in _FLOATS:
+        return ("--dtype", _CAST[wanted])
+    method = _QUANTIZED_ONLINE.get((stored, wanted))
+    if method is None:
+        raise Invalid(
+            Reason.PrecisionUnsupported,
+            f"vLLM cannot turn a {stored.value} checkpoint into {wanted.value} while loading: "
+            f"name a checkpoint that is stored as {wanted.value}",
+        )
+    return ("--quantization", method)
+
+
+def _adapters(request: LaunchRequest) -> Arguments:
+    adapters = request.spec.model.adapters
+    if not adapters:
+        return ()
+    return (
+        "--enable-lora",
+        "--max-loras",
+        str(len(adapters)),
+        "--lora-modules",
+        *(f"{name}={at}" for name, at in adapters),
+    )
+
+
+def _nodes(request: LaunchRequest) -> Arguments:
+    """Tensor and pipeline ranks over several pods, without Ray; every pod has the same flags but for its rank."""
+    place = ("--nnodes", str(request.plan.shape.pods), "--node-rank", str(request.rank))
+    master = ("--master-addr", request.leader_host, "--master-port", str(MASTER_PORT))
+    return (*place, *master, *(("--headless",) if request.rank > 0 else ()))
+
+
+def _data_parallel(request: LaunchRequest) -> Arguments:
+    """Attention-DP ranks behind one endpoint: all in one pod, or some in each."""
+    shape = request.plan.shape
+    local = shape.gpus_per_pod // (shape.tensor_parallel * shape.pipeline_parallel)
+    if local < 1:
+        raise Invalid(
+            Reason.ShapeInvalid, f"{shape}: one data-parallel rank does not fit a pod of {shape.gpus_per_pod} GPUs"
+        )
+    sizes = ("--data-parallel-size", str(shape.data_parallel), "--data-parallel-size-local", str(local))
+    if shape.pods == 1:
+        return sizes
+    # The leader binds this address, so it needs its own IP; the others only look it up.
+    address = "$(VLLM_HOST_IP)" if request.rank == 0 else request.leader_host
+    meeting = ("--data-parallel-address", address, "--data-parallel-rpc-port", str(DATA_PARALLEL_PORT))
+    if request.rank == 0:
+        return (*sizes, *meeting)
+    return ("--headless", *sizes, "--data-parallel-start-rank", str(request.rank * local), *meeting)
+
+
+def _offload(request: LaunchRequest) -> Arguments:
+    """Host memory as a second tier. The flag counts one data-parallel rank's GPUs together, in GiB."""
+    wish_json = request.spec.kv.offload_json
+    if wish_json is None:
+        return ()
+    if moves_kv(request):
+        raise Invalid(Reason.FeatureUnsupported, "kvCache.offload is supported in Aggregated pools only")
+    wish = json.loads(wish_json)
+    gib = parse_quantity(wish["size"]) / request.plan.shape.data_parallel / GIB
+    return ("--kv-offloading-size", f"{gib:g}", "--kv-offloading-backend", wish.get("backend", "Native").lower())

@@ -1,0 +1,51 @@
+"""Where vLLM finds the weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.spec import SourceKind
+from weft.engines.launch import ModelMount, MountKind
+
+if TYPE_CHECKING:
+    from weft.domain.spec import ModelSpec
+
+MODEL_PATH = "/model"
+STREAMED_SCHEMES = ("s3://", "gs://")
+
+
+def model_location(model: ModelSpec) -> str:
+    """The positional argument of `vllm serve`: a repository, a path inside the mounted volume, or a URI."""
+    source = model.source
+    if source is None:
+        return model.model_id
+    if source.kind in {SourceKind.PVC, SourceKind.Image}:
+        return f"{MODEL_PATH}/{source.path}".rstrip("/")
+    if source.kind is SourceKind.URI and not source.location.startswith(STREAMED_SCHEMES):
+        schemes = " and ".join(STREAMED_SCHEMES)
+        raise Invalid(
+            Reason.FeatureUnsupported, f"vLLM streams weights from {schemes} only, not from {source.location}"
+        )
+    return source.location or model.model_id
+
+
+def model_mount(model: ModelSpec) -> ModelMount | None:
+    """The volume that carries the weights, if one does."""
+    source = model.source
+    if source is None or source.kind not in {SourceKind.PVC, SourceKind.Image}:
+        return None
+    return ModelMount(MountKind(source.kind.value), source.location, MODEL_PATH, source.pull_policy)
+
+
+def secrets_as_env(model: ModelSpec) -> tuple[str, ...]:
+    """Secrets whose keys become environment variables: credentials of an object store."""
+    source = model.source
+    return (source.secret,) if source is not None and source.secret else ()
+
+
+def needs_the_hub(model: ModelSpec) -> bool:
+    """Whether anything has to be downloaded from Hugging Face: the weights or an adapter."""
+    from_hub = model.source is None or model.source.kind is SourceKind.HuggingFace
+    return from_hub or any(not where.startswith("/") for _, where in model.adapters)

@@ -1,0 +1,39 @@
+"""Metric names of vLLM by version (`vllm/v1/metrics/loggers.py`)."""
+
+from __future__ import annotations
+
+from weft.engines.series import EngineSeries
+from weft.engines.versions import parse_version
+
+
+def vllm_series(version: str) -> EngineSeries:
+    """The names that a vLLM version exposes without `--show-hidden-metrics-for-version`."""
+    number = parse_version(version)
+
+    def since(first: str, name: str) -> str | None:
+        return f"vllm:{name}" if number >= parse_version(first) else None
+
+    return EngineSeries(
+        running="vllm:num_requests_running",
+        waiting="vllm:num_requests_waiting",
+        kv_usage=since("0.9.2", "kv_cache_usage_perc") or "vllm:gpu_cache_usage_perc",
+        waiting_by_reason=since("0.20.2", "num_requests_waiting_by_reason"),
+        finished="vllm:request_success_total",
+        input_tokens="vllm:prompt_tokens_total",
+        output_tokens="vllm:generation_tokens_total",
+        prefix_queries=since("0.9.2", "prefix_cache_queries_total") or "vllm:gpu_prefix_cache_queries_total",
+        prefix_hits=since("0.9.2", "prefix_cache_hits_total") or "vllm:gpu_prefix_cache_hits_total",
+        preemptions="vllm:num_preemptions_total",
+        ttft="vllm:time_to_first_token_seconds",
+        inter_token=since("0.10.2", "inter_token_latency_seconds") or "vllm:time_per_output_token_seconds",
+        tpot=since("0.11.2", "request_time_per_output_token_seconds"),
+        end_to_end="vllm:e2e_request_latency_seconds",
+        queue="vllm:request_queue_time_seconds",
+        prefill="vllm:request_prefill_time_seconds",
+        decode="vllm:request_decode_time_seconds",
+        request_input_tokens="vllm:request_prompt_tokens",
+        request_output_tokens="vllm:request_generation_tokens",
+        request_computed_tokens=since("0.13.0", "request_prefill_kv_computed_tokens"),
+        transfer=since("0.11.2", "nixl_xfer_time_seconds"),
+        failed_transfers=since("0.11.2", "nixl_num_failed_transfers_total"),
+    )
