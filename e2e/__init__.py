@@ -1,0 +1,1 @@
+"""End-to-end: real clusters to test and show Weft on."""

@@ -1,0 +1,45 @@
+"""Polling, in the one place where code sleeps."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Value = TypeVar("Value")
+
+
+class StillWaitingError(AssertionError):
+    """What was waited for did not happen in time; an AssertionError, so a test that waits in vain has failed."""
+
+
+def eventually(
+    observe: Callable[[], Value],
+    what: str,
+    *,
+    timeout_seconds: float = 30.0,
+    interval_seconds: float = 0.05,
+) -> Value:
+    """Return the first truthy value that `observe` gives, asking again until then.
+
+    An AssertionError of `observe` means "not yet", so that checks can be written as plain asserts.
+    Raises StillWaitingError after `timeout_seconds`, with the last answer.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        value, refusal = _ask(observe)
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            last = refusal if refusal is not None else value
+            raise StillWaitingError(f"after {timeout_seconds:g} s still not: {what}; last answer: {last!r}")
+        time.sleep(interval_seconds)
+
+
+def _ask(observe: Callable[[], Value]) -> tuple[Value | None, AssertionError | None]:
+    try:
+        return observe(), None
+    except AssertionError as refusal:
+        return None, refusal
