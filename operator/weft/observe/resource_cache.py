@@ -9,8 +9,13 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from weft.domain.labels import API_VERSION
+from weft.observe.reading import resource_path
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from weft.observe.reading import Reader
 
 Json = dict[str, Any]
 
@@ -36,11 +41,23 @@ class ResourceCache:
     """
 
     def __init__(self, changed: Callable[[str | None], None]) -> None:
-        """Empty, and not synced before one list of every kind came in."""
+        """Empty, and not synced before the expected lists came in."""
         self._bodies: dict[str, Json] = {}
         self._gone: dict[str, int] = {}  # UID -> version of the deletion, so that late echoes stay out
         self._lock = threading.Lock()
         self._changed = changed
+        self._listed: set[tuple[str, str | None]] = set()
+        self._expected: set[tuple[str, str | None]] | None = None
+
+    def expect(self, namespaces: Iterable[str]) -> None:
+        """Which lists make it synced: every kind, in each namespace or (none given) in the whole cluster."""
+        places = sorted(set(namespaces)) or [None]
+        self._expected = {(kind, place) for kind in PLURALS for place in places}
+
+    @property
+    def synced(self) -> bool:
+        """Whether every expected list came in at least once."""
+        return self._expected is not None and self._expected <= self._listed
 
     def put(self, body: Json) -> bool:
         """Take a body in, unless it is older than what is known; says whether it was news."""
@@ -79,6 +96,7 @@ class ResourceCache:
             ]
         for uid in phantoms:
             self.drop(uid, seen.version)
+        self._listed.add((seen.kind, seen.namespace))
         return len(phantoms)
 
     def bodies(self, kind: str) -> tuple[Json, ...]:
@@ -101,14 +119,13 @@ def version_of(body: Json) -> int:
         return 0
 
 
-def list_resources(get: Callable[[str, dict[str, str]], Iterable[Json]], path: str, kind: str, namespace: str | None) -> Seen:
-    """Read one kind in whole, page by page."""
+def list_resources(reader: Reader, kind: str, namespace: str | None) -> Seen:
+    """Read one kind in whole, page by page. Raises as `Reader` does."""
     bodies: list[Json] = []
     version = 0
-    for page in get(path, {}):
+    for page in reader.pages(resource_path(API_VERSION, PLURALS[kind], namespace), {}):
         version = int(page["metadata"]["resourceVersion"])
-        api_version = str(page["apiVersion"])
-        bodies.extend({"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ())
+        bodies.extend({"apiVersion": API_VERSION, "kind": kind, **item} for item in page.get("items") or ())
     return Seen(kind, namespace, version, tuple(bodies))
 
 

@@ -1,0 +1,38 @@
+"""What the loops share. Made once at the start, never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from weft.apply import EventRecorder, Writer
+    from weft.catalog import Catalog
+    from weft.control.health import Pulse
+    from weft.control.options import RunOptions
+    from weft.control.telemetry import Telemetry
+    from weft.observe import ClusterCache, MetricsCollector, ResourceCache, Sources
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Caches to read from, writers to write with, and what is known about ourselves."""
+
+    options: RunOptions
+    catalog: Catalog
+    cluster: ClusterCache
+    resources: ResourceCache
+    sources: Sources
+    collector: MetricsCollector
+    writer: Writer
+    events: EventRecorder
+    telemetry: Telemetry
+    pulse: Pulse
+    executor: Executor
+
+    @property
+    def synced(self) -> bool:
+        """Whether every cache holds one complete list: nothing may be decided or converged before."""
+        return self.cluster.synced and self.resources.synced

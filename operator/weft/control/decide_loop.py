@@ -1,0 +1,83 @@
+"""The global loop: one snapshot, one decision, and the statuses that it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from weft.control.status_writing import StatusWriter
+from weft.decide import decide
+from weft.domain.errors import Retry, WeftError
+from weft.domain.reasons import Reason
+from weft.observe import SnapshotBuilder
+
+if TYPE_CHECKING:
+    from weft.control.context import Context
+    from weft.control.wake import Wake
+    from weft.domain.decision import Decisions, PoolDecision, SplitDecision
+    from weft.domain.snapshot import ScaleMemory, Snapshot
+
+SHORTEST_SLEEP_SECONDS = 0.05
+
+log = logging.getLogger(__name__)
+
+
+class DecideLoop:
+    """Wakes on changes and every tick. Passes never overlap; deciding and writing happen in a thread."""
+
+    def __init__(self, context: Context, wake: Wake) -> None:
+        """Remembers nothing yet: scaling starts its window with this process."""
+        self._context = context
+        self._wake = wake
+        self._builder = SnapshotBuilder(context.sources)
+        self._statuses = StatusWriter(context)
+        self._memory: dict[str, ScaleMemory] = {}
+
+    async def run(self) -> None:
+        """Turn until cancelled. An error ends one pass, never the loop."""
+        sleep_seconds = SHORTEST_SLEEP_SECONDS
+        while True:
+            await self._wake.wait(sleep_seconds)
+            sleep_seconds = self._context.options.tick_seconds
+            if self._context.synced:
+                wake_after = await self._guarded_pass()
+                sleep_seconds = min(sleep_seconds, max(SHORTEST_SLEEP_SECONDS, wake_after or sleep_seconds))
+            self._context.pulse.decided = time.monotonic()
+
+    async def _guarded_pass(self) -> float | None:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._context.executor, self._pass)
+        except Exception:
+            log.exception("a decision failed; the next pass starts from a fresh snapshot")
+            self._context.telemetry.failures.labels("decide", "Bug").inc()
+            return None
+
+    def _pass(self) -> float | None:
+        """Decide on everything once; gives the seconds after which time alone changes the answer."""
+        snapshot = self._builder.build(time.time(), self._context.collector.observations(), self._memory)
+        with self._context.telemetry.decision_seconds.time():
+            decisions = decide(snapshot, self._context.catalog)
+        self._memory = decisions.memory
+        self._context.telemetry.show(snapshot, decisions)
+        self._write(snapshot, decisions)
+        return decisions.wake_after_seconds
+
+    def _write(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        for decision in (*decisions.pools, *decisions.splits):
+            try:
+                self._write_one(decision, snapshot.now)
+            except Retry as error:
+                self._context.telemetry.failures.labels("decide", error.reason.value).inc()
+                if error.reason is Reason.ApiUnavailable:
+                    log.warning("statuses cannot be written: %s", error)
+                    return
+            except WeftError as error:
+                self._context.telemetry.failures.labels("decide", error.reason.value).inc()
+                log.warning("status of %s was refused: %s", decision.key, error)
+
+    def _write_one(self, decision: PoolDecision | SplitDecision, now: float) -> None:
+        if self._statuses.write_decision(decision, now):
+            for event in decision.events:
+                self._context.events.record(decision.key, event)

@@ -1,0 +1,108 @@
+"""/healthz, /readyz and /metrics."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.control.telemetry import Telemetry
+
+STARTING_SECONDS = 60.0  # until every watcher and both loops have to be seen alive
+SILENT_LOOP_SECONDS = 120.0
+SILENT_CACHE_SECONDS = 900.0  # far beyond an outage that a restart would not heal
+
+
+@dataclass(slots=True)
+class Pulse:
+    """When the loops last finished a pass; monotonic seconds. Written by the loops, read by the probes."""
+
+    started: float = field(default_factory=time.monotonic)
+    decided: float = field(default_factory=time.monotonic)
+    converged: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What the probes look at."""
+
+    pulse: Pulse
+    synced: Callable[[], bool]
+    cache_age_seconds: Callable[[], float]
+    watchers: Callable[[], int]
+    expected_watchers: int
+
+
+Check = tuple[str, "Callable[[Vitals, float], bool]"]
+
+
+def _every_watcher_lives(vitals: Vitals, now: float) -> bool:
+    return vitals.watchers() >= vitals.expected_watchers or now - vitals.pulse.started < STARTING_SECONDS
+
+
+def _the_decide_loop_turns(vitals: Vitals, now: float) -> bool:
+    return now - vitals.pulse.decided < SILENT_LOOP_SECONDS
+
+
+def _the_converge_loop_turns(vitals: Vitals, now: float) -> bool:
+    return now - vitals.pulse.converged < SILENT_LOOP_SECONDS
+
+
+def _the_caches_hear_the_api_server(vitals: Vitals, _now: float) -> bool:
+    return vitals.cache_age_seconds() < SILENT_CACHE_SECONDS
+
+
+LIVENESS: tuple[Check, ...] = (
+    ("every watcher lives", _every_watcher_lives),
+    ("the decide loop turns", _the_decide_loop_turns),
+    ("the converge loop turns", _the_converge_loop_turns),
+    ("the caches hear the API server", _the_caches_hear_the_api_server),
+)
+
+
+def first_broken(vitals: Vitals, now: float) -> str | None:
+    """The first liveness claim that does not hold, in words, or None."""
+    return next((claim for claim, holds in LIVENESS if not holds(vitals, now)), None)
+
+
+class ProbeServer:
+    """Serves the three endpoints on one port."""
+
+    def __init__(self, vitals: Vitals, telemetry: Telemetry) -> None:
+        """Nothing listens before `start`."""
+        self._vitals = vitals
+        self._telemetry = telemetry
+        application = web.Application()
+        application.router.add_get("/healthz", self._healthz)
+        application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/metrics", self._metrics)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; gives the port, which matters when 0 was asked for."""
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        await site.start()
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        broken = first_broken(self._vitals, time.monotonic())
+        return web.Response(status=500, text=f"not so: {broken}\n") if broken else web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        if self._vitals.synced():
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text="caches are not synced yet\n")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        self._telemetry.snapshot_age.set(self._vitals.cache_age_seconds())
+        return web.Response(body=self._telemetry.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})

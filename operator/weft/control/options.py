@@ -1,0 +1,39 @@
+"""What an operator process is told at its start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Settings of one operator process; every one has the value that production uses.
+
+    `kubeconfig` and `context`: both None inside a cluster means the service account, else the usual kubeconfig.
+    `namespaces`: empty serves the whole cluster. `prometheus_url`: None scrapes the engines directly. `port` serves
+    /healthz, /readyz and /metrics; 0 takes a free one. `tick_seconds`: how often time alone makes a decision;
+    `metrics_seconds`: between collections; `resync_seconds`: between full passes over every resource.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespaces: tuple[str, ...] = ()
+    prometheus_url: str | None = None
+    host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus reach the pod from outside
+    port: int = 8080
+    tick_seconds: float = 2.0
+    metrics_seconds: float = 5.0
+    resync_seconds: float = 120.0
+    relist_seconds: float = 300.0
+    workers: int = 8
+    instance: str = "weft"
+    json_logs: bool = True
+
+    def __post_init__(self) -> None:
+        """Times must be above zero, and there must be a worker; raises `Invalid` naming the field."""
+        for name in ("tick_seconds", "metrics_seconds", "resync_seconds", "relist_seconds", "workers"):
+            if getattr(self, name) <= 0:
+                raise Invalid(Reason.SpecInvalid, f"{name} must be above zero")

@@ -1,0 +1,103 @@
+"""Weft's own metrics: decisions by reason, writes by kind, how old its picture is, and the exact figures of each pool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.domain.decision import Decisions, PoolDecision
+    from weft.domain.snapshot import PoolObservation, Snapshot
+
+DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+POOL = ("namespace", "pool")
+
+
+class Telemetry:
+    """A registry of its own, so that several operators can live in one process."""
+
+    def __init__(self) -> None:
+        """Everything at zero."""
+        self.registry = CollectorRegistry()
+        self.decisions = Counter(
+            "weft_decisions", "Decisions about pools by the reason of their scale", ["reason"], registry=self.registry
+        )
+        self.decision_seconds = Histogram(
+            "weft_decision_seconds", "Time of one global decision", buckets=DECISION_BUCKETS, registry=self.registry
+        )
+        self.writes = Counter("weft_writes", "Writes that the API server took", ["kind", "verb"], registry=self.registry)
+        self.failures = Counter(
+            "weft_pass_failures", "Passes that ended in an error, by reason", ["loop", "reason"], registry=self.registry
+        )
+        self.snapshot_age = self._gauge("weft_snapshot_age_seconds", "Age of the oldest cache", ())
+        self.loop_lag = self._gauge("weft_loop_lag_seconds", "How late the event loop ran its last timer", ())
+        self._condition = self._gauge("weft_pool_condition", "1 while a condition is True", (*POOL, "condition", "reason"))
+        self._replicas = self._gauge("weft_pool_desired_replicas", "Replicas that should run", POOL)
+        self._recommended = self._gauge("weft_pool_recommended_replicas", "Replicas that Weft would run", POOL)
+        self._assigned = self._gauge("weft_pool_assigned_replicas", "Replicas that have their nodes", POOL)
+        self._ready = self._gauge("weft_pool_ready_replicas", "Ready replicas", POOL)
+        self._capacity = self._gauge("weft_pool_replica_capacity", "Predicted requests per second per replica", POOL)
+        self._rate = self._gauge("weft_pool_requests_per_second", "Requests per second", POOL)
+        self._waiting = self._gauge("weft_pool_requests_waiting", "Requests that wait for capacity", POOL)
+        self._kv = self._gauge("weft_pool_kv_usage_ratio", "KV cache in use", POOL)
+        self._latency = self._gauge("weft_pool_latency_seconds", "Observed latency", (*POOL, "kind", "percentile"))
+        self._per_pool = (
+            *(self._condition, self._replicas, self._recommended, self._assigned, self._ready, self._capacity),
+            *(self._rate, self._waiting, self._kv, self._latency),
+        )
+
+    def count_write(self, kind: str, verb: str) -> None:
+        """One write that was carried out."""
+        self.writes.labels(kind, verb).inc()
+
+    def show(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """Replace the figures of all pools; pools that are gone disappear."""
+        for gauge in self._per_pool:
+            gauge.clear()
+        for decision in decisions.pools:
+            place = (decision.key.namespace, decision.key.name)
+            self._show_decision(place, decision)
+            self._show_observation(place, snapshot.observations.get(decision.key.uid))
+            self._ready.labels(*place).set(_ready_replicas(snapshot, decision.key.uid))
+
+    def text(self) -> bytes:
+        """The exposition now."""
+        return generate_latest(self.registry)
+
+    def _show_decision(self, place: tuple[str, str], decision: PoolDecision) -> None:
+        status = decision.status
+        if status.scale is not None:
+            self.decisions.labels(status.scale.reason.value).inc()
+        self._replicas.labels(*place).set(status.desired_replicas)
+        self._recommended.labels(*place).set(decision.recommended)
+        self._assigned.labels(*place).set(len(status.assignments))
+        if status.plan is not None:
+            self._capacity.labels(*place).set(status.plan.prediction.capacity)
+        for condition in decision.conditions:
+            holds = condition.status == "True"
+            self._condition.labels(*place, condition.kind, condition.explanation.reason.value).set(holds)
+
+    def _show_observation(self, place: tuple[str, str], seen: PoolObservation | None) -> None:
+        if seen is None:
+            return
+        known = ((self._rate, seen.requests_per_second), (self._waiting, seen.waiting), (self._kv, seen.kv_usage))
+        for gauge, value in known:
+            if value is not None:
+                gauge.labels(*place).set(value)
+        self._show_latency(place, "ttft", seen.ttft)
+        self._show_latency(place, "tpot", seen.tpot)
+
+    def _show_latency(self, place: tuple[str, str], kind: str, values: Iterable[tuple[int, float]]) -> None:
+        for percentile, seconds in values:
+            self._latency.labels(*place, kind, str(percentile)).set(seconds)
+
+    def _gauge(self, name: str, text: str, names: tuple[str, ...]) -> Gauge:
+        return Gauge(name, text, names, registry=self.registry)
+
+
+def _ready_replicas(snapshot: Snapshot, pool_uid: str) -> int:
+    ours = (pod for pod in snapshot.pods if pod.identity is not None and pod.identity.pool_uid == pool_uid)
+    return sum(pod.ready and not pod.terminating and pod.identity is not None and pod.identity.rank == 0 for pod in ours)

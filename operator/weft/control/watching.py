@@ -1,0 +1,158 @@
+"""kopf, for our two kinds only and writing nothing: it watches, and every event goes into the resource cache.
+
+It runs in a thread with an event loop of its own, because at its end it cancels every task of its loop that is younger
+than itself. Its watchers may die while the process lives (after an in-stream ERROR), so liveness counts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import kopf
+
+from weft.control.connection import kopf_connection
+from weft.domain import labels
+from weft.observe import PLURALS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kubernetes.client import ApiClient
+
+    from weft.observe import ResourceCache
+
+WATCHER_TASKS = "watcher for"  # how kopf names its tasks: private, so a test holds it in place
+LONGEST_BACKOFF_SECONDS = 30.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the handlers need."""
+
+    client: ApiClient
+    resources: ResourceCache
+    namespaces: tuple[str, ...]
+
+
+class EndlessBackoff:
+    """1, 2, 4 ... 30 s with jitter, for ever, and anew for each iteration: kopf gives a kind up when it runs out."""
+
+    def __iter__(self) -> Iterator[float]:
+        """A fresh sequence."""
+        seconds = 1.0
+        while True:
+            yield seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
+            seconds = min(LONGEST_BACKOFF_SECONDS, seconds * 2)
+
+
+def settings() -> kopf.OperatorSettings:
+    """Settings of the framework, each with the reason that our reference on kopf gives for it."""
+    chosen = kopf.OperatorSettings()
+    chosen.networking.error_backoffs = EndlessBackoff()
+    chosen.networking.request_timeout = 30
+    chosen.networking.connect_timeout = 10
+    chosen.watching.server_timeout = 300
+    chosen.watching.client_timeout = 330
+    chosen.watching.connect_timeout = 10
+    chosen.execution.max_workers = 2
+    chosen.persistence.finalizer = f"{labels.GROUP}/finalizer"
+    chosen.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=labels.GROUP)
+    chosen.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=labels.GROUP)
+    chosen.posting.enabled = False
+    chosen.peering.standalone = True
+    chosen.scanning.disabled = True  # neither CRDs nor namespaces need to be listed
+    chosen.queueing.exit_timeout = 1.0
+    chosen.process.ultimate_exiting_timeout = 25
+    return chosen
+
+
+def register(registry: kopf.OperatorRegistry, watched: Watched) -> None:
+    """Handlers that write nothing: `on.event` of our kinds, and the login."""
+
+    async def seen(event: dict[str, Any], **_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
+        take_event(watched.resources, event)
+
+    async def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's keyword arguments
+        return kopf_connection(watched.client)
+
+    kopf.on.login(registry=registry, id="weft-login")(login)
+    for plural in sorted(PLURALS.values()):
+        kopf.on.event(labels.GROUP, labels.VERSION, plural, registry=registry, id=f"weft-{plural}")(seen)
+
+
+def take_event(resources: ResourceCache, event: dict[str, Any]) -> None:
+    """Put what a watch event carries into the cache; the type matters only in that deleted objects go."""
+    body = _plain(event.get("object") or {})
+    if "uid" not in body.get("metadata", {}):
+        return
+    if event.get("type") == "DELETED":
+        resources.drop(body["metadata"]["uid"])
+    else:
+        resources.put(body)
+
+
+class KopfThread:
+    """Runs kopf until told to stop."""
+
+    def __init__(self, watched: Watched) -> None:
+        """Nothing runs before `start`."""
+        self._watched = watched
+        self._stop = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="weft-kopf", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self, within_seconds: float) -> None:
+        """End the watches; gives up waiting after `within_seconds` (the thread is a daemon)."""
+        self._stop.set()
+        self._thread.join(within_seconds)
+
+    def watchers(self) -> int:
+        """How many watch tasks live: one per kind and namespace is right."""
+        if not self._thread.is_alive():
+            return 0
+        return sum(task.get_name().startswith(WATCHER_TASKS) for task in asyncio.all_tasks(self._loop))
+
+    @property
+    def expected_watchers(self) -> int:
+        """How many there have to be."""
+        return len(PLURALS) * max(1, len(self._watched.namespaces))
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        registry = kopf.OperatorRegistry()
+        register(registry, self._watched)
+        namespaces = self._watched.namespaces
+        try:
+            self._loop.run_until_complete(
+                kopf.operator(
+                    registry=registry,
+                    settings=settings(),
+                    clusterwide=not namespaces,
+                    namespaces=namespaces,
+                    stop_flag=self._stop,
+                )
+            )
+        except Exception:
+            log.exception("kopf ended; liveness will restart this process")
+        finally:
+            self._loop.close()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """A copy in plain dicts and lists, which nobody else changes."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value

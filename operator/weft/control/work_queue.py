@@ -1,0 +1,103 @@
+"""Keys that want a pass: each at most once in the queue, and never in two hands."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+FIRST_BACKOFF_SECONDS = 1.0
+LONGEST_BACKOFF_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class _Failures:
+    generation: int
+    count: int
+
+
+class WorkQueue:
+    """For one event loop. A key added while it is being worked on comes round again when its worker is done."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._waiting: set[str] = set()
+        self._working: set[str] = set()
+        self._again: set[str] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._failures: dict[str, _Failures] = {}
+
+    def add(self, key: str) -> None:
+        """Want a pass now."""
+        if key in self._working:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._queue.put_nowait(key)
+
+    def add_after(self, key: str, seconds: float) -> None:
+        """Want a pass in `seconds`; of several wishes the soonest counts."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        pending = self._timers.get(key)
+        if pending is not None and pending.when() <= due:
+            return
+        if pending is not None:
+            pending.cancel()
+        self._timers[key] = loop.call_at(due, self._ring, key)
+
+    async def take(self) -> str:
+        """The next key; call `done` or `failed` with it afterwards."""
+        key = await self._queue.get()
+        self._waiting.discard(key)
+        self._working.add(key)
+        return key
+
+    def done(self, key: str) -> None:
+        """The pass succeeded: its back-off starts over."""
+        self._failures.pop(key, None)
+        self._release(key)
+
+    def failed(self, key: str, generation: int, at_least_seconds: float = 0.0) -> float:
+        """The pass failed: come back after 1 s, doubled up to 5 min, from 1 s again for a new generation. Says when.
+
+        Other wishes for the key are dropped meanwhile, or every event would defeat the back-off.
+        """
+        known = self._failures.get(key)
+        count = known.count + 1 if known is not None and known.generation == generation else 1
+        self._failures[key] = _Failures(generation, count)
+        seconds = max(at_least_seconds, backoff_seconds(count) * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+        self._again.discard(key)
+        self._release(key)
+        self.add_after(key, seconds)
+        return seconds
+
+    def is_backing_off(self, key: str, generation: int) -> bool:
+        """Whether a failure of this very generation still has to wait."""
+        known = self._failures.get(key)
+        return known is not None and known.generation == generation and key in self._timers
+
+    def forget(self, key: str) -> None:
+        """The key is gone for good."""
+        self._failures.pop(key, None)
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        self._again.discard(key)
+        self._release(key)
+
+    def _release(self, key: str) -> None:
+        self._working.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _ring(self, key: str) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+
+def backoff_seconds(failures: int) -> float:
+    """Delay after that many failures in a row."""
+    return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(failures - 1, 20)))

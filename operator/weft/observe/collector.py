@@ -1,0 +1,59 @@
+"""The metrics of all pools, collected every few seconds and aged honestly in between."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.engines import adapter_for
+from weft.observe.observation import observe_pool, wanted_names
+from weft.observe.targets import targets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from weft.domain.cluster import PodRecord
+    from weft.domain.snapshot import PoolObservation, PoolRecord
+    from weft.engines.series import EngineSeries
+    from weft.observe.sources import MetricsSource
+
+
+class MetricsCollector:
+    """Keeps the last observation of every pool. Called from one event loop; `observations` from anywhere."""
+
+    def __init__(self, source: MetricsSource, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is observed yet."""
+        self._source = source
+        self._clock = clock
+        self._observed: tuple[float, dict[str, PoolObservation]] = (clock(), {})
+
+    async def collect(self, pools: Iterable[PoolRecord], pods: tuple[PodRecord, ...]) -> None:
+        """Ask the source once for the pods of all pools."""
+        wanted = {uid: (targets_of(uid, pods, wanted_names(series)), series) for uid, series in _series_of(pools)}
+        histories = await self._source.collect(target for targets, _ in wanted.values() for target in targets)
+        observed = {uid: observe_pool(targets, histories, series) for uid, (targets, series) in wanted.items()}
+        self._observed = (self._clock(), observed)
+
+    def observations(self) -> dict[str, PoolObservation]:
+        """What was seen last, by pool UID, each older by the time since: a source that hangs must not look fresh."""
+        at, observed = self._observed
+        elapsed = self._clock() - at
+        return {uid: replace(seen, age_seconds=seen.age_seconds + elapsed) for uid, seen in observed.items()}
+
+    async def close(self) -> None:
+        """Close the source."""
+        await self._source.close()
+
+
+def _series_of(pools: Iterable[PoolRecord]) -> Iterator[tuple[str, EngineSeries]]:
+    """Metric names by pool UID, of the pools whose engine is resolved and known to this version of Weft."""
+    for pool in pools:
+        release = pool.status.engine
+        if release is None:
+            continue
+        try:
+            yield pool.key.uid, adapter_for(release.name).series(release.version)
+        except Invalid:
+            continue

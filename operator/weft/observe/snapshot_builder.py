@@ -1,0 +1,118 @@
+"""One frozen Snapshot out of the caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from weft.api import parse_pool, parse_split
+from weft.domain.snapshot import PoolRecord, Snapshot, SplitRecord
+from weft.engines import adapter_for
+from weft.observe.records import read_object
+from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.snapshot import PoolObservation, ScaleMemory
+    from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.observe.cluster_cache import ClusterCache
+    from weft.observe.lookups import ConfigFiles, Priorities
+    from weft.observe.pod_logs import PodLogs
+    from weft.observe.resource_cache import ResourceCache
+
+Json = dict[str, Any]
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a snapshot comes from."""
+
+    cluster: ClusterCache
+    resources: ResourceCache
+    configs: ConfigFiles
+    priorities: Priorities
+    logs: PodLogs
+
+
+class SnapshotBuilder:
+    """Builds snapshots; parsed resources are kept until their resource version changes. Not thread-safe: one caller."""
+
+    def __init__(self, sources: Sources) -> None:
+        """The caches may still be empty: ask `ClusterCache.synced` before deciding anything."""
+        self._sources = sources
+        self._pools: dict[tuple[str, int], PoolRecord] = {}
+        self._splits: dict[tuple[str, int], SplitRecord] = {}
+
+    def build(
+        self, now: float, observations: Mapping[str, PoolObservation], memory: Mapping[str, ScaleMemory]
+    ) -> Snapshot:
+        """Everything as known at this moment; may read a ConfigMap or the log of a pod that failed. `now` is epoch seconds."""
+        pools, splits = self.pools(), self.splits()
+        return Snapshot(
+            now=now,
+            pools=pools,
+            splits=splits,
+            nodes=self._sources.cluster.nodes(),
+            pods=self._sources.logs.add(self._sources.cluster.pods(), _needs_log(pools)),
+            observations=dict(observations),
+            memory=dict(memory),
+        )
+
+    def pools(self) -> tuple[PoolRecord, ...]:
+        """All pools, parsed, with their ConfigMap read and their priority looked up."""
+        self._pools = _parsed(self._sources.resources.bodies(POOL_KIND), parse_pool, self._pools)
+        return tuple(self._complete_pool(record) for record in self._pools.values())
+
+    def splits(self) -> tuple[SplitRecord, ...]:
+        """All splits, likewise."""
+        self._splits = _parsed(self._sources.resources.bodies(SPLIT_KIND), parse_split, self._splits)
+        return tuple(self._complete_split(record) for record in self._splits.values())
+
+    def objects(self) -> tuple[ObjectRecord, ...]:
+        """Everything of ours that is neither pod nor top-level resource: child pools included."""
+        children = (body for body in self._sources.resources.bodies(POOL_KIND) if body["metadata"].get("ownerReferences"))
+        return (*self._sources.cluster.objects(), *(read_object(body) for body in children))
+
+    def _complete_pool(self, record: PoolRecord) -> PoolRecord:
+        if record.spec is None:
+            return record
+        spec = self._with_config(record.key.namespace, record.spec)
+        return replace(record, spec=spec, priority=self._sources.priorities.value(spec.pod.priority_class))
+
+    def _complete_split(self, record: SplitRecord) -> SplitRecord:
+        if record.spec is None:
+            return record
+        namespace = record.key.namespace
+        prefill = self._with_config(namespace, record.spec.prefill)
+        decode = self._with_config(namespace, record.spec.decode)
+        spec: SplitSpec = replace(record.spec, prefill=prefill, decode=decode)
+        return replace(record, spec=spec, priority=self._sources.priorities.value(prefill.pod.priority_class))
+
+    def _with_config(self, namespace: str, spec: PoolSpec) -> PoolSpec:
+        if spec.model.config_map is None:
+            return spec
+        text = self._sources.configs.text(namespace, *spec.model.config_map)
+        return replace(spec, model=replace(spec.model, config_json=text))
+
+
+def _parsed(
+    bodies: tuple[Json, ...], parse: Callable[[Json], Record], known: dict[tuple[str, int], Record]
+) -> dict[tuple[str, int], Record]:
+    keyed = (((str(body["metadata"]["uid"]), version_of(body)), body) for body in bodies)
+    return {key: known[key] if key in known else parse(body) for key, body in keyed}
+
+
+def _needs_log(pools: tuple[PoolRecord, ...]) -> Callable[[PodRecord], bool]:
+    """Whether a failed pod's termination message says nothing to the adapter of its engine."""
+    engines = {pool.key.uid: pool.status.engine.name for pool in pools if pool.status.engine is not None}
+
+    def needs_log(pod: PodRecord) -> bool:
+        if pod.failure is None or pod.identity is None or not pod.failure.exit_code:
+            return False
+        engine = engines.get(pod.identity.pool_uid)
+        return engine is None or adapter_for(engine).failure_line(pod.failure.message) is None
+
+    return needs_log
