@@ -17,6 +17,8 @@ REPLICA = f"{GROUP}/replica"  # replica id, decimal
 RANK = f"{GROUP}/rank"  # pod of the replica, "0" is the one that answers requests
 REVISION = f"{GROUP}/revision"  # hash of what the pod was rendered from
 ROUTED = f"{GROUP}/routed"  # "true" while fronts and Services may choose this pod
+APPLIED = f"{GROUP}/applied"  # annotation: hash of an object as we rendered it, so that removals are seen too
+FRONT_OF = f"{GROUP}/front-of"  # UID of the pool or split that a front's pods stand before
 
 GATE = f"{GROUP}/placement"  # scheduling gate of pods whose slot is not confirmed yet
 

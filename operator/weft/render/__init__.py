@@ -1,0 +1,33 @@
+"""Assignment + engine -> Kubernetes objects, as plain dicts."""
+
+from __future__ import annotations
+
+from weft.render.budget import render_disruption_budget
+from weft.render.child import render_child_pool, render_child_seed
+from weft.render.comparison import has_all_of
+from weft.render.front import ROUTER_ACCOUNT, render_front
+from weft.render.metadata import Json
+from weft.render.names import front_name, pod_name, ranks_service_name, service_url
+from weft.render.pod import render_pods
+from weft.render.revision import revision
+from weft.render.service import leader_selector, render_ranks_service, render_service, render_split_service
+
+__all__ = [
+    "ROUTER_ACCOUNT",
+    "Json",
+    "front_name",
+    "has_all_of",
+    "leader_selector",
+    "pod_name",
+    "ranks_service_name",
+    "render_child_pool",
+    "render_child_seed",
+    "render_disruption_budget",
+    "render_front",
+    "render_pods",
+    "render_ranks_service",
+    "render_service",
+    "render_split_service",
+    "revision",
+    "service_url",
+]

@@ -1,0 +1,71 @@
+"""The two InferencePools of a PDSplit."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from weft.domain import labels
+from weft.domain.errors import Bug
+from weft.domain.reasons import Reason
+from weft.domain.workload import Role
+from weft.render.metadata import child_metadata, signed, split_labels
+
+if TYPE_CHECKING:
+    from weft.domain.shape import EngineRelease
+    from weft.domain.snapshot import SplitRecord
+    from weft.render.metadata import Json
+
+
+def render_child_pool(split: SplitRecord, role: Role) -> Json:
+    """One side as we own it: everything but `scaling.replicas`, which belongs to others in External mode.
+
+    Both sides get the same engine release, because their KV formats must agree to the last detail.
+    """
+    if split.status.engine is None:
+        raise Bug(Reason.SpecInvalid, f"{split.key} has no engine release yet")
+    spec = _side(split, role)
+    scaling = {key: value for key, value in spec.get("scaling", {}).items() if key != "replicas"}
+    body = _pool(split, role)
+    body["spec"] = {
+        **spec,
+        "role": role.value,
+        "engine": {**spec.get("engine", {}), **_release(split.status.engine)},
+        "router": {"type": "None"},
+        **({"scaling": scaling} if scaling else {}),
+    }
+    return signed(body)
+
+
+def render_child_seed(split: SplitRecord, role: Role, replicas: int | None) -> Json:
+    """The least that the API server takes, with the first value of the count; None gives the count back to Weft.
+
+    Applied by a manager of its own: the later applies of everything else then never contain the count, nor remove it.
+    """
+    spec = _side(split, role)
+    mode = "Auto" if replicas is None else "External"
+    count = {} if replicas is None else {"replicas": replicas}
+    return {
+        **_pool(split, role),
+        "spec": {"role": role.value, "model": {"id": spec["model"]["id"]}, "scaling": {"mode": mode, **count}},
+    }
+
+
+def _side(split: SplitRecord, role: Role) -> Json:
+    if split.spec is None:
+        raise Bug(Reason.SpecInvalid, f"{split.key} has no spec to render")
+    side: Json = json.loads(split.spec.prefill_body if role is Role.Prefill else split.spec.decode_body)
+    return side
+
+
+def _pool(split: SplitRecord, role: Role) -> Json:
+    tags = {**split_labels(split), labels.ROLE: role.value.lower()}
+    return {
+        "apiVersion": labels.API_VERSION,
+        "kind": "InferencePool",
+        "metadata": child_metadata(split.child_name(role), split.key, tags),
+    }
+
+
+def _release(release: EngineRelease) -> Json:
+    return {"name": release.name.value, "version": release.version, "image": release.image}

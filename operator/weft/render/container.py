@@ -1,0 +1,89 @@
+"""One container from what an engine adapter says about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.labels import GROUP
+from weft.engines import MountKind
+from weft.render.security import container_security
+
+if TYPE_CHECKING:
+    from weft.engines import ContainerLaunch, EnvValue, HttpProbe, ModelMount
+    from weft.render.metadata import Json
+
+HOME = f"/home/{GROUP.partition('.')[0]}"
+# A UID without an entry in /etc/passwd has no home and no name; PyTorch and Triton ask for both.
+_IDENTITY = {"HOME": HOME, "USER": "weft"}
+
+
+def render_container(launch: ContainerLaunch, name: str, relaxations: tuple[str, ...] = ()) -> Json:
+    """The container without image and resources."""
+    container: Json = {
+        "name": name,
+        "command": list(launch.command),
+        "env": _environment(launch),
+        "ports": [{"name": port.name, "containerPort": port.number, "protocol": "TCP"} for port in launch.ports],
+        "lifecycle": {"preStop": {"sleep": {"seconds": launch.pre_stop_seconds}}},
+        "securityContext": container_security(relaxations),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": _mounts(launch),
+    }
+    if launch.secrets_as_env:
+        container["envFrom"] = [{"secretRef": {"name": secret}} for secret in launch.secrets_as_env]
+    for field, probe in (("startupProbe", launch.startup), ("readinessProbe", launch.readiness)):
+        if probe is not None:
+            container[field] = _probe(probe)
+    return {key: value for key, value in container.items() if value != []}
+
+
+def render_volumes(launch: ContainerLaunch) -> list[Json]:
+    """Scratch space for a read-only root, shared memory and the weights."""
+    volumes: list[Json] = [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}]
+    if launch.shared_memory_bytes:
+        volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.shared_memory_bytes)}})
+    if launch.model_mount is not None:
+        volumes.append(_model_volume(launch.model_mount))
+    return volumes
+
+
+def _environment(launch: ContainerLaunch) -> list[Json]:
+    given = {value.name for value in launch.env}
+    identity = [{"name": name, "value": value} for name, value in _IDENTITY.items() if name not in given]
+    return [*identity, *(_variable(value) for value in launch.env)]
+
+
+def _variable(value: EnvValue) -> Json:
+    if value.field is not None:
+        return {"name": value.name, "valueFrom": {"fieldRef": {"fieldPath": value.field}}}
+    if value.secret is not None:
+        secret, key = value.secret
+        return {"name": value.name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+    return {"name": value.name, "value": value.value}
+
+
+def _probe(probe: HttpProbe) -> Json:
+    return {
+        "httpGet": {"path": probe.path, "port": probe.port},
+        "periodSeconds": probe.period,
+        "timeoutSeconds": probe.timeout,
+        "failureThreshold": probe.failures,
+    }
+
+
+def _mounts(launch: ContainerLaunch) -> list[Json]:
+    mounts: list[Json] = [{"name": "tmp", "mountPath": "/tmp"}, {"name": "home", "mountPath": HOME}]  # noqa: S108 - a volume
+    if launch.shared_memory_bytes:
+        mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 - a volume
+    if launch.model_mount is not None:
+        mounts.append({"name": "model", "mountPath": launch.model_mount.path, "readOnly": True})
+    return mounts
+
+
+def _model_volume(mount: ModelMount) -> Json:
+    if mount.kind is MountKind.PVC:
+        return {"name": "model", "persistentVolumeClaim": {"claimName": mount.location, "readOnly": True}}
+    image: Json = {"reference": mount.location}
+    if mount.pull_policy is not None:
+        image["pullPolicy"] = mount.pull_policy
+    return {"name": "model", "image": image}

@@ -1,0 +1,25 @@
+"""What rendering has to look up in the catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.catalog import architecture_from_config, load
+
+if TYPE_CHECKING:
+    from weft.domain.hardware import Precision
+    from weft.domain.shape import Shape
+    from weft.domain.spec import ModelSpec
+
+
+def device_resource(shape: Shape) -> str:
+    """Extended resource that a pod asks for, such as `nvidia.com/gpu`."""
+    return load().accelerator(shape.accelerator).resource
+
+
+def checkpoint_precision(model: ModelSpec) -> Precision | None:
+    """How the published weights are stored, None when the model is unknown."""
+    if model.config_json is not None:
+        return architecture_from_config(model.model_id, model.config_json).checkpoint_precision
+    known = load().architecture(model.model_id)
+    return known.checkpoint_precision if known is not None else None

@@ -1,0 +1,67 @@
+"""The Deployment of a managed router."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain import labels
+from weft.engines import FrontRequest, adapter_for
+from weft.render.container import render_container, render_volumes
+from weft.render.metadata import child_metadata, signed
+from weft.render.names import front_name
+from weft.render.security import pod_security
+from weft.render.service import front_selector, routed_selector
+
+if TYPE_CHECKING:
+    from weft.domain.shape import EngineName
+    from weft.domain.snapshot import ResourceKey
+    from weft.domain.spec import RouterSpec
+    from weft.engines import ContainerLaunch
+    from weft.render.metadata import Json
+
+# An administrator makes it once per namespace; Weft writes no RBAC objects.
+ROUTER_ACCOUNT = "weft-router"
+
+
+def render_front(
+    owner: ResourceKey, engine: EngineName, router: RouterSpec, pools: tuple[ResourceKey, ...], tags: dict[str, str]
+) -> Json:
+    """The engine's own router before one pool, or before a prefill and a decode pool in this order."""
+    request = FrontRequest(
+        namespace=owner.namespace,
+        router=router,
+        prefill_or_all=routed_selector(pools[0]),
+        decode=routed_selector(pools[1]) if len(pools) > 1 else (),
+    )
+    launch = adapter_for(engine).front(request)
+    chosen = front_selector(owner)
+    pod_tags = {**tags, **chosen, labels.ROUTED: "true", "app.kubernetes.io/component": "router"}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": child_metadata(front_name(owner), owner, tags),
+        "spec": {
+            "replicas": router.replicas,
+            "revisionHistoryLimit": 2,
+            "selector": {"matchLabels": chosen},
+            "template": {"metadata": {"labels": pod_tags}, "spec": _pod(launch, router)},
+        },
+    }
+    return signed(body)
+
+
+def _pod(launch: ContainerLaunch, router: RouterSpec) -> Json:
+    container = {**render_container(launch, "router"), "image": launch.image}
+    if router.resources:
+        amounts = dict(router.resources)
+        limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
+        container["resources"] = {"requests": amounts, "limits": limits}
+    return {
+        "serviceAccountName": ROUTER_ACCOUNT,
+        "automountServiceAccountToken": True,  # it watches the pods of its namespace
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": launch.grace_seconds,
+        "securityContext": pod_security(),
+        "containers": [container],
+        "volumes": render_volumes(launch),
+    }

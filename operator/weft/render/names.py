@@ -1,0 +1,41 @@
+"""Names of children. All follow from the resource's name and UID, so that a repeated create meets what it made."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import ResourceKey
+
+PORT = 8000
+
+
+def pod_name(pool: ResourceKey, replica: int, rank: int) -> str:
+    """`{pool}-{first 5 hex of sha256(pool UID)}-{replica}-{rank}`."""
+    return f"{pool.name}-{host_name(pool, replica, rank)}"
+
+
+def host_name(pool: ResourceKey, replica: int, rank: int) -> str:
+    """The pod's name without the pool's, which may be too long for a host name."""
+    return f"{hashlib.sha256(pool.uid.encode()).hexdigest()[:5]}-{replica}-{rank}"
+
+
+def ranks_service_name(pool: ResourceKey) -> str:
+    """The headless Service under which the pods of one replica find each other."""
+    return f"{pool.name}-ranks"
+
+
+def leader_host(pool: ResourceKey, replica: int) -> str:
+    """DNS name of a replica's first pod, short enough for any cluster domain."""
+    return f"{host_name(pool, replica, 0)}.{ranks_service_name(pool)}.{pool.namespace}.svc"
+
+
+def front_name(owner: ResourceKey) -> str:
+    """The Deployment of a managed router."""
+    return f"{owner.name}-front"
+
+
+def service_url(owner: ResourceKey) -> str:
+    """Where clients inside the cluster send requests."""
+    return f"http://{owner.name}.{owner.namespace}.svc:{PORT}"

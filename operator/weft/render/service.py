@@ -1,0 +1,65 @@
+"""Services: one to reach a pool or a split, and a headless one for replicas of several pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain import labels
+from weft.domain.spec import RouterKind
+from weft.render.metadata import child_metadata, pool_labels, signed, split_labels
+from weft.render.names import PORT, ranks_service_name
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
+    from weft.domain.spec import Pairs
+    from weft.render.metadata import Json
+
+
+def leader_selector(pool: ResourceKey) -> Pairs:
+    """Labels of the first pod of each replica: `status.selector`, which must not average over ranks."""
+    return ((labels.POOL_UID, pool.uid), (labels.RANK, "0"))
+
+
+def routed_selector(pool: ResourceKey) -> Pairs:
+    """Labels of the pods that may be chosen for requests. The UID keeps pods of a predecessor out."""
+    return (*leader_selector(pool), (labels.ROUTED, "true"))
+
+
+def render_service(pool: PoolRecord) -> Json:
+    """The pool's Service: in front of its replicas, or of its managed router."""
+    managed = pool.spec is not None and pool.spec.router.kind is RouterKind.Managed
+    selector = front_selector(pool.key) if managed else dict(routed_selector(pool.key))
+    return _service(pool.key, pool_labels(pool), selector)
+
+
+def render_split_service(split: SplitRecord, *, paired: bool) -> Json:
+    """The split's Service. It chooses its front only while both halves of the pair answer, and nothing otherwise."""
+    selector = {**front_selector(split.key), labels.ROUTED: "true" if paired else "false"}
+    return _service(split.key, split_labels(split), selector)
+
+
+def render_ranks_service(pool: PoolRecord) -> Json:
+    """Names for the pods of a replica before any is ready: they have to find each other to become so."""
+    meta = child_metadata(ranks_service_name(pool.key), pool.key, pool_labels(pool))
+    spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {labels.POOL_UID: pool.key.uid},
+    }
+    return signed({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
+
+
+def front_selector(owner: ResourceKey) -> dict[str, str]:
+    """Labels of the pods of a managed router."""
+    return {labels.FRONT_OF: owner.uid}
+
+
+def _service(owner: ResourceKey, tags: dict[str, str], selector: dict[str, str]) -> Json:
+    ports = [{"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}]
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": child_metadata(owner.name, owner, tags),
+        "spec": {"type": "ClusterIP", "selector": selector, "ports": ports},
+    }
+    return signed(body)
