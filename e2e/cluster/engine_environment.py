@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster.build import cache_folder
+from e2e.cluster.build import cache_directory
 
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "engine-requirements.txt"
@@ -58,7 +58,7 @@ class EngineEnvironment:
 
 def ensure() -> EngineEnvironment:
     """Build what is missing, saying so on standard error. Safe to call from several processes at once."""
-    environment = EngineEnvironment(cache_folder() / "engine" / _key(), Path(sys.base_prefix).resolve(), VERSIONS)
+    environment = EngineEnvironment(cache_directory() / "engine" / _key(), Path(sys.base_prefix).resolve(), VERSIONS)
     if _is_complete(environment):
         return environment
     environment.folder.parent.mkdir(parents=True, exist_ok=True)

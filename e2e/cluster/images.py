@@ -1,0 +1,142 @@
+"""Container images without a registry: OCI archives written here, for `ctr images import`.
+
+An engine image holds empty folders and links; what real images carry in their layers is mounted into its containers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+PAUSE_TAG = "weft.dev/pause:1"
+_PAUSE_SOURCE = """\
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void end(int number) { (void)number; _exit(0); }
+
+static void reap(int number) {
+    (void)number;
+    while (waitpid(-1, 0, WNOHANG) > 0) {}
+}
+
+int main(void) {
+    signal(SIGINT, end);
+    signal(SIGTERM, end);
+    signal(SIGCHLD, reap);
+    for (;;) pause();
+}
+"""
+_MERGED_USR = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
+_FOLDERS = ("dev", "etc", "home", "opt", "proc", "root", "run", "sys", "usr", "var")
+_ACCOUNTS = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
+_LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+_CONFIGURATION = "application/vnd.oci.image.config.v1+json"
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a container of an image runs when its pod does not say."""
+
+    entrypoint: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def pause_image(folder: Path) -> Path:
+    """Compile the process that holds a pod's namespaces. Needs gcc."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "pause"
+    command = ("gcc", "-static", "-O2", "-x", "c", "-", "-o", str(program))
+    subprocess.run(command, input=_PAUSE_SOURCE, text=True, check=True)
+    layer = _layer(lambda tar: tar.add(program, "pause"))
+    return _archive(folder / "pause.tar", layer, (PAUSE_TAG,), Start(("/pause",)))
+
+
+def engine_image(path: Path, tags: Sequence[str], start: Start) -> Path:
+    """An image of empty folders under every tag given: `docker.io/vllm/vllm-openai:v0.32.0`. Knows no user but root."""
+    return _archive(path, _layer(_fill), tags, start)
+
+
+def _fill(tar: tarfile.TarFile) -> None:
+    for name in _FOLDERS:
+        tar.addfile(_entry(name, tarfile.DIRTYPE, 0o755))
+    tar.addfile(_entry("tmp", tarfile.DIRTYPE, 0o1777))
+    for name, target in _MERGED_USR.items():
+        link = _entry(name, tarfile.SYMTYPE, 0o777)
+        link.linkname = target
+        tar.addfile(link)
+    for name, text in _ACCOUNTS.items():
+        file = _entry(name, tarfile.REGTYPE, 0o644)
+        file.size = len(text)
+        tar.addfile(file, io.BytesIO(text.encode()))
+
+
+def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type = kind
+    entry.mode = mode
+    return entry
+
+
+def _layer(fill: Callable[[tarfile.TarFile], None]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        fill(tar)
+    return buffer.getvalue()
+
+
+def _archive(path: Path, layer: bytes, tags: Sequence[str], start: Start) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    packed = gzip.compress(layer, mtime=0)
+    configuration = json.dumps(_configuration(layer, start)).encode()
+    manifest = json.dumps(
+        {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": _descriptor(_CONFIGURATION, configuration),
+            "layers": [_descriptor(_LAYER, packed)],
+        }
+    ).encode()
+    index = {"schemaVersion": 2, "manifests": [_named(_descriptor(_MANIFEST, manifest), tag) for tag in tags]}
+    files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": json.dumps(index).encode()}
+    files |= {f"blobs/sha256/{_digest(blob)}": blob for blob in (packed, configuration, manifest)}
+    with tarfile.open(path, "w") as tar:
+        for name, content in files.items():
+            file = _entry(name, tarfile.REGTYPE, 0o644)
+            file.size = len(content)
+            tar.addfile(file, io.BytesIO(content))
+    return path
+
+
+def _configuration(layer: bytes, start: Start) -> dict[str, Any]:
+    variables = [f"{name}={value}" for name, value in start.environment.items()]
+    return {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Entrypoint": list(start.entrypoint), "Env": variables, "WorkingDir": "/"},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}"]},
+    }
+
+
+def _descriptor(media_type: str, content: bytes) -> dict[str, Any]:
+    return {"mediaType": media_type, "digest": f"sha256:{_digest(content)}", "size": len(content)}
+
+
+def _named(descriptor: dict[str, Any], tag: str) -> dict[str, Any]:
+    return {**descriptor, "annotations": {"io.containerd.image.name": tag}}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,169 @@
+"""What turns a node into a GPU node for engines: devices, labels, images, and the folders that images would carry.
+
+Weft renders no hostPath, and needs none here: the cluster's own admission policy mounts the engine environment into
+every container whose image is named `.../vllm/...`. A namespace that enforces Pod Security `baseline` or stricter
+refuses such pods, because admission sees the mounts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubernetes import client, utils
+
+from e2e.cluster.images import Start, engine_image
+from e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from e2e.cluster.engine_environment import EngineEnvironment
+
+GPU = "nvidia.com/gpu"
+TEST_GPU_LABELS: Mapping[str, str] = {
+    "nvidia.com/gpu.product": "CPU-TEST",
+    "nvidia.com/gpu.count": "8",
+    "nvidia.com/gpu.memory": "4096",
+}
+POLICY = "engine-folders"
+_MATCH = "c.image.contains('vllm/')"
+
+
+def write_images(folder: Path, environment: EngineEnvironment) -> list[Path]:
+    """Engine and router images under the names that registries give them, with the variables their layers would set."""
+    variables = container_environment(environment)
+    vllm, router = environment.versions["vllm"], environment.versions["vllm-router"]
+    engine_tags = [f"docker.io/vllm/{name}:v{vllm}" for name in ("vllm-openai", "vllm-openai-cpu")]
+    return [
+        engine_image(folder / "engine.tar", engine_tags, Start(("vllm", "serve"), variables)),
+        engine_image(folder / "router.tar", [f"docker.io/vllm/vllm-router:v{router}"], Start((), variables)),
+    ]
+
+
+def container_environment(environment: EngineEnvironment) -> dict[str, str]:
+    """One thread per engine, tied to no core: with two cores, vLLM's own binding puts every engine on the first."""
+    return {
+        "PATH": f"{environment.venv}/bin:/usr/local/bin:/usr/bin:/bin",
+        "OMP_NUM_THREADS": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CACHE_ROOT": str(environment.model_information),
+    }
+
+
+def mount_folders(api: client.ApiClient, environment: EngineEnvironment) -> None:
+    """Install the policy, and return once the API server applies it."""
+    folders = {
+        "engine-usr": "/usr",
+        "engine-python": str(environment.python_home),
+        "engine-venv": str(environment.venv),
+        "engine-cache": str(environment.model_information),
+    }
+    for document in (_policy(folders), _binding()):
+        utils.create_from_dict(api, document)
+    probe = _probe(f"docker.io/vllm/vllm-openai:v{environment.versions['vllm']}")
+    core = client.CoreV1Api(api)
+
+    def mounted() -> bool:
+        answer = core.create_namespaced_pod("default", probe, dry_run="All")
+        return "engine-usr" in {volume.name for volume in answer.spec.volumes or ()}
+
+    eventually(mounted, "the admission policy mounts engine folders", timeout_seconds=60, interval_seconds=0.2)
+
+
+def offer_gpus(api: client.ApiClient, node: str, count: int) -> None:
+    """Give the node GPUs, as far as the scheduler and the kubelet are concerned."""
+    path = GPU.replace("/", "~1")
+    patch = [{"op": "add", "path": f"/status/{kind}/{path}", "value": str(count)} for kind in ("capacity", "allocatable")]
+    client.CoreV1Api(api).patch_node_status(node, patch)
+
+
+def offer_model(api: client.ApiClient, environment: EngineEnvironment, namespace: str, claim: str) -> None:
+    """Create a claim in a namespace, bound to a read-only volume that holds the tiny model."""
+    volume_name = f"{namespace}-{claim}"
+    common = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume_name},
+        "spec": {
+            **common,
+            "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": namespace, "name": claim},
+            "hostPath": {"path": str(environment.model), "type": "Directory"},
+            "persistentVolumeReclaimPolicy": "Retain",
+        },
+    }
+    request = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim, "namespace": namespace},
+        "spec": {**common, "volumeName": volume_name, "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    for document in (volume, request):
+        utils.create_from_dict(api, document)
+    core = client.CoreV1Api(api)
+
+    def bound() -> bool:
+        return bool(core.read_namespaced_persistent_volume_claim(claim, namespace).status.phase == "Bound")
+
+    eventually(bound, f"claim {namespace}/{claim} is bound")
+
+
+def _policy(folders: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": POLICY},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+                ]
+            },
+            "matchConditions": [{"name": "engine-image", "expression": f"object.spec.containers.exists(c, {_MATCH})"}],
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "mutations": [
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _expression(folders)}}
+            ],
+        },
+    }
+
+
+def _binding() -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": POLICY},
+        "spec": {"policyName": POLICY},
+    }
+
+
+def _expression(folders: Mapping[str, str]) -> str:
+    """Volumes and mounts are maps in the API's eyes, by name and by path: what the pod has already is kept."""
+    volumes = ", ".join(
+        f"Object.spec.volumes{{name: '{name}', hostPath: Object.spec.volumes.hostPath{{path: '{path}'}}}}"
+        for name, path in folders.items()
+    )
+    init_containers = _mounting("initContainers", folders)
+    containers = _mounting("containers", folders)
+    return f"""Object{{spec: Object.spec{{
+        volumes: [{volumes}],
+        containers: object.spec.containers.filter(c, {_MATCH}).map(c, {containers}),
+        initContainers: has(object.spec.initContainers)
+            ? object.spec.initContainers.filter(c, {_MATCH}).map(c, {init_containers}) : []
+    }}}}"""
+
+
+def _mounting(kind: str, folders: Mapping[str, str]) -> str:
+    mounts = ", ".join(
+        f"Object.spec.{kind}.volumeMounts{{name: '{name}', mountPath: '{path}', readOnly: true}}"
+        for name, path in folders.items()
+    )
+    return f"Object.spec.{kind}{{name: c.name, volumeMounts: [{mounts}]}}"
+
+
+def _probe(image: str) -> dict[str, Any]:
+    return {"metadata": {"name": "engine-folders-probe"}, "spec": {"containers": [{"name": "probe", "image": image}]}}
