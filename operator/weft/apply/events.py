@@ -50,7 +50,9 @@ class Reporter:
 class EventRecorder:
     """Writes `events.k8s.io/v1` events, at most one a minute for an object and reason."""
 
-    def __init__(self, sender: Sender, reporter: Reporter, namespaces: Iterable[str], count: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, sender: Sender, reporter: Reporter, namespaces: Iterable[str], count: Callable[[str, str], None]
+    ) -> None:
         """`namespaces` empty serves the whole cluster."""
         self._sender = sender
         self._reporter = reporter
@@ -61,7 +63,9 @@ class EventRecorder:
 
     def record(self, key: ResourceKey, explanation: Explanation) -> None:
         """Tell about one object; blocks for one request, so call it from a thread."""
-        if (self._namespaces and key.namespace not in self._namespaces) or not self._is_due(key.uid, explanation.reason):
+        if (self._namespaces and key.namespace not in self._namespaces) or not self._is_due(
+            key.uid, explanation.reason
+        ):
             return
         path = object_path("events.k8s.io/v1", "events", key.namespace)
         try:

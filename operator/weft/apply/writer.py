@@ -67,7 +67,7 @@ class Writer:
     def write_status(self, key: ResourceKey, status: Json, manager: str, resource_version: str) -> Json | None:
         """Apply one manager's part of a status as it was decided on `resource_version`.
 
-        Gives the object as it is now, or None when it is gone. Raises `Retry` with `StatusConflict` when the object moved on.
+        Gives the object as it is now, or None when it is gone; `Retry(StatusConflict)` when the object moved on.
         """
         body = {
             "apiVersion": labels.API_VERSION,
@@ -83,7 +83,9 @@ class Writer:
         path = object_path(
             labels.API_VERSION, plural_of(labels.API_VERSION, key.kind), key.namespace, key.name, "status"
         )
-        answer = self._write(key.namespace, f"{key.kind}/status", Request("PATCH", path, _by(manager), body, APPLY_PATCH))
+        answer = self._write(
+            key.namespace, f"{key.kind}/status", Request("PATCH", path, _by(manager), body, APPLY_PATCH)
+        )
         if answer.status == NOT_FOUND:
             return None
         if answer.status == CONFLICT:

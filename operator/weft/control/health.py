@@ -105,4 +105,6 @@ class ProbeServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         self._telemetry.snapshot_age.set(self._vitals.cache_age_seconds())
-        return web.Response(body=self._telemetry.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return web.Response(
+            body=self._telemetry.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )

@@ -1,4 +1,4 @@
-"""Weft's own metrics: decisions by reason, writes by kind, how old its picture is, and the exact figures of each pool."""
+"""Weft's own metrics: decisions by reason, writes by kind, age of its picture, the exact figures of each pool."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ class Telemetry:
         self.decision_seconds = Histogram(
             "weft_decision_seconds", "Time of one global decision", buckets=DECISION_BUCKETS, registry=self.registry
         )
-        self.writes = Counter("weft_writes", "Writes that the API server took", ["kind", "verb"], registry=self.registry)
+        self.writes = Counter(
+            "weft_writes", "Writes that the API server took", ["kind", "verb"], registry=self.registry
+        )
         self.failures = Counter(
             "weft_pass_failures", "Passes that ended in an error, by reason", ["loop", "reason"], registry=self.registry
         )
         self.snapshot_age = self._gauge("weft_snapshot_age_seconds", "Age of the oldest cache", ())
         self.loop_lag = self._gauge("weft_loop_lag_seconds", "How late the event loop ran its last timer", ())
-        self._condition = self._gauge("weft_pool_condition", "1 while a condition is True", (*POOL, "condition", "reason"))
+        self._condition = self._gauge(
+            "weft_pool_condition", "1 while a condition is True", (*POOL, "condition", "reason")
+        )
         self._replicas = self._gauge("weft_pool_desired_replicas", "Replicas that should run", POOL)
         self._recommended = self._gauge("weft_pool_recommended_replicas", "Replicas that Weft would run", POOL)
         self._assigned = self._gauge("weft_pool_assigned_replicas", "Replicas that have their nodes", POOL)
@@ -100,4 +104,6 @@ class Telemetry:
 
 def _ready_replicas(snapshot: Snapshot, pool_uid: str) -> int:
     ours = (pod for pod in snapshot.pods if pod.identity is not None and pod.identity.pool_uid == pool_uid)
-    return sum(pod.ready and not pod.terminating and pod.identity is not None and pod.identity.rank == 0 for pod in ours)
+    return sum(
+        pod.ready and not pod.terminating and pod.identity is not None and pod.identity.rank == 0 for pod in ours
+    )

@@ -76,7 +76,7 @@ def settings() -> kopf.OperatorSettings:
 def register(registry: kopf.OperatorRegistry, watched: Watched) -> None:
     """Handlers that write nothing: `on.event` of our kinds, and the login."""
 
-    async def seen(event: dict[str, Any], **_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
+    async def seen(*, event: Any, **_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
         take_event(watched.resources, event)
 
     async def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's keyword arguments

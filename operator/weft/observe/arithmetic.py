@@ -7,7 +7,11 @@ infinite, negative, repeated times) is left out, and too little left gives None,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Sample = tuple[float, float]
 Buckets = tuple[tuple[float, float], ...]  # (upper bound, cumulative count), ascending, the last bound infinite
@@ -26,8 +30,7 @@ def increase(samples: Iterable[Sample]) -> float | None:
     ordered = [value for _, value in usable(samples)]
     if len(ordered) < 2:  # noqa: PLR2004 - a difference needs two
         return None
-    pairs = zip(ordered, ordered[1:], strict=False)
-    return sum(after - before if after >= before else after for before, after in pairs)
+    return sum(after - before if after >= before else after for before, after in pairwise(ordered))
 
 
 def rate(samples: Iterable[Sample]) -> float | None:
@@ -44,8 +47,9 @@ def latest(samples: Iterable[Sample]) -> float | None:
 
 
 def merged(histograms: Iterable[Buckets]) -> Buckets:
-    """Histograms of several pods as one. Bounds that one lacks are read from its next lower bound, so that versions
-    with different buckets still add up to a cumulative whole.
+    """Histograms of several pods as one.
+
+    Bounds that one lacks are read from its next lower bound, so that different buckets still add up to a whole.
     """
     known = [tuple(sorted(h)) for h in histograms if h]
     bounds = sorted({bound for histogram in known for bound, _ in histogram})
@@ -53,8 +57,9 @@ def merged(histograms: Iterable[Buckets]) -> Buckets:
 
 
 def quantile(buckets: Buckets, fraction: float) -> float | None:
-    """The value below which `fraction` of the counted observations lie: linear inside a bucket, as Prometheus'
-    `histogram_quantile` does; the highest finite bound when the answer lies above it.
+    """The value below which `fraction` of the counted observations lie.
+
+    Linear inside a bucket, as Prometheus' `histogram_quantile` is; the highest finite bound when the answer lies above.
     """
     ordered = _cumulative(buckets)
     if not ordered or not math.isinf(ordered[-1][0]) or ordered[-1][1] <= 0:

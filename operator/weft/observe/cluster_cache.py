@@ -23,17 +23,15 @@ OWNED_KINDS = (
     ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
 )
 
-Changed = Callable[[str | None], None] if TYPE_CHECKING else Any
-
 
 class ClusterCache:
-    """Everything but our own resources. Pods and nodes of the whole cluster (what is free depends on everyone's), our
-    objects of the served namespaces.
+    """Everything but our own resources.
 
+    Pods and nodes of the whole cluster (what is free depends on everyone's), our objects of the served namespaces.
     `changed` is called from informer threads with the UID of the resource that a change belongs to, or None.
     """
 
-    def __init__(self, reader: Reader, namespaces: Iterable[str], changed: Changed) -> None:
+    def __init__(self, reader: Reader, namespaces: Iterable[str], changed: Callable[[str | None], None]) -> None:
         """`namespaces` empty serves the whole cluster."""
         self._changed = changed
         self._nodes: Reflector[NodeRecord] = Reflector(
@@ -99,8 +97,9 @@ class ClusterCache:
 
 
 def _owned_collections(namespaces: list[str]) -> list[Collection]:
+    places: list[str | None] = [*namespaces] or [None]
     return [
-        Collection(f"{plural} in {namespace or 'all namespaces'}", resource_path(version, plural, namespace), OURS, (version, kind))
+        Collection(f"{plural} in {place or 'all'}", resource_path(version, plural, place), OURS, (version, kind))
         for version, kind, plural in OWNED_KINDS
-        for namespace in (namespaces or [None])
+        for place in places
     ]

@@ -86,8 +86,7 @@ def queries(targets: Iterable[Target], window_seconds: int) -> list[str]:
     ordered = sorted(targets, key=_family)
     for (namespace, names), group in groupby(ordered, key=_family):
         asked.extend(
-            selector(namespace, [target.pod for target in chunk], names, window_seconds)
-            for chunk in in_groups(group)
+            selector(namespace, [target.pod for target in chunk], names, window_seconds) for chunk in in_groups(group)
         )
     return asked
 

@@ -110,7 +110,7 @@ class ListWatch(Generic[Record]):
         return self._reader.stream(self._collection.path, query, WATCH_TIMEOUT_SECONDS)
 
     def _list_is_due(self) -> bool:
-        """Whether to ask for a list, which the informer does after a 410 only, and which heals whatever a stream lost."""
+        """Whether to answer 410, on which the informer lists: that heals whatever a stream lost."""
         if self.listed is None or self._quick >= QUICK_FAILURES_BEFORE_RELIST:
             self._quick = 0
             return True
@@ -135,13 +135,12 @@ class ListWatch(Generic[Record]):
 
 
 class Reflector(Generic[Record]):
-    """Records of one collection, keyed by namespace and name. `changed` is called, from the informer's thread, with
-    the old and the new record whenever they differ.
+    """Records of one collection, keyed by namespace and name.
+
+    `changed` is called, from the informer's thread, with the old and the new record whenever they differ.
     """
 
-    def __init__(
-        self, list_watch: ListWatch[Record], changed: Callable[[Record | None, Record | None], None]
-    ) -> None:
+    def __init__(self, list_watch: ListWatch[Record], changed: Callable[[Record | None, Record | None], None]) -> None:
         """Nothing runs before `start`."""
         self._list_watch = list_watch
         self._changed = changed
@@ -210,4 +209,3 @@ class Reflector(Generic[Record]):
 def _key(body: Mapping[str, Any]) -> tuple[str, str]:
     meta = body["metadata"]
     return meta.get("namespace") or "", meta["name"]
-

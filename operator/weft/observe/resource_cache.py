@@ -51,7 +51,7 @@ class ResourceCache:
 
     def expect(self, namespaces: Iterable[str]) -> None:
         """Which lists make it synced: every kind, in each namespace or (none given) in the whole cluster."""
-        places = sorted(set(namespaces)) or [None]
+        places: list[str | None] = [*sorted(set(namespaces))] or [None]
         self._expected = {(kind, place) for kind in PLURALS for place in places}
 
     @property

@@ -49,7 +49,7 @@ class SnapshotBuilder:
     def build(
         self, now: float, observations: Mapping[str, PoolObservation], memory: Mapping[str, ScaleMemory]
     ) -> Snapshot:
-        """Everything as known at this moment; may read a ConfigMap or the log of a pod that failed. `now` is epoch seconds."""
+        """Everything as known at this moment, `now` in epoch seconds; may read a ConfigMap or a failed pod's log."""
         pools, splits = self.pools(), self.splits()
         return Snapshot(
             now=now,
@@ -73,7 +73,9 @@ class SnapshotBuilder:
 
     def objects(self) -> tuple[ObjectRecord, ...]:
         """Everything of ours that is neither pod nor top-level resource: child pools included."""
-        children = (body for body in self._sources.resources.bodies(POOL_KIND) if body["metadata"].get("ownerReferences"))
+        children = (
+            body for body in self._sources.resources.bodies(POOL_KIND) if body["metadata"].get("ownerReferences")
+        )
         return (*self._sources.cluster.objects(), *(read_object(body) for body in children))
 
     def _complete_pool(self, record: PoolRecord) -> PoolRecord:
