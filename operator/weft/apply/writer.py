@@ -118,7 +118,7 @@ class Writer:
         known_uid = self._expect_ours(path, body)
         if known_uid is not None:  # a name re-created meanwhile by somebody else is refused, not taken over
             body = {**body, "metadata": {**meta, "uid": known_uid}}
-        seed = action.manager == labels.SEED_MANAGER  # never takes a field from its owner
+        seed = action.manager == labels.SEED_MANAGER and not action.force  # never takes a field from its owner
         query = (("fieldManager", action.manager), ("force", "false" if seed else "true"))
         answer = self._write(meta["namespace"], body["kind"], Request("PATCH", path, query, body, APPLY_PATCH))
         if answer.status == CONFLICT and seed:

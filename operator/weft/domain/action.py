@@ -45,10 +45,14 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObject:
-    """Server-side apply of a Service, Deployment, PodDisruptionBudget or child pool, owned by the resource."""
+    """Server-side apply of a Service, Deployment, PodDisruptionBudget or child pool, owned by the resource.
+
+    Our own manager takes every field it names. A seed yields to a field's owner, unless `force` says otherwise.
+    """
 
     body: dict[str, Any] = field(hash=False)
     manager: str = "weft-converge"
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.reasons import Explanation
     from weft.domain.spec import PoolSpec, SplitSpec
-    from weft.domain.status import PoolStatus, SplitStatus
+    from weft.domain.status import Condition, PoolStatus, SplitStatus
     from weft.domain.workload import Role, Workload
 
 
@@ -44,6 +44,7 @@ class PoolRecord:
     split_uid: str | None = None
     priority: int = 0
     created: float = 0.0
+    conditions: tuple[Condition, ...] = ()  # of both writers, as last written
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class SplitRecord:
     deleting: bool = False
     priority: int = 0
     created: float = 0.0
+    conditions: tuple[Condition, ...] = ()  # of both writers, as last written
 
     def child_name(self, role: Role) -> str:
         """Name of the child pool of one role."""
