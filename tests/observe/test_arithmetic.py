@@ -1,0 +1,118 @@
+"""Rates and quantiles hold whatever a scrape brings."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.observe.arithmetic import increase, latest, merged, percentiles, quantile, rate
+
+steps = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
+anything = st.floats(allow_nan=True, allow_infinity=True)
+samples = st.lists(st.tuples(st.floats(0, 1e6), anything), max_size=30)
+
+
+def counted(increments: list[float]) -> list[tuple[float, float]]:
+    """A counter scraped once a second that grew by these increments."""
+    total, line = 0.0, [(0.0, 0.0)]
+    for second, more in enumerate(increments, start=1):
+        total += more
+        line.append((float(second), total))
+    return line
+
+
+class TestIncrease:
+    def test_of_a_counter_that_never_restarts_is_the_difference(self) -> None:
+        assert increase([(0, 5), (10, 8), (20, 15)]) == 10
+
+    def test_counts_from_zero_after_a_reset(self) -> None:
+        assert increase([(0, 100), (10, 110), (20, 4), (30, 6)]) == 16
+
+    def test_of_one_sample_is_unknown_and_never_zero(self) -> None:
+        assert increase([(0, 5)]) is None
+
+    def test_ignores_values_no_counter_can_have(self) -> None:
+        assert increase([(0, 1), (1, math.nan), (2, -4), (3, math.inf), (4, 3)]) == 2
+
+    @given(steps, st.randoms(use_true_random=False))
+    def test_does_not_depend_on_the_order_of_arrival(self, increments: list[float], shuffle: object) -> None:
+        line = counted(increments)
+        mixed = list(line)
+        shuffle.shuffle(mixed)  # type: ignore[attr-defined] - Hypothesis gives a random.Random
+        assert increase(mixed) == increase(line)
+
+    @given(steps, st.integers(0, 29))
+    def test_survives_one_restart_without_losing_what_is_seen(self, increments: list[float], at: int) -> None:
+        """A process that restarts at a scrape keeps everything but what it counted since the scrape before."""
+        line = counted(increments)
+        before, after = line[: at + 1], line[at + 1 :]
+        restarted = [(second, value - before[-1][1]) for second, value in after]
+        grown = increase([*before, *restarted])
+        assert grown is not None
+        assert grown <= sum(increments) + 1e-6
+
+    @given(samples)
+    def test_is_unknown_or_a_finite_number_of_zero_or_more(self, line: list[tuple[float, float]]) -> None:
+        grown = increase(line)
+        assert grown is None or grown >= 0
+
+
+class TestRate:
+    def test_is_growth_per_second_between_the_samples(self) -> None:
+        assert rate([(100, 10), (130, 40)]) == 1.0
+
+    @given(samples)
+    def test_never_raises_and_is_never_negative(self, line: list[tuple[float, float]]) -> None:
+        value = rate(line)
+        assert value is None or value >= 0
+
+
+def test_the_latest_value_is_the_newest_usable_one() -> None:
+    assert latest([(3, math.nan), (1, 7), (2, 9)]) == 9
+
+
+class TestQuantile:
+    def test_is_linear_inside_a_bucket(self) -> None:
+        assert quantile(((1.0, 0.0), (2.0, 10.0), (math.inf, 10.0)), 0.5) == 1.5
+
+    def test_above_the_last_finite_bound_is_that_bound(self) -> None:
+        assert quantile(((1.0, 1.0), (math.inf, 10.0)), 0.9) == 1.0
+
+    @pytest.mark.parametrize(
+        "buckets",
+        [(), ((1.0, 5.0),), ((math.inf, 5.0),), ((1.0, 0.0), (math.inf, 0.0))],
+        ids=["none", "no-infinite-bucket", "only-infinite", "nothing-counted"],
+    )
+    def test_of_too_little_is_unknown(self, buckets: tuple[tuple[float, float], ...]) -> None:
+        assert quantile(buckets, 0.5) is None
+
+    @given(st.lists(st.floats(0, 1e3), min_size=2, max_size=8))
+    def test_never_falls_as_the_fraction_grows(self, counts: list[float]) -> None:
+        total = [sum(counts[: end + 1]) for end in range(len(counts))]
+        bounds = [*map(float, range(1, len(counts))), math.inf]
+        values = [value for _, value in percentiles(tuple(zip(bounds, total, strict=True)))]
+        assert values == sorted(values)
+
+    @given(st.lists(st.floats(0.001, 99.0), min_size=1, max_size=200), st.floats(0.01, 0.99))
+    def test_lies_in_the_bucket_of_the_true_quantile(self, observed: list[float], fraction: float) -> None:
+        bounds = [0.1, 1.0, 10.0, 100.0, math.inf]
+        buckets = tuple((bound, float(sum(value <= bound for value in observed))) for bound in bounds)
+        exact = sorted(observed)[max(0, math.ceil(fraction * len(observed) - 1e-9) - 1)]
+        upper = next(bound for bound in bounds if exact <= bound)
+        lower = max([0.0, *(bound for bound in bounds if bound < upper)])
+        value = quantile(buckets, fraction)
+        assert value is not None
+        assert lower - 1e-9 <= value <= upper + 1e-9
+
+
+class TestMerged:
+    def test_adds_equal_buckets(self) -> None:
+        one = ((1.0, 2.0), (math.inf, 3.0))
+        assert merged([one, one]) == ((1.0, 4.0), (math.inf, 6.0))
+
+    def test_reads_a_missing_bound_from_the_one_below(self) -> None:
+        fine, coarse = ((1.0, 1.0), (2.0, 2.0), (math.inf, 2.0)), ((1.0, 4.0), (math.inf, 8.0))
+        assert merged([fine, coarse]) == ((1.0, 5.0), (2.0, 6.0), (math.inf, 10.0))

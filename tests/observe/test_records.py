@@ -1,0 +1,191 @@
+"""Kubernetes objects become slim records: what is kept, and what is not believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.domain import labels
+from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, Taint
+from weft.observe.records import accelerator_like, epoch_seconds, pod_requests, read_node, read_object, read_pod
+
+Json = dict[str, Any]
+
+POOL_UID = "uid-of-pool"
+
+
+def pod(status: Json | None = None, spec: Json | None = None, **metadata: Any) -> Json:
+    """A pod of ours with one GPU."""
+    return {
+        "metadata": {
+            "namespace": "team",
+            "name": "chat-12345-7-0",
+            "uid": "uid-of-pod",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {
+                labels.POOL_UID: POOL_UID,
+                labels.REPLICA: "7",
+                labels.RANK: "0",
+                labels.REVISION: "abc",
+                labels.ROUTED: "true",
+            },
+            "ownerReferences": [{"apiVersion": labels.API_VERSION, "uid": POOL_UID, "controller": True}],
+            **metadata,
+        },
+        "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "4"}}}], **(spec or {})},
+        "status": status or {"phase": "Pending"},
+    }
+
+
+def terminated(**state: Any) -> Json:
+    return {"phase": "Failed", "containerStatuses": [{"name": "engine", "state": {"terminated": state}}]}
+
+
+class TestNode:
+    def test_keeps_labels_taints_and_extended_resources_only(self) -> None:
+        record = read_node(
+            {
+                "metadata": {"name": "n1", "uid": "u", "labels": {"b": "2", "a": "1"}},
+                "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}], "unschedulable": True},
+                "status": {
+                    "capacity": {"cpu": "8", "nvidia.com/gpu": "8", "attachable-volumes-csi": "39"},
+                    "allocatable": {"nvidia.com/gpu": "7", "hugepages-2Mi": "0"},
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            }
+        )
+        assert record.labels == (("a", "1"), ("b", "2"))
+        assert record.capacity == (("nvidia.com/gpu", 8),)
+        assert record.allocatable == (("nvidia.com/gpu", 7),)
+        assert record.taints == (Taint("gpu", "", "NoSchedule"),)
+        assert (record.cordoned, record.ready) == (True, True)
+
+    @pytest.mark.parametrize("status", ["False", "Unknown"])
+    def test_is_ready_only_when_the_condition_says_so(self, status: str) -> None:
+        body = {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": status}]}}
+        assert not read_node(body).ready
+
+
+class TestIdentity:
+    def test_needs_labels_and_owner_to_agree(self) -> None:
+        record = read_pod(pod())
+        assert record is not None
+        assert record.identity == PodIdentity(POOL_UID, 7, 0, "abc")
+
+    def test_of_a_pod_that_only_copied_our_labels_is_none(self) -> None:
+        """S3: somebody else's pod with our labels is never ours to change."""
+        record = read_pod(pod(ownerReferences=[{"apiVersion": "apps/v1", "uid": POOL_UID, "controller": True}]))
+        assert record is not None
+        assert record.identity is None
+
+    def test_of_a_pod_of_another_pool_of_that_name_is_none(self) -> None:
+        owner = {"apiVersion": labels.API_VERSION, "uid": "another", "controller": True}
+        record = read_pod(pod(ownerReferences=[owner]))
+        assert record is not None
+        assert record.identity is None
+
+
+class TestPod:
+    def test_of_others_without_accelerators_is_not_kept(self) -> None:
+        body = {"metadata": {"namespace": "a", "name": "b", "uid": "c"}, "spec": {"containers": [{}]}}
+        assert read_pod(body) is None
+
+    def test_of_others_with_accelerators_counts(self) -> None:
+        body = pod(labels={}, ownerReferences=[], spec={})
+        record = read_pod(body)
+        assert record is not None
+        assert record.requests == (("nvidia.com/gpu", 1),)
+
+    def test_is_gated_while_it_carries_our_gate(self) -> None:
+        record = read_pod(pod(spec={"schedulingGates": [{"name": labels.GATE}]}))
+        assert record is not None
+        assert (record.gated, record.released) == (True, None)
+
+    def test_was_released_when_it_was_bound(self) -> None:
+        condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}
+        record = read_pod(pod({"phase": "Pending", "conditions": [condition]}, {"nodeName": "n1"}))
+        assert record is not None
+        assert (record.released, record.node) == (epoch_seconds("2026-01-01T00:00:09Z"), "n1")
+
+    def test_was_released_by_our_last_patch_while_it_is_not_bound(self) -> None:
+        fields = [
+            {"manager": labels.CONVERGE_MANAGER, "time": "2026-01-01T00:00:05Z"},
+            {"manager": "kube-scheduler", "time": "2026-01-01T00:00:08Z", "subresource": "status"},
+        ]
+        record = read_pod(pod(managedFields=fields))
+        assert record is not None
+        assert record.released == epoch_seconds("2026-01-01T00:00:05Z")
+
+    def test_repeats_the_schedulers_word_while_it_cannot_be_placed(self) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+        record = read_pod(pod({"phase": "Pending", "conditions": [condition]}))
+        assert record is not None
+        assert record.message == "0/3 nodes are available"
+
+    def test_with_an_unknown_phase_is_unknown(self) -> None:
+        record = read_pod(pod({"phase": "Dreaming"}))
+        assert record is not None
+        assert record.phase is PodPhase.Unknown
+
+
+class TestFailure:
+    @pytest.mark.parametrize(
+        ("status", "expected"),
+        [
+            (terminated(exitCode=1, reason="Error", message="boom"), ContainerFailure("Error", "boom", 1)),
+            (terminated(exitCode=137, reason="OOMKilled"), ContainerFailure("OOMKilled", "", 137)),
+            ({"phase": "Failed", "reason": "Evicted", "message": "disk"}, ContainerFailure("Evicted", "disk")),
+            (
+                {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}]},
+                ContainerFailure("ImagePullBackOff", "no"),
+            ),
+            (
+                {"initContainerStatuses": [{"state": {"terminated": {"exitCode": 2, "reason": "Error"}}}]},
+                ContainerFailure("Error", "", 2),
+            ),
+            ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, None),
+            ({"initContainerStatuses": [{"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}, None),
+            ({"containerStatuses": [{"state": {"running": {}}}]}, None),
+        ],
+        ids=["exit", "oom", "evicted", "image", "init", "creating", "init-done", "running"],
+    )
+    def test_is_what_the_kubelet_reported(self, status: Json, expected: ContainerFailure | None) -> None:
+        record = read_pod(pod(status))
+        assert record is not None
+        assert record.failure == expected
+
+
+class TestRequests:
+    def test_sum_containers_and_take_the_largest_init_container(self) -> None:
+        def gpus(count: str) -> Json:
+            return {"resources": {"requests": {"nvidia.com/gpu": count}}}
+
+        spec = {
+            "containers": [gpus("2"), gpus("1")],
+            "initContainers": [gpus("2"), {**gpus("1"), "restartPolicy": "Always"}],
+        }
+        assert pod_requests(spec) == (("nvidia.com/gpu", 4),)
+
+    def test_leave_out_what_is_no_extended_resource_or_no_amount(self) -> None:
+        quantities = {"cpu": "1", "node.kubernetes.io/x": "1", "rdma/ib": "2", "amd.com/gpu": "many"}
+        assert accelerator_like(quantities) == (("rdma/ib", 2),)
+
+
+def test_an_object_of_ours_is_kept_whole_without_its_managed_fields() -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "namespace": "team",
+            "name": "chat",
+            "uid": "u",
+            "managedFields": [{}],
+            "ownerReferences": [{"apiVersion": labels.API_VERSION, "uid": POOL_UID, "controller": True}],
+        },
+        "spec": {"ports": []},
+    }
+    record = read_object(body)
+    assert record.owner_uid == POOL_UID
+    assert record.body["spec"] == {"ports": []}
+    assert "managedFields" not in record.body["metadata"]

@@ -1,0 +1,71 @@
+"""Our own resources by UID: news only, no echoes, no phantoms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.observe.resource_cache import ResourceCache, Seen
+
+Json = dict[str, Any]
+
+
+def body(uid: str, version: int, namespace: str = "team", kind: str = "InferencePool") -> Json:
+    meta = {"uid": uid, "name": f"name-{uid}", "namespace": namespace, "resourceVersion": str(version)}
+    return {"kind": kind, "metadata": meta}
+
+
+class Woken(list[str | None]):
+    """Collects the UIDs that a cache reported."""
+
+
+def test_a_newer_body_replaces_an_older_one_and_wakes() -> None:
+    woken = Woken()
+    cache = ResourceCache(woken.append)
+    assert cache.put(body("a", 1))
+    assert cache.put(body("a", 2))
+    assert woken == ["a", "a"]
+
+
+def test_an_older_or_equal_body_is_no_news() -> None:
+    """The answer to our own write is in the cache before the watch brings it, and what comes late changes nothing."""
+    woken = Woken()
+    cache = ResourceCache(woken.append)
+    cache.put(body("a", 5))
+    assert not cache.put(body("a", 5))
+    assert not cache.put(body("a", 4))
+    assert woken == ["a"]
+
+
+def test_a_deleted_object_does_not_come_back_with_a_late_echo() -> None:
+    cache = ResourceCache(Woken().append)
+    cache.put(body("a", 5))
+    cache.drop("a")
+    assert not cache.put(body("a", 6))
+    assert cache.bodies("InferencePool") == ()
+
+
+def test_a_list_removes_what_vanished_unseen() -> None:
+    """F15: a watch gap hides a deletion; the next list shows it."""
+    cache = ResourceCache(Woken().append)
+    cache.put(body("a", 5))
+    cache.put(body("b", 6))
+    assert cache.replace(Seen("InferencePool", None, 9, (body("b", 6),))) == 1
+    assert [found["metadata"]["uid"] for found in cache.bodies("InferencePool")] == ["b"]
+
+
+def test_a_list_leaves_alone_what_it_does_not_cover() -> None:
+    """Another namespace, another kind, or created after the list was taken."""
+    cache = ResourceCache(Woken().append)
+    cache.put(body("elsewhere", 5, namespace="other"))
+    cache.put(body("split", 5, kind="PDSplit"))
+    cache.put(body("younger", 12))
+    assert cache.replace(Seen("InferencePool", "team", 9, ())) == 0
+
+
+def test_it_is_synced_after_every_expected_list() -> None:
+    cache = ResourceCache(Woken().append)
+    cache.expect(["team"])
+    cache.replace(Seen("InferencePool", "team", 1, ()))
+    assert not cache.synced
+    cache.replace(Seen("PDSplit", "team", 1, ()))
+    assert cache.synced
