@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.render.budget import render_disruption_budget
+from weft.render.budget import render_disruption_budget, replicas_spared
 from weft.render.child import render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of
 from weft.render.front import ROUTER_ACCOUNT, render_front
-from weft.render.metadata import Json
+from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, service_url
 from weft.render.pod import render_pods
 from weft.render.revision import revision
@@ -19,6 +19,7 @@ __all__ = [
     "has_all_of",
     "leader_selector",
     "pod_name",
+    "pool_labels",
     "ranks_service_name",
     "render_child_pool",
     "render_child_seed",
@@ -28,6 +29,8 @@ __all__ = [
     "render_ranks_service",
     "render_service",
     "render_split_service",
+    "replicas_spared",
     "revision",
     "service_url",
+    "split_labels",
 ]

@@ -18,7 +18,7 @@ def render_disruption_budget(pool: PoolRecord) -> Json:
     """A PodDisruptionBudget with an integer, the only form that works without a `/scale` that counts pods.
 
     One replica may always be evicted, more where `maxUnavailable` says so: a budget that allows nothing would block
-    every node drain for ever. Of replicas with several pods one pod goes at a time, since it takes its whole replica along.
+    every node drain for ever. Of replicas with several pods one pod goes at a time: it takes its whole replica along.
     """
     spec = {
         "minAvailable": pods_kept(pool),

@@ -1,0 +1,24 @@
+"""What converging answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from weft.domain.action import Action
+    from weft.domain.reasons import Explanation
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Convergence(Generic[P]):
+    """Actions in the order in which they have to be done, the progress to write, and events of this pass.
+
+    Any beginning of `actions` may be carried out and the rest forgotten: the next pass finds what is left.
+    """
+
+    actions: tuple[Action, ...]
+    progress: P
+    events: tuple[Explanation, ...] = ()

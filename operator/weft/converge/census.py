@@ -1,0 +1,42 @@
+"""One pool counted: what its conditions and its parent look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.render import revision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.converge.replicas import Replica
+    from weft.domain.snapshot import PoolRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Numbers of replicas. `present` have a pod that nobody deletes; `leaving` have pods but no assignment."""
+
+    desired: int
+    assigned: int
+    outdated: int
+    present: int
+    ready: int
+    leaving: int
+    undecided: bool  # the spec asks for pods that deciding has not looked at
+
+    @classmethod
+    def of(cls, pool: PoolRecord, replicas: Sequence[Replica]) -> Census:
+        """Count the replicas of a pool."""
+        status = pool.status
+        decided = pool.spec is None or status.plan is None or revision(pool.spec, status.plan) == status.revision
+        return cls(
+            desired=status.desired_replicas,
+            assigned=len(status.assignments),
+            outdated=sum(assignment.revision != status.revision for assignment in status.assignments),
+            present=sum(bool(replica.live) for replica in replicas),
+            ready=sum(replica.ready for replica in replicas),
+            leaving=sum(replica.assignment is None for replica in replicas),
+            undecided=not decided,
+        )

@@ -1,0 +1,105 @@
+"""Ready, and the abnormal-true pair Reconciling and Stalled that kstatus, Argo CD and Flux read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import Condition
+from weft.render import replicas_spared
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.converge.census import Census
+    from weft.domain.snapshot import PoolRecord
+
+# Only an edit recovers from these; every other reason waits for the world to change.
+NEEDS_AN_EDIT = frozenset(
+    {
+        Reason.SpecInvalid,
+        Reason.ModelUnknown,
+        Reason.ArchitectureUnsupported,
+        Reason.ModelDoesNotFit,
+        Reason.ShapeInvalid,
+        Reason.EngineUnsupported,
+        Reason.ArgumentConflict,
+        Reason.FeatureUnsupported,
+        Reason.PrecisionUnsupported,
+    }
+)
+
+
+def pool_conditions(
+    pool: PoolRecord, census: Census, refused: Explanation | None, trouble: Explanation | None
+) -> tuple[Condition, ...]:
+    """Conditions of a pool. `refused` is why it cannot be rendered, `trouble` what keeps requests from its replicas."""
+    stalled = stall(pool.conditions, pool.problem or refused)
+    ready = _why_not_ready(pool, census, stalled, trouble)
+    found = [
+        Condition("Ready", "False", ready) if ready else _serving(f"{census.ready} of {census.desired} replicas serve")
+    ]
+    if stalled is not None:
+        return (*found, Condition("Stalled", "True", stalled))
+    moving = _what_moves(pool, census)
+    return (*found, Condition("Reconciling", "True", moving)) if moving is not None else tuple(found)
+
+
+def stall(conditions: Sequence[Condition], problem: Explanation | None) -> Explanation | None:
+    """What only an edit can mend: a problem of the spec, or a plan that was refused."""
+    planned = said_false(conditions, "Planned")
+    refused = planned if planned is not None and planned.reason in NEEDS_AN_EDIT else None
+    return problem or refused
+
+
+def said_false(conditions: Sequence[Condition], kind: str) -> Explanation | None:
+    """The explanation of a condition that is False, else None."""
+    return next((c.explanation for c in conditions if c.kind == kind and c.status == "False"), None)
+
+
+def _serving(message: str) -> Condition:
+    return Condition("Ready", "True", Explanation(Reason.Serving, message))
+
+
+def _why_not_ready(
+    pool: PoolRecord, census: Census, stalled: Explanation | None, trouble: Explanation | None
+) -> Explanation | None:
+    """None when enough replicas answer and can be reached; else the most telling reason."""
+    enough = census.ready >= max(1, census.desired - replicas_spared(pool))
+    if enough:
+        return trouble
+    failure = pool.status.failure
+    failed = failure.explanation if failure is not None and failure.revision == pool.status.revision else None
+    return (
+        stalled or failed or said_false(pool.conditions, "Planned") or _why_unplaced(pool, census) or _starting(census)
+    )
+
+
+def _why_unplaced(pool: PoolRecord, census: Census) -> Explanation | None:
+    if census.assigned >= census.desired > 0:
+        return None
+    said = said_false(pool.conditions, "Placed")
+    return said or Explanation(Reason.NoReplicaReady, f"{census.assigned} of {census.desired} replicas have a place")
+
+
+def _starting(census: Census) -> Explanation:
+    return Explanation(
+        Reason.ReplicasStarting,
+        f"{census.ready} of {census.desired} replicas are ready; the others start or load the model",
+    )
+
+
+def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
+    """What is under way towards the decided state."""
+    paused = pool.spec is not None and pool.spec.rollout.paused
+    claims = (
+        (census.undecided and not paused, Reason.RollingOut, "the new spec is not decided yet"),
+        (
+            census.outdated > 0 and not paused,
+            Reason.RollingOut,
+            f"{census.outdated} of {census.assigned} replicas are of an earlier revision",
+        ),
+        (census.ready < census.desired, Reason.Scaling, f"{census.ready} of {census.desired} replicas are ready"),
+        (census.leaving > 0, Reason.Draining, f"{census.leaving} replicas are leaving"),
+    )
+    return next((Explanation(reason, message) for holds, reason, message in claims if holds), None)

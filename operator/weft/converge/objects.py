@@ -1,0 +1,80 @@
+"""Services, budgets, fronts and child pools: applied where they differ, deleted where no longer wanted, never taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain import labels
+from weft.domain.action import ApplyObject, DeleteObject
+from weft.domain.reasons import Explanation, Reason
+from weft.render import has_all_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from weft.domain.action import Action
+    from weft.domain.cluster import ObjectRecord
+    from weft.domain.snapshot import ResourceKey
+    from weft.render import Json
+
+_DELETABLE = {"Service", "Deployment", "PodDisruptionBudget"}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The objects around one resource, by kind and name within its namespace."""
+
+    owner: ResourceKey
+    found: dict[tuple[str, str], ObjectRecord]
+
+    @classmethod
+    def of(cls, owner: ResourceKey, objects: Iterable[ObjectRecord]) -> Surroundings:
+        """Objects of the owner's namespace, whoever they belong to."""
+        near = (record for record in objects if record.namespace == owner.namespace)
+        return cls(owner, {(record.kind, record.name): record for record in near})
+
+    def mine(self, kind: str, name: str) -> ObjectRecord | None:
+        """An object that the resource controls, by UID."""
+        record = self.found.get((kind, name))
+        return record if record is not None and record.owner_uid == self.owner.uid else None
+
+    def taken(self, wanted: Iterable[Json]) -> Explanation | None:
+        """The first wanted name that belongs to somebody else."""
+        for body in wanted:
+            record = self._at(body)
+            if record is not None and record.owner_uid != self.owner.uid:
+                message = f"{record.kind} {record.name} exists and is not ours: rename it, or {self.owner}"
+                return Explanation(Reason.NameTaken, message)
+        return None
+
+    def apply(self, wanted: Iterable[Json]) -> Iterator[Action]:
+        """Apply what is missing or differs; leave alone what is somebody else's or is being deleted."""
+        for body in wanted:
+            record = self._at(body)
+            if record is None or (self._may_touch(record) and not has_all_of(record.body, body)):
+                yield ApplyObject(body)
+
+    def delete_unwanted(self, wanted: Iterable[Json]) -> Iterator[Action]:
+        """Delete objects of ours that the resource does not ask for any more."""
+        names = {(body["kind"], body["metadata"]["name"]) for body in wanted}
+        for (kind, name), record in sorted(self.found.items()):
+            if kind in _DELETABLE and (kind, name) not in names and self._may_touch(record):
+                yield DeleteObject(record.api_version, kind, record.namespace, name, record.uid)
+
+    def _at(self, body: Json) -> ObjectRecord | None:
+        return self.found.get((body["kind"], body["metadata"]["name"]))
+
+    def _may_touch(self, record: ObjectRecord) -> bool:
+        return record.owner_uid == self.owner.uid and not record.terminating
+
+
+def was_edited(record: ObjectRecord, wanted: Json) -> bool:
+    """Whether somebody else changed an object that already had this very rendering."""
+    return _rendering(record.body) == _rendering(wanted) and not has_all_of(record.body, wanted)
+
+
+def _rendering(body: Json) -> str | None:
+    notes = body.get("metadata", {}).get("annotations") or {}
+    found: str | None = notes.get(labels.APPLIED)
+    return found

@@ -1,0 +1,106 @@
+"""One InferencePool: make its pods match its assignments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from weft.converge.answer import Convergence
+from weft.converge.census import Census
+from weft.converge.conditions import pool_conditions
+from weft.converge.draining import retire
+from weft.converge.objects import Surroundings
+from weft.converge.replicas import rank_of, replicas_of
+from weft.converge.serving import front_trouble
+from weft.converge.starting import create_missing, release_whole
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Explanation
+from weft.domain.spec import RouterKind
+from weft.domain.status import PoolProgress
+from weft.render import (
+    leader_selector,
+    pool_labels,
+    render_disruption_budget,
+    render_front,
+    render_ranks_service,
+    render_service,
+    service_url,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from weft.converge.replicas import Replica
+    from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.fabric import Fabric
+    from weft.domain.snapshot import PoolRecord
+    from weft.render import Json
+
+
+T = TypeVar("T")
+
+
+def converge_pool(
+    pool: PoolRecord, fabric: Fabric, pods: Iterable[PodRecord], objects: Iterable[ObjectRecord], now: float
+) -> Convergence[PoolProgress]:
+    """Actions that bring the pool's pods and objects to its status.
+
+    First what keeps requests safe (unroute, delete), then what pods need (Services, budget, front), then new pods, and
+    last the release of replicas that are whole. `pods` may be everyone's; `objects` those of the namespace. A pool that
+    is being deleted is left to garbage collection. `now` is epoch seconds; no answer depends on it yet.
+    """
+    del now
+    replicas = replicas_of(pool, pods)
+    around = Surroundings.of(pool.key, objects)
+    if pool.deleting:
+        return Convergence((), _progress(pool, replicas, None, None))
+    retired = tuple(action for replica in replicas for action in retire(replica))
+    wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
+    created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas)))
+    applied = tuple(around.apply(wanted))
+    unwanted = tuple(around.delete_unwanted(wanted)) if pool.spec is not None and front_refused is None else ()
+    trouble = around.taken(wanted) or (front_trouble(around) if _has_a_front(pool) else None)
+    return Convergence(
+        (*retired, *applied, *unwanted, *created, *release_whole(replicas, fabric)),
+        _progress(pool, replicas, front_refused or pods_refused, trouble),
+    )
+
+
+def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]:
+    """Everything but pods that the pool should own now; nothing while its spec cannot be read."""
+    if pool.spec is None:
+        return ()
+    plan = pool.status.plan
+    spans = plan is not None and plan.shape.pods > 1
+    spanned = any(rank_of(pod) > 0 for replica in replicas for pod in replica.pods)
+    found = [render_service(pool), render_disruption_budget(pool)]
+    if spans or spanned:
+        found.append(render_ranks_service(pool))
+    if _has_a_front(pool) and plan is not None:
+        found.append(render_front(pool.key, plan.engine.name, pool.spec.router, (pool.key,), pool_labels(pool)))
+    return tuple(found)
+
+
+def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Explanation | None]:
+    """What was rendered, or nothing and the reason."""
+    try:
+        return render(), None
+    except Invalid as error:
+        return (), Explanation(error.reason, error.message)
+
+
+def _has_a_front(pool: PoolRecord) -> bool:
+    return pool.spec is not None and pool.spec.router.kind is RouterKind.Managed
+
+
+def _progress(
+    pool: PoolRecord, replicas: Sequence[Replica], refused: Explanation | None, trouble: Explanation | None
+) -> PoolProgress:
+    census = Census.of(pool, replicas)
+    return PoolProgress(
+        generation=pool.generation,
+        replicas=census.present,
+        ready_replicas=census.ready,
+        selector=",".join(f"{key}={value}" for key, value in leader_selector(pool.key)),
+        url=service_url(pool.key) if census.ready > 0 and trouble is None else None,
+        conditions=pool_conditions(pool, census, refused, trouble),
+    )

@@ -1,0 +1,80 @@
+"""The pods of one pool as replicas: units that live and die together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.cluster import PodPhase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.domain.cluster import PodRecord
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.status import Assignment
+
+_ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica id: its assignment, if it still has one, and those of its pods that exist, in order of rank."""
+
+    number: int
+    assignment: Assignment | None
+    pods: tuple[PodRecord, ...]
+
+    @property
+    def live(self) -> tuple[PodRecord, ...]:
+        """Pods that nobody deletes yet."""
+        return tuple(pod for pod in self.pods if not pod.terminating)
+
+    @property
+    def leader(self) -> PodRecord | None:
+        """The pod that answers requests."""
+        return next((pod for pod in self.pods if rank_of(pod) == 0), None)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every pod of the assignment exists."""
+        return self.assignment is not None and len(self.pods) == len(self.assignment.nodes)
+
+    @property
+    def released(self) -> bool:
+        """Whether any pod lost its gate, so that an engine may run."""
+        return any(not pod.gated for pod in self.pods)
+
+    @property
+    def broken(self) -> bool:
+        """Whether it lost a pod: one ended, one is being deleted, or one is missing though others were released."""
+        lost = any(pod.terminating or has_ended(pod) or pod.failure is not None for pod in self.pods)
+        return lost or (self.released and not self.whole)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it answers requests."""
+        return self.whole and not self.broken and all(pod.ready for pod in self.pods)
+
+
+def replicas_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Replica, ...]:
+    """Every replica that is assigned or has pods, by id. Pods count by the pool's UID, never by name."""
+    found: dict[int, list[PodRecord]] = {assignment.replica: [] for assignment in pool.status.assignments}
+    for pod in pods:
+        if pod.identity is not None and pod.identity.pool_uid == pool.key.uid:
+            found.setdefault(pod.identity.replica, []).append(pod)
+    assigned = {assignment.replica: assignment for assignment in pool.status.assignments}
+    return tuple(
+        Replica(number, assigned.get(number), tuple(sorted(members, key=rank_of)))
+        for number, members in sorted(found.items())
+    )
+
+
+def rank_of(pod: PodRecord) -> int:
+    """Rank of a pod of ours."""
+    return pod.identity.rank if pod.identity is not None else 0
+
+
+def has_ended(pod: PodRecord) -> bool:
+    """Whether its containers are gone for good."""
+    return pod.phase in _ENDED

@@ -1,0 +1,218 @@
+"""One PDSplit: two child pools with one engine release, and a front that serves whole pairs only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.converge.answer import Convergence
+from weft.converge.census import Census
+from weft.converge.conditions import said_false, stall
+from weft.converge.objects import Surroundings, was_edited
+from weft.converge.replicas import replicas_of
+from weft.converge.serving import front_trouble
+from weft.domain import labels
+from weft.domain.action import ApplyObject
+from weft.domain.errors import Bug, Invalid
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import RouterKind, ScalingMode
+from weft.domain.status import Condition, SplitProgress
+from weft.domain.workload import Role
+from weft.render import (
+    render_child_pool,
+    render_child_seed,
+    render_front,
+    render_split_service,
+    service_url,
+    split_labels,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from weft.domain.action import Action
+    from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.spec import PoolSpec
+    from weft.render import Json
+
+SIDES = (Role.Prefill, Role.Decode)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of the pair; `pool` is None until its child exists."""
+
+    role: Role
+    pool: PoolRecord | None
+    census: Census | None
+
+    @property
+    def ready(self) -> int:
+        """Replicas that answer."""
+        return self.census.ready if self.census is not None else 0
+
+    @property
+    def present(self) -> int:
+        """Replicas that have pods."""
+        return self.census.present if self.census is not None else 0
+
+
+def converge_split(
+    split: SplitRecord,
+    children: Iterable[PoolRecord],
+    objects: Iterable[ObjectRecord],
+    pods: Sequence[PodRecord],
+    now: float,
+) -> Convergence[SplitProgress]:
+    """Actions that bring the child pools and the front of a split to its status.
+
+    `objects` are those of the namespace, the child InferencePools among them: a child that somebody edited is put back.
+    `children` may be all pools and `pods` everyone's. `now` is epoch seconds; no answer depends on it yet.
+    """
+    del now
+    known = tuple(children)
+    sides = tuple(_side(split, role, known, pods) for role in SIDES)
+    around = Surroundings.of(split.key, objects)
+    if split.deleting or split.spec is None or split.status.engine is None:
+        return Convergence((), _progress(split, sides, around, split.problem))
+    wanted, refused = _front_or_refusal(split, sides)
+    pools = tuple(render_child_pool(split, role) for role in SIDES)
+    actions = (
+        *_seeds(split, sides, around),
+        *around.apply((*pools, *wanted)),
+        *(around.delete_unwanted(wanted) if refused is None else ()),
+    )
+    events = tuple(_reverted(around, pools))
+    return Convergence(actions, _progress(split, sides, around, refused, around.taken((*pools, *wanted))), events)
+
+
+def _side(split: SplitRecord, role: Role, children: Iterable[PoolRecord], pods: Sequence[PodRecord]) -> Side:
+    """The child by name and owner UID, counted."""
+    name = split.child_name(role)
+    pool = next((child for child in children if child.key.name == name and child.split_uid == split.key.uid), None)
+    return Side(role, pool, Census.of(pool, replicas_of(pool, pods)) if pool is not None else None)
+
+
+def _front(split: SplitRecord, sides: Sequence[Side]) -> tuple[Json, ...]:
+    """Service and router, once both children have a UID to select by."""
+    pools = tuple(side.pool.key for side in sides if side.pool is not None)
+    if split.spec is None or split.status.engine is None or split.spec.router.kind is not RouterKind.Managed:
+        return ()
+    service = render_split_service(split, paired=_paired(sides))
+    if len(pools) < len(SIDES):
+        return (service,)
+    front = render_front(split.key, split.status.engine.name, split.spec.router, pools, split_labels(split))
+    return (service, front)
+
+
+def _front_or_refusal(split: SplitRecord, sides: Sequence[Side]) -> tuple[tuple[Json, ...], Explanation | None]:
+    try:
+        return _front(split, sides), None
+    except Invalid as error:
+        return (), Explanation(error.reason, error.message)
+
+
+def _paired(sides: Sequence[Side]) -> bool:
+    """Whether both halves answer: a request that finds only one of them fails or waits for nothing."""
+    return all(side.ready > 0 for side in sides)
+
+
+def _seeds(split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> Iterator[Action]:
+    """First values of counts that others own afterwards, and the way back when Weft counts again.
+
+    Mode and count change in one apply, because the API server refuses each without the other.
+    """
+    for side in sides:
+        spec = _side_spec(split, side.role)
+        record = around.found.get(("InferencePool", split.child_name(side.role)))
+        if record is not None and around.mine(record.kind, record.name) is None:
+            continue
+        counted = record is not None and "replicas" in record.body.get("spec", {}).get("scaling", {})
+        external = spec.scaling.mode is ScalingMode.External
+        if external != counted:
+            count = _first_count(spec, side) if external else None
+            yield ApplyObject(render_child_seed(split, side.role, count), labels.SEED_MANAGER, force=record is not None)
+
+
+def _side_spec(split: SplitRecord, role: Role) -> PoolSpec:
+    if split.spec is None:
+        raise Bug(Reason.SpecInvalid, f"{split.key} has no spec")
+    return split.spec.prefill if role is Role.Prefill else split.spec.decode
+
+
+def _first_count(spec: PoolSpec, side: Side) -> int:
+    """What runs now, or the minimum; zero would switch an HPA off."""
+    running = side.census.desired if side.census is not None else 0
+    return min(max(running, spec.scaling.min_replicas, 1), spec.scaling.max_replicas)
+
+
+def _reverted(around: Surroundings, pools: Iterable[Json]) -> Iterator[Explanation]:
+    for body in pools:
+        record = around.mine(body["kind"], body["metadata"]["name"])
+        if record is not None and not record.terminating and was_edited(record, body):
+            yield Explanation(
+                Reason.ChildReverted,
+                f"InferencePool {record.name} was edited and is put back: edit {around.owner} instead",
+            )
+
+
+def _progress(
+    split: SplitRecord,
+    sides: Sequence[Side],
+    around: Surroundings,
+    refused: Explanation | None,
+    taken: Explanation | None = None,
+) -> SplitProgress:
+    prefill, decode = sides
+    managed = split.spec is not None and split.spec.router.kind is RouterKind.Managed
+    trouble = taken or _half(sides) or (front_trouble(around) if managed and _paired(sides) else None)
+    serves = _paired(sides) and trouble is None
+    return SplitProgress(
+        generation=split.generation,
+        prefill_replicas=prefill.present,
+        prefill_ready=prefill.ready,
+        decode_replicas=decode.present,
+        decode_ready=decode.ready,
+        serving_generation=split.generation if serves else None,
+        url=service_url(split.key) if serves and managed else None,
+        conditions=_conditions(split, sides, stall(split.conditions, split.problem or refused), trouble),
+    )
+
+
+def _half(sides: Sequence[Side]) -> Explanation | None:
+    """Which half is missing while the other answers."""
+    missing = [side.role.value for side in sides if side.ready == 0]
+    if len(missing) != 1:
+        return None
+    return Explanation(Reason.HalfPair, f"no {missing[0].lower()} replica is ready: nothing is routed to half a pair")
+
+
+def _conditions(
+    split: SplitRecord, sides: Sequence[Side], stalled: Explanation | None, trouble: Explanation | None
+) -> tuple[Condition, ...]:
+    counts = ", ".join(
+        f"{side.ready} of {side.census.desired if side.census else 0} {side.role.value.lower()}" for side in sides
+    )
+    said = said_false(split.conditions, "Planned") or said_false(split.conditions, "Placed")
+    starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready")
+    not_ready = trouble if _paired(sides) else stalled or trouble or starting
+    serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{counts} replicas serve"))
+    found = (Condition("Ready", "False", not_ready) if not_ready is not None else serving,)
+    if stalled is not None:
+        return (*found, Condition("Stalled", "True", stalled))
+    moving = _moving(sides, counts)
+    return (*found, Condition("Reconciling", "True", moving)) if moving is not None else found
+
+
+def _moving(sides: Sequence[Side], counts: str) -> Explanation | None:
+    """What is under way on either side."""
+    censuses = [side.census for side in sides if side.census is not None]
+    rolling = any(census.outdated or census.undecided for census in censuses)
+    growing = len(censuses) < len(SIDES) or any(census.ready < max(1, census.desired) for census in censuses)
+    claims = (
+        (rolling, Reason.RollingOut, "replicas of an earlier revision are being replaced"),
+        (growing, Reason.Scaling, f"{counts} replicas are ready"),
+        (any(census.leaving for census in censuses), Reason.Draining, "replicas are leaving"),
+    )
+    return next((Explanation(reason, message) for holds, reason, message in claims if holds), None)

@@ -1,0 +1,69 @@
+"""Bringing replicas up: all pods gated, then released together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from weft.converge.replicas import has_ended, rank_of
+from weft.domain.action import CreatePod, ReleasePods
+from weft.placement import slot_is_still_free
+from weft.render import render_pods, revision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weft.converge.replicas import Replica
+    from weft.domain.action import Action
+    from weft.domain.fabric import Fabric
+    from weft.domain.snapshot import PoolRecord
+
+
+def create_missing(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[Action]:
+    """Pods that assigned replicas still lack; raises `Invalid` where the spec cannot be rendered.
+
+    A replica that lost a pod is never mended. Nor is one completed that was assigned for another revision: it would
+    carry that revision's label and this one's content.
+    """
+    if pool.spec is None or pool.status.plan is None:
+        return
+    current = revision(pool.spec, pool.status.plan)
+    for replica in replicas:
+        assignment = replica.assignment
+        if assignment is None or replica.broken or replica.whole or assignment.revision != current:
+            continue
+        there = {rank_of(pod) for pod in replica.pods}
+        yield from (CreatePod(body) for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there)
+
+
+def release_whole(replicas: Sequence[Replica], fabric: Fabric) -> Iterator[Action]:
+    """Remove the gates of replicas whose pods all exist and whose slot is still free.
+
+    GPUs that released pods of this pool wait for are not free, though no node counts them yet.
+    """
+    waiting = Counter(_awaited(replicas))
+    for replica in replicas:
+        gated = tuple(pod for pod in replica.pods if pod.gated)
+        if replica.assignment is None or not replica.whole or replica.broken or not gated:
+            continue
+        own = Counter(_awaited([replica]))
+        if slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica)):
+            yield ReleasePods(gated[0].namespace, tuple((pod.name, pod.uid) for pod in gated))
+            waiting.update(dict.fromkeys(replica.assignment.nodes, replica.assignment.gpus_per_pod))
+
+
+def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:
+    """GPUs by node that released pods wait for."""
+    awaited: Counter[str] = Counter()
+    for replica in replicas:
+        if replica.assignment is None:
+            continue
+        for pod in replica.live:
+            if not pod.gated and pod.node is None and not has_ended(pod):
+                awaited[replica.assignment.nodes[rank_of(pod)]] += replica.assignment.gpus_per_pod
+    return awaited
+
+
+def _bound(replica: Replica) -> frozenset[int]:
+    """Ranks that sit on their nodes, whose devices the fabric counts as used."""
+    return frozenset(rank_of(pod) for pod in replica.pods if pod.node is not None)
