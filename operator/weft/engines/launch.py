@@ -101,7 +101,6 @@ class ContainerLaunch:
 
     `command` is a list and never a shell line. `pre_stop_seconds` is how long the container keeps serving after its
     deletion began, so that everybody stops choosing it; `grace_seconds` covers that and the engine's own drain.
-    `image` is None where the release or the resource names it.
     """
 
     command: tuple[str, ...]
@@ -114,4 +113,3 @@ class ContainerLaunch:
     shared_memory_bytes: int = 0
     model_mount: ModelMount | None = None
     secrets_as_env: tuple[str, ...] = ()
-    image: str | None = None

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 PORT = 8000
 ROUTER_METRICS_PORT = 29000
-ROUTER_IMAGE = "vllm/vllm-router:v0.1.17"
 # Endpoints, kube-proxy and routers need a few seconds to stop choosing a pod whose deletion began.
 UNROUTING_SECONDS = 5
 MARGIN_SECONDS = 5
@@ -97,7 +96,6 @@ class VLLM:
             pre_stop_seconds=UNROUTING_SECONDS,
             grace_seconds=UNROUTING_SECONDS + 30,
             readiness=HttpProbe("/liveness", PORT, PROBE_SECONDS),
-            image=request.router.image or ROUTER_IMAGE,
         )
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:

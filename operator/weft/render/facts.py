@@ -8,13 +8,18 @@ from weft.catalog import architecture_from_config, load
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
-    from weft.domain.shape import Shape
+    from weft.domain.shape import EngineName, Shape
     from weft.domain.spec import ModelSpec
 
 
 def device_resource(shape: Shape) -> str:
     """Extended resource that a pod asks for, such as `nvidia.com/gpu`."""
     return load().accelerator(shape.accelerator).resource
+
+
+def router_image(engine: EngineName) -> str:
+    """Image of the router that belongs to an engine."""
+    return load().engine(engine).router_image
 
 
 def checkpoint_precision(model: ModelSpec) -> Precision | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain import labels
 from weft.engines import FrontRequest, adapter_for
 from weft.render.container import render_container, render_volumes
+from weft.render.facts import router_image
 from weft.render.metadata import child_metadata, signed
 from weft.render.names import front_name
 from weft.render.security import pod_security
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey
     from weft.domain.spec import RouterSpec
     from weft.engines import ContainerLaunch
-    from weft.render.metadata import Json
+    from weft.render.facts import router_image
+from weft.render.metadata import Json
 
 # An administrator makes it once per namespace; Weft writes no RBAC objects.
 ROUTER_ACCOUNT = "weft-router"
@@ -44,14 +46,17 @@ def render_front(
             "replicas": router.replicas,
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": chosen},
-            "template": {"metadata": {"labels": pod_tags}, "spec": _pod(launch, router)},
+            "template": {
+                "metadata": {"labels": pod_tags},
+                "spec": _pod(launch, router, router.image or router_image(engine)),
+            },
         },
     }
     return signed(body)
 
 
-def _pod(launch: ContainerLaunch, router: RouterSpec) -> Json:
-    container = {**render_container(launch, "router"), "image": launch.image}
+def _pod(launch: ContainerLaunch, router: RouterSpec, image: str) -> Json:
+    container = {**render_container(launch, "router"), "image": image}
     if router.resources:
         amounts = dict(router.resources)
         limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
