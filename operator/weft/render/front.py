@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey
     from weft.domain.spec import RouterSpec
     from weft.engines import ContainerLaunch
-    from weft.render.facts import router_image
 from weft.render.metadata import Json
 
 # An administrator makes it once per namespace; Weft writes no RBAC objects.
