@@ -1,0 +1,17 @@
+"""Facts as data: accelerators, models and engines, with typed loaders."""
+
+from weft.catalog.catalog import Catalog, EngineFacts, KnownModel
+from weft.catalog.config_json import architecture_from_config
+from weft.catalog.efficiency import Efficiency
+from weft.catalog.loading import load
+from weft.catalog.parameters import parameter_count
+
+__all__ = [
+    "Catalog",
+    "Efficiency",
+    "EngineFacts",
+    "KnownModel",
+    "architecture_from_config",
+    "load",
+    "parameter_count",
+]
