@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from weft.catalog import load
 
 from tests.fabric.cluster import AMD, amd_board, board, node, rack, tray
+from weft.catalog import load
 from weft.domain.reasons import Reason
 from weft.fabric import build_fabric
 
@@ -103,9 +103,9 @@ def test_a_tray_that_names_no_zone_stays_with_its_clique() -> None:
 
 
 def test_one_clique_with_two_accelerators_is_cut_and_noted() -> None:
-    stranger = tray("t-1", "c.1", {"nvidia.com/gpu.product": "NVIDIA-GB300"})
+    stranger = tray("t-1", "c.1", {"nvidia.com/gpu.product": "NVIDIA-H200"})
     fabric = fabric_of(tray("t-0", "c.1"), stranger)
-    assert domains(fabric) == {"c.1/GB200": ["t-0"], "c.1/GB300": ["t-1"]}
+    assert domains(fabric) == {"c.1/GB200": ["t-0"], "c.1/H200": ["t-1"]}
     assert [note.reason for note in fabric.notes] == [Reason.LabelsContradict]
 
 

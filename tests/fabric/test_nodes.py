@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from weft.catalog import load
 
 from tests.fabric.cluster import NVIDIA, board, busy, node, taint, tray
+from weft.catalog import load
 from weft.domain.cluster import PodPhase
 from weft.domain.fabric import Fabric
 from weft.domain.reasons import Reason
@@ -112,6 +112,10 @@ def test_a_labelled_node_without_devices_is_noted() -> None:
 
 def test_a_node_without_accelerators_is_nobodys_business() -> None:
     assert fabric_of([node("cpu", {"kubernetes.io/arch": "amd64"}, 0)]) == Fabric(())
+
+
+def test_a_node_with_only_network_devices_is_nobodys_business() -> None:
+    assert fabric_of([node("net", {}, 8, "rdma/ib")]) == Fabric(())
 
 
 def test_unready_and_cordoned_nodes_are_unusable_and_their_gpus_not_free() -> None:

@@ -50,7 +50,7 @@ def read_devices(node: NodeRecord, labels: Labels, catalog: Catalog) -> Devices 
     offered = dict(node.capacity)
     product = product_of(labels)
     if product is None:
-        return _unnamed(node, offered) if offered else None
+        return _unnamed(node, offered, catalog)
     accelerator = catalog.accelerator_of_product(_PARTITION_SUFFIX.sub("", product))
     if accelerator is None:
         return Explanation(
@@ -77,8 +77,12 @@ def product_of(labels: Mapping[str, str]) -> str | None:
     return next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), None)
 
 
-def _unnamed(node: NodeRecord, offered: Mapping[str, int]) -> Explanation:
-    resource = min(offered)
+def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> Explanation | None:
+    """Network cards and the like are extended resources too: only those of accelerators are worth a note."""
+    known = {accelerator.resource for accelerator in catalog.accelerators}
+    resource = min((name for name in offered if name.removesuffix(SHARED_RESOURCE_SUFFIX) in known), default=None)
+    if resource is None:
+        return None
     label = "amd.com/gpu.product-name" if resource.startswith("amd.com/") else "nvidia.com/gpu.product"
     return Explanation(
         Reason.AcceleratorUnknown,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.scaling.demand import ScaleRequest
 from weft.scaling.live import live_figures, live_workload
 from weft.scaling.pool import scale_pool
+from weft.scaling.reading import read_percentile
 from weft.scaling.settle import ScaleAnswer
 from weft.scaling.split import RatioGuard, scale_split
 
@@ -14,6 +15,7 @@ __all__ = [
     "ScaleRequest",
     "live_figures",
     "live_workload",
+    "read_percentile",
     "scale_pool",
     "scale_split",
 ]

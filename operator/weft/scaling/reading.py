@@ -56,6 +56,12 @@ def is_sane(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value) and value >= 0
 
 
+def read_percentile(values: tuple[tuple[int, float], ...], percentile: int) -> float | None:
+    """A measured percentile in seconds, or None where it is missing or no number."""
+    seconds = dict(values).get(percentile)
+    return seconds if is_sane(seconds) else None
+
+
 def _or_zero(value: float | None) -> float:
     return value if is_sane(value) else 0.0
 

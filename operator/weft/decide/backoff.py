@@ -1,0 +1,46 @@
+"""How long the next attempt waits after failures in a row (architecture: 10 s, doubled up to 5 min)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.status import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.domain.reasons import Explanation
+
+FIRST_WAIT_SECONDS = 10.0
+LONGEST_WAIT_SECONDS = 300.0
+GOOD_SECONDS = 600.0
+
+
+def failed_again(before: Failure | None, failures: Sequence[Explanation], revision: str, now: float) -> Failure | None:
+    """The record after a pass in which replicas of `revision` failed; several at once are one attempt."""
+    if not failures:
+        return before
+    count = 1
+    if before is not None and before.revision == revision and now - before.last < wait_seconds(before) + GOOD_SECONDS:
+        count = before.count + 1
+    return Failure(revision, count, now, failures[0])
+
+
+def forgiven(failure: Failure | None, revision: str, now: float, *, some_ready: bool) -> Failure | None:
+    """The record, or None once it is of an earlier revision or good minutes have passed since."""
+    if failure is None or failure.revision != revision:
+        return None
+    return None if some_ready and now - failure.last >= GOOD_SECONDS else failure
+
+
+def wait_seconds(failure: Failure) -> float:
+    """Seconds from the last failure to the next attempt."""
+    return min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(max(failure.count, 1) - 1, 16))
+
+
+def remaining_seconds(failure: Failure | None, now: float) -> float:
+    """Seconds that the next attempt still waits; a clock set back waits no longer than the whole time."""
+    if failure is None:
+        return 0.0
+    wait = wait_seconds(failure)
+    return max(0.0, min(wait, failure.last + wait - now))

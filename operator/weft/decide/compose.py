@@ -1,0 +1,120 @@
+"""Compose shaping, scaling and placement over all pools at once: they compete for the same GPUs.
+
+The order is fixed: plans, then what survives of earlier assignments (whose promises come first), then counts and
+new places by priority. Nothing here reads a clock, an API or a random number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide import conditions
+from weft.decide.counts import Prospect, count, prospects
+from weft.decide.halves import decide_splits, prescribed_engines
+from weft.decide.order import Unit, in_order
+from weft.decide.planning import Facts, Planned
+from weft.decide.promises import free_map
+from weft.decide.steps import Outcome, Turn, take_turns
+from weft.decide.survivors import Roll, Survivors, survivors
+from weft.domain.decision import Decisions, PoolDecision
+from weft.domain.reasons import Explanation, Reason
+from weft.fabric import build_fabric
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
+    from weft.placement import FreeMap
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What one pass has looked up so far."""
+
+    snapshot: Snapshot
+    roll: Roll
+    free: FreeMap
+    prospects: dict[str, Prospect]
+    survivors: dict[str, Survivors]
+
+
+def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
+    """The next status of every pool and split, and what to remember.
+
+    A second call on its own result changes nothing.
+    """
+    facts = Facts(build_fabric(snapshot.nodes, snapshot.pods, catalog), catalog)
+    engines = prescribed_engines(snapshot.splits, facts)
+    units = in_order(snapshot.pools, snapshot.splits)
+    stage = _look(snapshot, units, facts, prospects(snapshot, units, facts, engines))
+    memory: dict[str, ScaleMemory] = {}
+    outcomes: list[Outcome] = []
+    for unit in units:
+        outcomes += _decide_unit(unit, stage, memory)
+    decided = tuple(outcome.decision for outcome in outcomes)
+    return Decisions(
+        decided,
+        decide_splits(snapshot.splits, snapshot.pools, decided, engines),
+        memory,
+        min((o.wake_after_seconds for o in outcomes if o.wake_after_seconds is not None), default=None),
+    )
+
+
+def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, known: dict[str, Prospect]) -> _Stage:
+    """Judge all existing replicas before any new one is placed: their promises are older."""
+    roll = Roll.of(snapshot)
+    free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
+    judged = {pool.key.uid: survivors(pool, known[pool.key.uid].planned, roll, free) for unit in units for pool in unit}
+    return _Stage(snapshot, roll, free, known, judged)
+
+
+def _decide_unit(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> tuple[Outcome, ...]:
+    """Decide for one pool, or for a pair whose halves are both planned; else each half holds."""
+    known = [stage.prospects[pool.key.uid] for pool in unit]
+    plans = [prospect.planned for prospect in known if prospect.planned is not None]
+    if len(plans) < len(unit):
+        return tuple(_hold(prospect, stage, memory) for prospect in known)
+    split = next((each for each in stage.snapshot.splits if each.key.uid == unit[0].split_uid), None)
+    answers = count(known, split, stage.snapshot)
+    turns = []
+    for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
+        seen = stage.survivors[pool.key.uid]
+        memory[pool.key.uid] = _remembered(answer.memory, prospect, seen, stage.roll)
+        observation = stage.snapshot.observations.get(pool.key.uid)
+        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage)))
+    return take_turns(tuple(turns), stage.free, stage.snapshot.now)
+
+
+def _remembered(memory: ScaleMemory, prospect: Prospect, seen: Survivors, roll: Roll) -> ScaleMemory:
+    return replace(memory, workload=prospect.live, lost=roll.lost_under(seen.replicas))
+
+
+def _draining(pool: PoolRecord, planned: Planned, stage: _Stage) -> int:
+    """Pods of other revisions that still exist although nothing assigns them any more."""
+    assigned = {replica.assignment.replica for replica in stage.survivors[pool.key.uid].replicas}
+    return sum(
+        pod.identity is not None and pod.identity.revision != planned.revision
+        for pod in stage.roll.pods_of(pool.key.uid)
+        if pod.identity is not None and pod.identity.replica not in assigned
+    )
+
+
+def _hold(prospect: Prospect, stage: _Stage, memory: dict[str, ScaleMemory]) -> Outcome:
+    """Without a valid plan (for this half or the other) nothing changes: what runs keeps running."""
+    pool = prospect.pool
+    if (known := stage.snapshot.memory.get(pool.key.uid)) is not None:
+        memory[pool.key.uid] = known
+    problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
+    held = Explanation(Reason.HoldNotPlanned, f"held at {pool.status.desired_replicas} replicas: {problem.message}")
+    keeps = f"; {len(pool.status.assignments)} replicas keep their places" if pool.status.assignments else ""
+    observation = stage.snapshot.observations.get(pool.key.uid)
+    checks = [
+        conditions.planned(prospect.planned.plan if prospect.planned is not None else problem),
+        conditions.placed(Explanation(Reason.NothingToPlace, f"there is no valid plan{keeps}")),
+    ]
+    if pool.spec is not None:
+        checks.append(conditions.slo_met(pool.spec.slo, observation))
+        checks.append(conditions.network_bound(pool.spec.role, pool.spec.slo, observation))
+    status = replace(pool.status, scale=held) if pool.spec is not None else pool.status
+    recommended = pool.status.desired_replicas
+    return Outcome(PoolDecision(pool.key, pool.generation, status, recommended, tuple(checks)), None)

@@ -1,0 +1,85 @@
+"""The conditions that deciding owns: Planned, Placed, SLOMet and NetworkBound.
+
+Messages carry no live numbers, so that a steady state writes nothing; the numbers are in `status.observed` and on
+`/metrics`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import Condition
+from weft.domain.workload import Role
+from weft.scaling import read_percentile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.domain.shape import Plan
+    from weft.domain.snapshot import PoolObservation
+    from weft.domain.workload import Slo
+
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+# Below these an engine has room, so latency that grows all the same has another reason.
+UNSATURATED_KV = 0.8
+# KV transfer dominates when it makes up this part of what TTFT exceeds its target by.
+DOMINANT = 0.5
+
+
+def planned(plan: Plan | Explanation) -> Condition:
+    """Whether there is a valid plan."""
+    if isinstance(plan, Explanation):
+        return Condition("Planned", FALSE, plan)
+    return Condition("Planned", TRUE, plan.verdict)
+
+
+def placed(explanation: Explanation) -> Condition:
+    """Whether every replica has nodes."""
+    status = {Reason.AllPlaced: TRUE, Reason.NothingToPlace: UNKNOWN}.get(explanation.reason, FALSE)
+    return Condition("Placed", status, explanation)
+
+
+def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
+    """Whether every measured percentile with a target is within it."""
+    if not slo.ttft and not slo.tpot:
+        return Condition("SLOMet", UNKNOWN, Explanation(Reason.NoSLO, "spec.slo sets no target"))
+    if observation is None or observation.answered <= 0:
+        return Condition("SLOMet", UNKNOWN, Explanation(Reason.MetricsMissing, "no replica reports metrics"))
+    measured = list(_measured(slo, observation))
+    above = [f"{name} is above {target * 1000:g} ms" for name, target, seconds in measured if seconds > target]
+    if above:
+        return Condition("SLOMet", FALSE, Explanation(Reason.AboveSLO, "; ".join(above)))
+    if not measured:
+        return Condition("SLOMet", UNKNOWN, Explanation(Reason.NoTraffic, "no request was measured lately"))
+    names = ", ".join(name for name, _, _ in measured)
+    return Condition("SLOMet", TRUE, Explanation(Reason.WithinSLO, f"{names} within target"))
+
+
+def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> Condition:
+    """Whether KV transfer is what makes TTFT miss its target while the engines have room."""
+    if role is Role.Aggregated:
+        return _not_bound("an aggregated replica moves no KV to others")
+    if observation is None or observation.answered <= 0 or observation.transfer_seconds is None:
+        missing = Explanation(Reason.MetricsMissing, "no replica reports the time of its KV transfers")
+        return Condition("NetworkBound", UNKNOWN, missing)
+    excess = max((seconds - target for _, target, seconds in _measured(slo, observation, ttft_only=True)), default=0.0)
+    busy = (observation.kv_usage or 0.0) >= UNSATURATED_KV
+    if busy or excess <= 0 or observation.transfer_seconds < DOMINANT * excess:
+        return _not_bound("KV transfer is not what TTFT waits for")
+    message = "KV transfer makes up most of what TTFT is above its target, while the engines have room"
+    return Condition("NetworkBound", TRUE, Explanation(Reason.TransferDominates, message))
+
+
+def _not_bound(message: str) -> Condition:
+    return Condition("NetworkBound", FALSE, Explanation(Reason.NotNetworkBound, message))
+
+
+def _measured(slo: Slo, observation: PoolObservation, *, ttft_only: bool = False) -> Iterator[tuple[str, float, float]]:
+    """(`p95 TTFT`, target, measured) for every target that was measured."""
+    kinds = [("TTFT", slo.ttft, observation.ttft), ("TPOT", slo.tpot, observation.tpot)]
+    for word, targets, values in kinds[: 1 if ttft_only else 2]:
+        for percentile, target in targets:
+            seconds = read_percentile(values, percentile)
+            if seconds is not None:
+                yield f"p{percentile} {word}", target, seconds

@@ -1,0 +1,92 @@
+"""How many replicas each pool shall have: plans and observations turned into questions for scaling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.planning import Facts, Planned, plan_pool
+from weft.domain.reasons import Explanation
+from weft.scaling import RatioGuard, ScaleAnswer, ScaleRequest, live_workload, scale_pool, scale_split
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weft.decide.order import Unit
+    from weft.domain.shape import EngineRelease
+    from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot, SplitRecord
+    from weft.domain.workload import Workload
+
+PAIR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A pool with its plan or its problem, and the live workload in force."""
+
+    pool: PoolRecord
+    planned: Planned | None
+    problem: Explanation | None
+    live: Workload | None
+
+
+def prospects(
+    snapshot: Snapshot, units: Sequence[Unit], facts: Facts, engines: Mapping[str, EngineRelease | Explanation]
+) -> dict[str, Prospect]:
+    """Plan every pool; the halves of a split run the release that the split prescribes."""
+    found: dict[str, Prospect] = {}
+    for unit in units:
+        for pool in unit:
+            found[pool.key.uid] = _prospect(pool, unit, snapshot, facts, engines.get(pool.split_uid or ""))
+    return found
+
+
+def _prospect(
+    pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, engine: EngineRelease | Explanation | None
+) -> Prospect:
+    live = None
+    memory = snapshot.memory.get(pool.key.uid)
+    if pool.spec is not None:
+        live = live_workload(pool.spec.workload, _traffic(unit, snapshot), memory.workload if memory else None)
+    if isinstance(engine, Explanation):
+        return Prospect(pool, None, engine, live)
+    answer = plan_pool(pool, facts, live, engine)
+    if isinstance(answer, Explanation):
+        return Prospect(pool, None, answer, live)
+    return Prospect(pool, answer, None, live)
+
+
+def _traffic(unit: Unit, snapshot: Snapshot) -> PoolObservation | None:
+    """A pool's own observation; in a pair both halves know ISL from prefill and OSL from decode."""
+    seen = [snapshot.observations.get(pool.key.uid) for pool in unit]
+    first, last = seen[0], seen[-1]
+    if len(unit) < PAIR or first is None or last is None:
+        return first
+    return replace(first, output_tokens=last.output_tokens)
+
+
+def count(known: Sequence[Prospect], split: SplitRecord | None, snapshot: Snapshot) -> tuple[ScaleAnswer, ...]:
+    """Counts of one pool, or of both halves of a split together."""
+    requests = [_request(prospect.planned, snapshot) for prospect in known if prospect.planned is not None]
+    if len(requests) == PAIR:
+        spec = split.spec if split is not None else None
+        guard = RatioGuard(spec.ratio_min, spec.ratio_max) if spec is not None else RatioGuard()
+        return scale_split(requests[0], requests[1], guard)
+    return tuple(scale_pool(request) for request in requests)
+
+
+def _request(planned: Planned, snapshot: Snapshot) -> ScaleRequest:
+    pool, shape = planned.pool, planned.plan.shape
+    return ScaleRequest(
+        spec=planned.spec.scaling,
+        role=planned.spec.role,
+        current=pool.status.desired_replicas,
+        capacity=planned.capacity,
+        declared_rate=planned.spec.workload.requests_per_second,
+        gpus=shape.gpus,
+        pods=shape.pods,
+        now=snapshot.now,
+        observation=snapshot.observations.get(pool.key.uid),
+        memory=snapshot.memory.get(pool.key.uid),
+        previous=pool.status.scale,
+    )

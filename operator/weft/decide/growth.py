@@ -1,0 +1,75 @@
+"""Place the new replicas of one unit: a pool, or both halves of a split kept in step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from weft.decide.promises import holds_of
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import Assignment
+from weft.placement import Refusal, Slot, find_slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.decide.planning import Planned
+    from weft.placement import FreeMap
+
+
+@dataclass(slots=True)
+class Growth:
+    """How one pool grows in this pass; `refusal` says why it could not grow as far as it should."""
+
+    planned: Planned
+    desired: int
+    kept: list[Assignment]
+    missing: int
+    next_replica: int
+    added: list[Assignment] = field(default_factory=list)
+    refusal: Explanation | None = None
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether another slot should be looked for."""
+        return self.refusal is None and len(self.added) < self.missing
+
+    @property
+    def fill(self) -> float:
+        """Placed replicas per desired one."""
+        return (len(self.kept) + len(self.added)) / max(1, self.desired)
+
+
+def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> None:
+    """Place replica after replica, always for the half that is further behind.
+
+    When one half has no slot left, the other stops where it would get ahead: GPUs of half a pair serve nobody.
+    """
+    while any(growth.wants_more for growth in growths):
+        behind = min((growth for growth in growths if growth.wants_more), key=lambda growth: growth.fill)
+        stuck = [other for other in growths if other.refusal is not None and other.fill <= behind.fill]
+        if stuck:
+            other = stuck[0]
+            role = other.planned.spec.role.value
+            message = f"held back, as the {role} half has no slot: {other.refusal.message if other.refusal else ''}"
+            behind.refusal = Explanation(Reason.NoSlot, message)
+        else:
+            _place_one(behind, free, now)
+
+
+def _place_one(growth: Growth, free: FreeMap, now: float) -> None:
+    planned = growth.planned
+    siblings = [node for assignment in (*growth.kept, *growth.added) for node in assignment.nodes]
+    found = find_slot(planned.plan.shape, planned.spec.placement, free, siblings)
+    if isinstance(found, Refusal):
+        growth.refusal = found.explanation
+        return
+    growth.added.append(_assignment(growth, found, now))
+    for hold in holds_of(planned.pool, found.nodes, planned.plan.shape.gpus_per_pod):
+        free.reserve(hold)
+
+
+def _assignment(growth: Growth, slot: Slot, now: float) -> Assignment:
+    replica = growth.next_replica
+    growth.next_replica += 1
+    return Assignment(replica, growth.planned.revision, slot.nodes, growth.planned.plan.shape.gpus_per_pod, now)

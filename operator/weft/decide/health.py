@@ -1,0 +1,148 @@
+"""Which replicas are lost, and why: ordered claims about the pods of one assignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.decide.ending import explain_end
+from weft.domain.cluster import PodPhase
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.status import Assignment
+
+# Released pods that nobody binds within this time are placed anew (architecture: ADR 0004).
+SCHEDULING_SECONDS = 60.0
+# A kubelet that restarts is back sooner; the engine may serve all the while.
+NODE_LOST_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """An assignment with those of its pods that exist, by rank."""
+
+    assignment: Assignment
+    pods: tuple[PodRecord, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether every pod of the replica exists and is ready, so that the replica serves."""
+        whole = len(self.pods) == len(self.assignment.nodes)
+        return whole and all(pod.ready and not pod.terminating for pod in self.pods)
+
+    @property
+    def bound(self) -> frozenset[int]:
+        """Ranks whose pods sit on their nodes, so that the fabric counts their devices."""
+        return frozenset(pod.identity.rank for pod in self.pods if pod.identity and pod.node is not None)
+
+    @property
+    def released(self) -> bool:
+        """Whether any pod lost its gate already."""
+        return any(not pod.gated for pod in self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the claims look at beside the replica. `lost_since` are nodes that do not answer, by name."""
+
+    now: float
+    nodes: Mapping[str, NodeRecord]
+    lost_since: Mapping[str, float]
+    failure_line: Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A replica is gone. `counts` says whether it was a failure of its own, which the next attempt waits for."""
+
+    assignment: Assignment
+    explanation: Explanation
+    counts: bool
+
+
+def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
+    """Why a replica cannot stay, or None."""
+    for claim in _CLAIMS:
+        if (loss := claim(replica, around)) is not None:
+            return loss
+    return None
+
+
+def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
+    """A node is gone, or has not answered for a while, or its pods are already being taken away."""
+    leaving = {pod.node for pod in replica.pods if pod.terminating or pod.phase is PodPhase.Failed}
+    for name in replica.assignment.nodes if replica.released else ():
+        node = around.nodes.get(name)
+        if node is None:
+            return _no_fault(replica, Reason.NodeLost, f"node {name} is gone")
+        silent = around.now - around.lost_since.get(name, around.now)
+        if not node.ready and (name in leaving or silent >= NODE_LOST_SECONDS):
+            return _no_fault(replica, Reason.NodeLost, f"node {name} stopped answering")
+    return None
+
+
+def somebody_deletes_it(replica: Replica, _: Surroundings) -> Loss | None:
+    """A pod of a replica that should stay is terminating: drained, evicted or deleted by hand."""
+    pod = next((pod for pod in replica.pods if pod.terminating), None)
+    return None if pod is None else _no_fault(replica, Reason.PodDeleted, f"somebody deletes pod {pod.name}")
+
+
+def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
+    """An engine that ended, or a container that cannot start; engines are never restarted in place."""
+    ended = [pod for pod in replica.pods if pod.failure is not None or pod.phase in _ENDED]
+    if not ended:
+        return None
+    explanation = explain_end(ended, around.failure_line)
+    return _loss(replica, explanation.reason, explanation.message, counts=True)
+
+
+def a_member_is_missing(replica: Replica, _: Surroundings) -> Loss | None:
+    """Pods are released only when all exist, so one that is missing afterwards was deleted."""
+    missing = len(replica.assignment.nodes) - len(replica.pods)
+    if missing <= 0 or not replica.released:
+        return None
+    return _no_fault(replica, Reason.PodDeleted, f"{missing} of its {len(replica.assignment.nodes)} pods are gone")
+
+
+def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
+    """A released pod is still not bound after the grace time."""
+    for pod in replica.pods:
+        if is_unscheduled(pod) and around.now - released_at(pod) >= SCHEDULING_SECONDS:
+            said = pod.message or "the scheduler gave no reason"
+            message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
+            return _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
+    return None
+
+
+def is_unscheduled(pod: PodRecord) -> bool:
+    """Released, but on no node yet."""
+    return not pod.gated and pod.node is None and pod.phase is PodPhase.Pending
+
+
+def released_at(pod: PodRecord) -> float:
+    """When the pod lost its last gate, as far as anybody knows."""
+    return pod.released if pod.released is not None else pod.created
+
+
+def _no_fault(replica: Replica, reason: Reason, what: str) -> Loss:
+    return _loss(replica, reason, f"{what}; it is placed anew", counts=False)
+
+
+def _loss(replica: Replica, reason: Reason, what: str, *, counts: bool) -> Loss:
+    explanation = Explanation(reason, f"replica {replica.assignment.replica}: {what}")
+    return Loss(replica.assignment, explanation, counts)
+
+
+_ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
+# A node that went away and a deletion also end pods, so they are looked for first.
+_CLAIMS = (
+    its_node_went_away,
+    somebody_deletes_it,
+    a_pod_has_ended,
+    a_member_is_missing,
+    nobody_schedules_it,
+)

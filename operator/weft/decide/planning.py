@@ -1,0 +1,139 @@
+"""What every pool shall run: its plan, its revision and what one replica serves under the traffic there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
+from weft.domain.errors import Blocked, Invalid
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import ShapePins
+from weft.placement import suppliers
+from weft.render import revision
+from weft.shaping import ShapeRequest, Supply, choose, resolve_architecture
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.domain.fabric import Fabric
+    from weft.domain.model import Architecture
+    from weft.domain.shape import EngineRelease, Plan, Prediction
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.spec import EngineSpec, PoolSpec
+    from weft.domain.workload import Workload
+
+# Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
+NOTABLE_CHANGE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What planning reads beside the pool itself."""
+
+    fabric: Fabric
+    catalog: Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A pool with what it shall run. `capacity` is requests per second of one replica under the traffic in force."""
+
+    pool: PoolRecord
+    spec: PoolSpec
+    plan: Plan
+    revision: str
+    capacity: float
+
+
+def plan_pool(
+    pool: PoolRecord, facts: Facts, live: Workload | None = None, engine: EngineRelease | None = None
+) -> Planned | Explanation:
+    """The plan of a pool, or why there is none.
+
+    `live` is the measured workload, which changes what a replica is expected to serve but never the shape: a shape follows
+    what the user declared, so that neither noise nor a restart rolls a pool. `engine` is the release that the split
+    prescribes; a pool of its own keeps the one in its status.
+    """
+    if pool.spec is None:
+        return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
+    spec = pool.spec
+    try:
+        refuse_unsupported(spec)
+        architecture = resolve_architecture(spec.model, facts.catalog)
+        request = _request(
+            spec, architecture, facts, pool.status.plan, engine or kept_engine(spec.engine, pool.status.engine)
+        )
+        plan = _kept_or_new(pool.status.plan, choose(request, facts.catalog))
+        refuse_what_the_engine_cannot(spec, plan, architecture.checkpoint_precision)
+        return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))
+    except (Invalid, Blocked) as error:
+        return Explanation(error.reason, error.message)
+
+
+def kept_engine(wish: EngineSpec, release: EngineRelease | None) -> EngineRelease | None:
+    """The release in status as long as the spec does not ask for another: an operator upgrade changes no image."""
+    if release is None:
+        return None
+    kept = (
+        wish.name in {None, release.name}
+        and wish.version in {None, release.version}
+        and wish.image in {None, release.image}
+    )
+    return release if kept else None
+
+
+def _request(
+    spec: PoolSpec, architecture: Architecture, facts: Facts, incumbent: Plan | None, engine: EngineRelease | None
+) -> ShapeRequest:
+    supplies = tuple(
+        Supply(each.accelerator, each.memory_bytes, each.largest_domain_gpus, each.gpus_per_node, each.shared)
+        for each in suppliers(facts.fabric, spec.placement)
+    )
+    return ShapeRequest(
+        spec=spec,
+        architecture=architecture,
+        workload=spec.workload,
+        supplies=supplies,
+        incumbent=incumbent,
+        engine=engine,
+    )
+
+
+def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:
+    """The persisted plan as long as the same shape on the same engine is expected to do about the same."""
+    if before is None or (before.shape, before.engine) != (chosen.shape, chosen.engine):
+        return chosen
+    return before if _is_alike(before.prediction, chosen.prediction) else chosen
+
+
+def _is_alike(before: Prediction, now: Prediction) -> bool:
+    pairs = (
+        (before.capacity, now.capacity),
+        (before.ttft_seconds, now.ttft_seconds),
+        (before.tpot_seconds, now.tpot_seconds),
+        (before.weight_bytes_per_gpu, now.weight_bytes_per_gpu),
+        (before.kv_tokens, now.kv_tokens),
+    )
+    return before.limit == now.limit and all(abs(a - b) <= NOTABLE_CHANGE * max(abs(a), abs(b)) for a, b in pairs)
+
+
+def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:
+    """Requests per second of one replica of the planned shape, with token counts as they are measured."""
+    if live is None or live == request.workload:
+        return plan.prediction.capacity
+    shape = plan.shape
+    pins = ShapePins(
+        tensor_parallel=shape.tensor_parallel,
+        pipeline_parallel=shape.pipeline_parallel,
+        expert_parallel=shape.expert_parallel,
+        data_parallel=shape.data_parallel,
+    )
+    placement = replace(request.spec.placement, accelerators=(shape.accelerator,))
+    model = replace(request.spec.model, precision=shape.precision)
+    spec = replace(request.spec, shape=pins, placement=placement, model=model, workload=live)
+    supplies = tuple(supply for supply in request.supplies if supply.accelerator == shape.accelerator)
+    pinned = replace(request, spec=spec, workload=live, supplies=supplies, incumbent=plan, engine=plan.engine)
+    try:
+        return choose(pinned, catalog).prediction.capacity
+    except (Invalid, Blocked):
+        return plan.prediction.capacity  # live traffic that no shape can serve must not stop the pool

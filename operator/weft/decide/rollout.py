@@ -1,0 +1,69 @@
+"""How many replicas leave and come in one pass: rollout limits and scaling in one small calculation.
+
+Broken replicas of an earlier revision go first and are waited for by nobody; serving ones leave only while enough others
+serve (rule S1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import TYPE_CHECKING
+
+from weft.domain.spec import RolloutSpec, RolloutStrategy
+from weft.placement import Departure, FreeMap, choose_victims
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Replicas above and below the desired count that a rollout may use."""
+
+    surge: int
+    unavailable: int
+
+
+def limits_of(rollout: RolloutSpec, desired: int) -> Limits:
+    """Fractions of the desired count: surge rounds up, unavailable down; both zero would never move, so one may go."""
+    if rollout.strategy is RolloutStrategy.Recreate:
+        return Limits(0, desired)
+    surge, unavailable = rollout.max_surge, rollout.max_unavailable
+    surge = ceil(surge * desired - 1e-9) if isinstance(surge, float) else surge
+    unavailable = floor(unavailable * desired + 1e-9) if isinstance(unavailable, float) else unavailable
+    if surge <= 0 and unavailable <= 0:
+        return Limits(0, 1)
+    return Limits(max(0, surge), min(max(0, unavailable), desired))
+
+
+def leaving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, free: FreeMap) -> tuple[Departure, ...]:
+    """Replicas to drain now."""
+    limits = limits_of(rollout, desired)
+    least_serving = desired - limits.unavailable
+    gone: list[Departure] = []
+    if not rollout.paused:
+        gone += [each for each in replicas if each.outdated and not each.ready]
+        outdated = [each for each in replicas if each.outdated and each.ready]
+        gone += choose_victims(outdated, _serving(replicas) - least_serving, free)
+    rest = [each for each in replicas if each not in gone]
+    rolling = not rollout.paused and any(each.outdated for each in rest)
+    most = desired + (limits.surge if rolling else 0)
+    for victim in choose_victims(rest, len(rest) - most, free):
+        if not victim.ready or _serving(rest) > least_serving:
+            rest.remove(victim)
+            gone.append(victim)
+    return tuple(gone)
+
+
+def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> int:
+    """How many new replicas to look for beside those that stay."""
+    if rollout.paused:
+        return max(0, desired - len(replicas))
+    current = sum(not each.outdated for each in replicas)
+    room = desired + limits_of(rollout, desired).surge - len(replicas)
+    return max(0, min(desired - current, room))
+
+
+def _serving(replicas: Sequence[Departure]) -> int:
+    return sum(each.ready for each in replicas)

@@ -1,0 +1,57 @@
+"""What the resources can say and this version cannot serve yet: one table of claims."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.spec import RouterKind
+from weft.engines import adapter_for
+from weft.engines.launch import LaunchRequest
+
+if TYPE_CHECKING:
+    from weft.domain.hardware import Precision
+    from weft.domain.shape import Plan
+    from weft.domain.spec import PoolSpec, RouterSpec
+
+
+def refuse_unsupported(spec: PoolSpec) -> None:
+    """Raise `Invalid(FeatureUnsupported)` for the first field that cannot be served, with what is allowed."""
+    claims = (
+        (spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"),
+        (spec.placement.scheduler != "Default", f"placement.scheduler.name {spec.placement.scheduler}", "use Default"),
+        ((spec.shape.context_parallel or 1) > 1, f"shape.contextParallel {spec.shape.context_parallel}", "use 1"),
+        (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
+        *_router_claims(spec.router),
+    )
+    for unsupported, field, allowed in claims:
+        if unsupported:
+            raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
+
+
+def refuse_unsupported_front(router: RouterSpec) -> None:
+    """The same for the front of a split."""
+    for unsupported, field, allowed in _router_claims(router):
+        if unsupported:
+            raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
+
+
+def refuse_what_the_engine_cannot(spec: PoolSpec, plan: Plan, checkpoint: Precision) -> None:
+    """Raise `Invalid` where the chosen engine could not be launched like this.
+
+    The launch itself is the check, so that nothing is planned that cannot be rendered.
+    """
+    adapter = adapter_for(plan.engine.name)
+    conflict = adapter.argument_conflict(spec.engine.args, plan.shape)
+    if conflict is not None:
+        raise Invalid(conflict.reason, conflict.message)
+    adapter.launch(LaunchRequest(spec, plan, leader_host="leader", checkpoint=checkpoint))
+
+
+def _router_claims(router: RouterSpec) -> tuple[tuple[bool, str, str], ...]:
+    keys_unchecked = router.kind is RouterKind.Managed and router.api_key_secret is not None
+    return (
+        (router.kind is RouterKind.Gateway, "router.type Gateway", "use Managed or None"),
+        (keys_unchecked, "router.apiKeySecretRef with a managed router", "remove it, or use router.type None"),
+    )

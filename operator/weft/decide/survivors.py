@@ -1,0 +1,114 @@
+"""Which replicas stay: judge every assignment by its pods, and keep its promise on the fabric."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, is_unscheduled, loss_of, released_at
+from weft.decide.promises import keep_promise
+from weft.domain.errors import Invalid
+from weft.engines import adapter_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.decide.planning import Planned
+    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.shape import EngineRelease
+    from weft.domain.snapshot import PoolRecord, Snapshot
+    from weft.placement import FreeMap
+
+
+@dataclass(frozen=True, slots=True)
+class Survivors:
+    """Replicas of a pool that stay, and what happened to the others."""
+
+    replicas: tuple[Replica, ...]
+    losses: tuple[Loss, ...] = ()
+
+    def wake_after_seconds(self, now: float) -> float | None:
+        """When the next released pod would run out of time."""
+        pods = [pod for replica in self.replicas for pod in replica.pods if is_unscheduled(pod)]
+        return min((max(1.0, released_at(pod) + SCHEDULING_SECONDS - now) for pod in pods), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Pods of replicas and the state of nodes, looked up many times in one pass."""
+
+    now: float
+    nodes: Mapping[str, NodeRecord]
+    lost_since: Mapping[str, float]
+    pods: Mapping[str, Mapping[int, tuple[PodRecord, ...]]]  # by pool UID and replica, in order of rank
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Roll:
+        """Index a snapshot once."""
+        nodes = {node.name: node for node in snapshot.nodes}
+        known = [entry for memory in snapshot.memory.values() for entry in memory.lost]
+        lost = {name: snapshot.now for name, node in nodes.items() if not node.ready}
+        for name, since in known:
+            if name in lost:
+                lost[name] = min(lost[name], since)
+        ours = sorted(
+            (pod.identity.pool_uid, pod.identity.replica, pod.identity.rank, index)
+            for index, pod in enumerate(snapshot.pods)
+            if pod.identity is not None
+        )
+        pods: dict[str, dict[int, tuple[PodRecord, ...]]] = defaultdict(dict)
+        for uid, replica, _, index in ours:
+            pods[uid][replica] = (*pods[uid].get(replica, ()), snapshot.pods[index])
+        return cls(snapshot.now, nodes, lost, pods)
+
+    def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
+        """Every assignment of a pool with its pods, by replica id."""
+        ordered = sorted(pool.status.assignments, key=attrgetter("replica"))
+        pods = self.pods.get(pool.key.uid, {})
+        return tuple(Replica(each, pods.get(each.replica, ())) for each in ordered)
+
+    def pods_of(self, pool_uid: str) -> tuple[PodRecord, ...]:
+        """Every pod of a pool, of whatever replica."""
+        return tuple(pod for pods in self.pods.get(pool_uid, {}).values() for pod in pods)
+
+    def lost_under(self, replicas: tuple[Replica, ...]) -> tuple[tuple[str, float], ...]:
+        """Silent nodes that carry replicas of a pool, for its memory."""
+        names = {name for replica in replicas for name in replica.assignment.nodes}
+        return tuple(sorted((name, since) for name, since in self.lost_since.items() if name in names))
+
+
+def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeMap) -> Survivors:
+    """Judge the replicas of one pool and reserve what the remaining ones were promised.
+
+    Without a valid plan nothing can be replaced, so nothing is given up either.
+    """
+    around = Surroundings(roll.now, roll.nodes, roll.lost_since, _failure_line(pool.status.engine))
+    kept: list[Replica] = []
+    losses: list[Loss] = []
+    for replica in roll.replicas(pool):
+        loss = loss_of(replica, around) if planned is not None else None
+        if loss is None:
+            loss = _promise_lost(pool, planned, replica, free)
+        if loss is None:
+            kept.append(replica)
+        else:
+            losses.append(loss)
+    return Survivors(tuple(kept), tuple(losses))
+
+
+def _promise_lost(pool: PoolRecord, planned: Planned | None, replica: Replica, free: FreeMap) -> Loss | None:
+    current = planned is not None and replica.assignment.revision == planned.revision
+    lost = keep_promise(pool, replica, planned.plan.shape if planned is not None and current else None, free)
+    return None if lost is None else Loss(replica.assignment, lost, counts=False)
+
+
+def _failure_line(engine: EngineRelease | None) -> Callable[[str], str | None]:
+    """The engine's way to read its own log; none for an engine that nobody knows."""
+    if engine is not None:
+        try:
+            return adapter_for(engine.name).failure_line
+        except Invalid:
+            pass
+    return lambda _: None

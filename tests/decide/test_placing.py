@@ -1,0 +1,119 @@
+"""Replicas land whole inside one NVLink domain, or nowhere, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board, busy, rack
+
+
+def test_a_replica_is_placed_and_serves() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec()))
+    world.turn(5)
+    assert world.nodes_of("chat") == [("b-0",)]
+    assert world.serving("chat") == 1
+    assert world.condition("chat", "Placed")[:2] == ("True", "AllPlaced")
+    assert world.condition("chat", "Planned")[0] == "True"
+
+
+def test_tp8_with_4_free_gpus_on_each_of_two_boards_waits_and_says_what_would_make_room() -> None:
+    """No pod is created; when a board frees up, the replica is placed without anybody's help."""
+    blockers = [busy("batch-0", "b-0", 4), busy("batch-1", "b-1", 4)]
+    world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec()), pods=blockers)
+    world.turn(3)
+    assert world.nodes_of("chat") == []
+    assert set(world.pods) == {"batch-0", "batch-1"}
+    status, reason, message = world.condition("chat", "Placed")
+    assert (status, reason) == ("False", "NoSlot")
+    assert "the largest hole is 4 of 8 on b-0" in message
+    assert "free 4 GPUs more on b-0 (held by default/batch-0)" in message
+    del world.pods["batch-1"]
+    world.turn()
+    assert world.nodes_of("chat") == [("b-1",)]
+    assert world.condition("chat", "Placed")[:2] == ("True", "AllPlaced")
+
+
+def test_a_16_gpu_replica_lands_inside_one_clique_and_never_across_two() -> None:
+    """Both racks have room for 12 GPUs, 24 in all: that is no slot. Two more trays in one rack are."""
+    held = [busy(f"job-{rack_}-{i}", f"{rack_}.1-t{i}", 4) for rack_ in "ab" for i in range(15)]
+    world = World.of(
+        [*rack("a.1"), *rack("b.1")], pool("moe", pool_spec(16, external(1), accelerator="GB200")), pods=held
+    )
+    world.turn(3)
+    assert world.nodes_of("moe") == []
+    assert world.condition("moe", "Placed")[1] == "NoSlot"
+    del world.pods["job-b-14"]
+    world.turn()
+    assert world.nodes_of("moe") == [tuple(f"b.1-t{i}" for i in range(14, 18))]
+
+
+def test_of_two_pools_that_want_the_last_slot_one_gets_it_and_the_other_says_who_has_it() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec()), pool("search", pool_spec()))
+    world.turn()
+    assert world.nodes_of("chat") == [("b-0",)]
+    assert world.nodes_of("search") == []
+    assert "held by pool team/chat" in world.condition("search", "Placed")[2]
+    world.turn(5)
+    assert world.nodes_of("search") == []
+    assert "held by pool team/chat" in world.condition("search", "Placed")[2]
+
+
+def test_the_higher_priority_gets_the_last_slot_whatever_the_order_of_listing() -> None:
+    low, high = pool("a-low", pool_spec()), pool("z-high", pool_spec(), priority=10)
+    for order in ((low, high), (high, low)):
+        world = World.of([board("b-0")], *order)
+        world.turn()
+        assert world.nodes_of("z-high") == [("b-0",)]
+        assert world.nodes_of("a-low") == []
+
+
+def test_a_slot_that_is_promised_is_not_taken_back_for_a_higher_priority() -> None:
+    world = World.of([board("b-0")], pool("a-low", pool_spec()))
+    world.turn()
+    world.pools["z-high"] = pool("z-high", pool_spec(), priority=10)
+    world.turn(4)
+    assert world.nodes_of("a-low") == [("b-0",)]
+    assert world.nodes_of("z-high") == []
+
+
+def test_as_many_replicas_as_fit_are_placed_and_the_rest_wait() -> None:
+    world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(8, external(3))))
+    world.turn(4)
+    assert sorted(world.nodes_of("chat")) == [("b-0",), ("b-1",)]
+    assert world.condition("chat", "Placed")[2].startswith("2 of 3 replicas placed; ")
+    world.nodes.append(board("b-2"))
+    world.turn()
+    assert len(world.nodes_of("chat")) == 3
+
+
+def test_replica_ids_grow_and_are_never_used_again() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec(4, external(2))))
+    world.turn(4)
+    world.edit("chat", pool_spec(4, external(1)))
+    world.turn(4)
+    world.edit("chat", pool_spec(4, external(2)))
+    world.turn()
+    assert [each.replica for each in world.status("chat").assignments] == [0, 2]
+    assert world.status("chat").next_replica == 3
+
+
+def test_a_slot_that_is_lost_before_release_is_given_up_and_placed_anew() -> None:
+    """Somebody's pod was bound to the promised GPUs while ours were still gated."""
+    world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec()))
+    world.turn()
+    assert world.nodes_of("chat") == [("b-0",)]
+    world.pods["intruder"] = busy("intruder", "b-0", 8)
+    world.turn()
+    assert world.nodes_of("chat") == [("b-1",)]
+    assert [event.reason.value for event in world.decision("chat").events] == ["SlotTaken"]
+    assert world.status("chat").failure is None
+
+
+def test_a_pool_that_is_being_deleted_is_left_alone_and_promises_nothing() -> None:
+    world = World.of([board("b-0")], pool("old", pool_spec()), pool("new", pool_spec(), priority=-1))
+    world.turn()
+    world.pools["old"] = replace(world.pools["old"], deleting=True)
+    decisions = world.decide()
+    assert [each.key.name for each in decisions.pools] == ["new"]
+    assert world.nodes_of("new") == [("b-0",)]

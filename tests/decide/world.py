@@ -1,0 +1,205 @@
+"""A small cluster around `decide`: pods appear, are released, bound and get ready; whoever has no assignment drains.
+
+It is deliberately simpler than the real loops: one call of `turn` is one pass of deciding and one of everything else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from weft.catalog import load
+from weft.decide import decide
+from weft.domain.cluster import ContainerFailure, NodeRecord, PodIdentity, PodPhase, PodRecord
+from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
+from weft.domain.spec import (
+    EngineSpec,
+    KVSpec,
+    ModelSpec,
+    PlacementSpec,
+    PodSpec,
+    PoolSpec,
+    RolloutSpec,
+    RouterSpec,
+    ScalingMode,
+    ScalingSpec,
+    ShapePins,
+)
+from weft.domain.status import Assignment, PoolStatus, SplitStatus
+from weft.domain.workload import Role, Slo, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.domain.decision import Decisions, PoolDecision
+    from weft.domain.snapshot import PoolObservation, ScaleMemory
+
+NVIDIA = "nvidia.com/gpu"
+WORKLOAD = Workload(1.0, input_tokens=1000, output_tokens=200, input_tokens_p95=2000, output_tokens_p95=400)
+
+
+def external(replicas: int, most: int = 20) -> ScalingSpec:
+    """A count that somebody wrote, for cases that are not about scaling."""
+    return ScalingSpec(mode=ScalingMode.External, replicas=replicas, max_replicas=most)
+
+
+def pool_spec(
+    tp: int = 8,
+    scaling: ScalingSpec | None = None,
+    accelerator: str = "H200",
+    rollout: RolloutSpec | None = None,
+    role: Role = Role.Aggregated,
+) -> PoolSpec:
+    """A pool of a small model with a pinned tensor-parallel size."""
+    return PoolSpec(
+        role=role,
+        model=ModelSpec("meta-llama/Llama-3.1-8B-Instruct"),
+        engine=EngineSpec(),
+        kv=KVSpec(),
+        workload=WORKLOAD,
+        slo=Slo(),
+        shape=ShapePins(tensor_parallel=tp, pipeline_parallel=1, data_parallel=1),
+        placement=PlacementSpec(accelerators=(accelerator,)),
+        scaling=scaling or external(1),
+        rollout=rollout or RolloutSpec(),
+        pod=PodSpec(),
+        router=RouterSpec(),
+    )
+
+
+def pool(name: str, spec: PoolSpec | None, priority: int = 0, split_uid: str | None = None) -> PoolRecord:
+    key = ResourceKey("InferencePool", "team", name, f"uid-{name}")
+    return PoolRecord(key, 1, spec, PoolStatus(), priority=priority, split_uid=split_uid)
+
+
+@dataclass
+class World:
+    """Nodes, pods and resources that change from turn to turn. Times are epoch seconds."""
+
+    nodes: list[NodeRecord]
+    pools: dict[str, PoolRecord] = field(default_factory=dict)
+    splits: dict[str, SplitRecord] = field(default_factory=dict)
+    pods: dict[str, PodRecord] = field(default_factory=dict)
+    observations: dict[str, PoolObservation] = field(default_factory=dict)
+    memory: dict[str, ScaleMemory] = field(default_factory=dict)
+    now: float = 1_000_000.0
+    engines_start: bool = True  # whether bound pods become ready
+    scheduler_works: bool = True
+    last: Decisions | None = None
+
+    @classmethod
+    def of(cls, nodes: Iterable[NodeRecord], *pools: PoolRecord, pods: Iterable[PodRecord] = ()) -> World:
+        return cls(list(nodes), {each.key.name: each for each in pools}, pods={pod.name: pod for pod in pods})
+
+    # looking
+
+    def snapshot(self) -> Snapshot:
+        pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
+        pods, seen = tuple(self.pods.values()), dict(self.observations)
+        return Snapshot(self.now, pools, splits, tuple(self.nodes), pods, seen, dict(self.memory))
+
+    def status(self, name: str) -> PoolStatus:
+        return self.pools[name].status
+
+    def decision(self, name: str) -> PoolDecision:
+        assert self.last is not None
+        return next(each for each in self.last.pools if each.key.name == name)
+
+    def condition(self, name: str, kind: str) -> tuple[str, str, str]:
+        """(status, reason, message) of one condition as last decided."""
+        found = next(each for each in self.decision(name).conditions if each.kind == kind)
+        return found.status, found.explanation.reason.value, found.explanation.message
+
+    def nodes_of(self, name: str) -> list[tuple[str, ...]]:
+        return [assignment.nodes for assignment in self.status(name).assignments]
+
+    def serving(self, name: str) -> int:
+        """Replicas whose pods are all ready and not leaving."""
+        assigned = {assignment.replica: len(assignment.nodes) for assignment in self.status(name).assignments}
+        ready = [pod.identity.replica for pod in self._pods_of(name) if pod.ready and not pod.terminating and pod.identity]
+        return sum(ready.count(replica) == pods for replica, pods in assigned.items())
+
+    # acting
+
+    def decide(self) -> Decisions:
+        """One pass of deciding; its result becomes the status."""
+        self.last = decide(self.snapshot(), load())
+        for decision in self.last.pools:
+            self.pools[decision.key.name] = replace(self.pools[decision.key.name], status=decision.status)
+        for split in self.last.splits:
+            self.splits[split.key.name] = replace(self.splits[split.key.name], status=SplitStatus(split.engine))
+        self.memory = dict(self.last.memory)
+        return self.last
+
+    def turn(self, turns: int = 1, seconds: float = 5.0) -> None:
+        """Decide, then let the cluster follow one step, as often as asked for."""
+        for _ in range(turns):
+            self.now += seconds
+            self.decide()
+            self._follow()
+
+    def edit(self, name: str, spec: PoolSpec) -> None:
+        """The user applies a new spec."""
+        record = self.pools[name]
+        self.pools[name] = replace(record, spec=spec, generation=record.generation + 1)
+
+    def end(self, name: str, failure: ContainerFailure | None = None) -> None:
+        """The engine in a pod ends."""
+        self.pods[name] = replace(self.pods[name], phase=PodPhase.Failed, ready=False, failure=failure)
+
+    def _follow(self) -> None:
+        for pod in list(self.pods.values()):
+            if pod.identity is not None:
+                self._advance(pod)
+        for record in self.pools.values():
+            for assignment in record.status.assignments:
+                self._create(record, assignment)
+
+    def _advance(self, pod: PodRecord) -> None:
+        if pod.terminating:
+            del self.pods[pod.name]
+        elif not self._is_assigned(pod):
+            self.pods[pod.name] = replace(pod, terminating=True, ready=False)
+        elif pod.gated:
+            self.pods[pod.name] = replace(pod, gated=False, released=self.now)
+        elif pod.node is None and self.scheduler_works:
+            self.pods[pod.name] = replace(pod, node=self._node_of(pod), phase=PodPhase.Running)
+        elif pod.node is not None and pod.phase is PodPhase.Running:
+            self.pods[pod.name] = replace(pod, ready=self.engines_start)
+
+    def _create(self, record: PoolRecord, assignment: Assignment) -> None:
+        for rank in range(len(assignment.nodes)):
+            name = f"{record.key.name}-{assignment.replica}-{rank}"
+            if name in self.pods:
+                continue
+            self.pods[name] = PodRecord(
+                record.key.namespace,
+                name,
+                hashlib.sha256(name.encode()).hexdigest()[:8],
+                phase=PodPhase.Pending,
+                node=None,
+                requests=((NVIDIA, assignment.gpus_per_pod),),
+                identity=PodIdentity(record.key.uid, assignment.replica, rank, assignment.revision),
+                gated=True,
+                created=self.now,
+            )
+
+    def _pods_of(self, name: str) -> list[PodRecord]:
+        uid = self.pools[name].key.uid
+        return [pod for pod in self.pods.values() if pod.identity and pod.identity.pool_uid == uid]
+
+    def _assignment(self, pod: PodRecord) -> Assignment | None:
+        assert pod.identity is not None
+        record = next((each for each in self.pools.values() if each.key.uid == pod.identity.pool_uid), None)
+        assignments = record.status.assignments if record else ()
+        return next((each for each in assignments if each.replica == pod.identity.replica), None)
+
+    def _is_assigned(self, pod: PodRecord) -> bool:
+        return self._assignment(pod) is not None
+
+    def _node_of(self, pod: PodRecord) -> str:
+        assignment = self._assignment(pod)
+        assert assignment is not None
+        assert pod.identity is not None
+        return assignment.nodes[pod.identity.rank]
