@@ -65,7 +65,8 @@ class DecideLoop:
         return decisions.wake_after_seconds
 
     def _write(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        for decision in (*decisions.pools, *decisions.splits):
+        every: tuple[PoolDecision | SplitDecision, ...] = (*decisions.pools, *decisions.splits)
+        for decision in every:
             try:
                 self._write_one(decision, snapshot.now)
             except Retry as error:

@@ -57,7 +57,7 @@ class WorkQueue:
     def done(self, key: str) -> None:
         """The pass succeeded: its back-off starts over."""
         self._failures.pop(key, None)
-        self._release(key)
+        self.release(key)
 
     def failed(self, key: str, generation: int, at_least_seconds: float = 0.0) -> float:
         """The pass failed: come back after 1 s, doubled up to 5 min, from 1 s again for a new generation. Says when.
@@ -69,7 +69,7 @@ class WorkQueue:
         self._failures[key] = _Failures(generation, count)
         seconds = max(at_least_seconds, backoff_seconds(count) * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
         self._again.discard(key)
-        self._release(key)
+        self.release(key)
         self.add_after(key, seconds)
         return seconds
 
@@ -85,9 +85,15 @@ class WorkQueue:
         if timer is not None:
             timer.cancel()
         self._again.discard(key)
-        self._release(key)
+        self.release(key)
 
-    def _release(self, key: str) -> None:
+    @property
+    def idle(self) -> bool:
+        """Whether no key waits and none is being worked on."""
+        return not self._waiting and not self._working
+
+    def release(self, key: str) -> None:
+        """The pass is over, and a back-off that runs for the key runs on."""
         self._working.discard(key)
         if key in self._again:
             self._again.discard(key)

@@ -33,7 +33,8 @@ class ClusterCache:
 
     def __init__(self, reader: Reader, namespaces: Iterable[str], changed: Callable[[str | None], None]) -> None:
         """`namespaces` empty serves the whole cluster."""
-        self._changed = changed
+        self._owner_changed = changed
+        self.revision = 0  # rises with every change, so that views of the cache know when they are old
         self._nodes: Reflector[NodeRecord] = Reflector(
             ListWatch(reader, Collection("nodes", resource_path("v1", "nodes")), read_node), self._node_changed
         )
@@ -79,6 +80,10 @@ class ClusterCache:
     def objects(self) -> tuple[ObjectRecord, ...]:
         """Services, Deployments and PodDisruptionBudgets of ours in the served namespaces."""
         return tuple(record for reflector in self._objects for record in reflector.records())
+
+    def _changed(self, owner: str | None) -> None:
+        self.revision += 1  # a lost update between threads still leaves it changed
+        self._owner_changed(owner)
 
     def _all(self) -> list[Reflector[Any]]:
         return [self._nodes, self._pods, *self._objects]

@@ -40,12 +40,13 @@ class ResourceCache:
     `changed` is called with the UID, from the caller's thread, whenever a newer body came in or one went away.
     """
 
-    def __init__(self, changed: Callable[[str | None], None]) -> None:
+    def __init__(self, changed: Callable[[str], None]) -> None:
         """Empty, and not synced before the expected lists came in."""
         self._bodies: dict[str, Json] = {}
         self._gone: dict[str, int] = {}  # UID -> version of the deletion, so that late echoes stay out
         self._lock = threading.Lock()
-        self._changed = changed
+        self._uid_changed = changed
+        self.revision = 0  # rises with every change
         self._listed: set[tuple[str, str | None]] = set()
         self._expected: set[tuple[str, str | None]] | None = None
 
@@ -58,6 +59,10 @@ class ResourceCache:
     def synced(self) -> bool:
         """Whether every expected list came in at least once."""
         return self._expected is not None and self._expected <= self._listed
+
+    def _changed(self, uid: str) -> None:
+        self.revision += 1  # a lost update between threads still leaves it changed
+        self._uid_changed(uid)
 
     def put(self, body: Json) -> bool:
         """Take a body in, unless it is older than what is known; says whether it was news."""

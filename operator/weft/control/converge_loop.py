@@ -1,0 +1,140 @@
+"""The loop per resource: a queue of UIDs, some workers, a back-off for each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from weft.apply import RetryLater
+from weft.control.converging import Converger
+from weft.control.view import Viewer
+from weft.control.work_queue import WorkQueue
+from weft.domain.errors import Retry
+from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.control.context import Context
+    from weft.control.converging import Converged
+    from weft.domain.errors import WeftError
+
+STIR_SECONDS = 0.5
+CONFLICT_SECONDS = 0.3  # the watch brings the newer object well before
+
+Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
+
+
+class ConvergeLoop:
+    """Converges whatever is asked for with `want`, which any thread may call, and everything at each resync."""
+
+    def __init__(self, context: Context) -> None:
+        """Belongs to the running event loop."""
+        self._context = context
+        self._queue = WorkQueue()
+        self._viewer = Viewer(context)
+        self._converger = Converger(context)
+        self._refusals: dict[str, WeftError] = {}
+        self._loop = asyncio.get_running_loop()
+        self._stirred = False
+
+    def want(self, uid: str | None) -> None:
+        """Converge one resource soon; None means that the cluster changed, which matters to who waits for room."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._want, uid)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._resync())
+            group.create_task(self._stir())
+            for _ in range(self._context.options.workers):
+                group.create_task(self._work())
+
+    def _want(self, uid: str | None) -> None:
+        if uid is None:
+            self._stirred = True
+        else:
+            self._queue.add(uid)
+
+    async def _work(self) -> None:
+        while True:
+            uid = await self._queue.take()
+            try:
+                await self._one(uid)
+            except Exception:
+                log.exception("converging %s failed", uid)
+                self._context.telemetry.failures.labels("converge", "Bug").inc()
+                self._queue.failed(uid, 0)
+            self._context.pulse.converged = time.monotonic()
+
+    async def _one(self, uid: str) -> None:
+        if not self._context.synced:
+            self._queue.done(uid)  # the first resync after the caches are filled brings everything
+            return
+        view = await self._in_thread(self._viewer.view)
+        resource = view.pools.get(uid) or view.splits.get(uid)
+        if resource is None:
+            self._refusals.pop(uid, None)
+            self._queue.forget(uid)
+            return
+        waits = self._queue.is_backing_off(uid, resource.generation)
+        known = self._refusals.get(uid) if waits else None
+        if waits and known is None:
+            self._queue.release(uid)  # the API server is away: its turn comes with the timer
+            return
+        done = await self._in_thread(partial(self._converger.converge, view, uid, known))
+        self._settle(uid, done, known)
+
+    def _settle(self, uid: str, done: Converged, known: WeftError | None) -> None:
+        """What comes next for this resource."""
+        if done.problem is not None and done.problem.reason is Reason.StatusConflict:
+            self._queue.release(uid)
+            self._queue.add_after(uid, CONFLICT_SECONDS)
+        elif done.problem is not None:
+            self._fail(uid, done.generation, done.problem)
+        elif known is not None:
+            self._queue.release(uid)  # what was refused waits on; everything else is done
+        else:
+            self._refusals.pop(uid, None)
+            self._queue.done(uid)
+
+    def _fail(self, uid: str, generation: int, problem: WeftError) -> None:
+        self._context.telemetry.failures.labels("converge", problem.reason.value).inc()
+        self._refusals.pop(uid, None)
+        if not isinstance(problem, Retry):
+            self._refusals[uid] = problem
+        self._queue.failed(uid, generation, problem.seconds if isinstance(problem, RetryLater) else 0.0)
+
+    async def _resync(self) -> None:
+        """Everything once the caches are filled, then at each jittered resync; beats while there is nothing."""
+        due = 0.0
+        while True:
+            if self._context.synced and time.monotonic() >= due:
+                view = await self._in_thread(self._viewer.view)
+                for uid in (*view.pools, *view.splits):
+                    self._queue.add(uid)
+                jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
+                due = time.monotonic() + self._context.options.resync_seconds * jitter
+            if self._queue.idle:
+                self._context.pulse.converged = time.monotonic()
+            await asyncio.sleep(STIR_SECONDS)
+
+    async def _stir(self) -> None:
+        """Pass on changes of the cluster, many at once, to the pools that wait for room."""
+        while True:
+            await asyncio.sleep(STIR_SECONDS)
+            if self._stirred and self._context.synced:
+                self._stirred = False
+                view = await self._in_thread(self._viewer.view)
+                for uid in view.waiting_for_room():
+                    self._queue.add(uid)
+
+    async def _in_thread(self, job: Callable[[], Answer]) -> Answer:
+        return await self._loop.run_in_executor(self._context.executor, job)

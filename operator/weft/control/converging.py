@@ -1,0 +1,114 @@
+"""One pass over one resource: look, converge, carry out, tell."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.control.status_writing import StatusWriter
+from weft.converge import converge_pool, converge_split
+from weft.domain.action import CreatePod
+from weft.domain.errors import Retry, WeftError
+from weft.domain.reasons import Explanation
+from weft.domain.status import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.control.context import Context
+    from weft.control.view import View
+    from weft.converge import Convergence
+    from weft.domain.action import Action
+    from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
+    from weft.domain.status import PoolProgress, SplitProgress
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Converged:
+    """How a pass went. `problem` is the first refusal, kept in the status until creating works again."""
+
+    generation: int
+    problem: WeftError | None = None
+
+
+class Converger:
+    """Runs in worker threads; keeps nothing between passes."""
+
+    def __init__(self, context: Context) -> None:
+        """Uses the context's writers."""
+        self._context = context
+        self._statuses = StatusWriter(context)
+
+    def converge(self, view: View, uid: str, known: WeftError | None) -> Converged:
+        """One pass over a pool or split of the view.
+
+        `known` is a refusal that still backs off: no pod is created then, everything else is done.
+        """
+        pool = view.pools.get(uid)
+        return self._pool(view, pool, known) if pool is not None else self._split(view, view.splits[uid], known)
+
+    def _pool(self, view: View, pool: PoolRecord, known: WeftError | None) -> Converged:
+        if pool.deleting:
+            return Converged(pool.generation)
+        pods, objects = view.pods.get(pool.key.uid, ()), view.objects.get(pool.key.namespace, ())
+        done = converge_pool(pool, view.fabric, pods, objects, time.time())
+        return self._finish(pool.key, pool.generation, done, known)
+
+    def _split(self, view: View, split: SplitRecord, known: WeftError | None) -> Converged:
+        if split.deleting:
+            return Converged(split.generation)
+        children = view.children(split.key.uid)
+        pods = tuple(pod for child in children for pod in view.pods.get(child.key.uid, ()))
+        objects = view.objects.get(split.key.namespace, ())
+        done = converge_split(split, children, objects, pods, time.time())
+        return self._finish(split.key, split.generation, done, known)
+
+    def _finish(
+        self,
+        key: ResourceKey,
+        generation: int,
+        done: Convergence[PoolProgress] | Convergence[SplitProgress],
+        known: WeftError | None,
+    ) -> Converged:
+        problem = self._carry_out(done.actions, known)
+        progress = with_problem(done.progress, problem or known)
+        try:
+            self._statuses.write_progress(key, progress, time.time())
+        except WeftError as error:
+            problem = problem or error
+        for event in done.events:
+            self._context.events.record(key, event)
+        if problem is not None and not isinstance(problem, Retry):
+            self._context.events.record(key, Explanation(problem.reason, problem.message))
+        return Converged(generation, problem)
+
+    def _carry_out(self, actions: Iterable[Action], known: WeftError | None) -> WeftError | None:
+        """Do the actions in order and give the first refusal.
+
+        A refusal ends the creation of pods, not the rest; what may pass (`Retry`) ends the pass.
+        """
+        refusal: WeftError | None = None
+        for action in actions:
+            if isinstance(action, CreatePod) and (known or refusal):
+                continue
+            try:
+                self._context.writer.carry_out(action)
+            except Retry as error:
+                return refusal or error
+            except WeftError as error:
+                log.info("%s was refused: %s", type(action).__name__, error)
+                refusal = refusal or error
+        return refusal
+
+
+def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:
+    """The progress with a refusal as its `Stalled` condition, which kstatus reads as failed."""
+    if problem is None or isinstance(problem, Retry):
+        return progress
+    kept = tuple(condition for condition in progress.conditions if condition.kind not in {"Stalled", "Reconciling"})
+    stalled = Condition("Stalled", "True", Explanation(problem.reason, problem.message))
+    return replace(progress, conditions=(*kept, stalled))

@@ -1,0 +1,221 @@
+"""A running operator: everything put together, started in order, stopped in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from weft import catalog
+from weft.apply import EventRecorder, Reporter, Sender, TokenBucket, Writer
+from weft.control.connection import connect
+from weft.control.context import Context
+from weft.control.converge_loop import ConvergeLoop
+from weft.control.decide_loop import DecideLoop
+from weft.control.health import ProbeServer, Pulse, Vitals
+from weft.control.telemetry import Telemetry
+from weft.control.wake import Wake
+from weft.control.watching import KopfThread, Watched
+from weft.observe import (
+    PLURALS,
+    ClusterCache,
+    ConfigFiles,
+    DirectSource,
+    MetricsCollector,
+    PodLogs,
+    PreferredSource,
+    Priorities,
+    PrometheusSource,
+    Reader,
+    ResourceCache,
+    SnapshotBuilder,
+    Sources,
+    list_resources,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from kubernetes.client import ApiClient
+
+    from weft.control.options import RunOptions
+    from weft.observe import MetricsSource
+
+SETTLE_SECONDS = 0.3  # changes that come together make one decision
+STOP_SECONDS = 2.0
+HANGING_THREAD_SECONDS = 0.2
+RETRY_LIST_SECONDS = 5.0
+THREADS = 24
+
+log = logging.getLogger(__name__)
+
+
+class Operator:
+    """One operator. Everything is made in `serve`, so that nothing outlives it."""
+
+    def __init__(self, options: RunOptions) -> None:
+        """`port` is known once it serves."""
+        self._options = options
+        self.port = 0
+
+    async def serve(self, stop: asyncio.Event, client: ApiClient | None = None) -> None:
+        """Run until `stop` is set. Raises `Blocked` when there are no usable credentials."""
+        client = client or connect(self._options)
+        async with contextlib.AsyncExitStack() as exits:
+            executor = ThreadPoolExecutor(THREADS, thread_name_prefix="weft")
+            exits.callback(executor.shutdown, wait=False, cancel_futures=True)
+            bucket = TokenBucket()
+            exits.callback(bucket.stop)
+            wake = Wake(SETTLE_SECONDS)
+            wants: list[Callable[[str | None], None]] = []
+            context = self._context(client, bucket, executor, lambda uid: _spread(wake, wants, uid))
+            exits.push_async_callback(context.collector.close)
+            converge = ConvergeLoop(context)
+            wants.append(converge.want)
+            watching = KopfThread(Watched(client, context.resources, self._options.namespaces))
+            await self._probes(exits, context, watching)
+            watching.start()
+            exits.callback(watching.stop, STOP_SECONDS)
+            context.cluster.start()
+            exits.callback(context.cluster.stop, STOP_SECONDS / 2)
+            loops = (DecideLoop(context, wake).run(), converge.run(), _relist(context, client), _collect(context))
+            async with _running(*loops, _measure_lag(context)):
+                await stop.wait()
+            log.info("stopping")
+
+    async def _probes(self, exits: contextlib.AsyncExitStack, context: Context, watching: KopfThread) -> None:
+        vitals = Vitals(
+            context.pulse,
+            lambda: context.synced,
+            lambda: context.cluster.age_seconds,
+            watching.watchers,
+            watching.expected_watchers,
+        )
+        probes = ProbeServer(vitals, context.telemetry)
+        self.port = await probes.start(self._options.host, self._options.port)
+        exits.push_async_callback(probes.stop)
+        log.info("probes and metrics on port %d", self.port)
+
+    def _context(
+        self,
+        client: ApiClient,
+        bucket: TokenBucket,
+        executor: ThreadPoolExecutor,
+        changed: Callable[[str | None], None],
+    ) -> Context:
+        options = self._options
+        reader, sender, telemetry = Reader(client), Sender(client, bucket), Telemetry()
+        resources = ResourceCache(lambda uid: _resource_changed(resources, changed, uid))
+        resources.expect(options.namespaces)
+        cluster = ClusterCache(reader, options.namespaces, changed)
+        return Context(
+            options=options,
+            catalog=catalog.load(),
+            cluster=cluster,
+            resources=resources,
+            sources=Sources(cluster, resources, ConfigFiles(reader), Priorities(reader), PodLogs(reader)),
+            collector=MetricsCollector(_source(options, executor)),
+            writer=Writer(sender, options.namespaces, telemetry.count_write),
+            events=EventRecorder(sender, Reporter(options.instance), options.namespaces, telemetry.count_write),
+            telemetry=telemetry,
+            pulse=Pulse(),
+            executor=executor,
+        )
+
+
+def run(options: RunOptions) -> None:
+    """Run an operator in this process until SIGTERM or SIGINT. Raises `Blocked` without usable credentials."""
+    asyncio.run(_until_signal(options))
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(HANGING_THREAD_SECONDS)
+    if threading.active_count() > 1:  # a request without an answer: every write is safe to repeat, so just go
+        logging.shutdown()
+        os._exit(0)
+
+
+async def _until_signal(options: RunOptions) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await Operator(options).serve(stop)
+
+
+def _spread(wake: Wake, wants: list[Callable[[str | None], None]], uid: str | None) -> None:
+    """A change wakes the one global loop, and the loop of whom it belongs to."""
+    wake.ring()
+    for want in wants:
+        want(uid)
+
+
+def _resource_changed(resources: ResourceCache, changed: Callable[[str | None], None], uid: str) -> None:
+    """A resource changed: so did, as far as converging goes, the split that owns it."""
+    changed(uid)
+    body = resources.body(uid)
+    for owner in (body or {}).get("metadata", {}).get("ownerReferences") or ():
+        if owner.get("controller"):
+            changed(str(owner["uid"]))
+
+
+def _source(options: RunOptions, executor: ThreadPoolExecutor) -> MetricsSource:
+    direct = DirectSource()
+    if options.prometheus_url is None:
+        return direct
+    return PreferredSource(PrometheusSource(options.prometheus_url, executor), direct)
+
+
+async def _relist(context: Context, client: ApiClient) -> None:
+    """List our resources at the start and every few minutes after: a watch never says what vanished in a gap."""
+    reader, loop = Reader(client), asyncio.get_running_loop()
+    places: list[str | None] = [*context.options.namespaces] or [None]
+    while True:
+        try:
+            for kind in PLURALS:
+                for place in places:
+                    seen = await loop.run_in_executor(context.executor, list_resources, reader, kind, place)
+                    context.resources.replace(seen)
+        except (ApiException, HTTPError, OSError) as error:
+            log.warning("our resources cannot be listed: %s", getattr(error, "reason", None) or error)
+            await asyncio.sleep(RETRY_LIST_SECONDS)
+        else:
+            await asyncio.sleep(context.options.relist_seconds)
+
+
+async def _collect(context: Context) -> None:
+    """Collect metrics every few seconds."""
+    builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
+    while True:
+        if context.synced:
+            try:
+                pools = await loop.run_in_executor(context.executor, builder.pools)
+                await context.collector.collect(pools, context.cluster.pods())
+            except Exception:
+                log.exception("metrics could not be collected")
+        await asyncio.sleep(context.options.metrics_seconds)
+
+
+async def _measure_lag(context: Context) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + 1.0
+        await asyncio.sleep(1.0)
+        context.telemetry.loop_lag.set(max(0.0, loop.time() - due))
+
+
+@contextlib.asynccontextmanager
+async def _running(*jobs: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run coroutines in the background; an end of any of them ends the block with its error."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(job) for job in jobs]
+        yield
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,77 @@
+"""What converging one resource looks at, put together once per change of the caches and shared by all workers."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.fabric import build_fabric
+from weft.observe import SnapshotBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.control.context import Context
+    from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.fabric import Fabric
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The world as of one revision of the caches, indexed by what belongs to whom."""
+
+    revision: tuple[int, int]
+    fabric: Fabric
+    pools: dict[str, PoolRecord]
+    splits: dict[str, SplitRecord]
+    pods: dict[str, tuple[PodRecord, ...]]  # by pool UID
+    objects: dict[str, tuple[ObjectRecord, ...]]  # by namespace
+
+    def children(self, split_uid: str) -> tuple[PoolRecord, ...]:
+        """The pools that a split owns."""
+        return tuple(pool for pool in self.pools.values() if pool.split_uid == split_uid)
+
+    def waiting_for_room(self) -> Iterable[str]:
+        """Pools with gated pods: a change anywhere in the cluster may be what they wait for."""
+        return (uid for uid, pods in self.pods.items() if uid in self.pools and any(pod.gated for pod in pods))
+
+
+class Viewer:
+    """Makes views; thread-safe."""
+
+    def __init__(self, context: Context) -> None:
+        """No view is made before it is asked for."""
+        self._context = context
+        self._builder = SnapshotBuilder(context.sources)
+        self._lock = threading.Lock()
+        self._view: View | None = None
+
+    def view(self) -> View:
+        """The world at least as new as every change that was reported before this call."""
+        with self._lock:
+            revision = (self._context.cluster.revision, self._context.resources.revision)
+            if self._view is None or self._view.revision != revision:
+                self._view = self._make(revision)
+            return self._view
+
+    def _make(self, revision: tuple[int, int]) -> View:
+        cluster = self._context.cluster
+        pods = cluster.pods()
+        by_pool: dict[str, list[PodRecord]] = defaultdict(list)
+        for pod in pods:
+            if pod.identity is not None:
+                by_pool[pod.identity.pool_uid].append(pod)
+        by_namespace: dict[str, list[ObjectRecord]] = defaultdict(list)
+        for record in self._builder.objects():
+            by_namespace[record.namespace].append(record)
+        return View(
+            revision,
+            build_fabric(cluster.nodes(), pods, self._context.catalog),
+            {pool.key.uid: pool for pool in self._builder.pools()},
+            {split.key.uid: split for split in self._builder.splits()},
+            {uid: tuple(found) for uid, found in by_pool.items()},
+            {namespace: tuple(found) for namespace, found in by_namespace.items()},
+        )

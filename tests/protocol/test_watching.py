@@ -1,0 +1,109 @@
+"""The watches of our own resources outlive what an API server may do to them, or say that they did not.
+
+Against kopf itself, in bounded time, without a cluster: facts 1 to 3 that shape how we use it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from kubernetes.client import ApiClient, Configuration
+
+from tests.protocol.scripted_server import POOLS, SPLITS, ScriptedServer
+from tests.protocol.waiting import eventually
+from weft.control.watching import KopfThread, Watched
+from weft.observe import Reader, ResourceCache, list_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.timeout(90)
+
+
+class Watching:
+    """kopf on a scripted server, with the cache that it feeds."""
+
+    def __init__(self, server: ScriptedServer) -> None:
+        configuration = Configuration(host=server.url)
+        self.client = ApiClient(configuration)
+        self.woken: list[str] = []
+        self.cache = ResourceCache(self.woken.append)
+        self.kopf = KopfThread(Watched(self.client, self.cache, ()))
+
+    def names(self) -> list[str]:
+        """Names of the pools in the cache."""
+        return [str(body["metadata"]["name"]) for body in self.cache.bodies("InferencePool")]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def watching(server: ScriptedServer) -> Iterator[Watching]:
+    server.put(POOLS, "chat", spec={})
+    started = Watching(server)
+    started.kopf.start()
+    eventually(lambda: server.watches(POOLS) and server.watches(SPLITS), what="both kinds are watched")
+    yield started
+    started.kopf.stop(10)
+
+
+def test_every_kind_has_a_watcher_and_its_objects_arrive(server: ScriptedServer, watching: Watching) -> None:
+    """Holds kopf's private task name in place: liveness counts tasks by it."""
+    assert watching.names() == ["chat"]
+    assert watching.kopf.watchers() == watching.kopf.expected_watchers == 2
+
+
+def test_nothing_is_ever_written(server: ScriptedServer, watching: Watching) -> None:
+    """No finalizer, no annotation, no status: kopf only reads."""
+    server.put(POOLS, "chat", spec={"changed": True})
+    server.put(POOLS, "second", spec={})
+    eventually(lambda: watching.names() == ["chat", "second"])
+    assert {method for method, *_ in server.requests} == {"GET"}
+
+
+@pytest.mark.parametrize("status", [500, 403])
+def test_an_outage_longer_than_kopfs_default_patience_heals(
+    server: ScriptedServer, watching: Watching, status: int
+) -> None:
+    """Fact 1: with back-offs that never end the watch comes back, and what happened meanwhile is seen."""
+    failures = len(server.requests)
+    server.fail(status, "InternalError" if status == 500 else "Forbidden")
+    eventually(lambda: len(server.requests) >= failures + 4, what="it keeps trying")
+    assert watching.kopf.watchers() == 2
+    server.put(POOLS, "created-in-the-dark", spec={}, silent=True)
+    server.heal()
+    eventually(lambda: "created-in-the-dark" in watching.names(), 60)
+
+
+def test_a_watcher_that_dies_is_counted_as_dead(server: ScriptedServer, watching: Watching) -> None:
+    """Fact 1: after an in-stream ERROR other than 410 the task ends and nobody restarts it; liveness must notice."""
+    server.error_in_stream(POOLS, 500)
+    eventually(lambda: watching.kopf.watchers() < watching.kopf.expected_watchers, 60)
+
+
+def test_an_expired_watch_lists_again(server: ScriptedServer, watching: Watching) -> None:
+    server.expire()
+    server.put(POOLS, "after-the-gap", spec={}, silent=True)
+    eventually(lambda: "after-the-gap" in watching.names(), 60)
+
+
+def test_what_was_deleted_in_a_gap_goes_with_the_next_list(server: ScriptedServer, watching: Watching) -> None:
+    """Fact 2: kopf keeps phantoms; our own list removes them."""
+    server.remove(POOLS, "chat", silent=True)
+    server.expire()
+    server.put(POOLS, "second", spec={}, silent=True)
+    eventually(lambda: "second" in watching.names(), 60)
+    assert "chat" in watching.names()
+    watching.cache.replace(list_resources(Reader(watching.client), "InferencePool", None))
+    assert watching.names() == ["second"]
+
+
+def test_it_stops_within_seconds(server: ScriptedServer, watching: Watching) -> None:
+    watching.kopf.stop(8)
+    assert not any(thread.name == "weft-kopf" and thread.is_alive() for thread in threading.enumerate())
