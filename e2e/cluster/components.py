@@ -66,6 +66,8 @@ class Credentials:
     authority: Certificate
     serving: Certificate
     admin: Certificate
+    controller_manager: Certificate
+    scheduler: Certificate
     kubelet_client: Certificate  # how the API server calls kubelets
     front_proxy: Certificate  # how the API server calls extension API servers
     service_accounts: Path
@@ -90,6 +92,14 @@ class Layout:
         return self.directory / "kubeconfig"
 
     @property
+    def controller_manager_kubeconfig(self) -> Path:
+        return self.directory / "kubeconfigs" / "controller-manager"
+
+    @property
+    def scheduler_kubeconfig(self) -> Path:
+        return self.directory / "kubeconfigs" / "scheduler"
+
+    @property
     def audit_log(self) -> Path:
         return self.directory / "audit.log"
 
@@ -109,7 +119,7 @@ class Layout:
 def write_configuration(layout: Layout) -> None:
     """Write the files that the command lines name."""
     layout.audit_policy.write_text(json.dumps(audit_policy()))
-    layout.scheduler_config.write_text(json.dumps(scheduler_configuration(layout.kubeconfig)))
+    layout.scheduler_config.write_text(json.dumps(scheduler_configuration(layout.scheduler_kubeconfig)))
 
 
 def audit_policy() -> dict[str, Any]:
@@ -176,9 +186,9 @@ def api_server(layout: Layout) -> list[str]:
 def controller_manager(layout: Layout) -> list[str]:
     options, credentials = layout.options, layout.credentials
     flags = {
-        "kubeconfig": str(layout.kubeconfig),
-        "authentication-kubeconfig": str(layout.kubeconfig),
-        "authorization-kubeconfig": str(layout.kubeconfig),
+        "kubeconfig": str(layout.controller_manager_kubeconfig),
+        "authentication-kubeconfig": str(layout.controller_manager_kubeconfig),
+        "authorization-kubeconfig": str(layout.controller_manager_kubeconfig),
         "bind-address": LOOPBACK,
         "secure-port": str(layout.ports.controller_manager),
         "leader-elect": "false",
@@ -200,8 +210,8 @@ def controller_manager(layout: Layout) -> list[str]:
 def scheduler(layout: Layout) -> list[str]:
     flags = {
         "config": str(layout.scheduler_config),
-        "authentication-kubeconfig": str(layout.kubeconfig),
-        "authorization-kubeconfig": str(layout.kubeconfig),
+        "authentication-kubeconfig": str(layout.scheduler_kubeconfig),
+        "authorization-kubeconfig": str(layout.scheduler_kubeconfig),
         "bind-address": LOOPBACK,
         "secure-port": str(layout.ports.scheduler),
         **_key_pair("tls-cert-file", "tls-private-key-file", layout.credentials.serving),

@@ -81,7 +81,7 @@ class ControlPlane:
     def bring_up(self) -> Self:
         """Start the processes; on failure stop what did start."""
         try:
-            kubeconfig.with_certificate(self.kubeconfig, self._endpoint, self._layout.credentials.admin)
+            self._write_kubeconfigs()
             components.write_configuration(self._layout)
             self._start_components()
         except BaseException:  # Ctrl-C while starting, too
@@ -89,9 +89,21 @@ class ControlPlane:
             raise
         return self
 
+    def _write_kubeconfigs(self) -> None:
+        layout, credentials = self._layout, self._layout.credentials
+        kubeconfig.with_certificate(self.kubeconfig, self._endpoint, credentials.admin)
+        kubeconfig.with_certificate(
+            layout.controller_manager_kubeconfig, self._endpoint, credentials.controller_manager
+        )
+        kubeconfig.with_certificate(layout.scheduler_kubeconfig, self._endpoint, credentials.scheduler)
+
     def _start_components(self) -> None:
         self.processes.start("etcd", components.etcd(self._layout))
-        api_server = self.processes.start("kube-apiserver", components.api_server(self._layout))
+        api_server = self.processes.start(
+            "kube-apiserver",
+            components.api_server(self._layout),
+            grace_seconds=0.0 if self._temporary else 2.0,  # it would wait for every watch to end
+        )
         self._wait(api_server, f"{self.server}/readyz")
         clients = self._start_clients()
         for process, port in clients:
@@ -162,10 +174,11 @@ class ControlPlane:
         )
         with self.api_client() as api:
             answer = client.CoreV1Api(api).create_namespaced_service_account_token(name, namespace, request)
-        if answer.status is None:
+        token = answer.status.token if answer.status else None
+        if not token:
             raise RuntimeError(f"the API server issued no token for {namespace}/{name}")
         file_name = _file_name(f"service-account-{namespace}-{name}")
-        return kubeconfig.with_token(self._kubeconfigs / file_name, self._endpoint, answer.status.token)
+        return kubeconfig.with_token(self._kubeconfigs / file_name, self._endpoint, token)
 
     @property
     def _kubeconfigs(self) -> Path:
@@ -186,6 +199,8 @@ def _credentials(directory: Path, options: ControlPlaneOptions) -> Credentials:
         authority=Certificate(authority.certificate, authority.key),
         serving=authority.issue("serving", Subject("kube-apiserver", hosts=_serving_hosts(options))),
         admin=authority.issue("admin", Subject("admin", ("system:masters",))),
+        controller_manager=authority.issue("controller-manager", Subject("system:kube-controller-manager")),
+        scheduler=authority.issue("scheduler", Subject("system:kube-scheduler")),
         kubelet_client=authority.issue("kubelet-client", Subject("kube-apiserver", ("system:masters",))),
         front_proxy=authority.issue("front-proxy", Subject("front-proxy-client")),
         service_accounts=_kept_key(authority.directory / "service-accounts.key"),

@@ -49,6 +49,7 @@ class Process:
     command: Command
     log: Path
     spawner: ThreadPoolExecutor = field(repr=False)
+    grace_seconds: float = 2.0  # from the request to end until it is killed
     _running: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -95,10 +96,10 @@ class Process:
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
 
-    def stop(self, grace_seconds: float = 2.0) -> None:
-        """Ask it to end, and kill it after `grace_seconds`. Does nothing when it does not run."""
+    def stop(self) -> None:
+        """Ask it to end, and kill it after its grace. Does nothing when it does not run."""
         self.terminate()
-        self.reap(time.monotonic() + grace_seconds)
+        self.reap(time.monotonic() + self.grace_seconds)
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -147,12 +148,18 @@ class Supervisor:
         self._spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
         self._processes: dict[str, Process] = {}
 
-    def start(self, name: str, argv: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> Process:
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str | Path],
+        environment: Mapping[str, str] | None = None,
+        grace_seconds: float = 2.0,
+    ) -> Process:
         """Start a command under a name of its own; `environment` is added to the isolated one."""
         if name in self._processes:
             raise ValueError(f"{name} is already supervised")
         command = Command(tuple(argv), {**self._environment, **(environment or {})}, self.directory)
-        process = Process(name, command, self.logs / f"{name}.log", self._spawner)
+        process = Process(name, command, self.logs / f"{name}.log", self._spawner, grace_seconds)
         process.start()
         self._processes[name] = process
         return process
@@ -170,13 +177,13 @@ class Supervisor:
         """Stop a process and take it off the list, so that its name is free again."""
         self._processes.pop(name).stop()
 
-    def stop_all(self, grace_seconds: float = 2.0) -> None:
-        """Stop all, the last started first, in `grace_seconds` together. Safe to call twice."""
+    def stop_all(self) -> None:
+        """Ask all to end, the last started first, and wait for each its grace at most. Safe to call twice."""
+        asked = time.monotonic()
         for process in reversed(self._processes.values()):
             process.terminate()
-        deadline = time.monotonic() + grace_seconds
         for process in reversed(self._processes.values()):
-            process.reap(deadline)
+            process.reap(asked + process.grace_seconds)
         self._spawner.shutdown()
         self._processes.clear()
 
