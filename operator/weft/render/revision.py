@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,33 +20,38 @@ _NOT_IN_KV = {"locality"}
 def revision(spec: PoolSpec, plan: Plan) -> str:
     """Ten hex digits over the role, the model, the engine, the shape and the pod fields.
 
-    Values that are unset are left out, so that a field which a later version of Weft adds restarts nothing. Scaling,
-    SLO, workload and rollout settings are no inputs: they apply to running replicas too, or to their successors only.
+    Fields that have their default are left out, so that one which a later version of Weft adds restarts nothing.
+    Scaling, SLO, workload and rollout settings are no inputs: they apply to running replicas too, or to their
+    successors only.
     """
     inputs = {
         "role": spec.role.value,
-        "model": _without(asdict(spec.model), _NOT_IN_MODEL),
-        "engine": _without(asdict(spec.engine), _NOT_IN_ENGINE),
-        "kv": _without(asdict(spec.kv), _NOT_IN_KV),
-        "tolerations": [asdict(toleration) for toleration in spec.placement.tolerations],
-        "pod": asdict(spec.pod),
+        "model": _without(_settings(spec.model), _NOT_IN_MODEL),
+        "engine": _without(_settings(spec.engine), _NOT_IN_ENGINE),
+        "kv": _without(_settings(spec.kv), _NOT_IN_KV),
+        "tolerations": _settings(spec.placement.tolerations),
+        "pod": _settings(spec.pod),
         "apiKey": spec.router.api_key_secret,
-        "shape": asdict(plan.shape),
-        "release": asdict(plan.engine),
+        "shape": _settings(plan.shape),
+        "release": _settings(plan.engine),
     }
-    text = json.dumps(_set_values(inputs), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def _without(fields: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name not in names}
+def _without(settings: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}
 
 
-def _set_values(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The value without members that are None or empty."""
-    if isinstance(value, dict):
-        kept = {key: _set_values(member) for key, member in value.items()}
-        return {key: member for key, member in kept.items() if member is not None and member not in ({}, [], "")}
-    if isinstance(value, list | tuple):
-        return [_set_values(member) for member in value]
-    return value
+def _settings(value: Any) -> Any:  # noqa: ANN401 - any value of the domain
+    """The value as plain JSON; of dataclasses only what differs from its default."""
+    if isinstance(value, tuple):
+        return [_settings(member) for member in value]
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    found = {}
+    for each in fields(value):
+        member = getattr(value, each.name)
+        if each.default is MISSING or member != each.default:
+            found[each.name] = _settings(member)
+    return found

@@ -1,0 +1,174 @@
+"""Arguments of vLLM: what a wish becomes, and what is refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.render.pools import RELEASE, plan, shape, spec
+from weft.domain.errors import Invalid
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName, Plan
+from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PoolSpec, RouterSpec, SourceKind
+from weft.domain.workload import Role
+from weft.engines import FrontRequest, LaunchRequest, adapter_for
+
+VLLM = adapter_for(EngineName.VLLM)
+
+
+def command(wanted: PoolSpec | None = None, chosen: Plan | None = None, **request: object) -> str:
+    launch = LaunchRequest(wanted or spec(), chosen or plan(), **request)  # type: ignore[arg-type]
+    return " ".join(VLLM.launch(launch).command)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "wanted", "flags"),
+    [
+        (Precision.BF16, Precision.BF16, ""),
+        (Precision.FP8, Precision.FP8, ""),
+        (Precision.BF16, Precision.FP8, "--quantization fp8"),
+        (Precision.FP32, Precision.BF16, "--dtype bfloat16"),
+        (Precision.FP32, Precision.FP32, "--dtype float32"),
+        (None, Precision.FP8, ""),
+    ],
+)
+def test_precision_is_named_only_where_it_differs_from_the_checkpoint(
+    checkpoint: Precision | None, wanted: Precision, flags: str
+) -> None:
+    said = command(chosen=plan(shape(precision=wanted)), checkpoint=checkpoint)
+    assert ("--quantization" in said or "--dtype" in said) is bool(flags)
+    assert flags in said
+
+
+def test_a_precision_that_needs_another_checkpoint_is_refused() -> None:
+    with pytest.raises(Invalid, match="stored as NVFP4") as refused:
+        command(chosen=plan(shape(precision=Precision.NVFP4)), checkpoint=Precision.BF16)
+    assert refused.value.reason is Reason.PrecisionUnsupported
+
+
+@pytest.mark.parametrize(
+    ("wanted", "flags"),
+    [
+        (spec(model=ModelSpec("m", adapters=(("a", "x/a"), ("b", "/b")))), "--max-loras 2 --lora-modules a=x/a b=/b"),
+        (spec(kv=KVSpec(Precision.FP8)), "--kv-cache-dtype fp8"),
+        (
+            spec(kv=KVSpec(offload_json='{"size": "64Gi", "backend": "LMCache"}')),
+            "--kv-offloading-size 64 --kv-offloading-backend lmcache",
+        ),
+        (
+            spec(engine=EngineSpec(speculative_json='{"method": "MTP", "tokens": 2}')),
+            '--speculative-config {"method":"mtp","num_speculative_tokens":2}',
+        ),
+        (spec(Role.Prefill), '--kv-transfer-config {"kv_connector":"NixlConnector","kv_role":"kv_both"}'),
+    ],
+    ids=["adapters", "kv-precision", "offload", "speculative", "transfer"],
+)
+def test_each_wish_becomes_flags(wanted: PoolSpec, flags: str) -> None:
+    assert flags in command(wanted)
+
+
+def test_both_sides_of_a_split_are_launched_alike() -> None:
+    """The handshake compares configurations, and either side may be asked to pull."""
+    assert command(spec(Role.Prefill)) == command(spec(Role.Decode))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen", "reason"),
+    [
+        (spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), plan(), Reason.FeatureUnsupported),
+        (spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi"}')), plan(), Reason.FeatureUnsupported),
+        (spec(kv=KVSpec(Precision.NVFP4)), plan(), Reason.FeatureUnsupported),
+        (spec(engine=EngineSpec(distributed="Ray")), plan(), Reason.FeatureUnsupported),
+        (spec(engine=EngineSpec(env=(("VLLM_HOST_IP", "1"),))), plan(), Reason.ArgumentConflict),
+        (spec(engine=EngineSpec(args=("-tp", "4"))), plan(), Reason.ArgumentConflict),
+        (
+            spec(model=ModelSpec("m", source=ModelSource(SourceKind.URI, "oss://bucket/m"))),
+            plan(),
+            Reason.FeatureUnsupported,
+        ),
+        (spec(), plan(shape(16, gpus_per_pod=8), replace(RELEASE, version="0.10.2")), Reason.EngineUnsupported),
+        (spec(), plan(shape(8, data_parallel=2, gpus_per_pod=4)), Reason.ShapeInvalid),
+    ],
+    ids=["connector", "offload", "kv-nvfp4", "ray", "env", "args", "uri", "old-multi-pod", "wide-dp-rank"],
+)
+def test_what_cannot_be_launched_is_refused_with_its_reason(wanted: PoolSpec, chosen: Plan, reason: Reason) -> None:
+    with pytest.raises(Invalid) as refused:
+        command(wanted, chosen)
+    assert refused.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--tensor-parallel-size",
+        "--tensor-parallel-size=4",
+        "--tensor_parallel_size=4",
+        "--tensor-par",
+        "-tp",
+        "-tp=4",
+        "-n",
+        "--port",
+        "--host=::",
+        "--no-enable-expert-parallel",
+        "--kv-transfer-config.kv_role",
+        "--shutdown-timeout",
+        "--config",
+        "--served-model-name",
+        "-q",
+    ],
+)
+def test_an_argument_of_ours_is_refused_however_it_is_spelled(argument: str) -> None:
+    conflict = VLLM.argument_conflict(("--max-num-seqs", "8", argument, "4"), shape(8))
+    assert conflict is not None
+    assert argument in conflict.message
+
+
+def test_a_refusal_names_the_field_and_the_shape() -> None:
+    conflict = VLLM.argument_conflict(("-tp", "4"), shape(8))
+    assert conflict is not None
+    assert conflict.message == (
+        "engine.args may not contain -tp: use spec.shape.tensorParallel; this replica is H200 BF16 TP8"
+    )
+
+
+@pytest.mark.parametrize(
+    "argument", ["--max-num-seqs", "--gpu-memory-utilization=0.8", "-O3", "--model-impl", "8", "-1", "-", "--hf-token"]
+)
+def test_other_arguments_are_the_users(argument: str) -> None:
+    assert VLLM.argument_conflict((argument,), shape(8)) is None
+
+
+def test_users_arguments_come_last() -> None:
+    assert command(spec(engine=EngineSpec(args=("--enforce-eager",)))).endswith("--port 8000 --enforce-eager")
+
+
+def test_engines_that_cannot_be_launched_yet_are_refused() -> None:
+    with pytest.raises(Invalid) as refused:
+        adapter_for(EngineName.SGLang)
+    assert refused.value.reason is Reason.EngineUnsupported
+
+
+def test_a_front_of_one_pool_selects_its_pods() -> None:
+    said = " ".join(VLLM.front(FrontRequest("team", RouterSpec(), (("a", "1"), ("b", "2")))).command)
+    assert "--service-discovery-namespace team --selector a=1 b=2" in said
+    assert "--vllm-pd-disaggregation" not in said
+
+
+def test_a_front_of_a_pair_selects_both_sides() -> None:
+    said = " ".join(VLLM.front(FrontRequest("team", RouterSpec(), (("a", "1"),), (("b", "2"),))).command)
+    assert "--vllm-pd-disaggregation --kv-connector nixl --prefill-selector a=1 --decode-selector b=2" in said
+
+
+def test_a_front_that_cannot_check_keys_is_refused() -> None:
+    with pytest.raises(Invalid, match="apiKeySecretRef"):
+        VLLM.front(FrontRequest("team", RouterSpec(api_key_secret=("keys", "key")), (("a", "1"),)))
+
+
+def test_loading_large_weights_may_take_longer() -> None:
+    small, large = (VLLM.launch(LaunchRequest(spec(), plan(weight_bytes=size))).startup for size in (1e9, 700e9))
+    assert small is not None
+    assert large is not None
+    assert small.failures * small.period < 620
+    assert large.failures * large.period > 3000

@@ -1,0 +1,104 @@
+"""Pools and splits as the cases need them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import EngineName, EngineRelease, Limit, Plan, Prediction, Shape
+from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
+from weft.domain.spec import (
+    EngineSpec,
+    KVSpec,
+    ModelSpec,
+    PlacementSpec,
+    PodSpec,
+    PoolSpec,
+    RolloutSpec,
+    RouterKind,
+    RouterSpec,
+    ScalingMode,
+    ScalingSpec,
+    ShapePins,
+    SplitSpec,
+)
+from weft.domain.status import Assignment, PoolStatus, SplitStatus
+from weft.domain.workload import Role, Slo, Workload
+from weft.render import revision
+
+NAMESPACE = "team"
+RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "vllm/vllm-openai:v0.32.0")
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+DEEPSEEK = "deepseek-ai/DeepSeek-V3"
+UID = "6f1c7a52-0000-4000-8000-000000000001"
+
+
+def shape(
+    tensor: int = 1,
+    accelerator: str = "H200",
+    precision: Precision = Precision.BF16,
+    **rest: Any,  # noqa: ANN401 - fields of Shape
+) -> Shape:
+    """A vLLM shape in one pod unless `gpus_per_pod` says otherwise."""
+    gpus = tensor * rest.get("pipeline_parallel", 1) * rest.get("data_parallel", 1)
+    return Shape(EngineName.VLLM, accelerator, precision, tensor_parallel=tensor, **{"gpus_per_pod": gpus, **rest})
+
+
+def plan(chosen: Shape | None = None, release: EngineRelease = RELEASE, weight_bytes: float = 16e9) -> Plan:
+    """A plan whose weights are `weight_bytes` in all."""
+    chosen = chosen or shape()
+    prediction = Prediction(5.0, 0.2, 0.02, 64, 400_000, weight_bytes / chosen.gpus, Limit.MemoryBandwidth)
+    return Plan(chosen, prediction, release, Explanation(Reason.ShapeChosen, "cheapest that meets the SLO"))
+
+
+def spec(role: Role = Role.Aggregated, **parts: Any) -> PoolSpec:  # noqa: ANN401 - fields of PoolSpec
+    """A pool spec; every part has its default."""
+    defaults: dict[str, Any] = {
+        "model": ModelSpec(LLAMA),
+        "engine": EngineSpec(),
+        "kv": KVSpec(),
+        "workload": Workload(1, 1000, 200, 3000, 600),
+        "slo": Slo(),
+        "shape": ShapePins(),
+        "placement": PlacementSpec(),
+        "scaling": ScalingSpec(),
+        "rollout": RolloutSpec(),
+        "pod": PodSpec(),
+        "router": RouterSpec(),
+    }
+    return PoolSpec(role, **{**defaults, **parts})
+
+
+def pool(wanted: PoolSpec | None = None, chosen: Plan | None = None, *nodes: tuple[str, ...]) -> PoolRecord:
+    """A planned pool `chat` with one assignment per tuple of nodes; replica ids count from 3."""
+    wanted, chosen = wanted or spec(), chosen or plan()
+    hashed = revision(wanted, chosen)
+    assigned = tuple(
+        Assignment(number, hashed, at, chosen.shape.gpus_per_pod, 1000.0) for number, at in enumerate(nodes, 3)
+    )
+    status = PoolStatus(len(nodes), 3 + len(nodes), hashed, chosen.engine, chosen, assigned)
+    return PoolRecord(ResourceKey("InferencePool", NAMESPACE, "chat", UID), 4, wanted, status)
+
+
+def changed(record: PoolRecord, **fields: Any) -> PoolRecord:  # noqa: ANN401 - fields of PoolStatus
+    """The pool with other status fields."""
+    return replace(record, status=replace(record.status, **fields))
+
+
+def split(
+    mode: ScalingMode = ScalingMode.Auto,
+    router: RouterKind = RouterKind.Managed,
+    **fields: Any,  # noqa: ANN401 - fields of SplitRecord
+) -> SplitRecord:
+    """A split `duo` whose engine is resolved."""
+    scaling = ScalingSpec(mode, 2 if mode is ScalingMode.External else None, min_replicas=2)
+    body = {"model": {"id": LLAMA}, "scaling": {"mode": mode.value, "minReplicas": 2, "maxReplicas": 10}}
+    text = json.dumps(body)
+    both = SplitSpec(
+        spec(Role.Prefill, scaling=scaling), spec(Role.Decode, scaling=scaling), RouterSpec(router), text, text
+    )
+    key = ResourceKey("PDSplit", NAMESPACE, "duo", "5f00")
+    return SplitRecord(key, 2, **{"spec": both, "status": SplitStatus(RELEASE), **fields})

@@ -1,0 +1,74 @@
+"""One pool for each way to build a replica, by the name of its golden file."""
+
+from __future__ import annotations
+
+from tests.render.pools import DEEPSEEK, plan, pool, shape, spec
+from weft.domain.hardware import Precision
+from weft.domain.spec import (
+    EngineSpec,
+    KVSpec,
+    ModelSource,
+    ModelSpec,
+    PlacementSpec,
+    PodSpec,
+    RolloutSpec,
+    SourceKind,
+    Toleration,
+)
+from weft.domain.workload import Role
+
+_PVC = ModelSource(SourceKind.PVC, "weights", "deepseek/v3")
+_GATED = ModelSource(
+    SourceKind.HuggingFace, "meta-llama/Llama-3.3-70B-Instruct", revision="6f6073b", token_secret=("hub", "token")
+)
+
+SHAPES = {
+    "aggregated-tp1": pool(
+        spec(
+            engine=EngineSpec(
+                args=("--max-num-seqs", "128"), env=(("LOG", "1"),), resources=(("cpu", "8"), ("memory", "64Gi"))
+            ),
+            placement=PlacementSpec(tolerations=(Toleration("team", "Equal", "llm", "NoSchedule"),)),
+            pod=PodSpec(
+                (("team", "llm"),),
+                (("note", "x"),),
+                "engines",
+                ("pull",),
+                runtime_class="nvidia",
+                priority_class="high",
+            ),
+        ),
+        plan(),
+        ("node-a",),
+    ),
+    "aggregated-tp8-fp8": pool(
+        spec(
+            model=ModelSpec("meta-llama/Llama-3.3-70B-Instruct", ("chat", "llama"), _GATED, max_context_tokens=32768),
+            kv=KVSpec(Precision.FP8),
+            rollout=RolloutSpec(drain_timeout_seconds=60),
+        ),
+        plan(shape(8, precision=Precision.FP8), weight_bytes=70e9),
+        ("node-a",),
+    ),
+    "two-pods-tp16": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC)),
+        plan(shape(16, "GB200", Precision.FP8, gpus_per_pod=8), weight_bytes=680e9),
+        ("tray-0", "tray-1"),
+    ),
+    "prefill": pool(spec(Role.Prefill), plan(shape(2)), ("node-a",)),
+    "decode-cpu": pool(
+        spec(Role.Decode, engine=EngineSpec(resources=(("memory", "16Gi"),))),
+        plan(shape(1, "cpu", Precision.FP32)),
+        ("node-a",),
+    ),
+    "experts-one-pod": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC)),
+        plan(shape(1, "H200", Precision.FP8, data_parallel=8, expert_parallel=8), weight_bytes=680e9),
+        ("node-a",),
+    ),
+    "experts-two-pods": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC)),
+        plan(shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
+        ("tray-0", "tray-1"),
+    ),
+}

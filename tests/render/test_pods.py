@@ -1,0 +1,143 @@
+"""What a replica's pods look like: one golden file a shape, and what holds for all of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.render.pools import RELEASE, plan, pool, shape, spec
+from tests.render.restricted import violations
+from tests.render.shapes import SHAPES
+from weft.domain import labels
+from weft.domain.errors import Invalid
+from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PlacementSpec, PodSpec, RolloutSpec, SourceKind
+from weft.render import render_pods
+
+if TYPE_CHECKING:
+    from weft.domain.shape import EngineRelease
+    from weft.domain.spec import PoolSpec
+
+GOLDEN = Path(__file__).parent / "golden"
+PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(len(record.status.assignments[0].nodes))]
+
+
+def rendered(name: str) -> tuple[dict[str, Any], ...]:
+    record = SHAPES[name]
+    return render_pods(record, record.status.assignments[0])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_pods_are_as_recorded(name: str) -> None:
+    """A change of rendering shows up in review. `WEFT_GOLDEN=write` records it."""
+    path = GOLDEN / f"{name}.yaml"
+    actual = yaml.safe_dump_all(rendered(name), sort_keys=False, width=120)
+    if os.environ.get("WEFT_GOLDEN") == "write":
+        path.write_text(actual)
+    assert path.read_text() == actual
+
+
+@pytest.mark.parametrize(("name", "rank"), PODS)
+def test_every_pod_passes_pod_security_restricted(name: str, rank: int) -> None:
+    assert violations(rendered(name)[rank]["spec"]) == []
+
+
+@pytest.mark.parametrize(("name", "rank"), PODS)
+def test_no_pod_is_restarted_in_place_or_starts_before_it_is_released(name: str, rank: int) -> None:
+    pod = rendered(name)[rank]["spec"]
+    assert pod["restartPolicy"] == "Never"
+    assert pod["schedulingGates"] == [{"name": labels.GATE}]
+    assert "nodeName" not in pod
+    assert pod["enableServiceLinks"] is False
+    assert pod["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize(("name", "rank"), PODS)
+def test_no_user_text_reaches_a_shell(name: str, rank: int) -> None:
+    container = rendered(name)[rank]["spec"]["containers"][0]
+    assert container["command"][0] == "vllm"
+    assert "args" not in container
+
+
+def test_the_grace_period_covers_unrouting_and_the_engines_own_drain() -> None:
+    pod = render_one(spec(rollout=RolloutSpec(drain_timeout_seconds=120)))
+    container = pod["containers"][0]
+    assert container["lifecycle"]["preStop"] == {"sleep": {"seconds": 5}}
+    assert after(container["command"], "--shutdown-timeout") == "120"
+    assert pod["terminationGracePeriodSeconds"] >= 5 + 120 + 5
+
+
+def test_an_engine_that_cannot_drain_keeps_serving_for_the_drain_time() -> None:
+    """Before 0.18.1 SIGTERM aborts requests, so the preStop sleep is the drain."""
+    old = replace(plan().engine, version="0.17.1")
+    container = render_one(spec(rollout=RolloutSpec(drain_timeout_seconds=120)), release=old)["containers"][0]
+    assert "--shutdown-timeout" not in container["command"]
+    assert container["lifecycle"]["preStop"] == {"sleep": {"seconds": 125}}
+
+
+def test_only_the_first_pod_is_routed_and_probed() -> None:
+    leader, worker = rendered("two-pods-tp16")
+    assert leader["metadata"]["labels"][labels.ROUTED] == "true"
+    assert labels.ROUTED not in worker["metadata"]["labels"]
+    assert "readinessProbe" in leader["spec"]["containers"][0]
+    assert "readinessProbe" not in worker["spec"]["containers"][0]
+
+
+def test_users_labels_never_replace_ours() -> None:
+    record = pool(spec(pod=PodSpec(labels=((labels.REPLICA, "99"), ("team", "llm")))), plan(), ("node-a",))
+    tags = render_pods(record, record.status.assignments[0])[0]["metadata"]["labels"]
+    assert tags[labels.REPLICA] == "3"
+    assert tags["team"] == "llm"
+
+
+@pytest.mark.parametrize(
+    ("relaxation", "broken"),
+    [("IPCLock", {"capabilities.add"}), ("HostNetwork", {"hostNetwork"}), ("RunAsRoot", {"runAsNonRoot", "runAsUser"})],
+)
+def test_a_relaxation_lifts_what_it_names_and_nothing_else(relaxation: str, broken: set[str]) -> None:
+    assert set(violations(render_one(spec(pod=PodSpec(relaxations=(relaxation,)))))) == broken
+
+
+def test_an_image_volume_carries_the_weights() -> None:
+    source = ModelSource(SourceKind.Image, "models/llama:1", "weights", pull_policy="IfNotPresent")
+    pod = render_one(spec(model=ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source)))
+    assert {"name": "model", "image": {"reference": "models/llama:1", "pullPolicy": "IfNotPresent"}} in pod["volumes"]
+    assert pod["containers"][0]["command"][:3] == ["vllm", "serve", "/model/weights"]
+    assert {"name": "HF_HUB_OFFLINE", "value": "1"} in pod["containers"][0]["env"]
+
+
+def test_an_object_store_is_streamed_with_its_credentials() -> None:
+    source = ModelSource(SourceKind.URI, "s3://bucket/llama", secret="store")
+    container = render_one(spec(model=ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source)))["containers"][0]
+    assert container["command"][2] == "s3://bucket/llama"
+    assert after(container["command"], "--load-format") == "runai_streamer"
+    assert container["envFrom"] == [{"secretRef": {"name": "store"}}]
+
+
+def test_what_cannot_be_scheduled_is_refused_by_name() -> None:
+    with pytest.raises(Invalid, match=r"placement\.scheduler Kueue"):
+        render_one(spec(placement=PlacementSpec(scheduler="Kueue", scheduler_queue="q")))
+
+
+def test_users_variables_win_over_ours_and_appear_once() -> None:
+    container = render_one(spec(engine=EngineSpec(env=(("HOME", "/data"), ("VLLM_NO_USAGE_STATS", "0")))))[
+        "containers"
+    ][0]
+    names = [variable["name"] for variable in container["env"]]
+    assert len(names) == len(set(names))
+    assert {"name": "HOME", "value": "/data"} in container["env"]
+    assert {"name": "VLLM_NO_USAGE_STATS", "value": "0"} in container["env"]
+
+
+def render_one(wanted: PoolSpec, release: EngineRelease = RELEASE) -> dict[str, Any]:
+    record = pool(wanted, plan(shape(), release), ("node-a",))
+    found: dict[str, Any] = render_pods(record, record.status.assignments[0])[0]["spec"]
+    return found
+
+
+def after(command: list[str], flag: str) -> str:
+    return command[command.index(flag) + 1]
