@@ -1,0 +1,86 @@
+"""What every tier shares: the control plane, the profiles of Hypothesis and the refusal to skip."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from e2e.cluster import build
+from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+# Two shared cores stall for seconds: a deadline is there to find an example that hangs, not one that was interrupted.
+_PATIENT = settings(deadline=timedelta(seconds=5), suppress_health_check=(HealthCheck.too_slow,))
+settings.register_profile("explore", _PATIENT)
+settings.register_profile("ci", _PATIENT, derandomize=True, database=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "explore")
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """Give one control plane to the whole session; a test that uses it works in namespaces of its own."""
+    try:
+        started = ControlPlane.start()
+    except build.BinariesMissingError as missing:
+        pytest.skip(f"no control plane: {missing}")
+    with started as running:
+        yield running
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the binaries by what it asks for, so that `-m "not apiserver"` is complete."""
+    for item in items:
+        if "control_plane" in getattr(item, "fixturenames", ()):
+            item.add_marker("apiserver")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build missing binaries before the first test: minutes of Go are no part of any test's timeout."""
+    if session.config.option.collectonly or not any(item.get_closest_marker("apiserver") for item in session.items):
+        return
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            build.ensure(ControlPlaneOptions().binaries)
+        except build.BinariesMissingError:
+            return  # the fixture skips with the reason
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--no-skips`: what CI asks for, where nothing may be left out."""
+    parser.addoption("--no-skips", action="store_true", help="a skipped test fails, with the reason of the skip")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Refuse the skip of a test, be it by a marker, a fixture or the test itself."""
+    report = yield
+    if item.config.option.no_skips:
+        _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Refuse the skip of a whole module."""
+    report = yield
+    if collector.config.option.no_skips:
+        _refuse_skip(report)
+    return report
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    report.outcome = "failed"
+    report.longrepr = f"--no-skips: {reason}"
