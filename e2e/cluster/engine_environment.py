@@ -153,6 +153,8 @@ def _compile(environment: EngineEnvironment) -> None:
 
 def _make_model(environment: EngineEnvironment) -> None:
     _run(str(environment.python), str(MODEL_SCRIPT), str(environment.model), HF_HUB_OFFLINE="1")
+    for file in environment.model.iterdir():
+        file.chmod(0o644)  # weights are saved for their owner alone; engines run as another user
 
 
 def _warm(environment: EngineEnvironment) -> None:
