@@ -1,0 +1,101 @@
+"""The operator as users run it: a process of its own, under the service account and the roles that are shipped."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from e2e.cluster import build
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from e2e.cluster.control_plane import ControlPlane
+    from e2e.cluster.processes import Process
+
+REPOSITORY = Path(__file__).parents[1]
+SYSTEM_NAMESPACE = "weft-system"
+SERVICE_ACCOUNT = "weft-controller"
+READY_SECONDS = 60.0
+GRACE_SECONDS = 10.0
+
+
+def kubectl(cluster: ControlPlane, *words: str | Path) -> str:
+    """Standard output of kubectl as the administrator; raises RuntimeError with its standard error."""
+    program = build.ensure(["kubectl"])["kubectl"]
+    command = [str(word) for word in (program, "--kubeconfig", cluster.kubeconfig, *words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode != 0:
+        raise RuntimeError(f"kubectl {' '.join(command[3:])}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def install(cluster: ControlPlane, manifests: str = "manifests/base", *, pod_logs: bool = False) -> None:
+    """Apply CRDs, namespace, roles and bindings as a user does; the Deployment is left at zero pods."""
+    kubectl(cluster, "apply", "--server-side", "-k", REPOSITORY / manifests)
+    kubectl(cluster, "-n", SYSTEM_NAMESPACE, "scale", "deployment", "weft-controller", "--replicas=0")
+    if pod_logs:
+        kubectl(cluster, "apply", "--server-side", "-k", REPOSITORY / "manifests" / "pod-logs")
+    for name in ("inferencepools", "pdsplits"):
+        kubectl(cluster, "wait", "--for=condition=Established", f"crd/{name}.weft.dev", "--timeout=30s")
+
+
+@dataclass(slots=True)
+class OperatorProcess:
+    """One operator of a cluster; `port` serves its probes and metrics on loopback."""
+
+    process: Process
+    port: int
+
+    @classmethod
+    def start(cls, cluster: ControlPlane, options: Sequence[str] = (), name: str = "weft") -> OperatorProcess:
+        """Start it and return when it is ready; `install` must have run."""
+        port = _free_port()
+        kubeconfig = cluster.kubeconfig_for_service_account(SYSTEM_NAMESPACE, SERVICE_ACCOUNT)
+        command = [sys.executable, "-m", "weft.cli", "run", "--kubeconfig", kubeconfig, "--host", "127.0.0.1"]
+        process = cluster.processes.start(name, [*command, "--port", str(port), *options], grace_seconds=GRACE_SECONDS)
+        started = cls(process, port)
+        process.wait_until(started.is_ready, READY_SECONDS)
+        return started
+
+    def is_ready(self) -> bool:
+        """Whether /readyz says so."""
+        return self.answer("/readyz") is not None
+
+    def answer(self, path: str) -> str | None:
+        """Body of a successful GET, or None."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
+                text: str = response.read().decode()
+                return text
+        except (urllib.error.URLError, OSError):
+            return None
+
+    def resident_bytes(self) -> int | None:
+        """Resident memory of the process and its children; None when it has ended."""
+        pid = self.process.pid
+        return _resident_of_tree(pid) if self.process.running else None
+
+
+def _resident_of_tree(pid: int) -> int:
+    folder = Path("/proc") / str(pid)
+    try:
+        pages = int((folder / "statm").read_text().split()[1])
+        children = (folder / "task" / str(pid) / "children").read_text().split()
+    except (OSError, IndexError):
+        return 0
+    return pages * resource.getpagesize() + sum(_resident_of_tree(int(child)) for child in children)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+        return number
