@@ -178,7 +178,8 @@ def _finish(demo: Demo, report: Path, seconds: float) -> None:
     timeline = demo.timeline
     timeline.lead = (
         f"{scenario.FABRIC_WORDS}, simulated, under a real control plane; {scenario.RUN_SECONDS:.0f} s of traffic, "
-        f"{seconds:.0f} s in all. A tray fails at {scenario.TRAY_FAILS_AT:.0f} s and returns at {scenario.TRAY_RETURNS_AT:.0f} s."
+        f"{seconds:.0f} s in all. A tray fails at {scenario.TRAY_FAILS_AT:.0f} s "
+        f"and returns at {scenario.TRAY_RETURNS_AT:.0f} s."
     )
     for pool in timeline.pools:
         share = timeline.attainment(pool)

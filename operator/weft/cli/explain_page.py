@@ -76,8 +76,8 @@ def _plan(status: Json) -> RenderableType | None:
     head = Text("shape: ", style="bold").append(f"{plan['shape']}", style="bold green")
     head.append(f"  {plan['reason']}: {plan.get('message', '')}", style="default")
     facts = Text(
-        f"expected of one replica: {expected['capacity']} requests/s, TTFT {expected['ttft']}, TPOT {expected['tpot']}, "
-        f"limited by {expected['limit']}",
+        f"expected of one replica: {expected['capacity']} requests/s, TTFT {expected['ttft']}, "
+        f"TPOT {expected['tpot']}, limited by {expected['limit']}",
         style="dim",
     )
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)

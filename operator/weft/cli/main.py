@@ -199,15 +199,16 @@ def crds(
 
 @app.command()
 def run(  # noqa: PLR0913 - one option a setting, as on every operator's command line
+    *,
     kubeconfig: Annotated[
-        Optional[str], typer.Option("--kubeconfig", help="unset: the service account, or the usual file")
+        str | None, typer.Option("--kubeconfig", help="unset: the service account, or the usual file")
     ] = None,
     context: Context = None,
     namespace: Annotated[
-        Optional[list[str]], typer.Option("--namespace", "-n", help="serve and write only here; repeatable")
+        list[str] | None, typer.Option("--namespace", "-n", help="serve and write only here; repeatable")
     ] = None,
     prometheus_url: Annotated[
-        Optional[str], typer.Option("--prometheus-url", help="unset: engines are scraped directly")
+        str | None, typer.Option("--prometheus-url", help="unset: engines are scraped directly")
     ] = None,
     host: Annotated[str, typer.Option("--host", help="address of /healthz, /readyz and /metrics")] = "0.0.0.0",  # noqa: S104 - a pod's probes come from outside
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="their port; 0 takes a free one")] = 8080,
@@ -216,7 +217,6 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
         float, typer.Option("--metrics-interval", help="seconds between looks at metrics")
     ] = 5.0,
     resync: Annotated[float, typer.Option("--resync", help="seconds between full passes")] = 120.0,
-    *,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until it is told to stop."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
-    """Speed of one replica at the workload that the spec declares; decode is linear between a batch of 1 and the largest."""
+    """Speed of one replica at the declared workload; decode is linear between a batch of 1 and the largest."""
     workload, shape, prediction = spec.workload, plan.shape, plan.prediction
     accelerator = catalog.accelerator(shape.accelerator)
     replica = ReplicaModel(
