@@ -23,14 +23,14 @@ LOGS = {
             f'{CORE}Traceback (most recent call last):\n{CORE}  File "core.py", line 1, in run\n'
             f"{CORE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
             f"{SERVER}Traceback (most recent call last):\n"
-            f"{SERVER}RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {{}}\n"
+            f"{SERVER}RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): 1\n"
         ),
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
     ),
     "no room for KV": (
         (
             f"{CORE}ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.\n"
-            f"{SERVER}RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {{}}\n"
+            f"{SERVER}RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): 1\n"
         ),
         "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.",
     ),

@@ -1,0 +1,199 @@
+"""Services, budgets and fronts: ours are kept as rendered, others' are never touched."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.converge.world import World
+from tests.render.pools import changed, plan, pool, shape, spec
+from weft.domain.action import ApplyObject, DeleteObject
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import RolloutSpec, RouterKind, RouterSpec
+from weft.domain.status import Condition, Failure
+from weft.render import has_all_of, render_disruption_budget
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolRecord
+
+ONE = pool(spec(), plan(), ("node-a",))
+FRONTED = pool(spec(router=RouterSpec(RouterKind.Managed, resources=(("memory", "1Gi"),))), plan(), ("node-a",))
+
+
+def applied(world: World, record: PoolRecord) -> list[tuple[str, str]]:
+    found = (action.body for action in world.look(record).actions if isinstance(action, ApplyObject))
+    return [(body["kind"], body["metadata"]["name"]) for body in found]
+
+
+def conditions(world: World, record: PoolRecord) -> dict[str, tuple[str, Reason]]:
+    return {c.kind: (c.status, c.explanation.reason) for c in world.look(record).progress.conditions}
+
+
+def settled(record: PoolRecord) -> World:
+    world = World()
+    world.settle(record)
+    return world
+
+
+def test_a_pool_has_a_service_and_a_budget() -> None:
+    assert applied(World(), ONE) == [("Service", "chat"), ("PodDisruptionBudget", "chat")]
+
+
+def test_only_replicas_of_several_pods_get_names_for_their_ranks() -> None:
+    wide = pool(spec(), plan(shape(16, gpus_per_pod=8)), ("node-a", "node-b"))
+    assert ("Service", "chat-ranks") in applied(World(), wide)
+    assert ("Service", "chat-ranks") not in applied(World(), ONE)
+
+
+def test_an_edited_object_is_put_back() -> None:
+    world = settled(ONE)
+    world.objects["Service", "chat"]["spec"]["selector"] = {"app": "other"}
+    assert applied(world, ONE) == [("Service", "chat")]
+
+
+def test_defaults_of_the_api_server_and_other_spellings_are_no_difference() -> None:
+    world = settled(FRONTED)
+    service = world.objects["Service", "chat"]
+    service["spec"] |= {"clusterIP": "10.0.0.1", "sessionAffinity": "None"}
+    service["metadata"]["labels"]["added-by"] = "somebody"
+    container = world.objects["Deployment", "chat-front"]["spec"]["template"]["spec"]["containers"][0]
+    container["resources"]["requests"]["memory"] = "1024Mi"
+    container["imagePullPolicy"] = "IfNotPresent"
+    assert applied(world, FRONTED) == []
+
+
+def test_a_field_that_is_no_longer_wanted_is_seen() -> None:
+    """F6: comparing what we render with what is there would miss it."""
+    world = settled(FRONTED)
+    plain = replace(FRONTED, spec=spec(router=RouterSpec(RouterKind.Managed)))
+    assert applied(world, plain) == [("Deployment", "chat-front")]
+
+
+def test_a_front_that_is_no_longer_wanted_is_deleted() -> None:
+    world = settled(FRONTED)
+    deletes = [action for action in world.look(ONE).actions if isinstance(action, DeleteObject)]
+    assert [(action.kind, action.name) for action in deletes] == [("Deployment", "chat-front")]
+
+
+def test_somebody_elses_object_is_left_alone_and_named() -> None:
+    world = World()
+    world.objects["Service", "chat"] = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "chat", "namespace": "team", "uid": "theirs"},
+    }
+    assert ("Service", "chat") not in applied(world, ONE)
+    world.settle(ONE)
+    assert conditions(world, ONE)["Ready"] == ("False", Reason.NameTaken)
+    assert world.look(ONE).progress.url is None
+
+
+def test_an_object_that_is_being_deleted_is_not_repaired() -> None:
+    world = settled(ONE)
+    service = world.objects["Service", "chat"]
+    service["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    service["spec"]["selector"] = {}
+    assert applied(world, ONE) == []
+
+
+def test_a_front_without_its_account_says_the_command() -> None:
+    world = settled(FRONTED)
+    refused = 'pods "x" is forbidden: error looking up service account: serviceaccount "weft-router" not found'
+    world.objects["Deployment", "chat-front"]["status"] = {
+        "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": refused}]
+    }
+    (ready, *_) = world.look(FRONTED).progress.conditions
+    assert ready.explanation.reason is Reason.FrontNotAuthorized
+    assert "kubectl apply -n team -k manifests/router" in ready.explanation.message
+
+
+def test_a_pool_behind_a_front_is_ready_when_the_front_is() -> None:
+    world = settled(FRONTED)
+    assert conditions(world, FRONTED)["Ready"] == ("False", Reason.FrontStarting)
+    world.objects["Deployment", "chat-front"]["status"] = {"readyReplicas": 1}
+    assert conditions(world, FRONTED) == {"Ready": ("True", Reason.Serving)}
+    assert world.look(FRONTED).progress.url == "http://chat.team.svc:8000"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "per_pod", "desired", "rollout", "kept"),
+    [
+        (1, 1, 0, RolloutSpec(), 0),
+        (1, 1, 1, RolloutSpec(), 0),
+        (1, 1, 4, RolloutSpec(), 3),
+        (1, 1, 10, RolloutSpec(max_unavailable=3), 7),
+        (1, 1, 10, RolloutSpec(max_unavailable=0.25), 8),
+        (16, 8, 3, RolloutSpec(max_unavailable=2), 5),
+    ],
+)
+def test_a_budget_keeps_all_but_what_may_be_unavailable(
+    tensor: int, per_pod: int, desired: int, rollout: RolloutSpec, kept: int
+) -> None:
+    record = pool(spec(rollout=rollout), plan(shape(tensor, gpus_per_pod=per_pod)))
+    budget = render_disruption_budget(changed(record, desired_replicas=desired))["spec"]
+    assert budget["minAvailable"] == kept
+    assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_a_serving_pool_is_ready_and_nothing_moves() -> None:
+    world = settled(ONE)
+    assert conditions(world, ONE) == {"Ready": ("True", Reason.Serving)}
+
+
+def test_a_starting_pool_says_so() -> None:
+    world = World()
+    assert conditions(world, ONE) == {
+        "Ready": ("False", Reason.ReplicasStarting),
+        "Reconciling": ("True", Reason.Scaling),
+    }
+
+
+def test_a_failure_of_this_revision_is_told_before_anything_else() -> None:
+    failure = Failure(ONE.status.revision, 2, 5.0, Explanation(Reason.EngineFailed, "ValueError: no"))
+    (ready, *_) = World().look(changed(ONE, failure=failure)).progress.conditions
+    assert ready.explanation == failure.explanation
+    old = changed(ONE, failure=replace(failure, revision="earlier"))
+    assert conditions(World(), old)["Ready"] == ("False", Reason.ReplicasStarting)
+
+
+def test_what_only_an_edit_can_mend_stalls() -> None:
+    unknown = Condition("Planned", "False", Explanation(Reason.ModelUnknown, "add its config"))
+    assert conditions(World(), replace(ONE, conditions=(unknown,))) == {
+        "Ready": ("False", Reason.ModelUnknown),
+        "Stalled": ("True", Reason.ModelUnknown),
+    }
+
+
+def test_what_waits_for_the_world_does_not_stall() -> None:
+    waiting = Condition("Placed", "False", Explanation(Reason.NoSlot, "no node has 1 free GPU"))
+    record = replace(changed(ONE, assignments=()), conditions=(waiting,))
+    assert conditions(World(), record) == {"Ready": ("False", Reason.NoSlot), "Reconciling": ("True", Reason.Scaling)}
+
+
+def test_a_wrong_edit_of_a_serving_pool_stalls_it_and_keeps_it_serving() -> None:
+    world = settled(ONE)
+    broken = replace(ONE, spec=None, problem=Explanation(Reason.SpecInvalid, "maxReplicas must be a number"))
+    assert conditions(world, broken) == {"Ready": ("True", Reason.Serving), "Stalled": ("True", Reason.SpecInvalid)}
+    assert world.look(broken).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("observed", "wanted", "same"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ([{"name": "x", "v": 1}, {"name": "y"}], [{"name": "x", "v": 1}], True),
+        ([{"name": "x", "v": 2}], [{"name": "x", "v": 1}], False),
+        (["a", "b"], ["a"], False),
+        ({"limits": {"memory": "1Gi"}}, {"limits": {"memory": "1024Mi"}}, True),
+        ({"value": "1Gi"}, {"value": "1024Mi"}, False),
+        (None, {"a": 1}, False),
+    ],
+)
+def test_the_subset_rule(observed: Any, wanted: Any, same: bool) -> None:  # noqa: ANN401, FBT001 - cases of any JSON
+    before = copy.deepcopy(observed)
+    assert has_all_of(observed, wanted) is same
+    assert observed == before

@@ -1,0 +1,141 @@
+"""A small cluster in memory: it carries actions out, binds and runs pods, and removes what was deleted."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from tests.fabric.cluster import board
+from weft.catalog import load
+from weft.converge import Convergence, converge_pool, converge_split
+from weft.domain import labels
+from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.fabric import build_fabric
+from weft.observe.records import read_object, read_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from weft.domain.cluster import NodeRecord, ObjectRecord, PodRecord
+    from weft.domain.fabric import Fabric
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.status import PoolProgress, SplitProgress
+
+Json = dict[str, Any]
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+class World:
+    """Pods and objects as JSON, read back through the real readers."""
+
+    def __init__(self, *nodes: NodeRecord) -> None:
+        self.nodes = nodes or (board("node-a"), board("node-b"))
+        self.pods: dict[str, Json] = {}
+        self.objects: dict[tuple[str, str], Json] = {}
+        self._created = 0
+
+    # what a pass sees
+
+    def pod_records(self) -> tuple[PodRecord, ...]:
+        found = (read_pod(body) for _, body in sorted(self.pods.items()))
+        return tuple(pod for pod in found if pod is not None)
+
+    def object_records(self) -> tuple[ObjectRecord, ...]:
+        return tuple(read_object(body) for _, body in sorted(self.objects.items()))
+
+    def fabric(self) -> Fabric:
+        return build_fabric(self.nodes, self.pod_records(), load())
+
+    def look(self, pool: PoolRecord) -> Convergence[PoolProgress]:
+        return converge_pool(pool, self.fabric(), self.pod_records(), self.object_records(), 2000.0)
+
+    def look_at(self, split: SplitRecord, *children: PoolRecord) -> Convergence[SplitProgress]:
+        return converge_split(split, children, self.object_records(), self.pod_records(), 2000.0)
+
+    # what the API server does
+
+    def carry_out(self, *actions: Action) -> None:
+        for action in actions:
+            self._carry_out(action)
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case CreatePod():
+                name = action.body["metadata"]["name"]
+                self.pods.setdefault(name, self._born(action.body, phase="Pending"))
+            case ReleasePods():
+                for name, uid in action.pods:
+                    self._edit(name, uid, lambda body: body["spec"].pop("schedulingGates", None))
+            case UnroutePod():
+                self._edit(action.name, action.uid, lambda body: body["metadata"]["labels"].pop(labels.ROUTED, None))
+            case DeletePod():
+                self._edit(action.name, action.uid, lambda body: body["metadata"].update(DELETED))
+            case ApplyObject():
+                self._apply(action.body)
+            case DeleteObject():
+                self.objects.pop((action.kind, action.name), None)
+
+    def _edit(self, name: str, uid: str, change: Callable[[Json], object]) -> None:
+        body = self.pods.get(name)
+        if body is not None and body["metadata"]["uid"] == uid:
+            change(body)
+
+    def _born(self, body: Json, phase: str | None = None) -> Json:
+        self._created += 1
+        meta = {**copy.deepcopy(body["metadata"]), "uid": f"made-{self._created}"}
+        return {**copy.deepcopy(body), "metadata": meta, "status": {"phase": phase} if phase else {}}
+
+    def _apply(self, body: Json) -> None:
+        key = (body["kind"], body["metadata"]["name"])
+        known = self.objects.get(key)
+        if known is None:
+            self.objects[key] = self._born(body)
+        else:
+            known.update({field: copy.deepcopy(value) for field, value in body.items() if field != "metadata"})
+            known["metadata"].update(copy.deepcopy(body["metadata"]))
+
+    # what scheduler, kubelet and garbage collection do
+
+    def run(self) -> None:
+        """Bind released pods and let their engines become ready."""
+        for body in self.pods.values():
+            if not body["spec"].get("schedulingGates") and body["status"]["phase"] == "Pending":
+                body["spec"]["nodeName"] = pinned_node(body)
+                body["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+    def fail(self, name: str) -> None:
+        self.pods[name]["status"] = {"phase": "Failed", "reason": "Error"}
+
+    def reap(self) -> None:
+        """Whatever is being deleted is gone."""
+        self.pods = {name: body for name, body in self.pods.items() if "deletionTimestamp" not in body["metadata"]}
+
+    def settle(self, pool: PoolRecord, passes: int = 12) -> int:
+        """Converge until nothing is left to do; gives how many actions that took."""
+        done = 0
+        for _ in range(passes):
+            self.run()
+            self.reap()
+            actions = self.look(pool).actions
+            self.carry_out(*actions)
+            done += len(actions)
+            if not actions:
+                return done
+        raise AssertionError(f"still busy after {passes} passes: {self.look(pool).actions}")
+
+    def state(self) -> tuple[Any, ...]:
+        """All there is, without what differs between any two runs."""
+        return (_comparable(self.pods.values()), _comparable(self.objects.values()))
+
+
+def pinned_node(body: Json) -> str:
+    terms = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    node: str = terms["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
+    return node
+
+
+def _comparable(bodies: Iterable[Json]) -> list[Json]:
+    plain = [copy.deepcopy(body) for body in bodies]
+    for body in plain:
+        body["metadata"].pop("uid")
+    return sorted(plain, key=lambda body: (body["kind"], body["metadata"]["name"]))
