@@ -131,7 +131,8 @@ def write_crds(directory: Path) -> list[Path]:
 
 def crd_yaml(definition: Json) -> str:
     """One definition as it is committed."""
-    return _HEADER + yaml.dump(definition, Dumper=_PlainDumper, sort_keys=False, width=_LINE_WIDTH, allow_unicode=True)
+    layout = {"sort_keys": False, "width": _LINE_WIDTH, "allow_unicode": True, "default_flow_style": None}
+    return _HEADER + yaml.dump(definition, Dumper=_PlainDumper, **layout)
 
 
 class _PlainDumper(yaml.SafeDumper):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
-from pydantic import AfterValidator, Field, Strict, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema
 
 from weft.api.rules import VALIDATIONS, ApiModel, Json, Rule, refusal
 from weft.domain import hardware, spec, workload
@@ -33,7 +33,8 @@ NO_SPACE = r"^[^\s]+$"
 _QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$"
 _QUANTITY_REFUSED = "must be a quantity above zero such as 8, 500m or 64Gi"
 _DURATION_REFUSED = "must be a duration above zero such as 300ms, 90s or 1h30m"
-_INT_OR_STRING: Json = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_LIMIT_REFUSED = "must be a count of replicas such as 1, or a percentage such as 25%"
+_INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True}
 
 
 def section(model: type[ApiModel], description: str) -> Any:
@@ -54,9 +55,9 @@ def _above_zero(text: str) -> str:
     return text
 
 
-def _positive_quantity(value: int | str) -> int | str:
+def _positive_quantity(value: object) -> int | str:
     try:
-        number = parse_quantity(value)
+        number = parse_quantity(value) if _is_int_or_string(value) else math.nan
     except (Invalid, ValueError, OverflowError):
         raise refusal(_QUANTITY_REFUSED) from None
     if not 0 < number < math.inf:
@@ -64,11 +65,17 @@ def _positive_quantity(value: int | str) -> int | str:
     return value
 
 
-def _int_or_percent(value: int | str) -> int | str:
+def _int_or_percent(value: object) -> int | str:
+    if not _is_int_or_string(value):
+        raise refusal(_LIMIT_REFUSED)
     number = value if isinstance(value, int) else _percent(value)
     if number is None or not 0 <= number <= MAX_REPLICAS:
-        raise refusal("must be a count of replicas such as 1, or a percentage such as 25%")
+        raise refusal(_LIMIT_REFUSED)
     return value
+
+
+def _is_int_or_string(value: object) -> TypeGuard[int | str]:
+    return isinstance(value, int | str) and not isinstance(value, bool)
 
 
 def _percent(text: str) -> int | None:
@@ -115,8 +122,7 @@ Duration = Annotated[
 ]
 Quantity = Annotated[
     int | str,
-    Field(union_mode="left_to_right"),
-    AfterValidator(_positive_quantity),
+    PlainValidator(_positive_quantity),
     WithJsonSchema(
         {
             **_INT_OR_STRING,
@@ -133,7 +139,7 @@ Quantity = Annotated[
 ]
 IntOrPercent = Annotated[
     int | str,
-    AfterValidator(_int_or_percent),
+    PlainValidator(_int_or_percent),
     WithJsonSchema(
         {
             **_INT_OR_STRING,
@@ -142,7 +148,7 @@ IntOrPercent = Annotated[
             VALIDATIONS: [
                 {
                     "rule": "type(self) == int ? (self >= 0 && self <= 1000) : self.matches('^[0-9]{1,3}%$')",
-                    "message": "must be a count of replicas such as 1, or a percentage such as 25%",
+                    "message": _LIMIT_REFUSED,
                 }
             ],
         }

@@ -25,7 +25,6 @@ _COPIED = (
     "minProperties",
     "maxProperties",
     "required",
-    "anyOf",
     "x-kubernetes-int-or-string",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-list-type",
@@ -52,6 +51,8 @@ class _Translation:
         node = self._resolved(node)
         with_defaults = with_defaults and OVERRIDE not in node
         structural: Json = {key: node[key] for key in _COPIED if key in node}
+        if not with_defaults and "description" in node:
+            structural["description"] = _first_sentence(node["description"])
         if "const" in node:
             structural["enum"] = [node["const"]]
         if with_defaults and node.get("default") is not None:
@@ -80,6 +81,11 @@ class _Translation:
         if len(choices) == 1:
             return _merged(self._resolved(choices[0]), beside)
         return node
+
+
+def _first_sentence(text: str) -> str:
+    """What an override says of itself; the common field of the same name says the rest. It keeps the definition small."""
+    return text.split(". ", 1)[0].removesuffix(".") + "."
 
 
 def _merged(inner: Json, outer: Json) -> Json:

@@ -1,0 +1,88 @@
+"""`status.observed` and `status.calibration`: live figures that may not make a steady state write.
+
+They are rewritten together, once they are 5 minutes old and one of them is 5 % off; the exact ones are on `/metrics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from weft.api.figures import SHORTEST_REWRITE_SECONDS, figure, instant, is_off, milliseconds, read_instant, rounded
+from weft.api.status_reading import read_pool_status
+from weft.domain.status import Calibration, Observed
+
+if TYPE_CHECKING:
+    from weft.api.rules import Json
+
+Figures = TypeVar("Figures", Observed, Calibration)
+
+
+def observed_figures(current: Observed | None, shown: Json | None, now: float) -> Json | None:
+    """`status.observed` as it should be at `now` (epoch seconds), given what is shown."""
+    if current is None:
+        return None
+    previous = read_pool_status({"observed": shown}).observed
+    if shown is not None and previous is not None and not _is_due(shown, now):
+        return shown
+    if shown is not None and previous is not None and not _observed_is_off(previous, current):
+        return shown
+    return _observed(current) | {"updated": instant(int(now))}
+
+
+def calibration_figures(current: Calibration | None, shown: Json | None, now: float) -> Json | None:
+    """`status.calibration` likewise."""
+    if current is None:
+        return None
+    previous = read_pool_status({"calibration": shown}).calibration
+    if shown is not None and previous is not None:
+        is_close = not is_off(previous.prefill, current.prefill) and not is_off(previous.decode, current.decode)
+        if is_close or not _is_due(shown, now):
+            return shown
+    kept = replace(current, prefill=rounded(current.prefill), decode=rounded(current.decode))
+    return {"prefill": figure(kept.prefill), "decode": figure(kept.decode), "updated": instant(int(now))}
+
+
+def _is_due(shown: Json, now: float) -> bool:
+    try:
+        return now - read_instant(shown["updated"]) >= SHORTEST_REWRITE_SECONDS
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return True
+
+
+def _observed_is_off(previous: Observed, current: Observed) -> bool:
+    if previous.live != current.live:
+        return True
+    return any(is_off(*pair) for pair in zip(_numbers(previous, current), _numbers(current, previous), strict=True))
+
+
+def _numbers(observed: Observed, other: Observed) -> list[float | None]:
+    """Every figure in a fixed order, with None for a percentile that only the other has."""
+    plain = [
+        observed.requests_per_second,
+        observed.input_tokens,
+        observed.output_tokens,
+        observed.prefix_hit,
+        observed.attainment,
+    ]
+    ttft = dict(observed.ttft)
+    tpot = dict(observed.tpot)
+    plain += [ttft.get(key) for key in sorted({*ttft, *dict(other.ttft)})]
+    return plain + [tpot.get(key) for key in sorted({*tpot, *dict(other.tpot)})]
+
+
+def _observed(observed: Observed) -> Json:
+    percent = {"prefixHitPercent": observed.prefix_hit, "attainmentPercent": observed.attainment}
+    plain = {
+        "requestsPerSecond": observed.requests_per_second,
+        "inputTokens": observed.input_tokens,
+        "outputTokens": observed.output_tokens,
+        **{name: None if fraction is None else 100 * fraction for name, fraction in percent.items()},
+    }
+    figures: Json = {name: figure(rounded(value)) for name, value in plain.items() if value is not None}
+    for name, percentiles in (("ttft", observed.ttft), ("tpot", observed.tpot)):
+        if percentiles:
+            figures[name] = {f"p{key}": milliseconds(rounded(seconds)) for key, seconds in percentiles}
+    if observed.live:
+        figures["live"] = sorted(observed.live)
+    return figures

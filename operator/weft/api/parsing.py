@@ -1,0 +1,171 @@
+"""A body as the API server gives it -> a record. Whatever is in the body: an answer, never an exception.
+
+A spec that cannot be understood becomes a record without one and with the problem in words.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from weft.api.overrides import side_body
+from weft.api.pool import InferencePoolSpec
+from weft.api.problems import explain, spec_problem
+from weft.api.reading import canonical_json, plain, pool_spec, router_spec
+from weft.api.split import PDSplitSpec
+from weft.api.status_reading import read_conditions, read_pool_status, read_split_status
+from weft.domain.errors import WeftError
+from weft.domain.labels import GROUP
+from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
+from weft.domain.spec import PoolSpec, SplitSpec
+from weft.domain.units import parse_quantity
+from weft.domain.workload import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.api.rules import Json
+    from weft.domain.reasons import Explanation
+
+Spec = TypeVar("Spec")
+
+
+def parse_pool(body: Json) -> PoolRecord:
+    """One InferencePool. `priority` stays 0: the value of a PriorityClass is in another object."""
+    metadata, status = _object(body, "metadata"), _object(body, "status")
+    spec, problem = _understood(body, _pool_spec)
+    return PoolRecord(
+        key=_key("InferencePool", metadata),
+        generation=_whole(metadata.get("generation")),
+        spec=spec,
+        status=read_pool_status(status),
+        problem=problem,
+        deleting=bool(metadata.get("deletionTimestamp")),
+        split_uid=_owning_split(metadata),
+        created=_instant(metadata.get("creationTimestamp")),
+        conditions=read_conditions(status),
+    )
+
+
+def parse_split(body: Json) -> SplitRecord:
+    """One PDSplit, each side merged into a complete pool."""
+    metadata, status = _object(body, "metadata"), _object(body, "status")
+    spec, problem = _understood(body, _split_spec)
+    return SplitRecord(
+        key=_key("PDSplit", metadata),
+        generation=_whole(metadata.get("generation")),
+        spec=spec,
+        status=read_split_status(status),
+        problem=problem,
+        deleting=bool(metadata.get("deletionTimestamp")),
+        created=_instant(metadata.get("creationTimestamp")),
+        conditions=read_conditions(status),
+    )
+
+
+class _Misunderstood(Exception):  # noqa: N818 - never leaves this module
+    """A spec with the problem in words."""
+
+    def __init__(self, problem: Explanation) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+def _understood(body: Json, read: Callable[[Json], Spec]) -> tuple[Spec | None, Explanation | None]:
+    try:
+        return read(_without_nulls(_object(body, "spec"))), None
+    except _Misunderstood as misunderstood:
+        return None, misunderstood.problem
+    except WeftError as error:
+        return None, spec_problem(error.message)
+    except (ValueError, OverflowError, TypeError, RecursionError) as error:
+        # What JSON allows and no field type foresees: an integer of 5,000 digits, a config nested 1,000 levels deep.
+        return None, spec_problem(f"spec: a value is out of every range that is allowed ({error})")
+
+
+def _pool_spec(spec: Json) -> PoolSpec:
+    return pool_spec(_validated(spec, "spec"))
+
+
+def _validated(spec: Json, path: str) -> InferencePoolSpec:
+    try:
+        return InferencePoolSpec.model_validate(spec)
+    except ValidationError as error:
+        raise _Misunderstood(explain(error, InferencePoolSpec, path)) from None
+
+
+def _split_spec(spec: Json) -> SplitSpec:
+    try:
+        read = PDSplitSpec.model_validate(spec)
+    except ValidationError as error:
+        raise _Misunderstood(explain(error, PDSplitSpec)) from None
+    prefill = _validated(side_body(spec, Role.Prefill), "spec with prefill laid over it")
+    decode = _validated(side_body(spec, Role.Decode), "spec with decode laid over it")
+    ratio = read.ratio
+    prefill_spec = pool_spec(prefill)
+    return SplitSpec(
+        prefill=prefill_spec,
+        decode=pool_spec(decode),
+        router=router_spec(read.router),
+        prefill_body=_child_body(prefill),
+        decode_body=_child_body(decode),
+        ratio_min=parse_quantity(ratio.min) if ratio and ratio.min is not None else None,
+        ratio_max=parse_quantity(ratio.max) if ratio and ratio.max is not None else None,
+        engine=prefill_spec.engine,
+    )
+
+
+def _child_body(side: InferencePoolSpec) -> str:
+    """The spec of a child pool without its count, which others own in External mode."""
+    body = plain(side)
+    body["scaling"].pop("replicas", None)
+    return canonical_json(body)
+
+
+def _without_nulls(value: Any, *, within_config: bool = False) -> Any:  # noqa: ANN401 - any JSON
+    """The API server prunes a null of an object; a null in a list stays and is refused. A config.json keeps its own."""
+    if isinstance(value, dict) and not within_config:
+        kept = ((key, inner) for key, inner in value.items() if inner is not None)
+        return {key: _without_nulls(inner, within_config=key == "inline") for key, inner in kept}
+    if isinstance(value, list) and not within_config:
+        return [_without_nulls(inner) for inner in value]
+    return value
+
+
+def _object(body: object, name: str) -> Json:
+    inner = body.get(name) if isinstance(body, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _key(kind: str, metadata: Json) -> ResourceKey:
+    return ResourceKey(kind, *(_text(metadata.get(name)) for name in ("namespace", "name", "uid")))
+
+
+def _owning_split(metadata: Json) -> str | None:
+    owners = metadata.get("ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
+        if isinstance(owner, dict) and _is_split(owner) and owner.get("controller") is True:
+            return _text(owner.get("uid")) or None
+    return None
+
+
+def _is_split(owner: Json) -> bool:
+    return owner.get("kind") == "PDSplit" and _text(owner.get("apiVersion")).startswith(f"{GROUP}/")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def _instant(value: object) -> float:
+    """Epoch seconds of an RFC 3339 time; 0 where there is none."""
+    try:
+        return datetime.fromisoformat(_text(value)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,73 @@
+"""What is wrong with a body, in one sentence that names the field and what is allowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from weft.api.rules import ApiModel
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+_LONGEST_PATH_PART = 64
+_MOST_FIELDS_NAMED = 24
+
+
+def spec_problem(message: str) -> Explanation:
+    """A spec that cannot be understood; its owner must edit it."""
+    return Explanation(Reason.SpecInvalid, _printable(message))
+
+
+def explain(error: ValidationError, model: type[ApiModel], path: str = "spec") -> Explanation:
+    """The first thing that is wrong, and how many more there are."""
+    errors = error.errors(include_url=False, include_input=False)
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    first = errors[0]
+    where = ".".join([path, *(_part(part) for part in first["loc"])])
+    return spec_problem(f"{where}: {_allowed(first, model)}{more}")
+
+
+def _allowed(error: ErrorDetails, model: type[ApiModel]) -> str:
+    if error["type"] == "extra_forbidden":
+        return _known_fields(model, error["loc"][:-1])
+    if error["type"] == "missing":
+        return "this field is required"
+    message = error["msg"].removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
+
+
+def _known_fields(model: type[ApiModel], loc: tuple[int | str, ...]) -> str:
+    """The fields that the object at `loc` has."""
+    found: type[ApiModel] | None = model
+    for part in loc:
+        found = _member(found, part) if found is not None else None
+    if found is None:
+        return "unknown field"
+    names = sorted(field.alias or name for name, field in found.model_fields.items())[:_MOST_FIELDS_NAMED]
+    return f"unknown field; the known ones are {', '.join(names)}"
+
+
+def _member(model: type[ApiModel], part: int | str) -> type[ApiModel] | None:
+    if isinstance(part, int):
+        return model  # the items of a list have the model of the list
+    fields = (field for name, field in model.model_fields.items() if (field.alias or name) == part)
+    return next((_model_in(field.annotation) for field in fields), None)
+
+
+def _model_in(annotation: Any) -> type[ApiModel] | None:  # noqa: ANN401 - any type annotation
+    """The model that an annotation such as `Slo | None` or `list[EnvVar]` is about."""
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _model_in(inner)) is not None), None)
+
+
+def _part(part: int | str) -> str:
+    text = str(part)
+    return text if len(text) <= _LONGEST_PATH_PART else f"{text[:_LONGEST_PATH_PART]}…"
+
+
+def _printable(text: str) -> str:
+    """Text that survives JSON and UTF-8: lone surrogates and control characters are shown, not sent."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -1,0 +1,172 @@
+"""The persisted part of a status, read back exactly as it was decided.
+
+Each part is read alone: one that is unreadable (an older or a newer Weft wrote it) is as if it had never been written,
+and is decided anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from weft.api import status as shown
+from weft.api.figures import read_figure, read_instant, read_milliseconds
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Plan, Prediction, Shape
+from weft.domain.status import (
+    Assignment,
+    Calibration,
+    Condition,
+    Failure,
+    Observed,
+    PoolStatus,
+    SplitStatus,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.api.rules import ApiModel, Json
+
+Shown = TypeVar("Shown", bound="ApiModel")
+Value = TypeVar("Value")
+
+
+def read_pool_status(status: Json) -> PoolStatus:
+    """What was decided for a pool. Ids of replicas are never handed out twice, whatever `nextReplica` says."""
+    assignments = tuple(_items(status, "assignments", shown.AssignmentStatus, _assignment))
+    following = max((assignment.replica + 1 for assignment in assignments), default=0)
+    return PoolStatus(
+        desired_replicas=_count(status.get("desiredReplicas")),
+        next_replica=max(_count(status.get("nextReplica")), following),
+        revision=status["revision"] if isinstance(status.get("revision"), str) else "",
+        engine=_part(status, "engine", shown.EngineStatus, _release),
+        plan=_part(status, "plan", shown.PlanStatus, _plan),
+        assignments=assignments,
+        failure=_part(status, "failure", shown.FailureStatus, _failure),
+        scale=_part(status, "scale", shown.Explained, _explanation),
+        observed=_part(status, "observed", shown.ObservedStatus, _observed),
+        calibration=_part(status, "calibration", shown.CalibrationStatus, _calibration),
+    )
+
+
+def read_split_status(status: Json) -> SplitStatus:
+    """What was decided for a split."""
+    return SplitStatus(engine=_part(status, "engine", shown.EngineStatus, _release))
+
+
+def read_conditions(status: Json) -> tuple[Condition, ...]:
+    """All conditions whose reason this version knows."""
+    return tuple(_items(status, "conditions", shown.ConditionStatus, _condition))
+
+
+def _part(status: Json, name: str, model: type[Shown], read: Callable[[Shown], Value]) -> Value | None:
+    return _read(status.get(name), model, read)
+
+
+def _items(status: Json, name: str, model: type[Shown], read: Callable[[Shown], Value]) -> list[Value]:
+    listed = status.get(name)
+    values = (_read(item, model, read) for item in (listed if isinstance(listed, list) else ()))
+    return [value for value in values if value is not None]
+
+
+def _read(body: object, model: type[Shown], read: Callable[[Shown], Value]) -> Value | None:
+    if not isinstance(body, dict):
+        return None
+    try:
+        return read(model.model_validate(body))
+    except (ValidationError, ValueError, OverflowError):
+        return None
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def _release(read: shown.EngineStatus) -> EngineRelease:
+    return EngineRelease(EngineName(read.name), read.version, read.image)
+
+
+def _explanation(read: Any) -> Explanation:  # noqa: ANN401 - anything with a reason and a message
+    return Explanation(Reason(read.reason), read.message)
+
+
+def _shape(read: shown.ShapeFields) -> Shape:
+    return Shape(
+        engine=EngineName(read.engine),
+        accelerator=read.accelerator,
+        precision=read.precision,
+        tensor_parallel=read.tensor_parallel,
+        pipeline_parallel=read.pipeline_parallel,
+        expert_parallel=read.expert_parallel,
+        data_parallel=read.data_parallel,
+        gpus_per_pod=read.gpus_per_pod,
+    )
+
+
+def _prediction(read: shown.PredictionStatus) -> Prediction:
+    return Prediction(
+        capacity=read_figure(read.capacity),
+        ttft_seconds=read_milliseconds(read.ttft),
+        tpot_seconds=read_milliseconds(read.tpot),
+        max_batch=read.max_batch,
+        kv_tokens=read.kv_tokens,
+        weight_bytes_per_gpu=read_figure(read.weight_bytes_per_gpu),
+        limit=Limit(read.limit),
+    )
+
+
+def _plan(read: shown.PlanStatus) -> Plan:
+    return Plan(
+        shape=_shape(read),
+        prediction=_prediction(read.prediction),
+        engine=_release(read.engine_release),
+        verdict=_explanation(read),
+        alternatives=tuple(_candidate(alternative) for alternative in read.alternatives),
+    )
+
+
+def _candidate(read: shown.AlternativeStatus) -> Candidate:
+    return Candidate(_shape(read), _explanation(read), _prediction(read.prediction) if read.prediction else None)
+
+
+def _assignment(read: shown.AssignmentStatus) -> Assignment:
+    return Assignment(read.replica, read.revision, tuple(read.nodes), read.gpus_per_pod, read_instant(read.since))
+
+
+def _failure(read: shown.FailureStatus) -> Failure:
+    return Failure(read.revision, read.count, read_instant(read.last), _explanation(read))
+
+
+def _condition(read: shown.ConditionStatus) -> Condition:
+    return Condition(read.type, read.status, _explanation(read))
+
+
+def _observed(read: shown.ObservedStatus) -> Observed:
+    return Observed(
+        requests_per_second=_optional(read.requests_per_second),
+        input_tokens=_optional(read.input_tokens),
+        output_tokens=_optional(read.output_tokens),
+        prefix_hit=_fraction(read.prefix_hit_percent),
+        ttft=_percentiles(read.ttft),
+        tpot=_percentiles(read.tpot),
+        attainment=_fraction(read.attainment_percent),
+        live=tuple(read.live),
+    )
+
+
+def _optional(text: str | None) -> float | None:
+    return None if text is None else read_figure(text)
+
+
+def _fraction(percent: str | None) -> float | None:
+    return None if percent is None else read_figure(percent) / 100
+
+
+def _percentiles(read: Mapping[str, str] | None) -> tuple[tuple[int, float], ...]:
+    return tuple(sorted((int(key[1:]), read_milliseconds(value)) for key, value in (read or {}).items()))
+
+
+def _calibration(read: shown.CalibrationStatus) -> Calibration:
+    return Calibration(read_figure(read.prefill), read_figure(read.decode))

@@ -1,0 +1,177 @@
+"""Decisions and progress -> the status fields of their field manager, as plain JSON. What is None is left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.api.fields import MAX_MESSAGE_CHARACTERS, MAX_REPLICAS
+from weft.api.figures import figure, instant, milliseconds
+from weft.api.live_figures import calibration_figures, observed_figures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.api.rules import Json
+    from weft.domain.decision import PoolDecision, SplitDecision
+    from weft.domain.reasons import Explanation
+    from weft.domain.shape import Candidate, EngineRelease, Plan, Prediction, Shape
+    from weft.domain.status import Assignment, Condition, Failure, PoolProgress, SplitProgress
+
+MAX_ALTERNATIVES = 10
+
+
+def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
+    """Every status field that `weft-decide` owns on an InferencePool.
+
+    `live_status` is the whole status as read: a condition that stays keeps its time, and live figures stay until they are
+    5 minutes old and 5 % off. `now` is epoch seconds.
+    """
+    status = decision.status
+    return _present(
+        desiredReplicas=status.desired_replicas,
+        recommendedReplicas=decision.recommended,
+        nextReplica=status.next_replica,
+        revision=status.revision,
+        engine=_engine(status.engine),
+        plan=_plan(status.plan) if status.plan else None,
+        assignments=[_assignment(assignment) for assignment in status.assignments[:MAX_REPLICAS]],
+        failure=_failure(status.failure) if status.failure else None,
+        scale=_explained(status.scale) if status.scale else None,
+        observed=observed_figures(status.observed, live_status.get("observed"), now),
+        calibration=calibration_figures(status.calibration, live_status.get("calibration"), now),
+        conditions=_conditions(decision.conditions, live_status, decision.generation, now),
+    )
+
+
+def converge_status(progress: PoolProgress, live_status: Json, now: float) -> Json:
+    """Every status field that `weft-converge` owns on an InferencePool."""
+    return _present(
+        observedGeneration=progress.generation,
+        replicas=progress.replicas,
+        readyReplicas=progress.ready_replicas,
+        selector=progress.selector,
+        url=progress.url,
+        conditions=_conditions(progress.conditions, live_status, progress.generation, now),
+    )
+
+
+def split_status(decision: SplitDecision, live_status: Json, now: float) -> Json:
+    """Every status field that `weft-decide` owns on a PDSplit."""
+    prefill, decode = decision.prefill_desired, decision.decode_desired
+    return _present(
+        engine=_engine(decision.engine),
+        prefill=_present(desired=prefill, recommended=decision.prefill_recommended),
+        decode=_present(desired=decode, recommended=decision.decode_recommended),
+        ratio=figure(round(prefill / decode, 2)) if decode else None,
+        plan=_split_plan(decision.prefill_shape, decision.decode_shape),
+        conditions=_conditions(decision.conditions, live_status, decision.generation, now),
+    )
+
+
+def split_converge_status(progress: SplitProgress, live_status: Json, now: float) -> Json:
+    """Every status field that `weft-converge` owns on a PDSplit."""
+    return _present(
+        observedGeneration=progress.generation,
+        generation=progress.serving_generation,
+        prefill={"replicas": progress.prefill_replicas, "ready": progress.prefill_ready},
+        decode={"replicas": progress.decode_replicas, "ready": progress.decode_ready},
+        url=progress.url,
+        conditions=_conditions(progress.conditions, live_status, progress.generation, now),
+    )
+
+
+def _present(**fields: Any) -> Json:  # noqa: ANN401 - any JSON
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _explained(explanation: Explanation) -> Json:
+    return {"reason": explanation.reason.value, "message": _bounded(explanation.message)}
+
+
+def _bounded(message: str) -> str:
+    """A message that the schema takes: an engine's last words can be of any length."""
+    return message if len(message) <= MAX_MESSAGE_CHARACTERS else f"{message[: MAX_MESSAGE_CHARACTERS - 1]}…"
+
+
+def _engine(release: EngineRelease | None) -> Json | None:
+    return {"name": release.name.value, "version": release.version, "image": release.image} if release else None
+
+
+def _plan(plan: Plan) -> Json:
+    return {
+        **_shape(plan.shape),
+        **_explained(plan.verdict),
+        "engineRelease": _engine(plan.engine),
+        "prediction": _prediction(plan.prediction),
+        "alternatives": [_alternative(candidate) for candidate in plan.alternatives[:MAX_ALTERNATIVES]],
+    }
+
+
+def _alternative(candidate: Candidate) -> Json:
+    prediction = _prediction(candidate.prediction) if candidate.prediction else None
+    return {**_shape(candidate.shape), **_explained(candidate.verdict), **_present(prediction=prediction)}
+
+
+def _shape(shape: Shape) -> Json:
+    return {
+        "shape": str(shape),
+        "engine": shape.engine.value,
+        "accelerator": shape.accelerator,
+        "precision": shape.precision.value,
+        "tensorParallel": shape.tensor_parallel,
+        "pipelineParallel": shape.pipeline_parallel,
+        "expertParallel": shape.expert_parallel,
+        "dataParallel": shape.data_parallel,
+        "gpusPerPod": shape.gpus_per_pod,
+        "gpus": shape.gpus,
+        "pods": shape.pods,
+    }
+
+
+def _prediction(prediction: Prediction) -> Json:
+    return {
+        "capacity": figure(prediction.capacity),
+        "ttft": milliseconds(prediction.ttft_seconds),
+        "tpot": milliseconds(prediction.tpot_seconds),
+        "maxBatch": prediction.max_batch,
+        "kvTokens": prediction.kv_tokens,
+        "weightBytesPerGPU": figure(prediction.weight_bytes_per_gpu),
+        "limit": prediction.limit.value,
+    }
+
+
+def _assignment(assignment: Assignment) -> Json:
+    return {
+        "replica": assignment.replica,
+        "revision": assignment.revision,
+        "nodes": list(assignment.nodes),
+        "gpusPerPod": assignment.gpus_per_pod,
+        "since": instant(assignment.since),
+    }
+
+
+def _failure(failure: Failure) -> Json:
+    facts = {"revision": failure.revision, "count": failure.count, "last": instant(failure.last)}
+    return facts | _explained(failure.explanation)
+
+
+def _split_plan(prefill: Shape | None, decode: Shape | None) -> Json | None:
+    sides = {name: str(shape) for name, shape in (("prefill", prefill), ("decode", decode)) if shape}
+    return {"shape": ", ".join(f"{name} {words}" for name, words in sides.items()), **sides} if sides else None
+
+
+def _conditions(conditions: Iterable[Condition], live_status: Json, generation: int, now: float) -> list[Json]:
+    """Conditions with the time of their last change of status, which only such a change moves."""
+    known = {condition.get("type"): condition for condition in live_status.get("conditions") or ()}
+    return [_condition(condition, known.get(condition.kind), generation, now) for condition in conditions]
+
+
+def _condition(condition: Condition, known: Json | None, generation: int, now: float) -> Json:
+    stays = known is not None and known.get("status") == condition.status and known.get("lastTransitionTime")
+    return {
+        "type": condition.kind,
+        "status": condition.status,
+        **_explained(condition.explanation),
+        "lastTransitionTime": known["lastTransitionTime"] if known and stays else instant(int(now)),
+        "observedGeneration": generation,
+    }
