@@ -9,12 +9,14 @@ from dataclasses import dataclass
 class Efficiency:
     """Coefficients of one (accelerator, engine, precision), explained in `engines.yaml`.
 
-    `compute`, `memory`, `collective_bandwidth` and `exchange_bandwidth` are fractions of peak; `memory_fraction` is the
-    part of device memory that the engine may use; `reserve_bytes` of it never holds weights or KV.
+    `compute`, `memory`, `attention`, `collective_bandwidth` and `exchange_bandwidth` are fractions of peak;
+    `memory_fraction` is the part of device memory that the engine may use; `reserve_bytes` of it never holds weights or
+    KV.
     """
 
     compute: float
     memory: float
+    attention: float
     layer_seconds: float
     moe_layer_seconds: float
     step_seconds: float

@@ -91,6 +91,7 @@ def _efficiency(here: dict[str, Any], fractions: dict[str, float], memory_fracti
     return Efficiency(
         compute=fractions["compute"],
         memory=fractions["memory"],
+        attention=here["attention"],
         layer_seconds=here["layer_us"] * _MICRO,
         moe_layer_seconds=here["moe_layer_us"] * _MICRO,
         step_seconds=here["step_ms"] * _MILLI,

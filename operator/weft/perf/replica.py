@@ -1,0 +1,29 @@
+"""What the performance model looks at: one replica of a shape on real devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.hardware import Precision
+
+if TYPE_CHECKING:
+    from weft.catalog import Efficiency
+    from weft.domain.hardware import Accelerator
+    from weft.domain.model import Architecture
+    from weft.domain.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaModel:
+    """A model in a shape. `memory_bytes` is what one device reports (its label, not the catalog's number).
+
+    `kv_precision` is how the KV cache is stored; engines keep 16 bits unless they are told otherwise.
+    """
+
+    architecture: Architecture
+    shape: Shape
+    accelerator: Accelerator
+    efficiency: Efficiency
+    memory_bytes: int
+    kv_precision: Precision = Precision.BF16
