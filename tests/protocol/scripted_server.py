@@ -21,7 +21,14 @@ Json = dict[str, Any]
 
 WEFT = "/apis/weft.dev/v1alpha1"
 POOLS, SPLITS = f"{WEFT}/inferencepools", f"{WEFT}/pdsplits"
-KINDS = {"inferencepools": "InferencePool", "pdsplits": "PDSplit", "pods": "Pod", "nodes": "Node"}
+KINDS = {
+    "inferencepools": "InferencePool",
+    "pdsplits": "PDSplit",
+    "pods": "Pod",
+    "nodes": "Node",
+    "namespaces": "Namespace",
+    "customresourcedefinitions": "CustomResourceDefinition",
+}
 
 
 class ScriptedServer:
@@ -38,6 +45,7 @@ class ScriptedServer:
         self._gone_below = 0
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
+        self._stopped = asyncio.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self) -> Self:
@@ -48,7 +56,8 @@ class ScriptedServer:
 
     def __exit__(self, *_: object) -> None:
         """Close every stream and stop."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.cut()
+        self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(10)
 
     def put(self, path: str, name: str, *, uid: str | None = None, silent: bool = False, **more: Any) -> Json:
@@ -102,19 +111,22 @@ class ScriptedServer:
         return sum(m == method and p == path and wanted <= set(q.items()) for m, p, q, _ in self.requests)
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._listen())
-        self._started.set()
-        self._loop.run_forever()
+        try:
+            self._loop.run_until_complete(self._listen())
+        finally:
+            self._loop.close()
 
     async def _listen(self) -> None:
         application = web.Application(client_max_size=8 * 1024 * 1024)
         application.router.add_route("*", "/{path:.*}", self._handle)
-        runner = web.AppRunner(application)
+        runner = web.AppRunner(application, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        self._started.set()
+        await self._stopped.wait()
+        await runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path, dict(request.query), await request.read()))
@@ -193,17 +205,20 @@ def _resource(plural: str, *, namespaced: bool) -> Json:
     return {"name": plural, "kind": kind, "namespaced": namespaced, "verbs": verbs, "singularName": kind.lower()}
 
 
-_VERSION = {"groupVersion": "weft.dev/v1alpha1", "version": "v1alpha1"}
+def _group(name: str, version: str) -> Json:
+    served = {"groupVersion": f"{name}/{version}", "version": version}
+    return {"name": name, "versions": [served], "preferredVersion": served}
+
+
+def _served(version: str, *plurals: str, namespaced: bool) -> Json:
+    return {"groupVersion": version, "resources": [_resource(plural, namespaced=namespaced) for plural in plurals]}
+
+
+# kopf begins only once it has found namespaces and CRDs, though it is told to watch neither.
 _DISCOVERY: dict[str, Json] = {
     "/api": {"kind": "APIVersions", "versions": ["v1"]},
-    "/api/v1": {
-        "groupVersion": "v1",
-        "resources": [_resource("pods", namespaced=True), _resource("nodes", namespaced=False)],
-    },
-    "/apis": {"groups": [{"name": "weft.dev", "versions": [_VERSION], "preferredVersion": _VERSION}]},
-    WEFT: {
-        "groupVersion": "weft.dev/v1alpha1",
-        "resources": [_resource("inferencepools", namespaced=True), _resource("pdsplits", namespaced=True)],
-    },
-    "/version": {"gitVersion": "v1.36.3", "major": "1", "minor": "36"},
+    "/api/v1": _served("v1", "nodes", "namespaces", namespaced=False),
+    "/apis": {"groups": [_group("weft.dev", "v1alpha1"), _group("apiextensions.k8s.io", "v1")]},
+    "/apis/apiextensions.k8s.io/v1": _served("apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False),
+    WEFT: _served("weft.dev/v1alpha1", "inferencepools", "pdsplits", namespaced=True),
 }
