@@ -1,11 +1,12 @@
 """What one replica of a shape does under a workload, and how many requests a second it can take within an SLO.
 
 Decode: by Little's law a batch of B sequences means B / (OSL x TPOT) requests a second. In an aggregated replica
-prefill
-takes its part of every second first: TPOT = t_decode / (1 - rate x t_prefill), hence
-rate = B / (OSL x t_decode + B x t_prefill). Capacity is the highest rate at which every percentile target holds. The batch
-never takes more than four fifths of the KV memory (or of the sequences that the engine admits): the rest is for the
-swings of random arrivals. Prompts fill at most 95 % of the time under a TTFT target, and 80 % without one.
+prefill takes its part of every second first: TPOT = t_decode / (1 - rate x t_prefill), hence
+rate = B / (OSL x t_decode + B x t_prefill).
+
+Capacity is the highest rate at which every percentile target holds. The batch never takes more than four fifths of the
+KV memory (or of the sequences that the engine admits): the rest is for the swings of random arrivals. Prompts fill at
+most 95 % of the time under a TTFT target, and 80 % without one.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Assessment:
 
 
 def predict(replica: ReplicaModel, workload: Workload, slo: Slo, role: Role) -> Prediction:
-    """What one replica does at the highest rate within the SLO; `capacity` is 0 if it misses a target even when idle."""
+    """What one replica does at the highest rate within the SLO; `capacity` is 0 if even idle it misses a target."""
     return assess(replica, workload, slo, role).prediction
 
 
@@ -206,7 +207,7 @@ class _Service:
         return point.decode.limit if at_engine_limit else Limit.KVMemory
 
     def mean_ttft_seconds(self, point: _Point) -> float:
-        """Mean time to first token: API, wait, the prompt and the decode it shares steps with. Decode role: one step."""
+        """Mean time to first token: API, wait, the prompt and decode in the same steps. Decode role: one step."""
         if not self.prefills:
             return self.stepper.replica.efficiency.request_seconds + point.decode.seconds
         wait = self._mean_wait(point)

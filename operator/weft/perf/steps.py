@@ -141,7 +141,7 @@ class Stepper:
         return StepTime(compute, memory, scale_up, steps * self._scale_out(tokens / steps), overhead_seconds)
 
     def _scale_up(self, tokens: float) -> float:
-        """All-reduces of the tensor group (two a layer), and under data-parallel attention the exchange with experts."""
+        """All-reduces of the tensor group (two a layer); with data-parallel attention the exchange with experts."""
         replica = self.replica
         architecture, shape, efficiency = replica.architecture, replica.shape, replica.efficiency
         experts = architecture.experts
