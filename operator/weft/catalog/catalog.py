@@ -96,18 +96,18 @@ class Catalog:
             raise Invalid(Reason.EngineUnsupported, f"{engine.value} has no image for {vendor} accelerators")
         return EngineRelease(engine, text, image.format(version=text))
 
-    def runs(self, accelerator: str, engine: EngineName, precision: Precision) -> bool:
-        """Whether the engine serves a precision on an accelerator."""
-        return (accelerator, engine, precision) in self.efficiencies
+    def precisions(self, accelerator: Accelerator, engine: EngineName) -> tuple[Precision, ...]:
+        """The precisions that an engine serves on an accelerator."""
+        return tuple(p for name, e, p in self.efficiencies if name == accelerator.name and e is engine)
 
-    def efficiency(self, accelerator: str, engine: EngineName, precision: Precision) -> Efficiency:
-        """Coefficients for the performance model; raises `Invalid` (PrecisionUnsupported) where `runs` is False."""
-        found = self.efficiencies.get((accelerator, engine, precision))
+    def efficiency(self, accelerator: Accelerator, engine: EngineName, precision: Precision) -> Efficiency:
+        """Coefficients for the performance model; raises `Invalid` (PrecisionUnsupported) for what is not served."""
+        found = self.efficiencies.get((accelerator.name, engine, precision))
         if found is None:
-            known = ", ".join(p.value for a, e, p in self.efficiencies if a == accelerator and e is engine) or "nothing"
+            known = ", ".join(each.value for each in self.precisions(accelerator, engine)) or "nothing"
             raise Invalid(
                 Reason.PrecisionUnsupported,
-                f"{engine.value} does not serve {precision.value} on {accelerator}; it serves {known} there",
+                f"{engine.value} does not serve {precision.value} on {accelerator.name}; it serves {known} there",
             )
         return found
 
