@@ -52,8 +52,7 @@ def test_a_component_that_cannot_start_is_named_with_its_log(binaries: None) -> 
 def test_the_killed_parent_leaves_no_process_behind(binaries: None) -> None:
     """Not even SIGKILL of the parent leaves one; its folder goes when the next cluster starts."""
     script = (
-        "import json, time; from e2e.cluster import build
-from e2e.cluster.control_plane import ControlPlane\n"
+        "import json, time; from e2e.cluster.control_plane import ControlPlane\n"
         "cluster = ControlPlane.start()\n"
         "print(json.dumps([str(cluster.directory), *(each.pid for each in cluster.processes)]), flush=True)\n"
         "time.sleep(600)\n"
@@ -71,8 +70,7 @@ from e2e.cluster.control_plane import ControlPlane\n"
 
 
 def test_ctrl_c_while_it_starts_stops_what_did_start(binaries: None) -> None:
-    script = "from e2e.cluster import build
-from e2e.cluster.control_plane import ControlPlane; ControlPlane.start()"
+    script = "from e2e.cluster.control_plane import ControlPlane; ControlPlane.start()"
     parent = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, cwd=REPOSITORY)
     children = eventually(lambda: _children(parent.pid), "the first process runs", timeout_seconds=20)
     parent.send_signal(signal.SIGINT)
