@@ -28,6 +28,15 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """Which object at which version is being converged."""
+
+    key: ResourceKey
+    generation: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class Converged:
     """How a pass went. `problem` is the first refusal, kept in the status until creating works again."""
 
@@ -56,7 +65,7 @@ class Converger:
             return Converged(pool.generation)
         pods, objects = view.pods.get(pool.key.uid, ()), view.objects.get(pool.key.namespace, ())
         done = converge_pool(pool, view.fabric, pods, objects, time.time())
-        return self._finish(pool.key, pool.generation, done, known)
+        return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, known)
 
     def _split(self, view: View, split: SplitRecord, known: WeftError | None) -> Converged:
         if split.deleting:
@@ -65,26 +74,25 @@ class Converger:
         pods = tuple(pod for child in children for pod in view.pods.get(child.key.uid, ()))
         objects = view.objects.get(split.key.namespace, ())
         done = converge_split(split, children, objects, pods, time.time())
-        return self._finish(split.key, split.generation, done, known)
+        return self._finish(Subject(split.key, split.generation, view.versions[split.key.uid]), done, known)
 
     def _finish(
         self,
-        key: ResourceKey,
-        generation: int,
+        subject: Subject,
         done: Convergence[PoolProgress] | Convergence[SplitProgress],
         known: WeftError | None,
     ) -> Converged:
         problem = self._carry_out(done.actions, known)
         progress = with_problem(done.progress, problem or known)
         try:
-            self._statuses.write_progress(key, progress, time.time())
+            self._statuses.write_progress(subject.key, progress, subject.version, time.time())
         except WeftError as error:
             problem = problem or error
         for event in done.events:
-            self._context.events.record(key, event)
+            self._context.events.record(subject.key, event)
         if problem is not None and not isinstance(problem, Retry):
-            self._context.events.record(key, Explanation(problem.reason, problem.message))
-        return Converged(generation, problem)
+            self._context.events.record(subject.key, Explanation(problem.reason, problem.message))
+        return Converged(subject.generation, problem)
 
     def _carry_out(self, actions: Iterable[Action], known: WeftError | None) -> WeftError | None:
         """Do the actions in order and give the first refusal.

@@ -66,9 +66,10 @@ class DecideLoop:
 
     def _write(self, snapshot: Snapshot, decisions: Decisions) -> None:
         every: tuple[PoolDecision | SplitDecision, ...] = (*decisions.pools, *decisions.splits)
+        versions = self._builder.versions()
         for decision in every:
             try:
-                self._write_one(decision, snapshot.now)
+                self._write_one(decision, versions, snapshot.now)
             except Retry as error:
                 self._context.telemetry.failures.labels("decide", error.reason.value).inc()
                 if error.reason is Reason.ApiUnavailable:
@@ -78,7 +79,7 @@ class DecideLoop:
                 self._context.telemetry.failures.labels("decide", error.reason.value).inc()
                 log.warning("status of %s was refused: %s", decision.key, error)
 
-    def _write_one(self, decision: PoolDecision | SplitDecision, now: float) -> None:
-        if self._statuses.write_decision(decision, now):
+    def _write_one(self, decision: PoolDecision | SplitDecision, versions: dict[str, int], now: float) -> None:
+        if self._statuses.write_decision(decision, versions[decision.key.uid], now):
             for event in decision.events:
                 self._context.events.record(decision.key, event)

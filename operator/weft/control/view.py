@@ -29,6 +29,7 @@ class View:
     splits: dict[str, SplitRecord]
     pods: dict[str, tuple[PodRecord, ...]]  # by pool UID
     objects: dict[str, tuple[ObjectRecord, ...]]  # by namespace
+    versions: dict[str, int]  # resource versions of pools and splits
 
     def children(self, split_uid: str) -> tuple[PoolRecord, ...]:
         """The pools that a split owns."""
@@ -67,11 +68,13 @@ class Viewer:
         by_namespace: dict[str, list[ObjectRecord]] = defaultdict(list)
         for record in self._builder.objects():
             by_namespace[record.namespace].append(record)
+        pools, splits = self._builder.pools(), self._builder.splits()
         return View(
             revision,
             build_fabric(cluster.nodes(), pods, self._context.catalog),
-            {pool.key.uid: pool for pool in self._builder.pools()},
-            {split.key.uid: split for split in self._builder.splits()},
+            {pool.key.uid: pool for pool in pools},
+            {split.key.uid: split for split in splits},
             {uid: tuple(found) for uid, found in by_pool.items()},
             {namespace: tuple(found) for namespace, found in by_namespace.items()},
+            self._builder.versions(),
         )

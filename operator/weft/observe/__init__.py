@@ -9,7 +9,7 @@ from weft.observe.lookups import ConfigFiles, Priorities
 from weft.observe.pod_logs import PodLogs
 from weft.observe.prometheus import PrometheusSource
 from weft.observe.reading import Reader, resource_path
-from weft.observe.resource_cache import PLURALS, ResourceCache, list_resources
+from weft.observe.resource_cache import PLURALS, ResourceCache, list_resources, version_of
 from weft.observe.snapshot_builder import SnapshotBuilder, Sources
 from weft.observe.sources import MetricsSource, PreferredSource
 
@@ -30,4 +30,5 @@ __all__ = [
     "Sources",
     "list_resources",
     "resource_path",
+    "version_of",
 ]

@@ -71,6 +71,10 @@ class SnapshotBuilder:
         self._splits = _parsed(self._sources.resources.bodies(SPLIT_KIND), parse_split, self._splits)
         return tuple(self._complete_split(record) for record in self._splits.values())
 
+    def versions(self) -> dict[str, int]:
+        """Resource versions, by UID, that the last `pools` and `splits` were read from: what a decision was made on."""
+        return dict((*self._pools, *self._splits))
+
     def objects(self) -> tuple[ObjectRecord, ...]:
         """Everything of ours that is neither pod nor top-level resource: child pools included."""
         children = (

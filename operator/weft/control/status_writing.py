@@ -1,0 +1,76 @@
+"""Decisions and progress into the status of the live object, if that changes anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.api import converge_status, pool_status, split_converge_status, split_status
+from weft.control.status import Json, needs_write
+from weft.domain.decision import PoolDecision, SplitDecision
+from weft.domain.errors import Retry
+from weft.domain.labels import CONVERGE_MANAGER, DECIDE_MANAGER
+from weft.domain.reasons import Reason
+from weft.domain.status import PoolProgress
+from weft.observe import version_of
+
+if TYPE_CHECKING:
+    from weft.control.context import Context
+    from weft.domain.snapshot import ResourceKey
+    from weft.domain.status import SplitProgress
+
+
+class StatusWriter:
+    """Writes one manager's part at a time, and only on the very version of the object that it was decided on.
+
+    A process that was paused, or a cache that lags, is refused that way instead of undoing what happened meanwhile.
+    """
+
+    def __init__(self, context: Context) -> None:
+        """Uses the context's writer and resource cache."""
+        self._context = context
+
+    def write_decision(self, decision: PoolDecision | SplitDecision, version: int, now: float) -> bool:
+        """Persist a decision made on `version`; says whether anything changed. Raises as `Writer.write_status`."""
+        body = self._live(decision.key, version)
+        if body is None:
+            return False
+        live = body.get("status") or {}
+        if isinstance(decision, PoolDecision):
+            wanted = pool_status(decision, live, now)
+        else:
+            wanted = split_status(decision, live, now)
+        return self._write(decision.key, body, wanted, DECIDE_MANAGER)
+
+    def write_progress(
+        self, key: ResourceKey, progress: PoolProgress | SplitProgress, version: int, now: float
+    ) -> bool:
+        """Persist what converging saw of `version`; says whether anything changed. Raises as `Writer.write_status`."""
+        body = self._live(key, version)
+        if body is None:
+            return False
+        live = body.get("status") or {}
+        if isinstance(progress, PoolProgress):
+            wanted = converge_status(progress, live, now)
+        else:
+            wanted = split_converge_status(progress, live, now)
+        return self._write(key, body, wanted, CONVERGE_MANAGER)
+
+    def _live(self, key: ResourceKey, version: int) -> Json | None:
+        """The object as it was decided on, None when it is gone or being deleted; `Retry` when it moved on."""
+        body = self._context.resources.body(key.uid)
+        if body is None or body["metadata"].get("deletionTimestamp"):
+            return None
+        if version_of(body) != version:
+            raise Retry(Reason.StatusConflict, f"{key} changed while it was being looked at")
+        return body
+
+    def _write(self, key: ResourceKey, body: Json, wanted: Json, manager: str) -> bool:
+        if not needs_write(body, wanted, manager):
+            return False
+        version = str(body["metadata"]["resourceVersion"])
+        answer = self._context.writer.write_status(key, wanted, manager, version)
+        if answer is None:
+            self._context.resources.drop(key.uid)
+            return False
+        self._context.resources.put(answer)
+        return True
