@@ -1,20 +1,62 @@
 # Every target makes what it lacks: the first one you run also makes the environment.
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.from-requirements-dev
+READY := .venv/.from-requirements-dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup
+.PHONY: help setup lint format test e2e demo cluster-up cluster-down crds bench lock clean
 
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## the Python environment in .venv, from hash-pinned locks
+setup: $(READY) ## the Python environment in .venv, from hash-pinned locks
 
-$(STAMP): requirements/dev.txt
+lint: $(READY) ## rules, format, types and import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## lay out the code and repair what can be repaired without a thought
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+test: lint ## lint, then unit, property, golden, protocol and API-server tests (the first run builds binaries with Go)
+	$(BIN)/python -m pytest
+
+e2e: $(READY) ## a real kubelet with real vLLM pods on the CPU and real NIXL (Linux, root, containerd)
+	$(BIN)/python -m pytest e2e
+
+demo: $(READY) ## the main job on an embedded control plane with simulated GPU nodes; leaves a report in build/
+	$(BIN)/python -m e2e.demo
+
+cluster-up: $(READY) ## a cluster to try things on, with simulated GPU nodes
+	$(BIN)/python -m e2e.cluster up
+
+cluster-down: $(READY) ## stop that cluster
+	$(BIN)/python -m e2e.cluster down
+
+crds: $(READY) ## write crds/ from the pydantic models
+	$(BIN)/weft crds
+
+bench: $(READY) ## measure what has a floor
+	$(BIN)/python -m bench
+
+lock: $(READY) ## resolve requirements/*.txt again; UPGRADE=--upgrade takes newer releases
+	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/runtime.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --constraints requirements/runtime.txt \
+		--output-file requirements/dev.txt
+
+clean: ## remove the environment, the caches and what runs have left in this folder
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weft needs Python 3.11 or later (make PYTHON=...)")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --require-hashes --requirement requirements/dev.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
