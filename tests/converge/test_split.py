@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,10 @@ from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import RouterKind, ScalingMode
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
+from weft.render import surplus
 
 DUO = split()
+CHILDREN = ("duo-prefill", "duo-decode")
 
 
 def child(role: Role, replicas: int = 1) -> PoolRecord:
@@ -160,23 +163,18 @@ def test_without_a_managed_router_there_is_no_front() -> None:
     assert {kind for kind, _ in made} == {"InferencePool"}
 
 
-def seeds(world: World, record: SplitRecord, *children: PoolRecord) -> list[tuple[dict[str, Any], bool]]:
-    found = [
-        action
-        for action in world.look_at(record, *children).actions
-        if isinstance(action, ApplyObject) and action.manager == labels.SEED_MANAGER
-    ]
-    return [(action.body["spec"]["scaling"], action.force) for action in found]
+def applies(world: World, record: SplitRecord, *children: PoolRecord) -> list[ApplyObject]:
+    found = (action for action in world.look_at(record, *children).actions if isinstance(action, ApplyObject))
+    return [action for action in found if action.body["kind"] == "InferencePool"]
 
 
 def test_a_count_is_seeded_once_and_never_applied_again() -> None:
+    """In External mode `replicas` is the one field of a child that others own."""
     world, external = World(), split(ScalingMode.External)
-    assert seeds(world, external) == [({"mode": "External", "replicas": 2}, False)] * 2
-    for body in bodies(world, external).values():
-        assert body["kind"] != "InferencePool" or "role" in body["spec"]
-    first = world.look_at(external).actions
-    world.carry_out(*first)
-    for name in ("duo-prefill", "duo-decode"):
+    seeds = [a.body["spec"]["scaling"] for a in applies(world, external) if a.manager == labels.SEED_MANAGER]
+    assert seeds == [{"mode": "External", "replicas": 2}] * 2
+    world.carry_out(*world.look_at(external).actions)
+    for name in CHILDREN:
         world.objects["InferencePool", name]["spec"]["scaling"]["replicas"] = 7
     later = world.look_at(external)
     assert later.actions == ()
@@ -185,30 +183,75 @@ def test_a_count_is_seeded_once_and_never_applied_again() -> None:
 
 def test_a_seed_comes_before_what_needs_it() -> None:
     """The API server refuses External without a count."""
-    managers = [a.manager for a in World().look_at(split(ScalingMode.External)).actions if isinstance(a, ApplyObject)]
-    assert managers[:2] == [labels.SEED_MANAGER] * 2
+    managers = [action.manager for action in applies(World(), split(ScalingMode.External))]
+    assert managers == [labels.SEED_MANAGER, labels.CONVERGE_MANAGER] * 2
 
 
 def test_counts_start_where_weft_left_off() -> None:
-    world = World()
+    world, external = World(), split(ScalingMode.External)
     settle(world, DUO)
     running = changed(child(Role.Prefill, 1), desired_replicas=5)
-    given = seeds(world, split(ScalingMode.External), running, DECODE)
-    assert given == [({"mode": "External", "replicas": 5}, True), ({"mode": "External", "replicas": 2}, True)]
+    first = [action.first for action in applies(world, external, running, DECODE)]
+    mode = {"op": "add", "path": "/spec/scaling/mode", "value": "External"}
+    assert first == [(mode, {"op": "add", "path": "/spec/scaling/replicas", "value": count}) for count in (5, 2)]
+    settle(world, external, running, DECODE)
+    assert world.objects["InferencePool", "duo-prefill"]["spec"]["scaling"]["replicas"] == 5
 
 
-def test_a_count_goes_back_to_weft_in_one_apply() -> None:
+def test_a_count_goes_back_to_weft_whoever_owned_it() -> None:
     world = World()
     world.carry_out(*world.look_at(split(ScalingMode.External)).actions)
-    for name in ("duo-prefill", "duo-decode"):
-        world.objects["InferencePool", name]["spec"]["scaling"]["replicas"] = 3
-    assert seeds(world, DUO) == [({"mode": "Auto"}, True)] * 2
+    assert [event.reason for event in world.look_at(DUO).events] == []
+    settle(world, DUO)
+    for name in CHILDREN:
+        scaling = world.objects["InferencePool", name]["spec"]["scaling"]
+        assert scaling["mode"] == "Auto"
+        assert "replicas" not in scaling
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("shape",), {"tensorParallel": 8}),
+        (("engine", "args"), ["--enforce-eager"]),
+        (("scaling", "maxReplicas"), 99),
+        (("scaling", "freezeUntil"), "2030-01-01T00:00:00Z"),
+        (("router", "type"), "Managed"),
+    ],
+    ids=lambda value: ".".join(value) if isinstance(value, tuple) else None,
+)
+def test_any_other_edit_of_a_child_is_put_back_in_one_pass(path: tuple[str, ...], value: object) -> None:
+    """Changed or added: an apply alone would leave a field that somebody added."""
+    world = World()
+    settle(world, DUO)
+    before = copy.deepcopy(world.objects["InferencePool", "duo-decode"])
+    parent = world.objects["InferencePool", "duo-decode"]["spec"]
+    for part in path[:-1]:
+        parent = parent[part]
+    parent[path[-1]] = value
+    seen = world.look_at(DUO)
+    assert [event.reason for event in seen.events] == [Reason.ChildReverted]
+    world.carry_out(*seen.actions)
+    assert world.objects["InferencePool", "duo-decode"] == before
+    assert world.look_at(DUO).actions == ()
 
 
 @pytest.mark.parametrize("mode", ScalingMode)
 def test_no_child_carries_a_count_of_ours(mode: ScalingMode) -> None:
-    actions = World().look_at(split(mode)).actions
-    ours = [a.body for a in actions if isinstance(a, ApplyObject) and a.manager == labels.CONVERGE_MANAGER]
-    pools = [body for body in ours if body["kind"] == "InferencePool"]
-    assert len(pools) == 2
-    assert all("replicas" not in body["spec"]["scaling"] for body in pools)
+    ours = [a.body["spec"]["scaling"] for a in applies(World(), split(mode)) if a.manager == labels.CONVERGE_MANAGER]
+    assert len(ours) == 2
+    assert all("replicas" not in scaling for scaling in ours)
+
+
+@pytest.mark.parametrize(
+    ("observed", "wanted", "pointers"),
+    [
+        ({"a": 1, "b": {"c": 1, "d/e": 2}}, {"a": 2, "b": {"c": 1}}, ("/b/d~1e",)),
+        ({"env": [{"name": "x"}, {"name": "y"}, {"name": "z"}]}, {"env": [{"name": "y"}]}, ("/env/2", "/env/0")),
+        ({"env": [{"name": "x", "value": "1"}]}, {"env": [{"name": "x"}]}, ("/env/0/value",)),
+        ({"args": ["a", "b"]}, {"args": ["a"]}, ()),
+        ({"a": 1}, {"a": 1, "b": 2}, ()),
+    ],
+)
+def test_what_is_surplus(observed: Any, wanted: Any, pointers: tuple[str, ...]) -> None:  # noqa: ANN401 - any JSON
+    assert surplus(observed, wanted) == pointers

@@ -71,7 +71,7 @@ class World:
             case DeletePod():
                 self._edit(action.name, action.uid, lambda body: body["metadata"].update(DELETED))
             case ApplyObject():
-                self._apply(action.body)
+                self._apply(action)
             case DeleteObject():
                 self.objects.pop((action.kind, action.name), None)
 
@@ -85,14 +85,16 @@ class World:
         meta = {**copy.deepcopy(body["metadata"]), "uid": f"made-{self._created}"}
         return {**copy.deepcopy(body), "metadata": meta, "status": {"phase": phase} if phase else {}}
 
-    def _apply(self, body: Json) -> None:
+    def _apply(self, action: ApplyObject) -> None:
+        body = action.body
         key = (body["kind"], body["metadata"]["name"])
         known = self.objects.get(key)
         if known is None:
             self.objects[key] = self._born(body)
         else:
-            known.update({field: copy.deepcopy(value) for field, value in body.items() if field != "metadata"})
-            known["metadata"].update(copy.deepcopy(body["metadata"]))
+            for operation in action.first:
+                patch(known, operation)
+            merge(known, body)
 
     # what scheduler, kubelet and garbage collection do
 
@@ -126,6 +128,26 @@ class World:
     def state(self) -> tuple[Any, ...]:
         """All there is, without what differs between any two runs."""
         return (_comparable(self.pods.values()), _comparable(self.objects.values()))
+
+
+def merge(known: Json, body: Json) -> None:
+    """Fields of maps are set one by one, as a server-side apply does; nothing of others goes away."""
+    for field, value in body.items():
+        if isinstance(value, dict) and isinstance(known.get(field), dict):
+            merge(known[field], value)
+        else:
+            known[field] = copy.deepcopy(value)
+
+
+def patch(body: Json, operation: Json) -> None:
+    """One operation of a JSON patch on a member of a map."""
+    *parents, last = operation["path"].removeprefix("/").split("/")
+    for parent in parents:
+        body = body[parent]
+    if operation["op"] == "remove":
+        del body[last]
+    else:
+        body[last] = operation["value"]
 
 
 def pinned_node(body: Json) -> str:

@@ -118,7 +118,8 @@ class Writer:
         known_uid = self._expect_ours(path, body)
         if known_uid is not None:  # a name re-created meanwhile by somebody else is refused, not taken over
             body = {**body, "metadata": {**meta, "uid": known_uid}}
-        seed = action.manager == labels.SEED_MANAGER and not action.force  # never takes a field from its owner
+            self._patch_first(path, action, known_uid)
+        seed = action.manager == labels.SEED_MANAGER  # never takes a field from its owner
         query = (("fieldManager", action.manager), ("force", "false" if seed else "true"))
         answer = self._write(meta["namespace"], body["kind"], Request("PATCH", path, query, body, APPLY_PATCH))
         if answer.status == CONFLICT and seed:
@@ -126,6 +127,17 @@ class Writer:
         if answer.status == CONFLICT:
             raise Retry(Reason.StatusConflict, answer.message)
         if not answer.ok:
+            raise refused(answer)
+
+    def _patch_first(self, path: str, action: ApplyObject, uid: str) -> None:
+        if not action.first:
+            return
+        patch = [_same(uid), *action.first]
+        query = (("fieldManager", action.manager),)
+        meta = action.body["metadata"]
+        answer = self._write(meta["namespace"], action.body["kind"], Request("PATCH", path, query, patch, JSON_PATCH))
+        # 422: the object changed meanwhile; what is left to do is seen in the next pass
+        if not answer.ok and answer.status not in {NOT_FOUND, UNPROCESSABLE}:
             raise refused(answer)
 
     def _delete(self, identity: tuple[str, str, str, str], uid: str, grace_seconds: int | None) -> None:

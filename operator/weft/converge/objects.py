@@ -52,26 +52,27 @@ class Surroundings:
         """Apply what is missing or differs; leave alone what is somebody else's or is being deleted."""
         for body in wanted:
             record = self._at(body)
-            if record is None or (self._may_touch(record) and not has_all_of(record.body, body)):
+            if record is None or (self.may_touch(record) and not has_all_of(record.body, body)):
                 yield ApplyObject(body)
 
     def delete_unwanted(self, wanted: Iterable[Json]) -> Iterator[Action]:
         """Delete objects of ours that the resource does not ask for any more."""
         names = {(body["kind"], body["metadata"]["name"]) for body in wanted}
         for (kind, name), record in sorted(self.found.items()):
-            if kind in _DELETABLE and (kind, name) not in names and self._may_touch(record):
+            if kind in _DELETABLE and (kind, name) not in names and self.may_touch(record):
                 yield DeleteObject(record.api_version, kind, record.namespace, name, record.uid)
 
     def _at(self, body: Json) -> ObjectRecord | None:
         return self.found.get((body["kind"], body["metadata"]["name"]))
 
-    def _may_touch(self, record: ObjectRecord) -> bool:
+    def may_touch(self, record: ObjectRecord) -> bool:
+        """Whether an object is ours and stays."""
         return record.owner_uid == self.owner.uid and not record.terminating
 
 
-def was_edited(record: ObjectRecord, wanted: Json) -> bool:
-    """Whether somebody else changed an object that already had this very rendering."""
-    return _rendering(record.body) == _rendering(wanted) and not has_all_of(record.body, wanted)
+def has_this_rendering(record: ObjectRecord, wanted: Json) -> bool:
+    """Whether the object was last applied with this very content, so that any difference is somebody else's."""
+    return _rendering(record.body) == _rendering(wanted)
 
 
 def _rendering(body: Json) -> str | None:

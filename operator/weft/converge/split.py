@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.converge.answer import Convergence
 from weft.converge.census import Census
+from weft.converge.children import SIDES, Side, converge_children
 from weft.converge.conditions import said_false, stall
-from weft.converge.objects import Surroundings, was_edited
+from weft.converge.objects import Surroundings
 from weft.converge.replicas import replicas_of
 from weft.converge.serving import front_trouble
-from weft.domain import labels
-from weft.domain.action import ApplyObject
-from weft.domain.errors import Bug, Invalid
+from weft.domain.errors import Invalid
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import RouterKind, ScalingMode
+from weft.domain.spec import RouterKind
 from weft.domain.status import Condition, SplitProgress
-from weft.domain.workload import Role
 from weft.render import (
     render_child_pool,
-    render_child_seed,
     render_front,
     render_split_service,
     service_url,
@@ -28,34 +24,12 @@ from weft.render import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from weft.domain.action import Action
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.snapshot import PoolRecord, SplitRecord
-    from weft.domain.spec import PoolSpec
+    from weft.domain.workload import Role
     from weft.render import Json
-
-SIDES = (Role.Prefill, Role.Decode)
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of the pair; `pool` is None until its child exists."""
-
-    role: Role
-    pool: PoolRecord | None
-    census: Census | None
-
-    @property
-    def ready(self) -> int:
-        """Replicas that answer."""
-        return self.census.ready if self.census is not None else 0
-
-    @property
-    def present(self) -> int:
-        """Replicas that have pods."""
-        return self.census.present if self.census is not None else 0
 
 
 def converge_split(
@@ -77,14 +51,14 @@ def converge_split(
     if split.deleting or split.spec is None or split.status.engine is None:
         return Convergence((), _progress(split, sides, around, split.problem))
     wanted, refused = _front_or_refusal(split, sides)
-    pools = tuple(render_child_pool(split, role) for role in SIDES)
+    pools, reverted = converge_children(split, sides, around)
     actions = (
-        *_seeds(split, sides, around),
-        *around.apply((*pools, *wanted)),
+        *pools,
+        *around.apply(wanted),
         *(around.delete_unwanted(wanted) if refused is None else ()),
     )
-    events = tuple(_reverted(around, pools))
-    return Convergence(actions, _progress(split, sides, around, refused, around.taken((*pools, *wanted))), events)
+    taken = around.taken((*(render_child_pool(split, role) for role in SIDES), *wanted))
+    return Convergence(actions, _progress(split, sides, around, refused, taken), reverted)
 
 
 def _side(split: SplitRecord, role: Role, children: Iterable[PoolRecord], pods: Sequence[PodRecord]) -> Side:
@@ -116,45 +90,6 @@ def _front_or_refusal(split: SplitRecord, sides: Sequence[Side]) -> tuple[tuple[
 def _paired(sides: Sequence[Side]) -> bool:
     """Whether both halves answer: a request that finds only one of them fails or waits for nothing."""
     return all(side.ready > 0 for side in sides)
-
-
-def _seeds(split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> Iterator[Action]:
-    """First values of counts that others own afterwards, and the way back when Weft counts again.
-
-    Mode and count change in one apply, because the API server refuses each without the other.
-    """
-    for side in sides:
-        spec = _side_spec(split, side.role)
-        record = around.found.get(("InferencePool", split.child_name(side.role)))
-        if record is not None and around.mine(record.kind, record.name) is None:
-            continue
-        counted = record is not None and "replicas" in record.body.get("spec", {}).get("scaling", {})
-        external = spec.scaling.mode is ScalingMode.External
-        if external != counted:
-            count = _first_count(spec, side) if external else None
-            yield ApplyObject(render_child_seed(split, side.role, count), labels.SEED_MANAGER, force=record is not None)
-
-
-def _side_spec(split: SplitRecord, role: Role) -> PoolSpec:
-    if split.spec is None:
-        raise Bug(Reason.SpecInvalid, f"{split.key} has no spec")
-    return split.spec.prefill if role is Role.Prefill else split.spec.decode
-
-
-def _first_count(spec: PoolSpec, side: Side) -> int:
-    """What runs now, or the minimum; zero would switch an HPA off."""
-    running = side.census.desired if side.census is not None else 0
-    return min(max(running, spec.scaling.min_replicas, 1), spec.scaling.max_replicas)
-
-
-def _reverted(around: Surroundings, pools: Iterable[Json]) -> Iterator[Explanation]:
-    for body in pools:
-        record = around.mine(body["kind"], body["metadata"]["name"])
-        if record is not None and not record.terminating and was_edited(record, body):
-            yield Explanation(
-                Reason.ChildReverted,
-                f"InferencePool {record.name} was edited and is put back: edit {around.owner} instead",
-            )
 
 
 def _progress(

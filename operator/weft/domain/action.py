@@ -47,12 +47,13 @@ class DeletePod:
 class ApplyObject:
     """Server-side apply of a Service, Deployment, PodDisruptionBudget or child pool, owned by the resource.
 
-    Our own manager takes every field it names. A seed yields to a field's owner, unless `force` says otherwise.
+    Our own manager takes every field it names; a seed yields to a field's owner. `first` is a JSON patch for an object
+    that is there already, sent before: it takes away what others added, which an apply cannot do.
     """
 
     body: dict[str, Any] = field(hash=False)
     manager: str = "weft-converge"
-    force: bool = False
+    first: tuple[dict[str, Any], ...] = field(default=(), hash=False)
 
 
 @dataclass(frozen=True, slots=True)

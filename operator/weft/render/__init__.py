@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.render.budget import render_disruption_budget, replicas_spared
 from weft.render.child import render_child_pool, render_child_seed
-from weft.render.comparison import has_all_of
+from weft.render.comparison import has_all_of, surplus
 from weft.render.front import ROUTER_ACCOUNT, render_front
 from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, service_url
@@ -33,4 +33,5 @@ __all__ = [
     "revision",
     "service_url",
     "split_labels",
+    "surplus",
 ]

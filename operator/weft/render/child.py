@@ -31,23 +31,25 @@ def render_child_pool(split: SplitRecord, role: Role) -> Json:
         **spec,
         "role": role.value,
         "engine": {**spec.get("engine", {}), **_release(split.status.engine)},
-        "router": {"type": "None"},
+        "router": {**spec.get("router", {}), "type": "None"},
         **({"scaling": scaling} if scaling else {}),
     }
     return signed(body)
 
 
-def render_child_seed(split: SplitRecord, role: Role, replicas: int | None) -> Json:
-    """The least that the API server takes, with the first value of the count; None gives the count back to Weft.
+def render_child_seed(split: SplitRecord, role: Role, replicas: int) -> Json:
+    """The least that the API server takes, with the first value of a count that others own afterwards.
 
     Applied by a manager of its own: the later applies of everything else then never contain the count, nor remove it.
     """
     spec = _side(split, role)
-    mode = "Auto" if replicas is None else "External"
-    count = {} if replicas is None else {"replicas": replicas}
     return {
         **_pool(split, role),
-        "spec": {"role": role.value, "model": {"id": spec["model"]["id"]}, "scaling": {"mode": mode, **count}},
+        "spec": {
+            "role": role.value,
+            "model": {"id": spec["model"]["id"]},
+            "scaling": {"mode": "External", "replicas": replicas},
+        },
     }
 
 

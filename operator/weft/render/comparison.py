@@ -22,9 +22,39 @@ def has_all_of(observed: Any, wanted: Any, field: str = "") -> bool:  # noqa: AN
     return bool(observed == wanted) or (field in _QUANTITIES and _same_quantity(observed, wanted))
 
 
+def surplus(observed: Any, wanted: Any, at: str = "") -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
+    """JSON pointers of what `observed` has beyond `wanted`, the last items of lists first.
+
+    Only for objects of which we render every field that has a default. Lists without names are replaced as a whole by
+    an apply, so nothing in them is surplus.
+    """
+    if isinstance(observed, dict) and isinstance(wanted, dict):
+        return tuple(found for key, value in sorted(observed.items()) for found in _member(value, wanted, key, at))
+    if isinstance(observed, list) and isinstance(wanted, list) and observed and _all_named(observed):
+        known = {item["name"]: item for item in wanted if isinstance(item, dict) and "name" in item}
+        backwards = reversed(list(enumerate(observed)))
+        return tuple(
+            found for index, item in backwards for found in _item(item, known.get(item["name"]), f"{at}/{index}")
+        )
+    return ()
+
+
+def _member(value: Any, wanted: dict[str, Any], key: str, at: str) -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
+    here = f"{at}/{key.replace('~', '~0').replace('/', '~1')}"
+    return surplus(value, wanted[key], here) if key in wanted else (here,)
+
+
+def _item(item: Any, known: Any, at: str) -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
+    return (at,) if known is None else surplus(item, known, at)
+
+
+def _all_named(items: list[Any]) -> bool:
+    return all(isinstance(item, dict) and "name" in item for item in items)
+
+
 def _list_has(observed: list[Any], wanted: list[Any], field: str) -> bool:
     """Named items are found by name, because others may add theirs; the rest has to agree one by one."""
-    if all(isinstance(item, dict) and "name" in item for item in wanted):
+    if _all_named(wanted):
         named = {item.get("name"): item for item in observed if isinstance(item, dict)}
         return all(has_all_of(named.get(item["name"]), item, field) for item in wanted)
     return len(observed) == len(wanted) and all(

@@ -1,0 +1,119 @@
+"""The child pools of a split: kept as rendered but for the count, which others own in External mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.converge.objects import has_this_rendering
+from weft.domain import labels
+from weft.domain.action import ApplyObject
+from weft.domain.errors import Bug
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import ScalingMode
+from weft.domain.workload import Role
+from weft.render import has_all_of, render_child_pool, render_child_seed, surplus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from weft.converge.census import Census
+    from weft.converge.objects import Surroundings
+    from weft.domain.action import Action
+    from weft.domain.cluster import ObjectRecord
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.spec import PoolSpec
+    from weft.render import Json
+
+SIDES = (Role.Prefill, Role.Decode)
+COUNT = "/spec/scaling/replicas"
+MODE = "/spec/scaling/mode"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of the pair; `pool` is None until its child exists."""
+
+    role: Role
+    pool: PoolRecord | None
+    census: Census | None
+
+    @property
+    def ready(self) -> int:
+        """Replicas that answer."""
+        return self.census.ready if self.census is not None else 0
+
+    @property
+    def present(self) -> int:
+        """Replicas that have pods."""
+        return self.census.present if self.census is not None else 0
+
+
+def converge_children(
+    split: SplitRecord, sides: Sequence[Side], around: Surroundings
+) -> tuple[tuple[Action, ...], tuple[Explanation, ...]]:
+    """Actions that make both children as they should be, and an event for each that somebody edited."""
+    actions: list[Action] = []
+    events: list[Explanation] = []
+    for side in sides:
+        body = render_child_pool(split, side.role)
+        record = around.found.get((body["kind"], body["metadata"]["name"]))
+        if record is None:
+            actions += _create(split, side, body)
+        elif around.may_touch(record) and (update := _update(split, side, body, record)) is not None:
+            actions.append(update)
+            if has_this_rendering(record, body):
+                events.append(_reverted(record, split))
+    return tuple(actions), tuple(events)
+
+
+def _create(split: SplitRecord, side: Side, body: Json) -> Iterator[Action]:
+    """A count that others will own is seeded first: the API server refuses External without one."""
+    spec = _spec(split, side.role)
+    if spec.scaling.mode is ScalingMode.External:
+        yield ApplyObject(render_child_seed(split, side.role, _first_count(spec, side)), labels.SEED_MANAGER)
+    yield ApplyObject(body)
+
+
+def _update(split: SplitRecord, side: Side, body: Json, record: ObjectRecord) -> ApplyObject | None:
+    """Put back what differs and take away what was added."""
+    first = (*_count_changes_hands(split, side, record), *_additions(body, record))
+    if not first and has_all_of(record.body, body):
+        return None
+    return ApplyObject(body, first=first)
+
+
+def _count_changes_hands(split: SplitRecord, side: Side, record: ObjectRecord) -> tuple[Json, ...]:
+    """Mode and count in one patch, because the API server refuses each without the other."""
+    spec = _spec(split, side.role)
+    counted = "replicas" in record.body.get("spec", {}).get("scaling", {})
+    external = spec.scaling.mode is ScalingMode.External
+    if external == counted:
+        return ()
+    count = (
+        {"op": "add", "path": COUNT, "value": _first_count(spec, side)} if external else {"op": "remove", "path": COUNT}
+    )
+    return ({"op": "add", "path": MODE, "value": spec.scaling.mode.value}, count)
+
+
+def _additions(body: Json, record: ObjectRecord) -> tuple[Json, ...]:
+    """Fields of the spec that we never rendered. What else lies on the object, labels included, is free for all."""
+    added = surplus(record.body.get("spec", {}), body["spec"], "/spec")
+    return tuple({"op": "remove", "path": pointer} for pointer in added if pointer != COUNT)
+
+
+def _spec(split: SplitRecord, role: Role) -> PoolSpec:
+    if split.spec is None:
+        raise Bug(Reason.SpecInvalid, f"{split.key} has no spec")
+    return split.spec.prefill if role is Role.Prefill else split.spec.decode
+
+
+def _first_count(spec: PoolSpec, side: Side) -> int:
+    """What runs now, or the minimum; zero would switch an HPA off."""
+    running = side.census.desired if side.census is not None else 0
+    return min(max(running, spec.scaling.min_replicas, 1), spec.scaling.max_replicas)
+
+
+def _reverted(record: ObjectRecord, split: SplitRecord) -> Explanation:
+    message = f"InferencePool {record.name} was edited and is put back: edit {split.key} instead"
+    return Explanation(Reason.ChildReverted, message)
