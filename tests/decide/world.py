@@ -117,7 +117,9 @@ class World:
     def serving(self, name: str) -> int:
         """Replicas whose pods are all ready and not leaving."""
         assigned = {assignment.replica: len(assignment.nodes) for assignment in self.status(name).assignments}
-        ready = [pod.identity.replica for pod in self._pods_of(name) if pod.ready and not pod.terminating and pod.identity]
+        ready = [
+            pod.identity.replica for pod in self._pods_of(name) if pod.ready and not pod.terminating and pod.identity
+        ]
         return sum(ready.count(replica) == pods for replica, pods in assigned.items())
 
     # acting

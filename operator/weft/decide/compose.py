@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weft.decide import conditions
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.halves import decide_splits, prescribed_engines
+from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.order import Unit, in_order
 from weft.decide.planning import Facts, Planned
 from weft.decide.promises import free_map
@@ -22,6 +23,8 @@ from weft.domain.reasons import Explanation, Reason
 from weft.fabric import build_fabric
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from weft.catalog import Catalog
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
     from weft.placement import FreeMap
@@ -48,16 +51,25 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     units = in_order(snapshot.pools, snapshot.splits)
     stage = _look(snapshot, units, facts, prospects(snapshot, units, facts, engines))
     memory: dict[str, ScaleMemory] = {}
-    outcomes: list[Outcome] = []
-    for unit in units:
-        outcomes += _decide_unit(unit, stage, memory)
-    decided = tuple(outcome.decision for outcome in outcomes)
+    planned = [unit for unit in units if all(stage.prospects[pool.key.uid].planned for pool in unit)]
+    turns = [_turns(unit, stage, memory) for unit in planned]
+    unplanned = [stage.prospects[pool.key.uid] for unit in units if unit not in planned for pool in unit]
+    held = [_hold(prospect, stage, memory) for prospect in unplanned]
+    outcomes = (*take_turns(turns, stage.free, snapshot.now), *held)
+    decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     return Decisions(
         decided,
         decide_splits(snapshot.splits, snapshot.pools, decided, engines),
         memory,
-        min((o.wake_after_seconds for o in outcomes if o.wake_after_seconds is not None), default=None),
+        _wake(outcomes, memory, snapshot.now),
     )
+
+
+def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: float) -> float | None:
+    """When time alone changes an answer: the earliest of all pools, or when a silent node is given up."""
+    waits = [outcome.wake_after_seconds for outcome in outcomes]
+    waits += [since + NODE_LOST_SECONDS - now for each in memory.values() for _, since in each.lost]
+    return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 
 def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, known: dict[str, Prospect]) -> _Stage:
@@ -68,12 +80,14 @@ def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, known: dict
     return _Stage(snapshot, roll, free, known, judged)
 
 
-def _decide_unit(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> tuple[Outcome, ...]:
-    """Decide for one pool, or for a pair whose halves are both planned; else each half holds."""
+def _listed(decision: PoolDecision) -> tuple[str, str, str]:
+    return decision.key.namespace, decision.key.name, decision.key.uid
+
+
+def _turns(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> list[Turn]:
+    """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    if len(plans) < len(unit):
-        return tuple(_hold(prospect, stage, memory) for prospect in known)
     split = next((each for each in stage.snapshot.splits if each.key.uid == unit[0].split_uid), None)
     answers = count(known, split, stage.snapshot)
     turns = []
@@ -82,7 +96,7 @@ def _decide_unit(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> t
         memory[pool.key.uid] = _remembered(answer.memory, prospect, seen, stage.roll)
         observation = stage.snapshot.observations.get(pool.key.uid)
         turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage)))
-    return take_turns(tuple(turns), stage.free, stage.snapshot.now)
+    return turns
 
 
 def _remembered(memory: ScaleMemory, prospect: Prospect, seen: Survivors, roll: Roll) -> ScaleMemory:

@@ -28,6 +28,7 @@ class Growth:
     next_replica: int
     added: list[Assignment] = field(default_factory=list)
     refusal: Explanation | None = None
+    waits_for: Growth | None = None  # the other half of a pair, which has no slot
 
     @property
     def wants_more(self) -> bool:
@@ -49,12 +50,26 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> None:
         behind = min((growth for growth in growths if growth.wants_more), key=lambda growth: growth.fill)
         stuck = [other for other in growths if other.refusal is not None and other.fill <= behind.fill]
         if stuck:
-            other = stuck[0]
-            role = other.planned.spec.role.value
-            message = f"held back, as the {role} half has no slot: {other.refusal.message if other.refusal else ''}"
-            behind.refusal = Explanation(Reason.NoSlot, message)
+            behind.waits_for = stuck[0].waits_for or stuck[0]
+            behind.refusal = _held_back(behind.waits_for)
         else:
             _place_one(behind, free, now)
+
+
+def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
+    """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
+    for growth in growths:
+        if growth.refusal is not None and growth.waits_for is None:
+            found = find_slot(growth.planned.plan.shape, growth.planned.spec.placement, free)
+            growth.refusal = found.explanation if isinstance(found, Refusal) else growth.refusal
+    for growth in growths:
+        if growth.waits_for is not None:
+            growth.refusal = _held_back(growth.waits_for)
+
+
+def _held_back(other: Growth) -> Explanation:
+    because = other.refusal.message if other.refusal is not None else ""
+    return Explanation(Reason.NoSlot, f"held back, as the {other.planned.spec.role.value} half has no slot: {because}")
 
 
 def _place_one(growth: Growth, free: FreeMap, now: float) -> None:

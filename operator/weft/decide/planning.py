@@ -50,9 +50,9 @@ def plan_pool(
 ) -> Planned | Explanation:
     """The plan of a pool, or why there is none.
 
-    `live` is the measured workload, which changes what a replica is expected to serve but never the shape: a shape follows
-    what the user declared, so that neither noise nor a restart rolls a pool. `engine` is the release that the split
-    prescribes; a pool of its own keeps the one in its status.
+    `live` is the measured workload, which changes what a replica is expected to serve but never the shape: a shape
+    follows what the user declared, so that neither noise nor a restart rolls a pool. `engine` is the release that the
+    split prescribes; a pool of its own keeps the one in its status.
     """
     if pool.spec is None:
         return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
@@ -60,9 +60,8 @@ def plan_pool(
     try:
         refuse_unsupported(spec)
         architecture = resolve_architecture(spec.model, facts.catalog)
-        request = _request(
-            spec, architecture, facts, pool.status.plan, engine or kept_engine(spec.engine, pool.status.engine)
-        )
+        release = engine or kept_engine(spec.engine, pool.status.engine)
+        request = _request(spec, architecture, facts, pool.status.plan, release)
         plan = _kept_or_new(pool.status.plan, choose(request, facts.catalog))
         refuse_what_the_engine_cannot(spec, plan, architecture.checkpoint_precision)
         return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))

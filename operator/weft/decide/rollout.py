@@ -1,7 +1,7 @@
 """How many replicas leave and come in one pass: rollout limits and scaling in one small calculation.
 
-Broken replicas of an earlier revision go first and are waited for by nobody; serving ones leave only while enough others
-serve (rule S1).
+Broken replicas of an earlier revision go first and are waited for by nobody; serving ones leave only while enough
+others serve (rule S1).
 """
 
 from __future__ import annotations

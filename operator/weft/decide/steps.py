@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
-from weft.decide.growth import Growth, grow
+from weft.decide.growth import Growth, explain_again, grow
 from weft.decide.promises import holds_of
 from weft.decide.rollout import arriving, leaving, limits_of
 from weft.domain.decision import PoolDecision
@@ -17,6 +17,8 @@ from weft.placement import Departure
 from weft.scaling import ScaleAnswer, live_figures
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.decide.health import Replica
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
@@ -46,8 +48,8 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class _Course:
-    """A turn under way."""
+class Course:
+    """A turn under way: who leaves is settled, who comes is not yet."""
 
     turn: Turn
     failure: Failure | None
@@ -55,14 +57,21 @@ class _Course:
     growth: Growth
 
 
-def take_turns(turns: tuple[Turn, ...], free: FreeMap, now: float) -> tuple[Outcome, ...]:
-    """Decide for one pool, or for both halves of a pair together."""
-    courses = [_set_out(turn, free, now) for turn in turns]
-    grow([course.growth for course in courses], free, now)
-    return tuple(_outcome(course, now) for course in courses)
+def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float) -> tuple[Outcome, ...]:
+    """Decide for all units, each one pool or both halves of a pair, in the order in which they get what is scarce.
+
+    All departures come before the first arrival, and all reasons after the last, so that a second pass finds what this
+    one says.
+    """
+    courses = [[_set_out(turn, free, now) for turn in turns] for turns in units]
+    for together in courses:
+        grow([course.growth for course in together], free, now)
+    every = [course for together in courses for course in together]
+    explain_again([course.growth for course in every], free)
+    return tuple(_outcome(course, now) for course in every)
 
 
-def _set_out(turn: Turn, free: FreeMap, now: float) -> _Course:
+def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
     """Let replicas leave and count how many are missing; places are looked for afterwards."""
     planned, pool = turn.planned, turn.planned.pool
     desired, rollout = turn.scale.desired, planned.spec.rollout
@@ -76,7 +85,7 @@ def _set_out(turn: Turn, free: FreeMap, now: float) -> _Course:
     if remaining_seconds(failure, now) > 0 or _waits_for_drain(turn, stay, gone):
         missing = 0
     growth = Growth(planned, desired, [each.assignment for each in stay], missing, pool.status.next_replica)
-    return _Course(turn, failure, gone, growth)
+    return Course(turn, failure, gone, growth)
 
 
 def _departure(replica: Replica, planned: Planned) -> Departure:
@@ -112,7 +121,7 @@ def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, .
     return any(each.outdated for each in (*stay, *gone)) or turn.draining > 0
 
 
-def _outcome(course: _Course, now: float) -> Outcome:
+def _outcome(course: Course, now: float) -> Outcome:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
     status = replace(
         planned.pool.status,
@@ -142,12 +151,12 @@ def _outcome(course: _Course, now: float) -> Outcome:
     waits = (
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
-        turn.survivors.wake_after_seconds(now),
+        turn.survivors.wake_after_seconds(growth.kept, now),
     )
     return Outcome(decision, min((wait for wait in waits if wait is not None), default=None))
 
 
-def _placement(course: _Course, now: float) -> Explanation:
+def _placement(course: Course, now: float) -> Explanation:
     """Whether every replica that shall be there has nodes; a rollout that finds no room counts as one that has not."""
     turn, growth = course.turn, course.growth
     have = len(growth.kept) + len(growth.added)
@@ -162,7 +171,7 @@ def _placement(course: _Course, now: float) -> Explanation:
     return Explanation(Reason.AllPlaced, f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}")
 
 
-def _why_no_slot(course: _Course, have: int) -> str:
+def _why_no_slot(course: Course, have: int) -> str:
     growth = course.growth
     refusal = growth.refusal.message if growth.refusal else ""
     if have < growth.desired:
@@ -179,7 +188,7 @@ def _why_waiting(failure: Failure) -> str:
     )
 
 
-def _events(course: _Course) -> tuple[Explanation, ...]:
+def _events(course: Course) -> tuple[Explanation, ...]:
     turn, planned = course.turn, course.turn.planned
     events = [loss.explanation for loss in turn.survivors.losses]
     if turn.scale.changed is not None:

@@ -13,12 +13,13 @@ from weft.domain.errors import Invalid
 from weft.engines import adapter_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from weft.decide.planning import Planned
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.shape import EngineRelease
     from weft.domain.snapshot import PoolRecord, Snapshot
+    from weft.domain.status import Assignment
     from weft.placement import FreeMap
 
 
@@ -29,9 +30,10 @@ class Survivors:
     replicas: tuple[Replica, ...]
     losses: tuple[Loss, ...] = ()
 
-    def wake_after_seconds(self, now: float) -> float | None:
-        """When the next released pod would run out of time."""
-        pods = [pod for replica in self.replicas for pod in replica.pods if is_unscheduled(pod)]
+    def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
+        """When the next released pod of a replica that stays would run out of time."""
+        kept = [replica for replica in self.replicas if replica.assignment in staying]
+        pods = [pod for replica in kept for pod in replica.pods if is_unscheduled(pod)]
         return min((max(1.0, released_at(pod) + SCHEDULING_SECONDS - now) for pod in pods), default=None)
 
 

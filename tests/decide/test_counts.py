@@ -1,0 +1,131 @@
+"""Counts follow live demand through the whole pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.decide.world import World, pool, pool_spec
+from tests.fabric.cluster import board
+from tests.scaling.cases import seen
+from weft.domain.reasons import Reason
+from weft.domain.spec import ScalingSpec
+from weft.domain.workload import Slo
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolObservation
+
+AUTO = ScalingSpec(max_replicas=4, scale_down_delay_seconds=60.0, headroom=0.0)
+
+
+def auto_world(scaling: ScalingSpec = AUTO, boards: int = 6) -> World:
+    world = World.of([board(f"b-{i}") for i in range(boards)], pool("chat", pool_spec(8, scaling)))
+    world.turn(5)
+    return world
+
+
+def capacity(world: World) -> float:
+    plan = world.status("chat").plan
+    assert plan is not None
+    return plan.prediction.capacity
+
+
+def observe(world: World, replicas_worth: float, **fields: object) -> None:
+    """Traffic that so many replicas could serve."""
+    observation = seen(replicas_worth * capacity(world), world.serving("chat"))
+    world.observations["uid-chat"] = replace(observation, **fields)  # type: ignore[arg-type]
+
+
+def test_demand_beyond_capacity_adds_replicas_in_one_decision() -> None:
+    world = auto_world()
+    observe(world, 2.5)
+    world.turn()
+    assert len(world.status("chat").assignments) == 3
+    event = world.decision("chat").events[0]
+    assert event.reason is Reason.ScaleUp
+    assert event.message.startswith("1 -> 3 replicas: ")
+
+
+def test_a_quiet_window_removes_them_again() -> None:
+    world = auto_world()
+    observe(world, 2.5)
+    world.turn(5)
+    assert world.serving("chat") == 3
+    for _ in range(20):
+        observe(world, 0.5)
+        world.turn()
+    assert world.serving("chat") == 1
+    assert world.status("chat").scale is not None
+
+
+def test_without_metrics_the_count_stays() -> None:
+    world = auto_world()
+    observe(world, 2.5)
+    world.turn(5)
+    world.observations.clear()
+    world.turn(60)
+    assert world.serving("chat") == 3
+    scale = world.status("chat").scale
+    assert scale is not None
+    assert scale.reason is Reason.HoldMetricsMissing
+
+
+def test_longer_requests_need_more_replicas_at_the_same_rate() -> None:
+    """Live token counts change what one replica serves; the shape stays as it is."""
+    world = auto_world()
+    shape = world.status("chat").plan
+    observe(world, 0.9, input_tokens=4000.0, output_tokens=800.0)
+    world.turn()
+    assert world.status("chat").desired_replicas > 1
+    assert world.status("chat").plan == shape
+
+
+def test_a_count_that_has_no_slots_stays_desired_and_is_placed_when_there_are() -> None:
+    world = auto_world(boards=2)
+    observe(world, 3.5)
+    world.turn(3)
+    assert world.status("chat").desired_replicas == 4
+    assert len(world.status("chat").assignments) == 2
+    assert world.condition("chat", "Placed")[1] == "NoSlot"
+    world.nodes += [board("b-8"), board("b-9")]
+    world.turn()
+    assert len(world.status("chat").assignments) == 4
+
+
+def test_ten_quiet_minutes_write_nothing() -> None:
+    """L3: the same traffic with its noise leaves status and conditions as they are, but for the live figures."""
+    world = auto_world()
+    observe(world, 2.5)
+    world.turn(8)
+    observe(world, 2.5)
+    world.turn(20)
+    written = set()
+    for index in range(120):
+        observe(world, 2.45 if index % 2 else 2.55, waiting=float(index % 3), running=20.0 + index % 5)
+        world.turn()
+        status = replace(world.status("chat"), observed=None)
+        written.add((status, world.decision("chat").conditions, world.decision("chat").recommended))
+    assert len(written) == 1
+
+
+def measured(**fields: object) -> PoolObservation:
+    return replace(seen(1.0, 1), **fields)  # type: ignore[arg-type]
+
+
+def test_slo_conditions_compare_percentiles_with_their_targets() -> None:
+    world = auto_world()
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, slo=Slo(ttft=((95, 0.5),), tpot=((90, 0.05),))))
+    answers = []
+    for observation in (
+        None,
+        measured(),
+        measured(ttft=((95, 0.4),), tpot=((90, 0.04),)),
+        measured(ttft=((95, 0.6),), tpot=((90, 0.04),)),
+    ):
+        world.observations = {"uid-chat": observation} if observation else {}
+        world.turn()
+        answers.append(world.condition("chat", "SLOMet"))
+    assert [reason for _, reason, _ in answers] == ["MetricsMissing", "NoTraffic", "WithinSLO", "AboveSLO"]
+    assert answers[3] == ("False", "AboveSLO", "p95 TTFT is above 500 ms")

@@ -1,0 +1,213 @@
+"""Replicas that end: the reason in the engine's own words, back-off, and what is no failure at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board
+from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.domain.reasons import Reason
+
+OUT_OF_MEMORY = ContainerFailure("Error", "ValueError: No available memory for the cache blocks.", exit_code=1)
+
+
+def serving_world(replicas: int = 1, boards: int = 3) -> World:
+    world = World.of([board(f"b-{i}") for i in range(boards)], pool("chat", pool_spec(8, external(replicas))))
+    world.turn(5)
+    assert world.serving("chat") == replicas
+    return world
+
+
+def failure_of(world: World) -> tuple[Reason, int]:
+    failure = world.status("chat").failure
+    assert failure is not None
+    return failure.explanation.reason, failure.count
+
+
+def test_an_engine_that_ends_is_replaced_under_a_new_id_with_its_own_error_line() -> None:
+    world = serving_world()
+    world.end("chat-0-0", OUT_OF_MEMORY)
+    world.turn()
+    assert world.status("chat").assignments == ()
+    assert failure_of(world) == (Reason.EngineFailed, 1)
+    assert "No available memory for the cache blocks" in world.condition("chat", "Placed")[2]
+    assert world.condition("chat", "Placed")[1] == "BackingOff"
+    world.turn(3)
+    assert [each.replica for each in world.status("chat").assignments] == [1]
+    world.turn(4)
+    assert world.serving("chat") == 1
+
+
+def test_a_silent_end_names_the_command_that_shows_the_log() -> None:
+    world = serving_world()
+    world.end("chat-0-0", ContainerFailure("Error", "", exit_code=1))
+    world.turn()
+    assert failure_of(world)[0] is Reason.EngineFailedSilently
+    assert "kubectl logs -n team chat-0-0" in world.condition("chat", "Placed")[2]
+
+
+def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
+    world = serving_world()
+    world.end("chat-0-0", ContainerFailure("Error", "", exit_code=1, log_forbidden=True))
+    world.turn()
+    assert "pods/log" in world.condition("chat", "Placed")[2]
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason", "words"),
+    [
+        (ContainerFailure("OOMKilled", "", exit_code=137), Reason.EngineFailed, "OOMKilled: exit code 137"),
+        (
+            ContainerFailure("Error", "", 1, log_tail="x\nRuntimeError: boom\n"),
+            Reason.EngineFailed,
+            "RuntimeError: boom",
+        ),
+        (ContainerFailure("Error", "plain words", 1), Reason.EngineFailed, "plain words"),
+        (ContainerFailure("ErrImagePull", "not found"), Reason.ImageUnavailable, "ErrImagePull: not found"),
+        (ContainerFailure("ImagePullBackOff", ""), Reason.ImageUnavailable, "ImagePullBackOff"),
+        (ContainerFailure("CreateContainerConfigError", 'secret "x" not found'), Reason.EngineFailed, 'secret "x"'),
+    ],
+)
+def test_every_way_to_end_has_its_reason(failure: ContainerFailure, reason: Reason, words: str) -> None:
+    world = serving_world()
+    world.pods["chat-0-0"] = replace(world.pods["chat-0-0"], failure=failure, ready=False)
+    world.turn()
+    recorded = world.status("chat").failure
+    assert recorded is not None
+    assert recorded.explanation.reason is reason
+    assert words in recorded.explanation.message
+
+
+def test_a_crash_loop_creates_one_replica_per_back_off_step() -> None:
+    """10 s, 20 s, 40 s ... up to 5 min between attempts, counted over half an hour."""
+    world = serving_world()
+    world.engines_start = False
+    started = world.status("chat").next_replica
+    for _ in range(360):
+        for name, pod in list(world.pods.items()):
+            if pod.phase is PodPhase.Running:
+                world.end(name, OUT_OF_MEMORY)
+        world.turn()
+    attempts = world.status("chat").next_replica - started
+    assert 6 <= attempts <= 12
+    assert failure_of(world)[1] == attempts + 1 or failure_of(world)[1] == attempts
+
+
+def test_a_new_revision_does_not_wait() -> None:
+    world = serving_world()
+    for _ in range(4):
+        world.turn(10)
+        for name in [name for name, pod in world.pods.items() if pod.phase is PodPhase.Running]:
+            world.end(name, OUT_OF_MEMORY)
+        world.turn()
+    assert world.condition("chat", "Placed")[1] == "BackingOff"
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, engine=replace(spec.engine, env=(("FIX", "1"),))))
+    world.turn()
+    assert len(world.status("chat").assignments) == 1
+    assert world.status("chat").failure is None
+
+
+def test_ten_good_minutes_forgive() -> None:
+    world = serving_world()
+    world.end("chat-0-0", OUT_OF_MEMORY)
+    world.turn(110)
+    assert failure_of(world)[1] == 1
+    world.turn(15)
+    assert world.serving("chat") == 1
+    assert world.status("chat").failure is None
+
+
+def test_the_wait_says_when_it_ends() -> None:
+    world = serving_world()
+    world.end("chat-0-0", OUT_OF_MEMORY)
+    world.turn()
+    assert world.last is not None
+    assert world.last.wake_after_seconds == 10
+
+
+def test_a_deleted_pod_is_no_failure_and_is_replaced_at_once() -> None:
+    world = serving_world()
+    world.pods["chat-0-0"] = replace(world.pods["chat-0-0"], terminating=True)
+    world.turn()
+    assert [each.replica for each in world.status("chat").assignments] == [1]
+    assert world.status("chat").failure is None
+    assert [event.reason for event in world.decision("chat").events] == [Reason.PodDeleted]
+
+
+def test_a_node_that_is_gone_loses_its_replica_at_once() -> None:
+    world = serving_world()
+    lost = world.nodes_of("chat")[0][0]
+    world.nodes = [node for node in world.nodes if node.name != lost]
+    world.turn()
+    assert world.nodes_of("chat")[0][0] != lost
+    assert [event.reason for event in world.decision("chat").events] == [Reason.NodeLost]
+
+
+def test_a_silent_node_loses_its_replica_after_a_minute_and_not_before() -> None:
+    world = serving_world()
+    lost = world.nodes_of("chat")[0][0]
+    world.nodes = [replace(node, ready=node.name != lost) for node in world.nodes]
+    world.turn(12)
+    assert world.nodes_of("chat") == [(lost,)]
+    world.turn(2)
+    assert world.nodes_of("chat")[0][0] != lost
+
+
+def test_a_node_that_comes_back_in_time_keeps_its_replica() -> None:
+    world = serving_world()
+    nodes = world.nodes
+    world.nodes = [replace(node, ready=False) for node in nodes]
+    world.turn(10)
+    world.nodes = nodes
+    world.turn(1)
+    world.nodes = [replace(node, ready=False) for node in nodes]
+    world.turn(10)
+    assert [each.replica for each in world.status("chat").assignments] == [0]
+
+
+def test_pods_that_nobody_schedules_are_given_up_after_a_minute() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec()))
+    world.scheduler_works = False
+    world.turn(13)
+    assert [each.replica for each in world.status("chat").assignments] == [0]
+    world.pods["chat-0-0"] = replace(world.pods["chat-0-0"], message="0/1 nodes are available: volume node affinity")
+    world.turn(2)
+    assert failure_of(world) == (Reason.SchedulingTimedOut, 1)
+    assert "volume node affinity" in world.condition("chat", "Placed")[2]
+
+
+def test_a_replica_of_several_pods_lives_and_dies_whole() -> None:
+    from tests.fabric.cluster import rack  # noqa: PLC0415 - only this case has a rack
+
+    world = World.of(rack("a.1", 5), pool("moe", pool_spec(16, accelerator="GB200")))
+    world.turn(6)
+    assert world.serving("moe") == 1
+    world.end("moe-0-2", OUT_OF_MEMORY)
+    world.turn()
+    assert world.status("moe").assignments == ()
+    world.turn(9)
+    assert world.serving("moe") == 1
+    del world.pods["moe-1-3"]
+    world.turn()
+    assert [event.reason for event in world.decision("moe").events] == [Reason.PodDeleted]
+
+
+def test_without_a_valid_plan_nothing_is_given_up() -> None:
+    """Nothing could replace what is given up, so a broken spec takes down no replica."""
+    world = serving_world(2)
+    before = world.status("chat").assignments
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, model=replace(spec.model, model_id="nobody/knows")))
+    world.turn(3)
+    assert world.status("chat").assignments == before
+    assert world.condition("chat", "Planned")[:2] == ("False", "ModelUnknown")
+    world.edit("chat", spec)
+    world.turn()
+    assert world.condition("chat", "Planned")[0] == "True"
+    assert world.status("chat").assignments == before

@@ -1,0 +1,80 @@
+"""What cannot be served is refused by name, and what runs keeps its plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.decide.world import World, pool, pool_spec
+from tests.fabric.cluster import board
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.spec import PoolSpec, RouterKind, RouterSpec
+
+SPEC = pool_spec()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (replace(SPEC, router=RouterSpec(RouterKind.Gateway)), "router.type Gateway"),
+        (replace(SPEC, router=RouterSpec(RouterKind.Managed, api_key_secret=("s", "k"))), "router.apiKeySecretRef"),
+        (replace(SPEC, placement=replace(SPEC.placement, scheduler="Kueue")), "placement.scheduler.name Kueue"),
+        (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "engine.distributed Ray"),
+        (replace(SPEC, shape=replace(SPEC.shape, context_parallel=2)), "shape.contextParallel 2"),
+    ],
+)
+def test_a_field_that_cannot_be_served_is_refused_by_name(spec: PoolSpec, words: str) -> None:
+    world = World.of([board("b-0")], pool("chat", spec))
+    world.turn(2)
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("False", "FeatureUnsupported")
+    assert words in message
+    assert "use " in message or "remove it" in message
+    assert world.nodes_of("chat") == []
+
+
+def test_an_argument_that_contradicts_the_shape_is_refused_by_name() -> None:
+    spec = replace(SPEC, engine=replace(SPEC.engine, args=("--tensor-parallel-size=2",)))
+    world = World.of([board("b-0")], pool("chat", spec))
+    world.turn()
+    assert world.condition("chat", "Planned")[1] == "ArgumentConflict"
+    assert "tensorParallel" in world.condition("chat", "Planned")[2]
+
+
+def test_a_spec_that_is_not_understood_says_why_and_changes_nothing() -> None:
+    world = World.of([board("b-0")], pool("chat", SPEC))
+    world.turn(5)
+    before = world.status("chat")
+    problem = Explanation(Reason.SpecInvalid, "spec.slo: no such percentile")
+    world.pools["chat"] = replace(world.pools["chat"], spec=None, problem=problem)
+    world.turn(3)
+    assert world.status("chat") == before
+    assert world.condition("chat", "Planned") == ("False", "SpecInvalid", "spec.slo: no such percentile")
+
+
+def test_a_pool_without_hardware_waits_for_it() -> None:
+    world = World.of([], pool("chat", SPEC))
+    world.turn(2)
+    assert world.condition("chat", "Planned")[0] == "False"
+    world.nodes.append(board("b-0"))
+    world.turn()
+    assert world.nodes_of("chat") == [("b-0",)]
+
+
+def test_the_release_in_status_outlives_an_operator_with_newer_defaults() -> None:
+    world = World.of([board("b-0")], pool("chat", SPEC))
+    older = EngineRelease(EngineName.VLLM, "0.20.0", "registry/vllm:v0.20.0")
+    world.pools["chat"] = replace(world.pools["chat"], status=replace(world.pools["chat"].status, engine=older))
+    world.turn()
+    assert world.status("chat").engine == older
+
+
+def test_scaling_and_rollout_settings_roll_nothing() -> None:
+    world = World.of([board("b-0")], pool("chat", SPEC))
+    world.turn(5)
+    revision = world.status("chat").revision
+    world.edit("chat", replace(SPEC, rollout=replace(SPEC.rollout, max_surge=3)))
+    world.turn()
+    assert world.status("chat").revision == revision

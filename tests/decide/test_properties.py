@@ -1,0 +1,229 @@
+"""Rules that hold over any history: random edits, failures, node losses and metrics, one pass after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.decide.test_splits import split
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board, busy, rack
+from tests.scaling.test_properties import observations
+from weft.catalog import load
+from weft.decide import decide
+from weft.decide.rollout import limits_of
+from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
+from weft.fabric import build_fabric
+from weft.placement import leaves_domain
+
+if TYPE_CHECKING:
+    from weft.domain.decision import Decisions
+    from weft.domain.snapshot import Snapshot
+    from weft.domain.status import Assignment
+from weft.domain.workload import Role
+
+NODES = [*rack("a.1", 5), *rack("b.1", 3), board("b-0"), board("b-1"), board("b-2")]
+SINGLE = ("chat", "moe", "search")
+NAMES = (*SINGLE, "pd-prefill", "pd-decode")
+ROLLOUTS = (RolloutSpec(), RolloutSpec(max_surge=0, max_unavailable=1), RolloutSpec(max_surge=2, max_unavailable=0.5))
+
+autos = st.builds(
+    ScalingSpec,
+    min_replicas=st.integers(1, 2),
+    max_replicas=st.integers(2, 5),
+    max_step=st.one_of(st.none(), st.just(1)),
+    scale_down_delay_seconds=st.sampled_from([1.0, 20.0]),
+)
+scalings = st.one_of(autos, st.integers(1, 4).map(external))
+specs = st.builds(
+    pool_spec,
+    tp=st.sampled_from([1, 4, 8]),
+    scaling=scalings,
+    accelerator=st.sampled_from(["H200", "GB200"]),
+    rollout=st.sampled_from(ROLLOUTS),
+)
+actions = st.one_of(
+    st.tuples(st.just("edit"), st.sampled_from(SINGLE), specs),
+    st.tuples(st.just("restart"), st.sampled_from(NAMES), st.integers(0, 3)),
+    st.tuples(st.just("metrics"), st.sampled_from(NAMES), observations),
+    st.tuples(st.just("fail"), st.integers(0, 20), st.booleans()),
+    st.tuples(st.just("node"), st.sampled_from([node.name for node in NODES]), st.booleans()),
+    st.tuples(st.just("foreign"), st.sampled_from([node.name for node in NODES]), st.integers(1, 8)),
+    st.tuples(st.just("wait"), st.integers(1, 4), st.sampled_from([5.0, 70.0])),
+)
+histories = st.lists(actions, max_size=10)
+Action = tuple[str, Any, Any]
+
+
+def act(world: World, action: Action) -> None:
+    """One thing that happens to the cluster."""
+    what, first, second = action
+    ACTS[what](world, first, second)
+
+
+def _edit(world: World, name: Any, spec: Any) -> None:  # noqa: ANN401 - values of one action
+    world.edit(name, spec)
+
+
+def _restart(world: World, name: Any, value: Any) -> None:  # noqa: ANN401 - as above
+    spec = world.pools[name].spec
+    assert spec is not None
+    world.edit(name, replace(spec, engine=replace(spec.engine, env=(("VERSION", str(value)),))))
+
+
+def _metrics(world: World, name: Any, seen: Any) -> None:  # noqa: ANN401 - as above
+    world.observations.pop(f"uid-{name}", None)
+    if seen is not None:
+        world.observations[f"uid-{name}"] = seen
+
+
+def _node(world: World, name: Any, ready: Any) -> None:  # noqa: ANN401 - as above
+    world.nodes = [replace(node, ready=ready) if node.name == name else node for node in world.nodes]
+
+
+def _foreign(world: World, name: Any, gpus: Any) -> None:  # noqa: ANN401 - as above
+    world.pods[f"job-{name}"] = busy(f"job-{name}", name, gpus)
+
+
+def _wait(world: World, turns: Any, seconds: Any) -> None:  # noqa: ANN401 - as above
+    world.turn(turns, seconds)
+
+
+def _fail(world: World, index: Any, deleted: Any) -> None:  # noqa: ANN401 - as above
+    ours = [pod for pod in world.pods.values() if pod.identity is not None and pod.phase is PodPhase.Running]
+    if not ours:
+        return
+    pod = ours[index % len(ours)]
+    if deleted:
+        world.pods[pod.name] = replace(pod, terminating=True)
+    else:
+        world.end(pod.name, ContainerFailure("Error", "RuntimeError: no", 1))
+
+
+ACTS = {
+    "edit": _edit,
+    "restart": _restart,
+    "metrics": _metrics,
+    "fail": _fail,
+    "node": _node,
+    "foreign": _foreign,
+    "wait": _wait,
+}
+
+
+def world_of(first: list[PoolSpec]) -> World:
+    """Three pools of their own and a pair."""
+    world = World.of(NODES, *(pool(name, spec) for name, spec in zip(SINGLE, first, strict=False)))
+    prefill, decode = replace(first[3], role=Role.Prefill), replace(first[4], role=Role.Decode)
+    world.splits["pd"] = split(prefill, decode)
+    world.pools["pd-prefill"] = pool("pd-prefill", prefill, split_uid="uid-pd")
+    world.pools["pd-decode"] = pool("pd-decode", decode, split_uid="uid-pd")
+    return world
+
+
+starts = st.lists(specs, min_size=5, max_size=5)
+
+
+def without_events(decisions: Decisions) -> Decisions:
+    return replace(decisions, pools=tuple(replace(each, events=()) for each in decisions.pools))
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=starts, history=histories)
+def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[PoolSpec], history: list[Action]) -> None:
+    world = world_of(first)
+    for action in (("wait", 2, 5.0), *history, ("wait", 2, 5.0)):
+        act(world, action)
+        before = {(name, each.replica) for name in NAMES for each in world.status(name).assignments}
+        snapshot = world.snapshot()
+        world.decide()
+        fabric = build_fabric(snapshot.nodes, snapshot.pods, load())
+        promised = {name: node.used for name, node in fabric.nodes().items()}
+        for name in NAMES:
+            for each in world.status(name).assignments:
+                for rank in set(range(len(each.nodes))) - bound_ranks(snapshot, name, each.replica):
+                    promised[each.nodes[rank]] += each.gpus_per_pod
+        for name, each in fresh(world, before):
+            plan = world.status(name).plan
+            assert plan is not None
+            assert not leaves_domain(each, plan.shape, fabric)
+            assert all(promised[node] <= fabric.nodes()[node].total for node in each.nodes)
+
+
+def bound_ranks(snapshot: Snapshot, name: str, replica: int) -> set[int]:
+    """Ranks whose devices the fabric counts as used."""
+    ours = [pod for pod in snapshot.pods if pod.identity and pod.identity.pool_uid == f"uid-{name}" and pod.node]
+    return {pod.identity.rank for pod in ours if pod.identity and pod.identity.replica == replica}
+
+
+def fresh(world: World, before: set[tuple[str, int]]) -> list[tuple[str, Assignment]]:
+    """Assignments of this pass."""
+    every = [(name, each) for name in NAMES for each in world.status(name).assignments]
+    return [(name, each) for name, each in every if (name, each.replica) not in before]
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=starts, history=histories, seed=st.integers(0, 1000))
+def test_deciding_is_deterministic_whatever_the_order_of_listing(
+    first: list[PoolSpec], history: list[Action], seed: int
+) -> None:
+    world = world_of(first)
+    for action in (("wait", 1, 5.0), *history):
+        act(world, action)
+    snapshot = world.snapshot()
+    expected = decide(snapshot, load())
+    assert decide(snapshot, load()) == expected
+    shuffled = {name: list(getattr(snapshot, name)) for name in ("pools", "nodes", "pods")}
+    for values in shuffled.values():
+        Random(seed).shuffle(values)
+    assert decide(replace(snapshot, **{name: tuple(values) for name, values in shuffled.items()}), load()) == expected
+
+
+@settings(max_examples=80, deadline=None)
+@given(first=starts, history=histories)
+def test_a_second_pass_on_its_own_result_changes_nothing(first: list[PoolSpec], history: list[Action]) -> None:
+    """L1 and L3: status, conditions, memory and waking stay, and nothing happens that deserves an event."""
+    world = world_of(first)
+    for action in (*history, ("wait", 1, 5.0)):
+        act(world, action)
+        first_pass = world.decide()
+        second_pass = world.decide()
+        assert second_pass == without_events(first_pass)
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=starts, history=histories)
+def test_counts_and_serving_replicas_stay_within_their_bounds(first: list[PoolSpec], history: list[Action]) -> None:
+    """S4 for any metrics; S1: only failures may take the serving count below desired minus maxUnavailable."""
+    world = world_of(first)
+    for action in (("wait", 4, 5.0), *history, ("wait", 3, 5.0)):
+        act(world, action)
+        serving = {name: _healthy(world, name) for name in NAMES}
+        world.decide()
+        for name in NAMES:
+            spec, status = world.pools[name].spec, world.status(name)
+            assert spec is not None
+            assert spec.scaling.min_replicas <= status.desired_replicas <= spec.scaling.max_replicas
+            least = status.desired_replicas - limits_of(spec.rollout, status.desired_replicas).unavailable
+            kept = {each.replica for each in status.assignments}
+            assert len(serving[name] & kept) >= min(least, len(serving[name]))
+            surge = limits_of(spec.rollout, status.desired_replicas).surge
+            assert len(status.assignments) <= max(status.desired_replicas + surge, len(serving[name]))
+
+
+def _healthy(world: World, name: str) -> set[int]:
+    """Replicas that serve and that nothing takes away: all pods ready on nodes that answer."""
+    silent = {node.name for node in world.nodes if not node.ready}
+    found = set()
+    for each in world.status(name).assignments:
+        pods = [pod for pod in world.pods.values() if pod.identity and pod.identity.pool_uid == f"uid-{name}"]
+        mine = [pod for pod in pods if pod.identity and pod.identity.replica == each.replica]
+        whole = len(mine) == len(each.nodes) and not silent & set(each.nodes)
+        if whole and all(pod.ready and not pod.terminating and pod.failure is None for pod in mine):
+            found.add(each.replica)
+    return found

@@ -1,0 +1,104 @@
+"""Both halves of a split: one engine release, counts together, GPUs in step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board, busy
+from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.snapshot import ResourceKey, SplitRecord
+from weft.domain.spec import PoolSpec, RouterKind, RouterSpec, ScalingSpec, SplitSpec
+from weft.domain.status import SplitStatus
+from weft.domain.workload import Role
+
+OLDER = EngineRelease(EngineName.VLLM, "0.20.0", "registry/vllm:v0.20.0")
+
+
+def half(role: Role, tp: int = 4, scaling: ScalingSpec | None = None) -> PoolSpec:
+    return pool_spec(tp, scaling or external(1), role=role)
+
+
+def split(prefill: PoolSpec, decode: PoolSpec, router: RouterKind = RouterKind.Managed) -> SplitRecord:
+    spec = SplitSpec(prefill, decode, RouterSpec(router), prefill_body="{}", decode_body="{}", engine=prefill.engine)
+    return SplitRecord(ResourceKey("PDSplit", "team", "pd", "uid-pd"), 1, spec, SplitStatus())
+
+
+def split_world(prefill: PoolSpec, decode: PoolSpec, boards: int = 4, *, children: bool = True) -> World:
+    world = World.of([board(f"b-{i}") for i in range(boards)])
+    world.splits["pd"] = split(prefill, decode)
+    if children:
+        world.pools["pd-prefill"] = pool("pd-prefill", prefill, split_uid="uid-pd")
+        world.pools["pd-decode"] = pool("pd-decode", decode, split_uid="uid-pd")
+    return world
+
+
+def split_conditions(world: World) -> dict[str, tuple[str, str]]:
+    assert world.last is not None
+    return {each.kind: (each.status, each.explanation.reason.value) for each in world.last.splits[0].conditions}
+
+
+def test_the_release_is_resolved_before_the_children_exist() -> None:
+    world = split_world(half(Role.Prefill), half(Role.Decode), children=False)
+    world.decide()
+    engine = world.splits["pd"].status.engine
+    assert engine is not None
+    assert engine.name is EngineName.VLLM
+    assert split_conditions(world)["Planned"] == ("True", "ShapeChosen")
+
+
+def test_both_halves_run_the_release_of_the_split() -> None:
+    world = split_world(half(Role.Prefill), half(Role.Decode))
+    world.splits["pd"] = replace(world.splits["pd"], status=SplitStatus(OLDER))
+    world.turn()
+    assert world.status("pd-prefill").engine == world.status("pd-decode").engine == OLDER
+
+
+def test_both_halves_are_placed_and_summed_up() -> None:
+    world = split_world(half(Role.Prefill), half(Role.Decode, scaling=external(2)))
+    world.turn(5)
+    assert (world.serving("pd-prefill"), world.serving("pd-decode")) == (1, 2)
+    assert world.last is not None
+    summary = world.last.splits[0]
+    assert (summary.prefill_desired, summary.decode_desired) == (1, 2)
+    assert summary.prefill_shape is not None
+    assert split_conditions(world)["Placed"] == ("True", "AllPlaced")
+
+
+def test_when_gpus_run_out_the_halves_stay_in_step() -> None:
+    """Three slots for 2 + 4 wanted: never all to one half, and none to a half whose other half has nothing."""
+    world = split_world(half(Role.Prefill, 8, external(2)), half(Role.Decode, 8, external(4)), boards=3)
+    world.turn(4)
+    assert (len(world.nodes_of("pd-prefill")), len(world.nodes_of("pd-decode"))) == (1, 2)
+
+
+def test_a_half_without_any_slot_holds_the_other_back() -> None:
+    """GPUs of half a pair serve nobody."""
+    world = split_world(half(Role.Prefill, 8), half(Role.Decode, 4), boards=1)
+    world.pods["job"] = busy("job", "b-0", 4)
+    world.turn(3)
+    assert (world.nodes_of("pd-prefill"), world.nodes_of("pd-decode")) == ([], [])
+    assert "held back" in world.condition("pd-decode", "Placed")[2]
+    assert split_conditions(world)["Placed"] == ("False", "NoSlot")
+    del world.pods["job"]
+    world.nodes.append(board("b-1"))
+    world.turn(1)
+    assert (len(world.nodes_of("pd-prefill")), len(world.nodes_of("pd-decode"))) == (1, 1)
+
+
+def test_one_half_without_a_plan_holds_both() -> None:
+    world = split_world(half(Role.Prefill), half(Role.Decode))
+    broken = replace(half(Role.Decode), model=replace(half(Role.Decode).model, model_id="nobody/knows"))
+    world.pools["pd-decode"] = pool("pd-decode", broken, split_uid="uid-pd")
+    world.splits["pd"] = replace(split(half(Role.Prefill), broken))
+    world.turn(2)
+    assert world.nodes_of("pd-prefill") == []
+    assert split_conditions(world)["Planned"] == ("False", "ModelUnknown")
+
+
+def test_a_gateway_front_is_refused_by_name() -> None:
+    world = split_world(half(Role.Prefill), half(Role.Decode))
+    world.splits["pd"] = split(half(Role.Prefill), half(Role.Decode), RouterKind.Gateway)
+    world.turn()
+    assert split_conditions(world)["Planned"] == ("False", "FeatureUnsupported")
+    assert world.nodes_of("pd-prefill") == []
