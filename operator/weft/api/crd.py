@@ -1,4 +1,4 @@
-"""The two CustomResourceDefinitions, generated from the models. `weft crds` writes them; `crds/` is never edited by hand."""
+"""The two CustomResourceDefinitions, generated from the models; `weft crds` writes them into `crds/`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ INFERENCE_POOL = Resource(
     kind="InferencePool",
     plural="inferencepools",
     short_name="wpool",
-    description="A pool of replicas that serve one model. Weft chooses the shape of a replica, places every replica on the "
+    description="A pool of replicas that serve one model. Weft chooses the shape of a replica, places every one on the "
     "GPU fabric and decides how many run.",
     spec=InferencePoolSpec,
     status=InferencePoolStatus,
@@ -92,7 +92,7 @@ PD_SPLIT = Resource(
     kind="PDSplit",
     plural="pdsplits",
     short_name="pds",
-    description="A model served by two pools, one for prefill and one for decode, with one front. Weft sizes both together.",
+    description="A model served by a prefill pool and a decode pool behind one front. Weft sizes both together.",
     spec=PDSplitSpec,
     status=PDSplitStatus,
     columns=(
@@ -131,8 +131,15 @@ def write_crds(directory: Path) -> list[Path]:
 
 def crd_yaml(definition: Json) -> str:
     """One definition as it is committed."""
-    layout = {"sort_keys": False, "width": _LINE_WIDTH, "allow_unicode": True, "default_flow_style": None}
-    return _HEADER + yaml.dump(definition, Dumper=_PlainDumper, **layout)
+    text: str = yaml.dump(
+        definition,
+        Dumper=_PlainDumper,
+        sort_keys=False,
+        width=_LINE_WIDTH,
+        allow_unicode=True,
+        default_flow_style=None,  # one line for what has no inner structure: half the size
+    )
+    return _HEADER + text
 
 
 class _PlainDumper(yaml.SafeDumper):
@@ -186,8 +193,8 @@ def _root_schema(resource: Resource) -> Json:
             {
                 "rule": f"self.metadata.name.size() <= {resource.longest_name} && "
                 "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-                "message": f"metadata.name must be a DNS label that starts with a letter, at most {resource.longest_name} "
-                "characters long: Services and pods are named after it",
+                "message": "metadata.name must be a DNS label that starts with a letter, at most "
+                f"{resource.longest_name} characters long: Services and pods are named after it",
             }
         ],
         "properties": {

@@ -13,7 +13,6 @@ from weft.api.fields import (
     ImageReference,
     Quantity,
     described,
-
 )
 from weft.api.rules import ApiModel, Rule
 
@@ -61,7 +60,7 @@ class Speculative(ApiModel):
     )
 
     method: Literal["MTP", "EAGLE3", "DraftModel", "NGram"] = Field(
-        description="How tokens are drafted: MTP (heads of the model itself), EAGLE3, DraftModel or NGram (from the prompt)."
+        description="How tokens are drafted: by MTP (the model's own heads), EAGLE3, DraftModel or NGram (the prompt)."
     )
     model: Annotated[str, Field(min_length=1, max_length=256, pattern=NO_SPACE)] | None = described(
         "Hugging Face repository of the drafting model, for EAGLE3 and DraftModel."
@@ -103,8 +102,8 @@ class Engine(EngineSettings):
         Rule(
             cel="!has(self.name) || self.name != 'Auto' || "
             "!(has(self.version) || has(self.image) || (has(self.args) && self.args.size() > 0))",
-            message="engine.name must be VLLM, SGLang or TensorRTLLM when engine.version, engine.image or engine.args is "
-            "set: they belong to one engine",
+            message="engine.name must be VLLM, SGLang or TensorRTLLM when engine.version, engine.image or engine.args "
+            "is set: they belong to one engine",
             holds=_names_the_engine_it_details,
         ),
     )
@@ -113,7 +112,7 @@ class Engine(EngineSettings):
         default="Auto", description="Engine to run; Auto lets Weft choose."
     )
     version: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^v?[0-9][-+.0-9A-Za-z]*$")] | None = described(
-        "Version such as 0.32.0. Unset: resolved once, then kept in status.engine, so that an upgrade of Weft changes no image."
+        "Version such as 0.32.0. Unset: resolved once and kept in status.engine; upgrading Weft changes no image."
     )
     image: ImageReference | None = described("Image of the engine. Unset: the published one of that version.")
 
@@ -122,7 +121,9 @@ class Offload(ApiModel):
     """A second tier for KV, in host memory."""
 
     size: Quantity = Field(description="Host memory for KV per replica, in bytes, such as 256Gi.")
-    backend: Literal["Native", "LMCache"] = Field(default="Native", description="What moves KV: the engine itself, or LMCache.")
+    backend: Literal["Native", "LMCache"] = Field(
+        default="Native", description="What moves KV: the engine itself, or LMCache."
+    )
 
 
 class KVCache(ApiModel):

@@ -7,17 +7,18 @@ from datetime import datetime
 from typing import Annotated, Any, TypeGuard
 
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema
+from pydantic.config import JsonDict, JsonValue
 
-from weft.api.rules import VALIDATIONS, ApiModel, Json, Rule, refusal
+from weft.api.rules import VALIDATIONS, ApiModel, Json, refusal
 from weft.domain import hardware, spec, workload
 from weft.domain.errors import Invalid
 from weft.domain.units import DURATION_PATTERN, parse_duration_seconds, parse_quantity
 
 LIST_TYPE = "x-kubernetes-list-type"
-SET = {LIST_TYPE: "set"}
-ATOMIC = {LIST_TYPE: "atomic"}
-BY_NAME = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["name"]}
-ATOMIC_MAP = {"x-kubernetes-map-type": "atomic"}
+SET: JsonDict = {LIST_TYPE: "set"}
+ATOMIC: JsonDict = {LIST_TYPE: "atomic"}
+BY_NAME: JsonDict = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["name"]}
+ATOMIC_MAP: JsonDict = {"x-kubernetes-map-type": "atomic"}
 
 MAX_REPLICAS = 1000  # assignments of more would bring a status near the 1.5 MiB that etcd takes
 MAX_NODES_OF_REPLICA = 2000
@@ -37,12 +38,12 @@ _LIMIT_REFUSED = "must be a count of replicas such as 1, or a percentage such as
 _INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True}
 
 
-def section(model: type[ApiModel], description: str) -> Any:
+def section(model: type[ApiModel], description: str) -> Any:  # noqa: ANN401 - what stands for a default has any type
     """A field that is an object with defaults of its own: absent means all of them, visibly."""
     return Field(default_factory=model, description=description, json_schema_extra={"default": {}})
 
 
-def described(description: str, **extra: Any) -> Any:
+def described(description: str, **extra: JsonValue) -> Any:  # noqa: ANN401 - what stands for a default has any type
     """An optional field without a default."""
     return Field(default=None, description=description, json_schema_extra=extra or None)
 
@@ -56,8 +57,10 @@ def _above_zero(text: str) -> str:
 
 
 def _positive_quantity(value: object) -> int | str:
+    if not _is_int_or_string(value):
+        raise refusal(_QUANTITY_REFUSED)
     try:
-        number = parse_quantity(value) if _is_int_or_string(value) else math.nan
+        number = parse_quantity(value)
     except (Invalid, ValueError, OverflowError):
         raise refusal(_QUANTITY_REFUSED) from None
     if not 0 < number < math.inf:
@@ -93,9 +96,9 @@ def _instant(text: str) -> str:
     return text
 
 
-def counted_from_one(what: str, cel: str = "self >= 1") -> Json:
+def counted_from_one(what: str) -> JsonDict:
     """The rule of a replica count: zero has a refusal of its own."""
-    return {VALIDATIONS: [{"rule": cel, "message": zero_refused(what)}]}
+    return {VALIDATIONS: [{"rule": "self >= 1", "message": zero_refused(what)}]}
 
 
 def zero_refused(what: str) -> str:
@@ -186,6 +189,6 @@ class LocalRef(ApiModel):
     name: ObjectName = Field(description="Name of the object, in this namespace.")
 
 
-def transition(message: str) -> list[Json]:
+def immutable(message: str) -> JsonDict:
     """The rule of a field that never changes."""
-    return [Rule("self == oldSelf", message, lambda _: True).validation()]
+    return {VALIDATIONS: [{"rule": "self == oldSelf", "message": message}]}

@@ -84,4 +84,4 @@ def is_off(previous: float | None, current: float | None) -> bool:
 
 def _normal(value: float) -> Decimal:
     number = Decimal(repr(float(value))).normalize()
-    return number if number else Decimal(0)
+    return number or Decimal(0)

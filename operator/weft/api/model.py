@@ -31,7 +31,9 @@ VolumePath = Annotated[str, Field(max_length=1024, pattern=r"^[^\s]*$")]
 class HuggingFaceSource(ApiModel):
     """Weights in a Hugging Face repository, downloaded by the engine."""
 
-    repository: RepositoryName | None = described("Repository such as meta-llama/Llama-3.1-8B-Instruct. Unset: model.id.")
+    repository: RepositoryName | None = described(
+        "Repository such as meta-llama/Llama-3.1-8B-Instruct. Unset: model.id."
+    )
     revision: Annotated[str, Field(min_length=1, max_length=128, pattern=NO_SPACE)] | None = described(
         "Branch, tag or commit. Pin a commit, so that every replica serves the same weights. Unset: the default branch."
     )
@@ -110,7 +112,9 @@ class Adapter(ApiModel):
     name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[-._a-zA-Z0-9]+$")] = Field(
         description="Name under which requests choose it."
     )
-    source: RepositoryName = Field(description="Hugging Face repository, or an absolute path in the engine's container.")
+    source: RepositoryName = Field(
+        description="Hugging Face repository, or an absolute path in the engine's container."
+    )
 
 
 class Model(ApiModel):
@@ -125,7 +129,7 @@ class Model(ApiModel):
     )
 
     id: RepositoryName = Field(
-        description="Name of the model as the catalog and Hugging Face know it, such as meta-llama/Llama-3.1-8B-Instruct."
+        description="Name that the catalog and Hugging Face know, such as meta-llama/Llama-3.1-8B-Instruct."
     )
     served_names: list[ServedName] = Field(
         default_factory=list,
@@ -142,5 +146,8 @@ class Model(ApiModel):
         "Longest context in tokens, prompt and answer together. Unset: what the model allows."
     )
     adapters: list[Adapter] = Field(
-        default_factory=list, max_length=64, description="LoRA adapters that every replica loads.", json_schema_extra=BY_NAME
+        default_factory=list,
+        max_length=64,
+        description="LoRA adapters that every replica loads.",
+        json_schema_extra=BY_NAME,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.api.rules import Json
 from weft.domain.workload import Role
@@ -13,7 +13,10 @@ _ITS_OWN = ("prefill", "decode", "ratio", "router")
 def side_body(split: Json, role: Role) -> Json:
     """The spec of one child pool as plain JSON, not yet validated. In External mode it starts at its least replicas."""
     shared = {key: value for key, value in split.items() if key not in _ITS_OWN}
-    body = laid_over(shared, split.get(role.value.lower()) or {}) | {"role": role.value, "router": {"type": "None"}}
+    body: Json = laid_over(shared, split.get(role.value.lower()) or {}) | {
+        "role": role.value,
+        "router": {"type": "None"},
+    }
     scaling = body.get("scaling")
     if isinstance(scaling, dict) and scaling.get("mode") == "External":
         body["scaling"] = scaling | {"replicas": scaling.get("minReplicas", 1)}
@@ -38,4 +41,6 @@ def _member(common: Json, override: Json, key: str) -> Any:  # noqa: ANN401 - an
 
 
 def _has_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in value)
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and isinstance(item.get("name"), str) for item in value
+    )

@@ -86,14 +86,10 @@ def _understood(body: Json, read: Callable[[Json], Spec]) -> tuple[Spec | None, 
 
 
 def _pool_spec(spec: Json) -> PoolSpec:
-    return pool_spec(_validated(spec, "spec"))
-
-
-def _validated(spec: Json, path: str) -> InferencePoolSpec:
     try:
-        return InferencePoolSpec.model_validate(spec)
+        return pool_spec(InferencePoolSpec.model_validate(spec))
     except ValidationError as error:
-        raise _Misunderstood(explain(error, InferencePoolSpec, path)) from None
+        raise _Misunderstood(explain(error, InferencePoolSpec)) from None
 
 
 def _split_spec(spec: Json) -> SplitSpec:
@@ -101,8 +97,7 @@ def _split_spec(spec: Json) -> SplitSpec:
         read = PDSplitSpec.model_validate(spec)
     except ValidationError as error:
         raise _Misunderstood(explain(error, PDSplitSpec)) from None
-    prefill = _validated(side_body(spec, Role.Prefill), "spec with prefill laid over it")
-    decode = _validated(side_body(spec, Role.Decode), "spec with decode laid over it")
+    prefill, decode = (_merged_side(spec, role) for role in (Role.Prefill, Role.Decode))
     ratio = read.ratio
     prefill_spec = pool_spec(prefill)
     return SplitSpec(
@@ -115,6 +110,16 @@ def _split_spec(spec: Json) -> SplitSpec:
         ratio_max=parse_quantity(ratio.max) if ratio and ratio.max is not None else None,
         engine=prefill_spec.engine,
     )
+
+
+def _merged_side(split: Json, role: Role) -> InferencePoolSpec:
+    side = role.value.lower()
+    try:
+        return InferencePoolSpec.model_validate(side_body(split, role))
+    except ValidationError as error:
+        section = str(error.errors()[0]["loc"][:1][0]) if error.errors()[0]["loc"] else ""
+        path = f"spec.{side}" if section in _object(split, side) else "spec"
+        raise _Misunderstood(explain(error, InferencePoolSpec, path)) from None
 
 
 def _child_body(side: InferencePoolSpec) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from weft.api.fields import ATOMIC, LABEL_KEY, SET, DomainRule, LabelKey, LabelValue, described, section
 from weft.api.rules import VALIDATIONS, ApiModel, Rule
@@ -47,7 +48,9 @@ class Toleration(ApiModel):
     key: LabelKey | None = described("Key of the taint. Unset, with operator Exists: every taint.")
     operator: Literal["Equal", "Exists"] = Field(default="Equal", description="How key and value match.")
     value: LabelValue | None = described("Value of the taint, for operator Equal.")
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = described("Effect to tolerate. Unset: every one.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = described(
+        "Effect to tolerate. Unset: every one."
+    )
     toleration_seconds: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = described(
         "Seconds that a NoExecute taint is tolerated. Unset: for ever."
     )
@@ -65,12 +68,12 @@ class Scheduler(ApiModel):
     )
 
     name: Literal["Default", "Kueue"] = Field(default="Default", description="The stock scheduler, or Kueue before it.")
-    queue: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] | None = described(
-        "Name of the LocalQueue, in this namespace."
+    queue: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] | None = (
+        described("Name of the LocalQueue, in this namespace.")
     )
 
 
-_LABEL_KEYS = {
+_LABEL_KEYS: JsonDict = {
     VALIDATIONS: [
         {
             "rule": f"self.all(key, key.size() <= 317 && key.matches('{LABEL_KEY}'))",
@@ -83,11 +86,13 @@ _LABEL_KEYS = {
 class Placement(ApiModel):
     """Where replicas may go."""
 
-    accelerators: list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*$")]] = Field(
-        default_factory=list,
-        max_length=32,
-        description="Kinds of accelerators, by catalog name, such as H200 or GB200. Unset: every kind that fits.",
-        json_schema_extra=SET,
+    accelerators: list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*$")]] = (
+        Field(
+            default_factory=list,
+            max_length=32,
+            description="Kinds of accelerators, by catalog name, such as H200 or GB200. Unset: every kind that fits.",
+            json_schema_extra=SET,
+        )
     )
     node_selector: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, max_length=32, description="Labels that a node must have.", json_schema_extra=_LABEL_KEYS
@@ -97,13 +102,15 @@ class Placement(ApiModel):
     )
     domain: DomainRule = Field(
         default=spec.DomainRule.Required,
-        description="Whether a replica must fit one NVLink domain (Required), or its pipeline stages may spread over several "
+        description="Whether a replica must fit one NVLink domain (Required), or its pipeline stages may use several "
         "(Preferred). Tensor and expert groups never leave a domain.",
     )
     spread: Literal["Domain", "Zone", "None"] = Field(
-        default="Domain", description="Over what replicas are spread, as far as room allows: NVLink domains, zones or nothing."
+        default="Domain",
+        description="Over what replicas are spread, as far as room allows: NVLink domains, zones or nothing.",
     )
     spare_nodes_per_domain: Annotated[int, Field(ge=0, le=64)] = Field(
-        default=0, description="Nodes of each multi-node NVLink domain that stay free as spares, such as 2 of the 18 of a rack."
+        default=0,
+        description="Nodes of each multi-node NVLink domain that stay free as spares, such as 2 of the 18 of a rack.",
     )
     scheduler: Scheduler = section(Scheduler, "Who admits the pods.")

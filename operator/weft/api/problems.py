@@ -25,7 +25,7 @@ def explain(error: ValidationError, model: type[ApiModel], path: str = "spec") -
     errors = error.errors(include_url=False, include_input=False)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     first = errors[0]
-    where = ".".join([path, *(_part(part) for part in first["loc"])])
+    where = ".".join([path, *(_part(part) for part in first["loc"] if part != "[key]")])
     return spec_problem(f"{where}: {_allowed(first, model)}{more}")
 
 
@@ -34,7 +34,9 @@ def _allowed(error: ErrorDetails, model: type[ApiModel]) -> str:
         return _known_fields(model, error["loc"][:-1])
     if error["type"] == "missing":
         return "this field is required"
-    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] in {"model_type", "dict_type"}:
+        return "must be an object"
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     return message[:1].lower() + message[1:]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.api.rules import ApiModel, Json
     from weft.api.scaling import Rollout, Scaling
     from weft.api.serving import Pod, Router, RouterResources
-    from weft.api.traffic import Slo, TokenCount, Workload
+    from weft.api.traffic import Percentile, Slo, TokenCount, Workload
 
 P95_OF_MEAN = 2.0
 """Where a spec gives the mean of a token count alone: lengths of prompts and answers have long tails."""
@@ -118,9 +118,7 @@ def _kv(cache: KVCache | None, transfer: KVTransfer | None) -> spec.KVSpec:
     )
     if transfer is None:
         return kept
-    return spec.KVSpec(
-        kept.precision, kept.offload_json, transfer.connector, transfer.transport, transfer.locality
-    )
+    return spec.KVSpec(kept.precision, kept.offload_json, transfer.connector, transfer.transport, transfer.locality)
 
 
 def _workload(read: Workload) -> workload.Workload:
@@ -142,7 +140,7 @@ def _slo(read: Slo | None) -> workload.Slo:
     return workload.Slo(_targets(read.ttft), _targets(read.tpot)) if read else workload.Slo()
 
 
-def _targets(read: Mapping[str, str]) -> tuple[tuple[int, float], ...]:
+def _targets(read: Mapping[Percentile, str]) -> tuple[tuple[int, float], ...]:
     return tuple(sorted((int(key[1:]), parse_duration_seconds(value)) for key, value in read.items()))
 
 
@@ -168,9 +166,7 @@ def _placement(read: Placement) -> spec.PlacementSpec:
 
 
 def _toleration(read: Toleration) -> spec.Toleration:
-    return spec.Toleration(
-        read.key or "", read.operator, read.value or "", read.effect or "", read.toleration_seconds
-    )
+    return spec.Toleration(read.key or "", read.operator, read.value or "", read.effect or "", read.toleration_seconds)
 
 
 def _scaling(read: Scaling) -> spec.ScalingSpec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable  # noqa: TC003 - pydantic reads annotations at run time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -29,7 +29,7 @@ class Rule:
 
 def refusal(message: str) -> PydanticCustomError:
     """An error whose text is ours; braces are doubled because pydantic formats the template."""
-    return PydanticCustomError("refused", message.replace("{", "{{").replace("}", "}}"))  # type: ignore[arg-type]
+    return PydanticCustomError("refused", message.replace("{", "{{").replace("}", "}}"))
 
 
 class ApiModel(BaseModel):

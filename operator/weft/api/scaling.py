@@ -45,11 +45,13 @@ class ScalingBounds(ApiModel):
     min_replicas: Annotated[int, Field(le=MAX_REPLICAS), _counted("minReplicas")] = Field(
         default=1, description="Fewest replicas, at least 1.", json_schema_extra=counted_from_one("minReplicas")
     )
-    max_replicas: Annotated[int, Field(ge=1, le=MAX_REPLICAS)] = Field(default=10, description="Most replicas, up to 1000.")
+    max_replicas: Annotated[int, Field(ge=1, le=MAX_REPLICAS)] = Field(
+        default=10, description="Most replicas, up to 1000."
+    )
     max_gpus: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
         alias="maxGPUs",
-        description="Most GPUs that all replicas together may hold; in a PDSplit this counts for each side alone. Unset: no limit.",
+        description="Most GPUs that all replicas together hold; in a PDSplit for each side alone. Unset: no limit.",
     )
     max_step: Annotated[int, Field(ge=1, le=MAX_REPLICAS)] | None = described(
         "Most replicas added or removed in one decision. Unset: no limit."
@@ -67,10 +69,12 @@ class SplitScaling(ScalingBounds):
 
     mode: ScalingMode = Field(
         default=spec.ScalingMode.Auto,
-        description="Auto: Weft decides the counts. External: the /scale of the two child pools belongs to a person, HPA or "
-        "KEDA; Weft recommends in status.",
+        description="Auto: Weft decides the counts. External: the /scale of the two child pools belongs to a person, "
+        "HPA or KEDA; Weft recommends in status.",
     )
-    freeze_until: Instant | None = described("Until this time no replica is added or removed, such as 2026-07-01T08:00:00Z.")
+    freeze_until: Instant | None = described(
+        "Until this time no replica is added or removed, such as 2026-07-01T08:00:00Z."
+    )
 
 
 def _auto_owns_the_count(scaling: Scaling) -> bool:
@@ -92,8 +96,8 @@ class Scaling(ScalingBounds):
         MIN_NOT_ABOVE_MAX,
         Rule(
             cel="!has(self.mode) || self.mode != 'Auto' || !has(self.replicas)",
-            message="replicas must be absent while scaling.mode is Auto, because Weft decides the count: set scaling.mode to "
-            "External to scale this pool by hand, HPA or KEDA",
+            message="replicas must be absent while scaling.mode is Auto, because Weft decides the count: set "
+            "scaling.mode to External to scale this pool by hand, HPA or KEDA",
             holds=_auto_owns_the_count,
         ),
         Rule(
@@ -111,15 +115,17 @@ class Scaling(ScalingBounds):
 
     mode: ScalingMode = Field(
         default=spec.ScalingMode.Auto,
-        description="Auto: Weft decides the count and replicas must be absent. External: replicas is required and belongs to a "
-        "person, HPA or KEDA through /scale; Weft writes status.recommendedReplicas.",
+        description="Auto: Weft decides the count and replicas must be absent. External: replicas is required and "
+        "belongs to a person, HPA or KEDA through /scale; Weft writes status.recommendedReplicas.",
     )
     replicas: Annotated[int, Field(le=MAX_REPLICAS), _counted("replicas")] | None = Field(
         default=None,
         description="Replicas to run, in External mode only; at least 1.",
         json_schema_extra=counted_from_one("replicas"),
     )
-    freeze_until: Instant | None = described("Until this time no replica is added or removed, such as 2026-07-01T08:00:00Z.")
+    freeze_until: Instant | None = described(
+        "Until this time no replica is added or removed, such as 2026-07-01T08:00:00Z."
+    )
 
 
 class Rollout(ApiModel):
@@ -127,25 +133,30 @@ class Rollout(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.maxSurge) || !has(self.maxUnavailable) || (has(self.strategy) && self.strategy == 'Recreate') || "
-            "!(string(self.maxSurge) in ['0', '0%', '00%', '000%'] && string(self.maxUnavailable) in ['0', '0%', '00%', '000%'])",
+            cel="!has(self.maxSurge) || !has(self.maxUnavailable) || "
+            "(has(self.strategy) && self.strategy == 'Recreate') || "
+            "!(string(self.maxSurge).matches('^0+%?$') && string(self.maxUnavailable).matches('^0+%?$'))",
             message="maxSurge and maxUnavailable must not both be zero: no replica could ever be replaced",
             holds=lambda rollout: (
                 rollout.strategy == spec.RolloutStrategy.Recreate
-                or any(str(limit).removesuffix("%").strip("0") for limit in (rollout.max_surge, rollout.max_unavailable))
+                or any(
+                    str(limit).removesuffix("%").strip("0") for limit in (rollout.max_surge, rollout.max_unavailable)
+                )
             ),
         ),
     )
 
     strategy: RolloutStrategy = Field(
         default=spec.RolloutStrategy.Surge,
-        description="Surge: new replicas first, then drain old ones, within the limits below. Recreate: drain all, then start.",
+        description="Surge: start new replicas, then drain old ones, within limits. Recreate: drain all, then start.",
     )
     max_surge: IntOrPercent = Field(
-        default=1, description="Replicas above the desired count during a rollout, as a count or a percentage (rounded up)."
+        default=1,
+        description="Replicas above the desired count during a rollout, as a count or a percentage (rounded up).",
     )
     max_unavailable: IntOrPercent = Field(
-        default=0, description="Replicas below the desired count during a rollout, as a count or a percentage (rounded down)."
+        default=0,
+        description="Replicas below the desired count during a rollout, as a count or a percentage (rounded down).",
     )
     paused: bool = Field(default=False, description="Keep running replicas as they are, though the spec changed.")
     drain_timeout: Duration = Field(

@@ -1,4 +1,4 @@
-"""pydantic's JSON schema -> a structural schema, as a CustomResourceDefinition requires it."""
+"""JSON schema of pydantic -> a structural schema, as a CustomResourceDefinition requires it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Translation:
 
 
 def _first_sentence(text: str) -> str:
-    """What an override says of itself; the common field of the same name says the rest. It keeps the definition small."""
+    """What an override says of itself; the common field of the same name says the rest."""
     return text.split(". ", 1)[0].removesuffix(".") + "."
 
 
@@ -93,6 +93,6 @@ def _merged(inner: Json, outer: Json) -> Json:
     return inner | outer | ({VALIDATIONS: validations} if validations else {})
 
 
-def _values_by_pattern(node: Json) -> Any:
-    """pydantic writes a map with patterned keys as `patternProperties`, which structural schemas lack: take its values."""
+def _values_by_pattern(node: Json) -> Any:  # noqa: ANN401 - any JSON schema
+    """A map with patterned keys comes as `patternProperties`, which structural schemas lack: take its values."""
     return next(iter(node.get("patternProperties", {}).values()), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from weft.api.fields import (
     ATOMIC,
@@ -23,7 +24,7 @@ from weft.api.fields import (
     SecretKeyRef,
     described,
 )
-from weft.api.rules import VALIDATIONS, ApiModel, Json, Rule
+from weft.api.rules import VALIDATIONS, ApiModel, Rule
 from weft.domain import spec
 from weft.domain.labels import GROUP, MANAGED_BY
 
@@ -39,7 +40,7 @@ _OURS = (
         "message": f"keys below {GROUP}/ and {MANAGED_BY} belong to Weft",
     },
 )
-_USER_KEYS: Json = {VALIDATIONS: list(_OURS)}
+_USER_KEYS: JsonDict = {VALIDATIONS: [dict(rule) for rule in _OURS]}
 
 
 def _leaves_our_keys_alone(pod: Pod) -> bool:
@@ -66,8 +67,8 @@ class Pod(ApiModel):
     relaxations: list[Relaxation] = Field(
         default_factory=list,
         max_length=8,
-        description="Security restrictions to lift, each off by default and only where the administrator's policy allows it: "
-        "IPCLock (capability IPC_LOCK, for RDMA), HostNetwork (the node's network), RunAsRoot (images that need UID 0).",
+        description="Security restrictions to lift; none by default, and only where the administrator's policy allows "
+        "it: IPCLock (capability IPC_LOCK, for RDMA), HostNetwork (the node's network), RunAsRoot (UID 0).",
         json_schema_extra=SET,
     )
 
@@ -110,8 +111,10 @@ class Gateway(ApiModel):
     parent_refs: list[ParentRef] = Field(
         min_length=1, max_length=8, description="Gateways that the route attaches to.", json_schema_extra=ATOMIC
     )
-    hostnames: list[Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]] = (
-        Field(default_factory=list, max_length=16, description="Host names of the route. Unset: all.", json_schema_extra=SET)
+    hostnames: list[
+        Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+    ] = Field(
+        default_factory=list, max_length=16, description="Host names of the route. Unset: all.", json_schema_extra=SET
     )
     endpoint_picker_ref: EndpointPickerRef = Field(description="The endpoint picker's Service.")
 
@@ -130,7 +133,7 @@ class Router(ApiModel):
 
     type: RouterKind = Field(
         default=spec.RouterKind.Nothing,
-        description="None: the pool's own Service and nothing more. Managed: the engine's own router. Gateway: a Gateway API route.",
+        description="None: the pool's own Service only. Managed: the engine's router. Gateway: a Gateway API route.",
     )
     replicas: Annotated[int, Field(ge=1, le=32)] = Field(default=1, description="Pods of a managed router.")
     image: ImageReference | None = described("Image of a managed router. Unset: the one that belongs to the engine.")
@@ -146,6 +149,6 @@ class SplitRouter(Router):
 
     type: RouterKind = Field(
         default=spec.RouterKind.Managed,
-        description="Managed: the engine's own router, which pairs prefill and decode. Gateway: a Gateway API route with an "
-        "endpoint picker. None: no front; bring one that pairs the two child pools.",
+        description="Managed: the engine's own router, which pairs prefill and decode. Gateway: a Gateway API route "
+        "with an endpoint picker. None: no front; bring one that pairs the two child pools.",
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, SkipValidation
 
 from weft.api.engine import Engine, EngineSettings, KVCache, KVTransfer
 from weft.api.fields import Quantity, described, section
@@ -19,20 +19,25 @@ from weft.domain.units import parse_quantity
 OVERRIDE = "x-weft-override"  # for our own schema generator: below this field there are no defaults
 
 
-def _override(description: str) -> Any:
+def _override(description: str) -> Any:  # noqa: ANN401 - what stands for a default has any type
     return described(description, **{OVERRIDE: True})
 
 
 class Side(ApiModel):
-    """What one side does differently. Objects are merged field by field, lists with names by name; the rest is replaced."""
+    """What one side does differently: objects merge field by field, lists with names by name, the rest is replaced.
 
-    engine: EngineSettings | None = _override("Overrides of spec.engine; name, version and image are the same on both sides.")
-    kv_cache: KVCache | None = _override("Overrides of spec.kvCache.")
-    shape: Shape | None = _override("Overrides of spec.shape.")
-    placement: Placement | None = _override("Overrides of spec.placement.")
-    scaling: ScalingBounds | None = _override("Overrides of spec.scaling.")
-    rollout: Rollout | None = _override("Overrides of spec.rollout.")
-    pod: Pod | None = _override("Overrides of spec.pod.")
+    An override alone means little, so it is kept as it was written, and validated once it lies over the common fields.
+    """
+
+    engine: Annotated[EngineSettings | None, SkipValidation] = _override(
+        "Overrides of spec.engine; name, version and image are the same on both sides."
+    )
+    kv_cache: Annotated[KVCache | None, SkipValidation] = _override("Overrides of spec.kvCache.")
+    shape: Annotated[Shape | None, SkipValidation] = _override("Overrides of spec.shape.")
+    placement: Annotated[Placement | None, SkipValidation] = _override("Overrides of spec.placement.")
+    scaling: Annotated[ScalingBounds | None, SkipValidation] = _override("Overrides of spec.scaling.")
+    rollout: Annotated[Rollout | None, SkipValidation] = _override("Overrides of spec.rollout.")
+    pod: Annotated[Pod | None, SkipValidation] = _override("Overrides of spec.pod.")
 
 
 class Ratio(ApiModel):
@@ -59,22 +64,22 @@ def _bound(side: str, field: str) -> str:
     return f"(has(self.{side}) && has(self.{side}.scaling) && has({own}) ? {own} : self.scaling.{field})"
 
 
+def _of_merged_side(cel: str, message: str) -> Rule:
+    """A rule that the API server checks here and that we check on each merged side, which is a whole pool."""
+    return Rule(cel, message, lambda _: True)
+
+
 def _bounds_agree(side: str) -> Rule:
-    return Rule(
-        cel="!has(self.scaling) || !has(self.scaling.minReplicas) || !has(self.scaling.maxReplicas) || "
+    return _of_merged_side(
+        "!has(self.scaling) || !has(self.scaling.minReplicas) || !has(self.scaling.maxReplicas) || "
         f"{_bound(side, 'minReplicas')} <= {_bound(side, 'maxReplicas')}",
-        message=f"minReplicas must not be above maxReplicas once {side}.scaling is laid over scaling",
-        holds=lambda _: True,  # the merged side is validated as a whole
+        f"minReplicas must not be above maxReplicas once {side}.scaling is laid over scaling",
     )
 
 
-def _args_name_their_engine(split: PDSplitSpec) -> bool:
-    sides = (split.prefill, split.decode)
-    return split.engine.name != "Auto" or not any(side and side.engine and side.engine.args for side in sides)
-
-
 def _side_args(side: str) -> str:
-    return f"(has(self.{side}) && has(self.{side}.engine) && has(self.{side}.engine.args) && self.{side}.engine.args.size() > 0)"
+    engine = f"self.{side}.engine"
+    return f"(has(self.{side}) && has({engine}) && has({engine}.args) && {engine}.args.size() > 0)"
 
 
 class PDSplitSpec(ApiModel):
@@ -83,12 +88,11 @@ class PDSplitSpec(ApiModel):
     rules: ClassVar[tuple[Rule, ...]] = (
         _bounds_agree("prefill"),
         _bounds_agree("decode"),
-        Rule(
-            cel="!has(self.engine) || !has(self.engine.name) || self.engine.name != 'Auto' || "
+        _of_merged_side(
+            "!has(self.engine) || !has(self.engine.name) || self.engine.name != 'Auto' || "
             f"!({_side_args('prefill')} || {_side_args('decode')})",
-            message="engine.name must be VLLM, SGLang or TensorRTLLM when prefill.engine.args or decode.engine.args is set: "
+            "engine.name must be VLLM, SGLang or TensorRTLLM when prefill.engine.args or decode.engine.args is set: "
             "they belong to one engine",
-            holds=_args_name_their_engine,
         ),
     )
 
@@ -96,11 +100,15 @@ class PDSplitSpec(ApiModel):
     engine: Engine = section(Engine, "The inference engine; both sides run the same version.")
     kv_cache: KVCache | None = described("How a replica stores KV. Unset: as the engine does by default.")
     kv_transfer: KVTransfer = section(KVTransfer, "How KV travels from prefill to decode.")
-    workload: Workload = section(Workload, "Expected traffic; live metrics replace each value once there is enough of it.")
+    workload: Workload = section(
+        Workload, "Expected traffic; live metrics replace each value once there is enough of it."
+    )
     slo: Slo | None = described("Latency targets. Unset: best effort, the cheapest shapes that fit.")
     shape: Shape | None = described("Pinned parts of both shapes. Unset: all of it is chosen.")
     placement: Placement = section(Placement, "Where replicas may go.")
-    scaling: SplitScaling = section(SplitScaling, "How the replica counts are decided; the bounds count for each side alone.")
+    scaling: SplitScaling = section(
+        SplitScaling, "How the replica counts are decided; the bounds count for each side alone."
+    )
     rollout: Rollout = section(Rollout, "How a changed spec replaces running replicas.")
     pod: Pod | None = described("The few pod fields a user may set.")
     router: SplitRouter = section(SplitRouter, "What stands in front of the two pools.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from weft.api.fields import (
     ATOMIC,
@@ -22,6 +23,9 @@ from weft.api.rules import ApiModel
 # Exact decimals of our own writing, so that what is read back is what was decided.
 Figure = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$")]
 Milliseconds = Annotated[str, Field(max_length=40, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?ms$")]
+BY_TYPE: JsonDict = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["type"]}
+BY_REPLICA: JsonDict = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["replica"]}
+
 Count = Annotated[int, Field(ge=0)]
 ReasonWord = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
 Message = Annotated[str, Field(max_length=MAX_MESSAGE_CHARACTERS)]
@@ -130,7 +134,7 @@ Figures = Annotated[dict[Annotated[str, Field(max_length=3)], Milliseconds], Fie
 
 
 class ObservedStatus(ApiModel):
-    """Live figures, rounded, rewritten after a change of 5 % at most every 5 minutes. The exact ones are on /metrics."""
+    """Live figures, rounded, rewritten after a change of 5 %, at most every 5 minutes; /metrics has the exact ones."""
 
     requests_per_second: Figure | None = described("Requests per second.")
     input_tokens: Figure | None = described("Mean tokens of a prompt.")
@@ -156,9 +160,6 @@ class CalibrationStatus(ApiModel):
     updated: Instant | None = described("When these factors were written.")
 
 
-CONDITIONS = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["type"]}
-
-
 class InferencePoolStatus(ApiModel):
     """What Weft decided and what runs."""
 
@@ -179,14 +180,14 @@ class InferencePoolStatus(ApiModel):
         default=None,
         max_length=MAX_REPLICAS,
         description="Nodes of each replica.",
-        json_schema_extra={LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["replica"]},
+        json_schema_extra=BY_REPLICA,
     )
     failure: FailureStatus | None = described("The last failure of a replica of the current revision.")
     scale: Explained | None = described("Why desiredReplicas is what it is.")
     observed: ObservedStatus | None = described("Live figures, rounded.")
     calibration: CalibrationStatus | None = described("Measured speed over predicted speed.")
     conditions: list[ConditionStatus] | None = Field(
-        default=None, max_length=16, description="Conditions by type.", json_schema_extra=CONDITIONS
+        default=None, max_length=16, description="Conditions by type.", json_schema_extra=BY_TYPE
     )
 
 
@@ -220,5 +221,5 @@ class PDSplitStatus(ApiModel):
     plan: SplitPlanStatus | None = described("The shapes of both sides.")
     observed: ObservedStatus | None = described("Live figures of the whole split, rounded.")
     conditions: list[ConditionStatus] | None = Field(
-        default=None, max_length=16, description="Conditions by type.", json_schema_extra=CONDITIONS
+        default=None, max_length=16, description="Conditions by type.", json_schema_extra=BY_TYPE
     )

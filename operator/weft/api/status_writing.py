@@ -23,8 +23,8 @@ MAX_ALTERNATIVES = 10
 def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
     """Every status field that `weft-decide` owns on an InferencePool.
 
-    `live_status` is the whole status as read: a condition that stays keeps its time, and live figures stay until they are
-    5 minutes old and 5 % off. `now` is epoch seconds.
+    `live_status` is the whole status as read: a condition that stays keeps its time, and live figures stay until they
+    are 5 minutes old and 5 % off. `now` is epoch seconds.
     """
     status = decision.status
     return _present(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from weft.api.fields import MAX_TOKENS, Duration, Quantity, described
 from weft.api.rules import VALIDATIONS, ApiModel, Rule
@@ -12,7 +13,7 @@ from weft.api.rules import VALIDATIONS, ApiModel, Rule
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 Percentile = Literal["p50", "p90", "p95", "p99"]
 
-_KNOWN_PERCENTILES = {
+_KNOWN_PERCENTILES: JsonDict = {
     VALIDATIONS: [
         {
             "rule": "self.all(percentile, percentile in ['p50', 'p90', 'p95', 'p99'])",
@@ -22,7 +23,7 @@ _KNOWN_PERCENTILES = {
 }
 
 
-def _target(what: str) -> Any:
+def _target(what: str) -> Any:  # noqa: ANN401 - what stands for a default has any type
     return Field(
         default_factory=dict,
         max_length=4,
@@ -46,7 +47,7 @@ class TokenCount(ApiModel):
     p95: Tokens | None = described("95th percentile, in tokens per request. Unset: twice the mean.")
 
 
-def _token_count(what: str, mean: int) -> Any:
+def _token_count(what: str, mean: int) -> Any:  # noqa: ANN401 - what stands for a default has any type
     return Field(
         default_factory=lambda: TokenCount(mean=mean),
         description=f"Tokens of the {what} per request. Default: mean {mean}.",
