@@ -133,7 +133,7 @@ def without_events(decisions: Decisions) -> Decisions:
     return replace(decisions, pools=tuple(replace(each, events=()) for each in decisions.pools))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(first=starts, history=histories)
 def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[PoolSpec], history: list[Action]) -> None:
     world = world_of(first)
@@ -167,7 +167,7 @@ def fresh(world: World, before: set[tuple[str, int]]) -> list[tuple[str, Assignm
     return [(name, each) for name, each in every if (name, each.replica) not in before]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(first=starts, history=histories, seed=st.integers(0, 1000))
 def test_deciding_is_deterministic_whatever_the_order_of_listing(
     first: list[PoolSpec], history: list[Action], seed: int
@@ -184,7 +184,7 @@ def test_deciding_is_deterministic_whatever_the_order_of_listing(
     assert decide(replace(snapshot, **{name: tuple(values) for name, values in shuffled.items()}), load()) == expected
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(first=starts, history=histories)
 def test_a_second_pass_on_its_own_result_changes_nothing(first: list[PoolSpec], history: list[Action]) -> None:
     """L1 and L3: status, conditions, memory and waking stay, and nothing happens that deserves an event."""
@@ -196,7 +196,7 @@ def test_a_second_pass_on_its_own_result_changes_nothing(first: list[PoolSpec], 
         assert second_pass == without_events(first_pass)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(first=starts, history=histories)
 def test_counts_and_serving_replicas_stay_within_their_bounds(first: list[PoolSpec], history: list[Action]) -> None:
     """S4 for any metrics; S1: only failures may take the serving count below desired minus maxUnavailable."""

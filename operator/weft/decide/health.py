@@ -23,15 +23,16 @@ NODE_LOST_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """An assignment with those of its pods that exist, by rank."""
+    """An assignment with those of its pods that exist, by rank. `reachable` says whether all its nodes answer."""
 
     assignment: Assignment
     pods: tuple[PodRecord, ...]
+    reachable: bool = True
 
     @property
     def ready(self) -> bool:
-        """Whether every pod of the replica exists and is ready, so that the replica serves."""
-        whole = len(self.pods) == len(self.assignment.nodes)
+        """Whether every pod of the replica exists and is ready on a node that answers, so that the replica serves."""
+        whole = self.reachable and len(self.pods) == len(self.assignment.nodes)
         return whole and all(pod.ready and not pod.terminating for pod in self.pods)
 
     @property

@@ -69,7 +69,10 @@ class Roll:
         """Every assignment of a pool with its pods, by replica id."""
         ordered = sorted(pool.status.assignments, key=attrgetter("replica"))
         pods = self.pods.get(pool.key.uid, {})
-        return tuple(Replica(each, pods.get(each.replica, ())) for each in ordered)
+        return tuple(
+            Replica(each, pods.get(each.replica, ()), reachable=self.lost_since.keys().isdisjoint(each.nodes))
+            for each in ordered
+        )
 
     def pods_of(self, pool_uid: str) -> tuple[PodRecord, ...]:
         """Every pod of a pool, of whatever replica."""
