@@ -85,10 +85,6 @@ def _external_has_a_count(scaling: Scaling) -> bool:
     return scaling.mode != spec.ScalingMode.External or scaling.replicas is not None
 
 
-def _count_is_in_bounds(scaling: Scaling) -> bool:
-    return scaling.replicas is None or scaling.min_replicas <= scaling.replicas <= scaling.max_replicas
-
-
 class Scaling(ScalingBounds):
     """How the replica count is decided."""
 
@@ -105,12 +101,6 @@ class Scaling(ScalingBounds):
             message="replicas is required while scaling.mode is External: it is the count that you, HPA or KEDA decide",
             holds=_external_has_a_count,
         ),
-        Rule(
-            cel="!has(self.replicas) || !has(self.minReplicas) || !has(self.maxReplicas) || "
-            "(self.replicas >= self.minReplicas && self.replicas <= self.maxReplicas)",
-            message="replicas must lie between minReplicas and maxReplicas",
-            holds=_count_is_in_bounds,
-        ),
     )
 
     mode: ScalingMode = Field(
@@ -120,7 +110,7 @@ class Scaling(ScalingBounds):
     )
     replicas: Annotated[int, Field(le=MAX_REPLICAS), _counted("replicas")] | None = Field(
         default=None,
-        description="Replicas to run, in External mode only; at least 1.",
+        description="Replicas to run, in External mode only: at least 1, and kept within minReplicas and maxReplicas.",
         json_schema_extra=counted_from_one("replicas"),
     )
     freeze_until: Instant | None = described(
