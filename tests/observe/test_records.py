@@ -15,7 +15,7 @@ Json = dict[str, Any]
 POOL_UID = "uid-of-pool"
 
 
-def pod(status: Json | None = None, spec: Json | None = None, **metadata: Any) -> Json:
+def pod(status: Json | None = None, spec: Json | None = None, **metadata: object) -> Json:
     """A pod of ours with one GPU."""
     return {
         "metadata": {
@@ -38,7 +38,7 @@ def pod(status: Json | None = None, spec: Json | None = None, **metadata: Any) -
     }
 
 
-def terminated(**state: Any) -> Json:
+def terminated(**state: object) -> Json:
     return {"phase": "Failed", "containerStatuses": [{"name": "engine", "state": {"terminated": state}}]}
 
 

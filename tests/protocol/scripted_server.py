@@ -1,7 +1,8 @@
-"""An API server that does what a test tells it: lists, watches, and every way of failing that we have to survive.
+"""An API server that does what a test tells it: lists, watches, and the ways of failing that we have to survive.
 
 It knows collections by path, keeps objects with UIDs and resource versions, and streams changes to open watches. Faults
-are set by the test and stay until it lifts them. It runs in a thread, so that operators may live in the test's own loop.
+It knows collections by path, keeps objects with UIDs and resource versions, and streams changes to open watches.
+Faults
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import json
 import threading
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
@@ -31,13 +33,24 @@ KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request as it came in."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+
 class ScriptedServer:
     """Listens on loopback while its `with` block lasts."""
 
     def __init__(self) -> None:
         """Nothing is stored and nothing fails."""
         self.url = ""
-        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.requests: list[Received] = []
         self.answer: Callable[[web.Request], web.Response | None] = lambda _: None
         self._objects: dict[str, dict[str, Json]] = defaultdict(dict)
         self._streams: dict[str, list[web.StreamResponse]] = defaultdict(list)
@@ -60,7 +73,7 @@ class ScriptedServer:
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(10)
 
-    def put(self, path: str, name: str, *, uid: str | None = None, silent: bool = False, **more: Any) -> Json:
+    def put(self, path: str, name: str, *, uid: str | None = None, silent: bool = False, **more: object) -> Json:
         """Create or change an object and tell the open watches, unless `silent`."""
         return self._call(self._put, path, name, uid or f"uid-{name}", silent, more)
 
@@ -108,7 +121,9 @@ class ScriptedServer:
     def count(self, method: str, path: str, **query: str) -> int:
         """Requests so far with this method, path and at least this query."""
         wanted = set(query.items())
-        return sum(m == method and p == path and wanted <= set(q.items()) for m, p, q, _ in self.requests)
+        return sum(
+            seen.method == method and seen.path == path and wanted <= set(seen.query.items()) for seen in self.requests
+        )
 
     def _serve(self) -> None:
         try:
@@ -129,7 +144,8 @@ class ScriptedServer:
         await runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        self.requests.append((request.method, request.path, dict(request.query), await request.read()))
+        query, headers = dict(request.query), dict(request.headers)
+        self.requests.append(Received(request.method, request.path, query, headers, await request.read()))
         scripted = self.answer(request)
         if scripted is not None:
             return scripted
@@ -158,7 +174,7 @@ class ScriptedServer:
             if int(body["metadata"]["resourceVersion"]) > since:
                 await _write(stream, {"type": "ADDED", "object": body})
         self._streams[request.path].append(stream)
-        while stream in self._streams[request.path]:
+        while stream in self._streams[request.path]:  # noqa: ASYNC110 - closed from the test's thread
             await asyncio.sleep(0.02)
         return stream
 
@@ -191,7 +207,7 @@ class ScriptedServer:
         for stream in self._streams[path]:
             await _write(stream, event)
 
-    def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+    def _call(self, function: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - what the function gives
         return asyncio.run_coroutine_threadsafe(function(*args), self._loop).result(10)
 
 

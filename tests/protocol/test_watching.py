@@ -12,7 +12,7 @@ import pytest
 from kubernetes.client import ApiClient, Configuration
 
 from tests.protocol.scripted_server import POOLS, SPLITS, ScriptedServer
-from tests.protocol.waiting import eventually
+from tests.waiting import eventually
 from weft.control.watching import KopfThread, Watched
 from weft.observe import Reader, ResourceCache, list_resources
 
@@ -64,7 +64,7 @@ def test_nothing_is_ever_written(server: ScriptedServer, watching: Watching) -> 
     server.put(POOLS, "chat", spec={"changed": True})
     server.put(POOLS, "second", spec={})
     eventually(lambda: watching.names() == ["chat", "second"])
-    assert {method for method, *_ in server.requests} == {"GET"}
+    assert {seen.method for seen in server.requests} == {"GET"}
 
 
 @pytest.mark.parametrize("status", [500, 403])

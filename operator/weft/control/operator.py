@@ -21,6 +21,7 @@ from weft.control.context import Context
 from weft.control.converge_loop import ConvergeLoop
 from weft.control.decide_loop import DecideLoop
 from weft.control.health import ProbeServer, Pulse, Vitals
+from weft.control.logs import set_up_logs
 from weft.control.telemetry import Telemetry
 from weft.control.wake import Wake
 from weft.control.watching import KopfThread, Watched
@@ -133,6 +134,7 @@ class Operator:
 
 def run(options: RunOptions) -> None:
     """Run an operator in this process until SIGTERM or SIGINT. Raises `Blocked` without usable credentials."""
+    set_up_logs(as_json=options.json_logs)
     asyncio.run(_until_signal(options))
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:

@@ -1,0 +1,37 @@
+"""Log lines: JSON for collectors, plain for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+QUIET = ("kubernetes.informer", "urllib3", "aiohttp.access", "kopf", "prometheus_api_client")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and the traceback where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def set_up_logs(*, as_json: bool) -> None:
+    """Log to standard error; of libraries only warnings, of the informer nothing: its watches are reported by us."""
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(JsonFormatter() if as_json else plain)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("kubernetes.informer").setLevel(logging.CRITICAL)

@@ -1,0 +1,191 @@
+"""What leaves for the API server, byte for byte, and what comes of its answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from kubernetes.client import ApiClient, Configuration
+from urllib3 import Retry as TransportRetry
+
+from tests.protocol.scripted_server import ScriptedServer
+from weft.apply import RetryLater, Sender, TokenBucket, Writer
+from weft.domain import labels
+from weft.domain.action import (
+    ApplyObject,
+    CreatePod,
+    DeletePod,
+    ReleasePods,
+    UnroutePod,
+)
+from weft.domain.errors import Blocked, Invalid, Retry
+from weft.domain.reasons import Reason
+from weft.domain.snapshot import ResourceKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+OWNER = {"apiVersion": labels.API_VERSION, "kind": "InferencePool", "uid": "u1", "controller": True, "name": "chat"}
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "team", "name": "p", "ownerReferences": [OWNER]}}
+SERVICE = {**POD, "kind": "Service"}
+KEY = ResourceKey("InferencePool", "team", "chat", "u1")
+
+
+class Outbox:
+    """A writer whose requests end at a scripted server."""
+
+    def __init__(self, server: ScriptedServer) -> None:
+        configuration = Configuration(host=server.url)
+        configuration.retries = TransportRetry(total=0, redirect=0, respect_retry_after_header=False)
+        self.counted: list[tuple[str, str]] = []
+        self.server = server
+        self.bucket = TokenBucket()
+        sender = Sender(ApiClient(configuration), self.bucket)
+        self.writer = Writer(sender, (), lambda kind, verb: self.counted.append((kind, verb)))
+
+    def answers(self, status: int, message: str = "", headers: dict[str, str] | None = None, **body: Any) -> None:  # noqa: ANN401 - JSON
+        """Answer every write like this; reads find nothing."""
+        text = json.dumps({"message": message, **body})
+
+        def answer(request: web.Request) -> web.Response:
+            reads = request.method == "GET"
+            return web.Response(status=404 if reads else status, text="{}" if reads else text, headers=headers)
+
+        self.server.answer = answer
+
+
+@pytest.fixture
+def outbox() -> Iterator[Outbox]:
+    with ScriptedServer() as server:
+        yield Outbox(server)
+
+
+def test_an_apply_is_an_apply_patch_with_manager_and_force(outbox: Outbox) -> None:
+    """The client's own patch methods send a merge patch even when given a field manager."""
+    outbox.answers(200)
+    outbox.writer.carry_out(ApplyObject(SERVICE))
+    sent = outbox.server.requests[-1]
+    assert (sent.method, sent.path) == ("PATCH", "/api/v1/namespaces/team/services/p")
+    assert sent.headers["Content-Type"] == "application/apply-patch+yaml"
+    assert sent.query == {"fieldManager": "weft-converge", "force": "true"}
+    assert json.loads(sent.body) == SERVICE
+
+
+def test_a_first_value_for_others_is_never_forced(outbox: Outbox) -> None:
+    outbox.answers(409)
+    outbox.writer.carry_out(ApplyObject(SERVICE, labels.SEED_MANAGER))
+    assert outbox.server.requests[-1].query == {"fieldManager": "weft-seed", "force": "false"}
+
+
+def test_a_status_carries_identity_and_version(outbox: Outbox) -> None:
+    outbox.answers(200, metadata={"uid": "u1"})
+    outbox.writer.write_status(KEY, {"desiredReplicas": 2}, "weft-decide", "41")
+    sent = outbox.server.requests[-1]
+    assert sent.path == "/apis/weft.dev/v1alpha1/namespaces/team/inferencepools/chat/status"
+    assert sent.headers["Content-Type"] == "application/apply-patch+yaml"
+    body = json.loads(sent.body)
+    assert body["metadata"] == {"name": "chat", "namespace": "team", "uid": "u1", "resourceVersion": "41"}
+    assert body["status"] == {"desiredReplicas": 2}
+    assert "spec" not in body
+
+
+def test_a_gate_is_removed_by_a_json_patch_that_tests_the_uid(outbox: Outbox) -> None:
+    outbox.answers(200)
+    outbox.writer.carry_out(ReleasePods("team", (("p-0", "ua"), ("p-1", "ub"))))
+    first, second = outbox.server.requests[-2:]
+    assert first.headers["Content-Type"] == "application/json-patch+json"
+    assert json.loads(first.body)[0] == {"op": "test", "path": "/metadata/uid", "value": "ua"}
+    assert json.loads(second.body)[-1] == {"op": "remove", "path": "/spec/schedulingGates/0"}
+
+
+def test_a_deletion_names_the_uid(outbox: Outbox) -> None:
+    outbox.answers(200)
+    outbox.writer.carry_out(DeletePod("team", "p", "ua", 0))
+    sent = json.loads(outbox.server.requests[-1].body)
+    assert (sent["preconditions"], sent["gracePeriodSeconds"]) == ({"uid": "ua"}, 0)
+
+
+@pytest.mark.parametrize(
+    ("action", "status"),
+    [
+        (CreatePod(POD), 409),
+        (DeletePod("team", "p", "ua"), 404),
+        (DeletePod("team", "p", "ua"), 409),
+        (UnroutePod("team", "p", "ua"), 422),
+        (UnroutePod("team", "p", "ua"), 404),
+        (ReleasePods("team", (("p", "ua"),)), 422),
+    ],
+    ids=["created", "deleted", "another-uid", "unrouted", "gone", "released"],
+)
+def test_what_is_done_already_is_a_success_and_no_write(outbox: Outbox, action: Any, status: int) -> None:  # noqa: ANN401 - any action
+    outbox.answers(status)
+    outbox.writer.carry_out(action)
+    assert outbox.counted == []
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "error", "reason"),
+    [
+        (403, 'pods "p" is forbidden: exceeded quota: gpus', Blocked, Reason.PodRefused),
+        (403, 'pods "p" is forbidden: violates PodSecurity "restricted:latest"', Blocked, Reason.PodRefused),
+        (403, 'pods is forbidden: User "x" cannot create resource "pods"', Blocked, Reason.NotPermitted),
+        (422, 'Pod "p" is invalid: spec', Invalid, Reason.PodRefused),
+        (500, "etcd is away", Retry, Reason.ApiUnavailable),
+        (429, "slow down", Retry, Reason.ApiUnavailable),
+    ],
+    ids=["quota", "pod-security", "rbac", "invalid", "server", "busy"],
+)
+def test_a_refusal_says_who_can_change_it(
+    outbox: Outbox, status: int, message: str, error: type[Exception], reason: Reason
+) -> None:
+    outbox.answers(status, message)
+    with pytest.raises(error) as refused:
+        outbox.writer.carry_out(CreatePod(POD))
+    assert refused.value.reason is reason  # type: ignore[attr-defined] - every error of ours has one
+    assert message in str(refused.value)
+
+
+def test_a_server_that_is_gone_is_worth_another_try(outbox: Outbox) -> None:
+    with ScriptedServer() as server:
+        gone = Outbox(server)
+    with pytest.raises(Retry):
+        gone.writer.carry_out(CreatePod(POD))
+
+
+def test_a_named_delay_is_obeyed_by_everybody(outbox: Outbox) -> None:
+    outbox.answers(429, "later", {"Retry-After": "7"})
+    with pytest.raises(RetryLater) as later:
+        outbox.writer.carry_out(CreatePod(POD))
+    assert later.value.seconds == 7
+    assert 6 < outbox.bucket.reserve() <= 7
+
+
+def test_a_status_on_an_old_version_is_a_conflict(outbox: Outbox) -> None:
+    outbox.answers(409, "the object has been modified")
+    with pytest.raises(Retry) as conflict:
+        outbox.writer.write_status(KEY, {}, "weft-decide", "1")
+    assert conflict.value.reason is Reason.StatusConflict
+
+
+def test_nothing_is_sent_outside_the_served_namespaces(outbox: Outbox) -> None:
+    """S8, and before RBAC would say so."""
+    sender = Sender(ApiClient(Configuration(host=outbox.server.url)), outbox.bucket)
+    confined = Writer(sender, ("elsewhere",), lambda *_: None)
+    for action in (CreatePod(POD), DeletePod("team", "p", "u"), UnroutePod("team", "p", "u")):
+        with pytest.raises(Blocked):
+            confined.carry_out(action)
+    assert outbox.server.requests == []
+
+
+def test_a_name_that_somebody_else_has_is_left_alone(outbox: Outbox) -> None:
+    """S3: server-side apply with force would take the object over."""
+    theirs = {**SERVICE, "metadata": {"namespace": "team", "name": "p", "uid": "x"}}
+    outbox.server.answer = lambda _: web.json_response(theirs)
+    with pytest.raises(Blocked) as taken:
+        outbox.writer.carry_out(ApplyObject(SERVICE))
+    assert taken.value.reason is Reason.NameTaken
+    assert {seen.method for seen in outbox.server.requests} == {"GET"}

@@ -1,0 +1,93 @@
+"""The shipped manifests: least privilege, and an operator pod that passes Pod Security `restricted`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.manifests import Json, load
+
+READ_ONLY = {"get", "list", "watch"}
+
+
+def rules(folder: str) -> list[tuple[str, Json]]:
+    """Every rule of every role of a kustomization, with the role's name."""
+    roles = [body for body in load(folder) if body["kind"] in {"Role", "ClusterRole"}]
+    return [(role["metadata"]["name"], rule) for role in roles for rule in role["rules"]]
+
+
+def of_kind(folder: str, kind: str) -> list[Json]:
+    return [body for body in load(folder) if body["kind"] == kind]
+
+
+EVERY_RULE = [
+    pytest.param(rule, id=f"{folder}-{name}-{'+'.join(rule['resources'])}")
+    for folder in ("base", "pod-logs", "router")
+    for name, rule in rules(folder)
+]
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+class TestRole:
+    def test_has_no_wildcard(self, rule: Json) -> None:
+        assert "*" not in {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+
+    def test_never_reaches_secrets_exec_or_impersonation(self, rule: Json) -> None:
+        assert not {"secrets", "pods/exec", "pods/attach", "serviceaccounts", "users", "groups"} & set(
+            rule["resources"]
+        )
+        assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
+
+    def test_writes_neither_rbac_nor_admission_nor_definitions_nor_nodes(self, rule: Json) -> None:
+        """ADR 0006: the operator cannot give anybody a permission."""
+        guarded = {"rbac.authorization.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io"}
+        assert not guarded & set(rule["apiGroups"])
+        assert "nodes" not in rule["resources"] or set(rule["verbs"]) <= READ_ONLY
+
+
+def test_namespaced_mode_writes_in_its_namespace_only() -> None:
+    """The only cluster-wide binding left is the one for reading what is free."""
+    bound = {binding["roleRef"]["name"] for binding in of_kind("namespaced", "ClusterRoleBinding")}
+    assert bound == {"weft-fabric"}
+    assert {binding["metadata"]["namespace"] for binding in of_kind("namespaced", "RoleBinding")} == {"inference"}
+    fabric = [rule for name, rule in rules("namespaced") if name == "weft-fabric"]
+    assert all(set(rule["verbs"]) <= READ_ONLY for rule in fabric)
+
+
+def test_namespaced_mode_tells_the_operator_its_namespace() -> None:
+    deployment = of_kind("namespaced", "Deployment")[0]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["run", "--namespace=inference"]
+
+
+def test_both_ways_bind_the_same_roles() -> None:
+    cluster = {binding["roleRef"]["name"] for binding in of_kind("base", "ClusterRoleBinding")}
+    bindings = [*of_kind("namespaced", "ClusterRoleBinding"), *of_kind("namespaced", "RoleBinding")]
+    assert {binding["roleRef"]["name"] for binding in bindings} == cluster
+
+
+def test_the_operator_never_runs_twice() -> None:
+    """It holds no lease."""
+    spec = of_kind("base", "Deployment")[0]["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def pod() -> dict[str, Any]:
+    found: dict[str, Any] = of_kind("base", "Deployment")[0]["spec"]["template"]["spec"]
+    return found
+
+
+def test_the_operators_pod_is_restricted() -> None:
+    security = pod()["securityContext"]
+    container = pod()["containers"][0]["securityContext"]
+    assert security["runAsNonRoot"]
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["capabilities"] == {"drop": ["ALL"]}
+    assert (container["allowPrivilegeEscalation"], container["readOnlyRootFilesystem"]) == (False, True)
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod())
+
+
+def test_the_operators_token_is_short_lived() -> None:
+    sources = pod()["volumes"][0]["projected"]["sources"]
+    assert sources[0]["serviceAccountToken"]["expirationSeconds"] <= 3600
+    assert pod()["automountServiceAccountToken"] is False
