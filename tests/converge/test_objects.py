@@ -188,6 +188,7 @@ def test_a_wrong_edit_of_a_serving_pool_stalls_it_and_keeps_it_serving() -> None
         ([{"name": "x", "v": 1}, {"name": "y"}], [{"name": "x", "v": 1}], True),
         ([{"name": "x", "v": 2}], [{"name": "x", "v": 1}], False),
         (["a", "b"], ["a"], False),
+        ([{"name": "x"}], [], False),
         ({"limits": {"memory": "1Gi"}}, {"limits": {"memory": "1024Mi"}}, True),
         ({"value": "1Gi"}, {"value": "1024Mi"}, False),
         (None, {"a": 1}, False),

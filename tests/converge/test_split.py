@@ -249,7 +249,9 @@ def test_no_child_carries_a_count_of_ours(mode: ScalingMode) -> None:
         ({"a": 1, "b": {"c": 1, "d/e": 2}}, {"a": 2, "b": {"c": 1}}, ("/b/d~1e",)),
         ({"env": [{"name": "x"}, {"name": "y"}, {"name": "z"}]}, {"env": [{"name": "y"}]}, ("/env/2", "/env/0")),
         ({"env": [{"name": "x", "value": "1"}]}, {"env": [{"name": "x"}]}, ("/env/0/value",)),
-        ({"args": ["a", "b"]}, {"args": ["a"]}, ()),
+        ({"args": ["a", "b"]}, {"args": ["a"]}, ("/args/1",)),
+        ({"names": ["a"]}, {"names": []}, ("/names/0",)),
+        ({"tolerations": [{"key": "a"}]}, {"tolerations": []}, ()),
         ({"a": 1}, {"a": 1, "b": 2}, ()),
     ],
 )

@@ -25,16 +25,16 @@ def has_all_of(observed: Any, wanted: Any, field: str = "") -> bool:  # noqa: AN
 def surplus(observed: Any, wanted: Any, at: str = "") -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
     """JSON pointers of what `observed` has beyond `wanted`, the last items of lists first.
 
-    Only for objects of which we render every field that has a default. Lists without names are replaced as a whole by
-    an apply, so nothing in them is surplus.
+    Only for objects of which we render every field that has a default. Items of lists are known by their name, or by
+    themselves where they are plain values; other lists are replaced as a whole by an apply.
     """
     if isinstance(observed, dict) and isinstance(wanted, dict):
         return tuple(found for key, value in sorted(observed.items()) for found in _member(value, wanted, key, at))
-    if isinstance(observed, list) and isinstance(wanted, list) and observed and _all_named(observed):
-        known = {item["name"]: item for item in wanted if isinstance(item, dict) and "name" in item}
+    if isinstance(observed, list) and isinstance(wanted, list) and all(_identity(item) for item in observed):
+        known = {_identity(item): item for item in wanted}
         backwards = reversed(list(enumerate(observed)))
         return tuple(
-            found for index, item in backwards for found in _item(item, known.get(item["name"]), f"{at}/{index}")
+            found for index, item in backwards for found in _item(item, known.get(_identity(item)), f"{at}/{index}")
         )
     return ()
 
@@ -48,8 +48,14 @@ def _item(item: Any, known: Any, at: str) -> tuple[str, ...]:  # noqa: ANN401 - 
     return (at,) if known is None else surplus(item, known, at)
 
 
+def _identity(item: Any) -> str | None:  # noqa: ANN401 - any JSON value
+    if isinstance(item, dict):
+        return item.get("name")
+    return None if isinstance(item, list) else repr(item)
+
+
 def _all_named(items: list[Any]) -> bool:
-    return all(isinstance(item, dict) and "name" in item for item in items)
+    return bool(items) and all(isinstance(item, dict) and "name" in item for item in items)
 
 
 def _list_has(observed: list[Any], wanted: list[Any], field: str) -> bool:

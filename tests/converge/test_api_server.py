@@ -1,0 +1,236 @@
+"""What is rendered and converged, before a real API server: accepted under `restricted`, and at rest after one pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.converge.test_objects import FRONTED
+from tests.converge.test_split import DECODE, DUO, PREFILL
+from tests.eventually import eventually
+from tests.render.pools import LLAMA, RELEASE
+from tests.render.shapes import SHAPES
+from weft.api import crds, parse_pool, parse_split
+from weft.apply import Sender, TokenBucket, Writer
+from weft.apply.kinds import plural_of
+from weft.apply.sending import Request, object_path
+from weft.converge import Convergence, converge_split
+from weft.domain import labels
+from weft.domain.reasons import Reason
+from weft.domain.spec import RouterKind, RouterSpec
+from weft.domain.status import SplitStatus
+from weft.observe.records import read_object
+from weft.render import (
+    render_disruption_budget,
+    render_front,
+    render_pods,
+    render_ranks_service,
+    render_service,
+    render_split_service,
+    split_labels,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from e2e.cluster.control_plane import ControlPlane
+    from weft.domain.status import SplitProgress
+
+Json = dict[str, Any]
+NAMESPACE = "converge"
+POOLS = (labels.API_VERSION, "inferencepools")
+ROUTER = RouterSpec(RouterKind.Managed, replicas=2, resources=(("cpu", "1"), ("memory", "1Gi")))
+WIDE = SHAPES["two-pods-tp16"]
+OBJECTS = {
+    "service": render_service(WIDE),
+    "ranks": render_ranks_service(WIDE),
+    "budget": render_disruption_budget(WIDE),
+    "split service": render_split_service(DUO, paired=False),
+    "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, (FRONTED.key,), {}),
+    "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, (PREFILL.key, DECODE.key), split_labels(DUO)),
+}
+
+
+@pytest.fixture(scope="module")
+def sender(control_plane: ControlPlane) -> Iterator[Sender]:
+    """A namespace that enforces `restricted`, with what the recorded pods name, and both definitions."""
+    with control_plane.api_client() as api:
+        found = Sender(api, TokenBucket(per_second=1000))
+        enforced = {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+        created = [
+            ("/api/v1/namespaces", {"metadata": enforced}),
+            (f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "engines"}}),
+            (f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}}),
+            ("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 7}),
+            ("/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": "nvidia"}, "handler": "nvidia"}),
+            *(("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition) for definition in crds()),
+        ]
+        for path, body in created:
+            assert found.send(Request("POST", path, (), body)).status in {201, 409}, path
+        for plural in ("inferencepools", "pdsplits"):
+            eventually(partial(_served, found, plural), seconds=30)
+        yield found
+
+
+def _served(sender: Sender, plural: str) -> None:
+    assert sender.get(object_path(labels.API_VERSION, plural, NAMESPACE)).ok
+
+
+def refusal(sender: Sender, body: Json) -> str | None:
+    """Why the API server would not take an object, read strictly; None when it would."""
+    body = {**body, "metadata": {**body["metadata"], "namespace": NAMESPACE}}
+    path = object_path(body["apiVersion"], plural_of(body["apiVersion"], body["kind"]), NAMESPACE)
+    answer = sender.send(Request("POST", path, (("dryRun", "All"), ("fieldValidation", "Strict")), body))
+    return None if answer.ok else answer.message
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_recorded_pod_is_accepted_where_restricted_is_enforced(sender: Sender, name: str) -> None:
+    """F24."""
+    record = SHAPES[name]
+    assert [refusal(sender, body) for body in render_pods(record, record.status.assignments[0])] == [None] * len(
+        record.status.assignments[0].nodes
+    )
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_every_other_object_is_accepted(sender: Sender, name: str) -> None:
+    assert refusal(sender, OBJECTS[name]) is None
+
+
+def test_the_pods_of_a_front_are_accepted_where_restricted_is_enforced(sender: Sender) -> None:
+    """The Deployment would be accepted anyway; its pods would not."""
+    template = OBJECTS["front of a pair"]["spec"]["template"]
+    pod = {**template["spec"], "serviceAccountName": "default"}
+    meta = {"name": "front", "labels": template["metadata"]["labels"]}
+    assert refusal(sender, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod}) is None
+
+
+class Duo:
+    """A PDSplit on the API server and passes over it with the real writer."""
+
+    def __init__(self, sender: Sender, name: str, mode: str) -> None:
+        self.sender = sender
+        self.name = name
+        self.path = object_path(labels.API_VERSION, "pdsplits", NAMESPACE)
+        engine = {"name": "VLLM", "args": ["--enforce-eager"], "env": [{"name": "A", "value": "1"}]}
+        body = {
+            "apiVersion": labels.API_VERSION,
+            "kind": "PDSplit",
+            "metadata": {"name": name},
+            "spec": {"model": {"id": LLAMA}, "engine": engine, "router": {"type": "None"}, "scaling": {"mode": mode}},
+        }
+        answer = sender.send(Request("POST", self.path, (), body))
+        assert answer.ok, answer.message
+
+    def look(self) -> Convergence[SplitProgress]:
+        body = self.sender.get(f"{self.path}/{self.name}").body
+        split = replace(parse_split(body), status=SplitStatus(RELEASE))
+        assert split.problem is None
+        listed = self.sender.get(object_path(*POOLS, NAMESPACE)).body["items"]
+        bodies = [{"apiVersion": labels.API_VERSION, "kind": "InferencePool", **item} for item in listed]
+        return converge_split(
+            split, [parse_pool(each) for each in bodies], [read_object(each) for each in bodies], (), 0.0
+        )
+
+    def converge(self) -> Convergence[SplitProgress]:
+        seen = self.look()
+        writer = Writer(self.sender, [NAMESPACE], lambda _kind, _verb: None)
+        for action in seen.actions:
+            writer.carry_out(action)
+        return seen
+
+    def child(self, side: str = "decode") -> Json:
+        spec: Json = self.sender.get(object_path(*POOLS, NAMESPACE, f"{self.name}-{side}")).body["spec"]
+        return spec
+
+    def edit(self, patch: Json, subresource: str = "", side: str = "decode") -> None:
+        path = object_path(*POOLS, NAMESPACE, f"{self.name}-{side}", subresource)
+        query = (("fieldManager", "somebody"),)
+        answer = self.sender.send(Request("PATCH", path, query, patch, "application/merge-patch+json"))
+        assert answer.ok, answer.message
+
+    def edit_split(self, spec: Json) -> None:
+        path = f"{self.path}/{self.name}"
+        answer = self.sender.send(Request("PATCH", path, (), {"spec": spec}, "application/merge-patch+json"))
+        assert answer.ok, answer.message
+
+
+@pytest.mark.parametrize("mode", ["Auto", "External"])
+def test_a_split_comes_to_rest_after_one_pass(sender: Sender, mode: str) -> None:
+    """L3: whatever the API server fills in is no difference."""
+    duo = Duo(sender, f"rest-{mode.lower()}", mode)
+    assert duo.converge().actions
+    assert duo.look().actions == ()
+
+
+EDITS = {
+    "shape": {"shape": {"tensorParallel": 8}},
+    "args": {"engine": {"args": ["--other"]}},
+    "env": {"engine": {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}},
+    "bounds": {"scaling": {"maxReplicas": 99, "maxStep": 3}},
+    "mode": {"scaling": {"mode": "External", "replicas": 3}},
+    "names": {"model": {"servedNames": ["other"]}},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_any_edit_of_a_child_is_put_back_in_one_pass(sender: Sender, edit: str) -> None:
+    duo = Duo(sender, f"edit-{edit}", "Auto")
+    duo.converge()
+    before = duo.child()
+    duo.edit({"spec": EDITS[edit]})
+    assert duo.child() != before
+    assert [event.reason for event in duo.converge().events] == [Reason.ChildReverted]
+    assert duo.child() == before
+    assert duo.look().actions == ()
+
+
+def test_a_count_set_through_scale_stays(sender: Sender) -> None:
+    duo = Duo(sender, "scaled", "External")
+    duo.converge()
+    assert duo.child()["scaling"]["replicas"] == 1
+    duo.edit({"spec": {"replicas": 4}}, "scale")
+    duo.edit_split({"engine": {"args": ["--other"]}})
+    duo.converge()
+    assert duo.child()["scaling"]["replicas"] == 4
+    assert duo.child()["engine"]["args"] == ["--other"]
+    assert duo.look().actions == ()
+
+
+def test_a_count_changes_hands_both_ways(sender: Sender) -> None:
+    """Also from an owner that is not us."""
+    duo = Duo(sender, "hands", "External")
+    duo.converge()
+    duo.edit({"spec": {"replicas": 4}}, "scale")
+    duo.edit_split({"scaling": {"mode": "Auto"}})
+    duo.converge()
+    assert duo.child()["scaling"]["mode"] == "Auto"
+    assert "replicas" not in duo.child()["scaling"]
+    assert duo.look().actions == ()
+    duo.edit_split({"scaling": {"mode": "External"}})
+    duo.converge()
+    assert duo.child()["scaling"]["replicas"] == 1
+    assert duo.look().actions == ()
+
+
+def test_a_wish_that_is_taken_back_leaves_the_children(sender: Sender) -> None:
+    """F6: what we applied ourselves goes away without an event."""
+    duo = Duo(sender, "back", "Auto")
+    duo.edit_split({"shape": {"tensorParallel": 2}})
+    duo.converge()
+    assert duo.child()["shape"] == {"tensorParallel": 2}
+    duo.edit_split({"shape": None})
+    assert duo.converge().events == ()
+    assert "shape" not in duo.child()
+    assert duo.look().actions == ()
+
+
+def test_both_children_name_one_release(sender: Sender) -> None:
+    duo = Duo(sender, "same", "Auto")
+    duo.converge()
+    versions = {duo.child(side)["engine"]["version"] for side in ("prefill", "decode")}
+    assert versions == {RELEASE.version}
