@@ -50,7 +50,7 @@ def install(api: ApiClient, objects: Iterable[Json], namespace: str | None = Non
 
 
 def _documents(path: Path) -> list[Json]:
-    return [body for body in yaml.safe_load_all(path.read_text()) if body]
+    return [body for body in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if body]
 
 
 def _add(body: Json, operations: list[Json]) -> None:

@@ -20,7 +20,7 @@ from weft.domain.action import (
     ReleasePods,
     UnroutePod,
 )
-from weft.domain.errors import Blocked, Invalid, Retry
+from weft.domain.errors import Blocked, Invalid, Retry, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import ResourceKey
 
@@ -140,12 +140,12 @@ def test_what_is_done_already_is_a_success_and_no_write(outbox: Outbox, action: 
     ids=["quota", "pod-security", "rbac", "invalid", "server", "busy"],
 )
 def test_a_refusal_says_who_can_change_it(
-    outbox: Outbox, status: int, message: str, error: type[Exception], reason: Reason
+    outbox: Outbox, status: int, message: str, error: type[WeftError], reason: Reason
 ) -> None:
     outbox.answers(status, message)
     with pytest.raises(error) as refused:
         outbox.writer.carry_out(CreatePod(POD))
-    assert refused.value.reason is reason  # type: ignore[attr-defined] - every error of ours has one
+    assert refused.value.reason is reason
     assert message in str(refused.value)
 
 

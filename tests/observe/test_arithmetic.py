@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random  # noqa: TC003 - Hypothesis reads the annotation
 
 import pytest
 from hypothesis import given
@@ -38,10 +39,10 @@ class TestIncrease:
         assert increase([(0, 1), (1, math.nan), (2, -4), (3, math.inf), (4, 3)]) == 2
 
     @given(steps, st.randoms(use_true_random=False))
-    def test_does_not_depend_on_the_order_of_arrival(self, increments: list[float], shuffle: object) -> None:
+    def test_does_not_depend_on_the_order_of_arrival(self, increments: list[float], shuffle: Random) -> None:
         line = counted(increments)
         mixed = list(line)
-        shuffle.shuffle(mixed)  # type: ignore[attr-defined] - Hypothesis gives a random.Random
+        shuffle.shuffle(mixed)
         assert increase(mixed) == increase(line)
 
     @given(steps, st.integers(0, 29))

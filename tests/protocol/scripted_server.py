@@ -1,8 +1,7 @@
 """An API server that does what a test tells it: lists, watches, and the ways of failing that we have to survive.
 
-It knows collections by path, keeps objects with UIDs and resource versions, and streams changes to open watches. Faults
-It knows collections by path, keeps objects with UIDs and resource versions, and streams changes to open watches.
-Faults
+It knows collections by path, keeps objects with UIDs and resource versions, and streams changes to open watches. A test
+sets faults, which stay until it lifts them. It runs in a thread, so that operators may live in the test's own loop.
 """
 
 from __future__ import annotations
@@ -75,7 +74,8 @@ class ScriptedServer:
 
     def put(self, path: str, name: str, *, uid: str | None = None, silent: bool = False, **more: object) -> Json:
         """Create or change an object and tell the open watches, unless `silent`."""
-        return self._call(self._put, path, name, uid or f"uid-{name}", silent, more)
+        body: Json = self._call(self._put, path, name, uid or f"uid-{name}", silent, more)
+        return body
 
     def remove(self, path: str, name: str, *, silent: bool = False) -> None:
         """Delete an object; `silent` keeps the watches from hearing of it."""
