@@ -1,0 +1,54 @@
+"""One real node for the whole suite; each test works in a namespace of its own."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from kubernetes import client
+
+from e2e.cluster import build
+from e2e.cluster.node import RealNode, missing_tools
+from e2e.operator_process import OperatorProcess, install, kubectl
+from e2e.team import CLAIM, Team
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2", "--resync", "30", "--plain-logs")
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[RealNode]:
+    """A kubelet with all that belongs to it, and a control plane with Weft installed as users install it."""
+    lacking = missing_tools()
+    if lacking:
+        pytest.skip(f"no real node: this machine lacks {', '.join(lacking)}")
+    try:
+        started = RealNode.start()
+    except build.BinariesMissingError as missing:
+        pytest.skip(f"no real node: {missing}")
+    with started as running:
+        install(running.cluster, pod_logs=True)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def operator(node: RealNode) -> OperatorProcess:
+    """The operator under its shipped roles, scraping engines directly."""
+    return OperatorProcess.start(node.cluster, OPERATOR_OPTIONS)
+
+
+@pytest.fixture
+def team(node: RealNode, request: pytest.FixtureRequest) -> Iterator[Team]:
+    """A namespace with the tiny model in a claim; deleted with everything in it."""
+    namespace = f"team-{uuid.uuid4().hex[:8]}"
+    kubectl(node.cluster, "create", "namespace", namespace)
+    node.offer_model(namespace, CLAIM)
+    with node.cluster.api_client() as api:
+        yield Team(node, api, namespace)
+        if request.session.testsfailed:
+            print(kubectl(node.cluster, "-n", namespace, "get", "pods,wpool,pds,events", "-o", "wide"))
+        client.CoreV1Api(api).delete_namespace(namespace)
+    kubectl(node.cluster, "wait", "--for=delete", f"namespace/{namespace}", "--timeout=110s")

@@ -1,0 +1,41 @@
+"""A PDSplit on a real kubelet: prefill hands its KV cache to decode over real NIXL."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.cluster.waiting import eventually
+from e2e.operator_process import REPOSITORY
+from e2e.team import Endpoint
+
+if TYPE_CHECKING:
+    from e2e.operator_process import OperatorProcess
+    from e2e.team import Team
+
+PROMPT = "A long enough prompt that prefill has something to hand over: " * 4
+
+
+@pytest.mark.timeout(900)
+def test_a_split_answers_and_its_prompt_came_over_nixl(operator: OperatorProcess, team: Team) -> None:
+    """E3: the decode pod's own metrics count the prompt tokens that it did not compute."""
+    assert operator.is_ready()
+    team.kubectl("apply", "-k", str(REPOSITORY / "manifests" / "router"))
+    team.apply(team.split("pair"))
+    team.wait_for("pds", "pair", "Ready", seconds=420)
+    front = Endpoint(*team.service_address("pair"))
+
+    def answered() -> bool:
+        return bool(front.complete(PROMPT, max_tokens=4)["usage"]["completion_tokens"] == 4)
+
+    eventually(answered, "a completion through the front", timeout_seconds=60)
+    (decode,) = team.pods("pair-decode")
+    text = Endpoint(decode["status"]["podIP"], 8000).metrics()
+    transferred = re.findall(
+        r'vllm:prompt_tokens_by_source_total\{[^}]*source="external_kv_transfer"[^}]*\} ([0-9.e+]+)', text
+    )
+    assert sum(map(float, transferred)) >= 64
+    versions = {team.get("wpool", f"pair-{side}")["status"]["engine"]["version"] for side in ("prefill", "decode")}
+    assert len(versions) == 1
