@@ -6,6 +6,7 @@ What a pod goes through, and the annotations that steer it, is in stages.yaml.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,12 +108,18 @@ def add_nodes(cluster: ControlPlane, nodes: Iterable[SimulatedNode], *, timeout_
 
 def _wait_until_ready(api: client.ApiClient, names: Iterable[str], timeout_seconds: float) -> None:
     wanted = set(names)
-    eventually(lambda: wanted <= usable_nodes(api), f"nodes are ready: {names}", timeout_seconds=timeout_seconds)
+    eventually(
+        lambda: wanted <= usable_nodes(api),
+        f"nodes are ready: {names}",
+        timeout_seconds=timeout_seconds,
+        interval_seconds=0.2,  # a list of all nodes is large
+    )
 
 
 def usable_nodes(api: client.ApiClient) -> set[str]:
     """Return the names of the nodes that are Ready and that the control plane lets pods go to."""
-    nodes = _plain(api, client.CoreV1Api(api).list_node(resource_version="0"))["items"]
+    answer: Any = client.CoreV1Api(api).list_node(resource_version="0", _preload_content=False)
+    nodes = json.loads(answer.data)["items"]  # ten times as fast as typed objects
     return {node["metadata"]["name"] for node in nodes if _is_ready(node) and not _is_kept_from_pods(node)}
 
 
