@@ -1,0 +1,7 @@
+"""Model + SLO + fabric -> ranked shapes, with the reasons of the losers."""
+
+from weft.shaping.choice import choose
+from weft.shaping.models import resolve_architecture
+from weft.shaping.request import ShapeRequest, Supply
+
+__all__ = ["ShapeRequest", "Supply", "choose", "resolve_architecture"]

@@ -1,0 +1,158 @@
+"""Every shape worth looking at: what is pinned stays, what is free runs through powers of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.hardware import Precision
+from weft.domain.shape import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.domain.hardware import Accelerator
+    from weft.domain.shape import EngineName
+    from weft.domain.spec import ShapePins
+    from weft.shaping.request import ShapeRequest, Supply
+
+MOST_STAGES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A shape on a supply, not yet checked."""
+
+    shape: Shape
+    supply: Supply
+    accelerator: Accelerator
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where and in which precision candidates are made."""
+
+    supply: Supply
+    accelerator: Accelerator
+    engine: EngineName
+    precision: Precision
+
+    def option(self, sizes: Sizes) -> Option:
+        """The shape of these sizes here."""
+        shape = Shape(
+            engine=self.engine,
+            accelerator=self.accelerator.name,
+            precision=self.precision,
+            tensor_parallel=sizes.tensor,
+            pipeline_parallel=sizes.pipeline,
+            expert_parallel=sizes.expert,
+            data_parallel=sizes.data,
+            gpus_per_pod=gpus_per_pod(sizes, self.supply.gpus_per_node),
+        )
+        return Option(shape, self.supply, self.accelerator)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Parallel sizes of one replica."""
+
+    tensor: int
+    pipeline: int = 1
+    data: int = 1
+    expert: int = 1
+
+
+def served_precision(request: ShapeRequest) -> Precision:
+    """What the pool names, else the checkpoint's own; engines run 32-bit checkpoints in 16 bits."""
+    named = request.spec.model.precision
+    stored = request.architecture.checkpoint_precision
+    return named or (Precision.BF16 if stored is Precision.FP32 else stored)
+
+
+def single_stage(request: ShapeRequest, ground: Ground) -> tuple[Option, ...]:
+    """Shapes whose GPUs all share one NVLink domain (or any number of stages, if that is pinned)."""
+    pins = request.spec.shape
+    stages = pins.pipeline_parallel or 1
+    sizes = {
+        Sizes(tensor, stages, data, expert)
+        for tensor in _tensor_sizes(pins, ground)
+        for data in _data_sizes(request, ground, tensor)
+        for expert in _expert_sizes(request, tensor, data)
+    }
+    return tuple(ground.option(each) for each in sorted(sizes | _running_sizes(request, ground), key=_order))
+
+
+def more_stages(request: ShapeRequest, ground: Ground) -> Iterator[tuple[Option, ...]]:
+    """Where no single stage holds the model: groups of shapes of 2, 4, ... stages of the largest tensor group."""
+    pins = request.spec.shape
+    if pins.pipeline_parallel is not None:
+        return
+    legal = [tensor for tensor in _tensor_sizes(pins, ground) if request.architecture.heads % tensor == 0]
+    if not legal:
+        return
+    tensor, stages = max(legal), 2
+    while stages <= min(MOST_STAGES, request.architecture.layers):
+        data = pins.data_parallel or 1
+        experts = _expert_sizes(request, tensor, data)
+        yield tuple(ground.option(Sizes(tensor, stages, data, expert)) for expert in sorted(experts))
+        stages *= 2
+
+
+def gpus_per_pod(sizes: Sizes, gpus_per_node: int) -> int:
+    """GPUs of each pod: the replica in one pod if a node holds it, else a stage per pod, else equal parts of a stage.
+
+    A data-parallel rank is never cut when there are several; a part that no node could hold is left to the checks.
+    """
+    stage = sizes.tensor * sizes.data
+    if stage * sizes.pipeline <= gpus_per_node:
+        return stage * sizes.pipeline
+    unit = sizes.tensor if sizes.data > 1 else 1
+    parts = [part for part in range(min(stage, gpus_per_node), 0, -1) if stage % part == 0 and part % unit == 0]
+    return parts[0] if parts else unit
+
+
+def _tensor_sizes(pins: ShapePins, ground: Ground) -> list[int]:
+    if pins.tensor_parallel is not None:
+        return [pins.tensor_parallel]
+    return _powers_of_two(1 if ground.supply.shared else ground.supply.domain_gpus)
+
+
+def _data_sizes(request: ShapeRequest, ground: Ground, tensor: int) -> list[int]:
+    """Attention-DP ranks inside a replica: only experts give them something to share."""
+    pinned = request.spec.shape.data_parallel
+    if pinned is not None:
+        return [pinned]
+    if request.architecture.experts is None or ground.supply.shared or tensor > ground.supply.gpus_per_node:
+        return [1]
+    return _powers_of_two(ground.supply.domain_gpus // tensor) or [1]
+
+
+def _expert_sizes(request: ShapeRequest, tensor: int, data: int) -> set[int]:
+    """Expert groups under vLLM's rule: tensor x data, or none where there is only a tensor group."""
+    group = tensor * data
+    pinned = request.spec.shape.expert_parallel
+    if pinned is not None:
+        return {pinned}
+    if request.architecture.experts is None:
+        return {1}
+    return {1, group} if group == tensor else {group}
+
+
+def _running_sizes(request: ShapeRequest, ground: Ground) -> set[Sizes]:
+    """The running shape is looked at too, wherever it came from, as long as no pin speaks against it."""
+    running = request.incumbent.shape if request.incumbent else None
+    if running is None or (running.accelerator, running.precision) != (ground.accelerator.name, ground.precision):
+        return set()
+    pins = request.spec.shape
+    sizes = Sizes(running.tensor_parallel, running.pipeline_parallel, running.data_parallel, running.expert_parallel)
+    wanted = (pins.tensor_parallel, pins.pipeline_parallel, pins.data_parallel, pins.expert_parallel)
+    has = (sizes.tensor, sizes.pipeline, sizes.data, sizes.expert)
+    return {sizes} if all(pin in {None, size} for pin, size in zip(wanted, has, strict=True)) else set()
+
+
+def _powers_of_two(most: int) -> list[int]:
+    return [1 << exponent for exponent in range(most.bit_length())] if most > 0 else []
+
+
+def _order(sizes: Sizes) -> tuple[int, ...]:
+    return (sizes.pipeline, sizes.tensor * sizes.data, sizes.data, sizes.expert)

@@ -1,0 +1,210 @@
+"""Why a shape cannot be: claims in the order of design section 5. The first that does not hold gives the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import DomainRule
+from weft.domain.units import GIB
+from weft.perf import ReplicaModel, footprint, sequence_bytes_per_gpu
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.shaping.candidates import Option
+    from weft.shaping.request import ShapeRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One shape before the checks."""
+
+    option: Option
+    request: ShapeRequest
+    catalog: Catalog
+
+    @property
+    def replica(self) -> ReplicaModel:
+        """What the performance model looks at; only once the precision is known to be served."""
+        shape, accelerator = self.option.shape, self.option.accelerator
+        return ReplicaModel(
+            architecture=self.request.architecture,
+            shape=shape,
+            accelerator=accelerator,
+            efficiency=self.catalog.efficiency(accelerator, shape.engine, shape.precision),
+            memory_bytes=self.option.supply.memory_bytes,
+            kv_precision=self.request.spec.kv.precision or Precision.BF16,
+        )
+
+
+Claim = Callable[[Case], Explanation | None]
+
+
+def _heads_divide(case: Case) -> Explanation | None:
+    architecture, tensor = case.request.architecture, case.option.shape.tensor_parallel
+    if architecture.heads % tensor == 0 and _kv_heads_divide(architecture.kv_heads, tensor):
+        return None
+    allowed = [
+        size
+        for size in range(1, architecture.heads + 1)
+        if architecture.heads % size == 0 and _kv_heads_divide(architecture.kv_heads, size)
+    ]
+    return Explanation(
+        Reason.HeadsNotDivisible,
+        f"TP {tensor} does not divide {architecture.heads} attention heads and {architecture.kv_heads} KV heads; "
+        f"allowed: {_listed(allowed)}",
+    )
+
+
+def _kv_heads_divide(kv_heads: int, tensor: int) -> bool:
+    """KV heads are split evenly, or each is on the same number of GPUs."""
+    return kv_heads % tensor == 0 or tensor % kv_heads == 0
+
+
+def _groups_are_what_the_engine_forms(case: Case) -> Explanation | None:
+    shape, model = case.option.shape, case.request.architecture.model_id
+    group = shape.tensor_parallel * shape.data_parallel
+    if case.request.architecture.experts is None:
+        if shape.expert_parallel > 1:
+            return Explanation(Reason.ShapeInvalid, f"{model} has no experts; allowed: 1")
+        if shape.data_parallel > 1:
+            sentence = f"{model} has no experts to share between ranks; allowed: 1, and more replicas do the same"
+            return Explanation(Reason.ShapeInvalid, sentence)
+    if shape.expert_parallel in {1, group}:
+        return None
+    return Explanation(
+        Reason.ShapeInvalid,
+        f"EP {shape.expert_parallel} is not what TP {shape.tensor_parallel} x DP {shape.data_parallel} form; "
+        f"allowed: {_listed(sorted({1, group}))}",
+    )
+
+
+def _experts_divide(case: Case) -> Explanation | None:
+    experts, size = case.request.architecture.experts, case.option.shape.expert_parallel
+    if experts is None or experts.count % size == 0:
+        return None
+    allowed = [each for each in range(1, experts.count + 1) if experts.count % each == 0]
+    return Explanation(
+        Reason.ExpertsNotDivisible, f"EP {size} does not divide {experts.count} experts; allowed: {_listed(allowed)}"
+    )
+
+
+def _layers_can_be_cut(case: Case) -> Explanation | None:
+    layers, stages = case.request.architecture.layers, case.option.shape.pipeline_parallel
+    if stages <= layers:
+        return None
+    return Explanation(Reason.LayersNotDivisible, f"PP {stages} is more than {layers} layers; allowed: 1 to {layers}")
+
+
+def _devices_are_whole(case: Case) -> Explanation | None:
+    shape, supply = case.option.shape, case.option.supply
+    if shape.gpus == 1 or not supply.shared:
+        return None
+    return Explanation(
+        Reason.SharedDevice,
+        f"{supply.accelerator} is shared (time-slicing, MPS or MIG) here; allowed: one device a replica",
+    )
+
+
+def _groups_stay_in_a_domain(case: Case) -> Explanation | None:
+    shape, supply = case.option.shape, case.option.supply
+    if shape.domain_group_gpus <= supply.domain_gpus:
+        return None
+    return Explanation(
+        Reason.LeavesDomain,
+        f"a group of {shape.domain_group_gpus} GPUs leaves the NVLink domain; allowed: up to {supply.domain_gpus}, the "
+        f"largest {supply.accelerator} domain",
+    )
+
+
+def _replica_stays_in_a_domain_unless_stages_may_leave(case: Case) -> Explanation | None:
+    shape, supply = case.option.shape, case.option.supply
+    if shape.gpus <= supply.domain_gpus or case.request.spec.placement.domain is DomainRule.Preferred:
+        return None
+    return Explanation(
+        Reason.LeavesDomain,
+        f"{shape.gpus} GPUs are more than the {supply.domain_gpus} of the largest {supply.accelerator} domain; "
+        f"allowed: up to {supply.domain_gpus}, or placement.domain Preferred, which lets pipeline stages spread over domains",
+    )
+
+
+def _pods_are_equal_parts_of_nodes(case: Case) -> Explanation | None:
+    shape, supply = case.option.shape, case.option.supply
+    if shape.gpus_per_pod <= supply.gpus_per_node:
+        return None
+    return Explanation(
+        Reason.ShapeInvalid,
+        f"a data-parallel rank of {shape.tensor_parallel} GPUs does not fit a node; allowed: "
+        f"up to {supply.gpus_per_node}",
+    )
+
+
+def _precision_is_served(case: Case) -> Explanation | None:
+    shape, accelerator = case.option.shape, case.option.accelerator
+    served = case.catalog.precisions(accelerator, shape.engine)
+    if shape.precision in served and accelerator.peak_flops(shape.precision) is not None:
+        return None
+    return Explanation(
+        Reason.PrecisionUnsupported,
+        f"{shape.engine.value} does not serve {shape.precision.value} on {accelerator.name}; "
+        f"allowed: {_listed(served)}",
+    )
+
+
+def _weights_fit(case: Case) -> Explanation | None:
+    memory = footprint(case.replica)
+    if memory.room_bytes > 0:
+        return None
+    return Explanation(
+        Reason.OutOfMemory,
+        f"weights take {_gib(memory.weight_bytes)} of each GPU, and {_gib(memory.usable_bytes - memory.reserve_bytes)} "
+        "can be used",
+    )
+
+
+def _one_sequence_fits_beside_them(case: Case) -> Explanation | None:
+    replica, context = case.replica, case.request.target_context_tokens
+    room, needed = footprint(replica).room_bytes, sequence_bytes_per_gpu(replica, context)
+    if needed <= room:
+        return None
+    return Explanation(
+        Reason.NoRoomForKV,
+        f"a sequence of {context:.0f} tokens needs {_gib(needed)} of KV cache on each GPU, and {_gib(room)} is left",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    _heads_divide,
+    _groups_are_what_the_engine_forms,
+    _experts_divide,
+    _layers_can_be_cut,
+    _devices_are_whole,
+    _groups_stay_in_a_domain,
+    _replica_stays_in_a_domain_unless_stages_may_leave,
+    _pods_are_equal_parts_of_nodes,
+    _precision_is_served,
+    _weights_fit,
+    _one_sequence_fits_beside_them,
+)
+
+
+def refusal(case: Case) -> Explanation | None:
+    """Why a shape cannot be, or None."""
+    return next((found for claim in CLAIMS if (found := claim(case)) is not None), None)
+
+
+def missing_bytes(case: Case) -> float:
+    """What each GPU lacks to hold the weights and one sequence; for shapes that only memory speaks against."""
+    replica = case.replica
+    return sequence_bytes_per_gpu(replica, case.request.target_context_tokens) - footprint(replica).room_bytes
+
+
+def _gib(size_bytes: float) -> str:
+    return f"{size_bytes / GIB:.1f} GiB"
+
+
+def _listed(values: object) -> str:
+    return ", ".join(str(value) for value in values) if isinstance(values, list | tuple) and values else "nothing"

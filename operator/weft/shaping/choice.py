@@ -1,0 +1,145 @@
+"""Model + SLO + supplies -> the shape of one replica, with the reasons of the losers (design section 5)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Blocked, Invalid, WeftError
+from weft.domain.shape import Candidate, EngineName, EngineRelease, Plan
+from weft.shaping.candidates import Ground, Option, more_stages, served_precision, single_stage
+from weft.shaping.checks import Case, refusal
+from weft.shaping.ranking import (
+    Scored,
+    criticism,
+    kept,
+    nearest,
+    overruled,
+    praise,
+    ranked,
+    score,
+    with_targets_in_reach,
+)
+from weft.shaping.refusals import nothing_possible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.catalog import Catalog
+    from weft.domain.hardware import Accelerator
+    from weft.domain.reasons import Explanation
+    from weft.domain.spec import PoolSpec
+    from weft.shaping.request import ShapeRequest
+
+MOST_ALTERNATIVES = 10
+
+
+def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
+    """The shape to run, what it should do and why the others lost. The same request has the same answer.
+
+    Raises `Invalid`: EngineUnsupported, PrecisionUnsupported, ShapeInvalid (a pin contradicts the model or the
+    hardware), ModelDoesNotFit; or `Blocked`: NoAccelerator.
+    """
+    if request.incumbent:
+        request = replace(request, incumbent=replace(request.incumbent, alternatives=()))  # a lighter key
+    outcome = _remembered(request, catalog)
+    if isinstance(outcome, WeftError):
+        raise type(outcome)(outcome.reason, outcome.message)
+    return outcome
+
+
+@functools.lru_cache(maxsize=1024)
+def _remembered(request: ShapeRequest, catalog: Catalog) -> Plan | WeftError:
+    """A pure function of its arguments: deciding asks the same every second."""
+    try:
+        return _chosen(request, catalog)
+    except (Invalid, Blocked) as error:
+        return type(error)(error.reason, error.message)  # without its traceback
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A shape that cannot be, and why."""
+
+    case: Case
+    why: Explanation
+
+
+def _chosen(request: ShapeRequest, catalog: Catalog) -> Plan:
+    engine = request.spec.engine.name or EngineName.VLLM
+    catalog.engine(engine)  # refuses one that cannot be rendered
+    possible, refused = _sorted_out(request, engine, catalog)
+    if not possible:
+        raise nothing_possible(request, tuple((each.case, each.why) for each in refused))
+    scored = [score(case) for case in possible]
+    within = ranked([each for each in scored if each.meets_slo])
+    outside = nearest([each for each in scored if not each.meets_slo])
+    order = within + outside
+    best = order[0]
+    running = next((each for each in order if request.incumbent and each.shape == request.incumbent.shape), None)
+    chosen = running if running is not None and kept(best, running) else best
+    better = order[: order.index(chosen)]
+    losers = [_candidate(each, overruled(each, chosen)) for each in better]
+    losers += [_candidate(each, criticism(each, chosen)) for each in order[len(better) + 1 :]]
+    losers += [Candidate(each.case.option.shape, each.why) for each in refused]
+    doing = chosen if chosen.meets_slo else with_targets_in_reach(chosen)
+    return Plan(
+        shape=chosen.shape,
+        prediction=doing.assessment.prediction,
+        engine=_release(request, chosen.case.option.accelerator, catalog),
+        verdict=praise(chosen, best),
+        alternatives=tuple(losers[:MOST_ALTERNATIVES]),
+    )
+
+
+def _candidate(scored: Scored, verdict: Explanation) -> Candidate:
+    return Candidate(scored.shape, verdict, scored.assessment.prediction)
+
+
+def _sorted_out(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> tuple[list[Case], list[Refused]]:
+    possible: list[Case] = []
+    refused: list[Refused] = []
+    for ground in _grounds(request, engine, catalog):
+        waves = _waves(request, ground)
+        found: list[Case] = []
+        while not found and (wave := next(waves, None)) is not None:
+            cases = [Case(option, request, catalog) for option in wave]
+            verdicts = [(case, refusal(case)) for case in cases]
+            found = [case for case, why in verdicts if why is None]
+            refused += [Refused(case, why) for case, why in verdicts if why is not None]
+        possible += found
+    return possible, refused
+
+
+def _waves(request: ShapeRequest, ground: Ground) -> Iterator[tuple[Option, ...]]:
+    """One NVLink domain first; pipeline stages only where nothing else holds the model."""
+    yield single_stage(request, ground)
+    yield from more_stages(request, ground)
+
+
+def _grounds(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> Iterator[Ground]:
+    allowed = {name.casefold() for name in request.spec.placement.accelerators}
+    precision = served_precision(request)
+    for supply in sorted(request.supplies, key=lambda each: (each.accelerator, each.memory_bytes, each.domain_gpus)):
+        if not allowed or supply.accelerator.casefold() in allowed:
+            yield Ground(supply, catalog.accelerator(supply.accelerator), engine, precision)
+
+
+def _release(request: ShapeRequest, accelerator: Accelerator, catalog: Catalog) -> EngineRelease:
+    """The release to keep, else the wished or default version; its image follows the vendor unless the pool names it."""
+    wish = request.spec.engine
+    kept_release = request.engine
+    if kept_release is not None and not _is_image_of_another_vendor(kept_release, accelerator, catalog):
+        return kept_release
+    version = kept_release.version if kept_release else wish.version
+    return _with_own_image(request.spec, catalog.release(wish.name or EngineName.VLLM, version, accelerator.vendor))
+
+
+def _with_own_image(spec: PoolSpec, release: EngineRelease) -> EngineRelease:
+    return replace(release, image=spec.engine.image) if spec.engine.image else release
+
+
+def _is_image_of_another_vendor(release: EngineRelease, accelerator: Accelerator, catalog: Catalog) -> bool:
+    others = [image for vendor, image in catalog.engine(release.name).images if vendor != accelerator.vendor]
+    return release.image in {image.format(version=release.version) for image in others}

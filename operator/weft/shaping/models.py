@@ -1,0 +1,31 @@
+"""Which architecture a pool's model has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.catalog import architecture_from_config
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.domain.model import Architecture
+    from weft.domain.spec import ModelSpec
+
+
+def resolve_architecture(model: ModelSpec, catalog: Catalog) -> Architecture:
+    """The model's own config.json where the pool brings one, else the catalog's entry of its id.
+
+    Raises `Invalid`: ModelUnknown with the command that adds a config, or ArchitectureUnsupported.
+    """
+    if model.config_json is not None:
+        return architecture_from_config(model.model_id, model.config_json)
+    known = catalog.architecture(model.model_id)
+    if known is None:
+        raise Invalid(
+            Reason.ModelUnknown,
+            f"model {model.model_id!r:.120} is not in the catalog; add spec.model.config.inline or configMapRef with "
+            "the model's config.json: kubectl create configmap NAME --from-file=config.json",
+        )
+    return known

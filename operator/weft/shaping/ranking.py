@@ -1,0 +1,199 @@
+"""Which of the possible shapes is wanted: the cheapest within the SLO, the simpler of near equals, the running one.
+
+Cost is replicas needed x GPUs x the accelerator's relative price. Ties are broken by the shape itself, never by order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.workload import Slo
+from weft.perf import assess
+
+if TYPE_CHECKING:
+    from weft.domain.shape import Shape
+    from weft.perf import Assessment
+    from weft.shaping.checks import Case
+
+SIMPLER_WITHIN = 1.10
+CHANGE_SAVES_AT_LEAST = 0.15
+BEST_EFFORT_SLACK = 1.5
+_ENOUGH = 1.0 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A shape with what it should do, how many replicas the demanded rate takes, and what they cost.
+
+    `served` is the part of the rate that the largest allowed number of replicas serves, at most 1.
+    """
+
+    case: Case
+    assessment: Assessment
+    replicas: int
+    served: float
+
+    @property
+    def shape(self) -> Shape:
+        """The shape itself."""
+        return self.case.option.shape
+
+    @property
+    def meets_slo(self) -> bool:
+        """Whether it serves anything within all targets."""
+        return self.assessment.prediction.capacity > 0
+
+    @property
+    def cost(self) -> float:
+        """Of all replicas that are needed."""
+        return self.replicas * self.replica_cost
+
+    @property
+    def replica_cost(self) -> float:
+        """Of one replica."""
+        return self.shape.gpus * self.case.option.accelerator.cost
+
+    @property
+    def overshoot(self) -> float:
+        """How far the worst missed target is exceeded; 1 is met."""
+        return max((miss.overshoot for miss in self.assessment.misses), default=1.0)
+
+    @property
+    def simplicity(self) -> tuple[int, int, int, int, int, float, str]:
+        """Smaller is simpler: fewer GPUs a replica, fewer nodes, no PP before PP, then what makes order certain."""
+        shape = self.shape
+        return (
+            shape.gpus,
+            shape.pods,
+            shape.pipeline_parallel,
+            shape.data_parallel,
+            shape.expert_parallel,
+            self.cost,
+            str(shape),
+        )
+
+
+def score(case: Case) -> Scored:
+    """Evaluate one shape under the request's workload and SLO."""
+    request = case.request
+    assessment = assess(case.replica, request.workload, request.spec.slo, request.spec.role)
+    replicas, served = _replicas_for(case, assessment.prediction.capacity)
+    return Scored(case, assessment, replicas, served)
+
+
+def with_targets_in_reach(scored: Scored) -> Scored:
+    """The same shape with each missed target set to half again what an idle replica reaches: what best effort aims at.
+
+    Without any target it would be filled to the brim, and be slower than it has to by an order of magnitude.
+    """
+    request = scored.case.request
+    reach = {
+        (miss.metric, miss.percentile): BEST_EFFORT_SLACK * miss.predicted_seconds for miss in scored.assessment.misses
+    }
+    slo = Slo(
+        ttft=tuple((percentile, reach.get(("TTFT", percentile), at)) for percentile, at in request.spec.slo.ttft),
+        tpot=tuple((percentile, reach.get(("TPOT", percentile), at)) for percentile, at in request.spec.slo.tpot),
+    )
+    return score(replace(scored.case, request=replace(request, spec=replace(request.spec, slo=slo))))
+
+
+def _replicas_for(case: Case, capacity: float) -> tuple[int, float]:
+    """Replicas for the demanded rate, and the part of it that the allowed number serves."""
+    rate, scaling = case.request.workload.requests_per_second, case.request.spec.scaling
+    if capacity <= 0:
+        return scaling.min_replicas, 0.0
+    needed = max(1, scaling.min_replicas, math.ceil(rate / capacity))
+    allowed = scaling.max_replicas
+    if scaling.max_gpus is not None:
+        allowed = min(allowed, scaling.max_gpus // case.option.shape.gpus)
+    served = min(1.0, allowed * capacity / rate) if rate > 0 else float(allowed > 0)
+    return needed, served
+
+
+def ranked(within_slo: list[Scored]) -> list[Scored]:
+    """Best first: what serves the whole rate, of that the simplest within 10 % of the cheapest, then by cost."""
+    enough = [each for each in within_slo if each.served >= _ENOUGH]
+    short = [each for each in within_slo if each.served < _ENOUGH]
+    short.sort(key=lambda each: (-round(each.served, 6), each.cost, each.simplicity))
+    if not enough:
+        return short
+    near = min(each.cost for each in enough) * SIMPLER_WITHIN
+    simple = sorted((each for each in enough if each.cost <= near), key=lambda each: each.simplicity)
+    dear = sorted((each for each in enough if each.cost > near), key=lambda each: (each.cost, each.simplicity))
+    return simple + dear + short
+
+
+def nearest(outside_slo: list[Scored]) -> list[Scored]:
+    """Best first where nothing meets the SLO: by the worst missed target, then by price."""
+    return sorted(outside_slo, key=lambda each: (round(each.overshoot, 2), each.replica_cost, each.simplicity))
+
+
+def kept(best: Scored, running: Scored | None) -> bool:
+    """The running shape stays unless the best one is at least 15 % better; one that no longer holds does not stay."""
+    if running is None or running.shape == best.shape or running.meets_slo != best.meets_slo:
+        return False
+    if not best.meets_slo:
+        return running.overshoot * (1.0 - CHANGE_SAVES_AT_LEAST) < best.overshoot
+    if running.served < _ENOUGH:
+        return best.served * (1.0 - CHANGE_SAVES_AT_LEAST) < running.served and best.served < _ENOUGH
+    return running.cost * (1.0 - CHANGE_SAVES_AT_LEAST) < best.cost
+
+
+def praise(chosen: Scored, best: Scored) -> Explanation:
+    """Why the chosen shape won."""
+    prediction = chosen.assessment.prediction
+    if not chosen.meets_slo:
+        missed = ", ".join(str(miss) for miss in chosen.assessment.misses)
+        return Explanation(Reason.BestEffort, f"no shape meets the SLO; the closest one is predicted at {missed}")
+    if chosen.shape != best.shape:
+        return Explanation(
+            Reason.ShapeKept,
+            f"{best.shape} would cost {best.cost:.3g} instead of {chosen.cost:.3g}; a change must save 15 %",
+        )
+    rate = chosen.case.request.workload.requests_per_second
+    return Explanation(
+        Reason.ShapeChosen,
+        f"{_bill(chosen)} for {rate:.3g} requests/s; one serves {prediction.capacity:.3g} requests/s, bound by "
+        f"{prediction.limit.value}",
+    )
+
+
+def overruled(better: Scored, running: Scored) -> Explanation:
+    """Why a shape that is better than the running one did not win."""
+    if not better.meets_slo:
+        gain = 1.0 - better.overshoot / running.overshoot
+    elif running.served < _ENOUGH:
+        gain = 1.0 - running.served / better.served
+    else:
+        gain = 1.0 - better.cost / running.cost
+    how = f"{gain:.0%} better" if gain > 0 else "simpler, but no cheaper"
+    return Explanation(Reason.ShapeKept, f"{how} than the running {running.shape}; a change takes 15 %")
+
+
+def criticism(loser: Scored, chosen: Scored) -> Explanation:
+    """Why a shape lost to the chosen one, which is ahead of it in order."""
+    if not loser.meets_slo:
+        return _missed(loser)
+    rate = loser.case.request.workload.requests_per_second
+    if loser.served < _ENOUGH:
+        sentence = f"as many replicas as are allowed serve {loser.served:.0%} of {rate:.3g} requests/s"
+        return Explanation(Reason.AtMaximum, sentence)
+    bill = f"{_bill(loser)}, {_bill(chosen)}"
+    if loser.cost > chosen.cost * SIMPLER_WITHIN or loser.simplicity < chosen.simplicity:
+        return Explanation(Reason.CostsMore, bill)
+    return Explanation(Reason.SimplerWins, f"{bill} and are simpler")
+
+
+def _bill(scored: Scored) -> str:
+    return f"{scored.replicas} x {scored.shape} cost {scored.cost:.3g}"
+
+
+def _missed(loser: Scored) -> Explanation:
+    misses = loser.assessment.misses
+    if not misses:  # memory holds one long sequence but not one of the mean length: only with a small maxModelLen
+        return Explanation(Reason.NoRoomForKV, "no sequence of the mean length fits beside the weights")
+    reason = Reason.MissesTTFT if misses[0].metric == "TTFT" else Reason.MissesTPOT
+    return Explanation(reason, "even without load: " + ", ".join(str(miss) for miss in misses))

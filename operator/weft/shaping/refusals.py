@@ -1,0 +1,79 @@
+"""The one sentence for a pool that no shape can serve, with what would change the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Blocked, Invalid
+from weft.domain.reasons import Reason
+from weft.domain.units import GIB
+from weft.shaping.checks import missing_bytes
+
+if TYPE_CHECKING:
+    from weft.domain.errors import WeftError
+    from weft.domain.reasons import Explanation
+    from weft.domain.spec import ShapePins
+    from weft.shaping.checks import Case
+    from weft.shaping.request import ShapeRequest
+
+_OF_MEMORY = {Reason.OutOfMemory, Reason.NoRoomForKV}
+
+# Which pins a reason is about, the likeliest first.
+_PINS = {
+    Reason.HeadsNotDivisible: ("tensorParallel",),
+    Reason.ExpertsNotDivisible: ("expertParallel", "dataParallel", "tensorParallel"),
+    Reason.LayersNotDivisible: ("pipelineParallel",),
+    Reason.SharedDevice: ("tensorParallel", "pipelineParallel", "dataParallel"),
+    Reason.LeavesDomain: ("tensorParallel", "dataParallel", "expertParallel", "pipelineParallel"),
+    Reason.ShapeInvalid: ("expertParallel", "dataParallel", "tensorParallel"),
+}
+
+
+def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanation], ...]) -> WeftError:
+    """The error for a request of which every shape was refused; `refused` has each with its reason."""
+    if not refused:
+        return _no_accelerator(request)
+    of_memory = [case for case, why in refused if why.reason in _OF_MEMORY]
+    if of_memory:
+        stages_kept_in = any(why.reason is Reason.LeavesDomain for _, why in refused)
+        return _does_not_fit(request, of_memory, stages_would_help=stages_kept_in)
+    structural = [why for _, why in refused if why.reason is not Reason.PrecisionUnsupported]
+    if structural:
+        return Invalid(Reason.ShapeInvalid, _pin_named(request.spec.shape, structural[0]))
+    sentences = "; ".join(dict.fromkeys(why.message for _, why in refused))
+    named = "spec.model.precision" if request.spec.model.precision else "the precision of the checkpoint"
+    return Invalid(Reason.PrecisionUnsupported, f"{named}: {sentences}")
+
+
+def _no_accelerator(request: ShapeRequest) -> WeftError:
+    allowed = ", ".join(request.spec.placement.accelerators) or "any in the catalog"
+    present = ", ".join(sorted({supply.accelerator for supply in request.supplies})) or "none that this pool may use"
+    return Blocked(Reason.NoAccelerator, f"allowed accelerators: {allowed}; the cluster has {present}")
+
+
+def _does_not_fit(request: ShapeRequest, cases: list[Case], *, stages_would_help: bool) -> WeftError:
+    closest = min(cases, key=lambda case: (missing_bytes(case), case.option.shape.gpus, str(case.option.shape)))
+    shape = closest.option.shape
+    pinned = "; spec.shape forbids others" if any(_pins(request.spec.shape).values()) else ""
+    stages = "; placement.domain Preferred would allow pipeline stages in several domains" if stages_would_help else ""
+    return Invalid(
+        Reason.ModelDoesNotFit,
+        f"{request.architecture.model_id} fits no allowed shape: {shape} comes closest and lacks "
+        f"{missing_bytes(closest) / GIB:.1f} GiB on each GPU for weights and one sequence of "
+        f"{request.target_context_tokens:.0f} tokens{pinned}{stages}",
+    )
+
+
+def _pin_named(pins: ShapePins, why: Explanation) -> str:
+    values = _pins(pins)
+    pin = next((name for name in _PINS.get(why.reason, ()) if values[name] is not None), None)
+    return f"spec.shape.{pin} {values[pin]}: {why.message}" if pin else why.message
+
+
+def _pins(pins: ShapePins) -> dict[str, int | None]:
+    return {
+        "tensorParallel": pins.tensor_parallel,
+        "pipelineParallel": pins.pipeline_parallel,
+        "expertParallel": pins.expert_parallel,
+        "dataParallel": pins.data_parallel,
+    }

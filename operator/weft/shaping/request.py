@@ -1,0 +1,50 @@
+"""What a shape is chosen from: the pool's wishes, the model, the traffic, and what the cluster has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.model import Architecture
+    from weft.domain.shape import EngineRelease, Plan
+    from weft.domain.spec import PoolSpec
+    from weft.domain.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Devices of one accelerator (a catalog name) that a pool may use, whether busy or free now.
+
+    `memory_bytes` is what one device reports; `domain_gpus` is the size of the largest NVLink domain of them. `shared`
+    devices are parts of GPUs (time-sliced, MPS, MIG).
+    """
+
+    accelerator: str
+    memory_bytes: int
+    domain_gpus: int
+    gpus_per_node: int
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRequest:
+    """One choice. `workload` is the traffic to shape for, which may differ from the one that the spec declares.
+
+    `incumbent` is the running plan, if it can still be placed; `engine` is the release that must be kept, if any.
+    """
+
+    spec: PoolSpec
+    architecture: Architecture
+    workload: Workload
+    supplies: tuple[Supply, ...]
+    incumbent: Plan | None = None
+    engine: EngineRelease | None = None
+
+    @property
+    def target_context_tokens(self) -> float:
+        """The longest sequence that a replica must hold: `maxModelLen`, else the 95th percentiles of in and out."""
+        if self.spec.model.max_context_tokens:
+            return float(self.spec.model.max_context_tokens)
+        long = self.workload.input_tokens_p95 + self.workload.output_tokens_p95
+        return max(1.0, min(long, float(self.architecture.max_context_tokens)))
