@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.model import Architecture
     from weft.domain.shape import EngineRelease, Plan, Prediction
     from weft.domain.snapshot import PoolRecord
-    from weft.domain.spec import EngineSpec, PoolSpec
+    from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec
     from weft.domain.workload import Workload
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
@@ -28,10 +28,20 @@ NOTABLE_CHANGE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What planning reads beside the pool itself."""
+    """What planning reads beside the pool itself. `supplies` keeps what was found for each placement in this pass."""
 
     fabric: Fabric
     catalog: Catalog
+    supplies: dict[PlacementSpec, tuple[Supply, ...]] = field(default_factory=dict, compare=False)
+
+    def supplies_for(self, placement: PlacementSpec) -> tuple[Supply, ...]:
+        """What a pool with this placement could use, free or not."""
+        if placement not in self.supplies:
+            self.supplies[placement] = tuple(
+                Supply(each.accelerator, each.memory_bytes, each.largest_domain_gpus, each.gpus_per_node, each.shared)
+                for each in suppliers(self.fabric, placement)
+            )
+        return self.supplies[placement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +94,11 @@ def kept_engine(wish: EngineSpec, release: EngineRelease | None) -> EngineReleas
 def _request(
     spec: PoolSpec, architecture: Architecture, facts: Facts, incumbent: Plan | None, engine: EngineRelease | None
 ) -> ShapeRequest:
-    supplies = tuple(
-        Supply(each.accelerator, each.memory_bytes, each.largest_domain_gpus, each.gpus_per_node, each.shared)
-        for each in suppliers(facts.fabric, spec.placement)
-    )
     return ShapeRequest(
         spec=spec,
         architecture=architecture,
         workload=spec.workload,
-        supplies=supplies,
+        supplies=facts.supplies_for(spec.placement),
         incumbent=incumbent,
         engine=engine,
     )
