@@ -61,7 +61,10 @@ def test_a_precision_that_needs_another_checkpoint_is_refused() -> None:
             spec(engine=EngineSpec(speculative_json='{"method": "MTP", "tokens": 2}')),
             '--speculative-config {"method":"mtp","num_speculative_tokens":2}',
         ),
-        (spec(Role.Prefill), '--kv-transfer-config {"kv_connector":"NixlConnector","kv_role":"kv_both"}'),
+        (
+            spec(Role.Prefill),
+            '--kv-transfer-config {"kv_connector":"NixlConnector","kv_load_failure_policy":"recompute","kv_role":"kv_both"}',
+        ),
     ],
     ids=["adapters", "kv-precision", "offload", "speculative", "transfer"],
 )

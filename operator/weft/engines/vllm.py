@@ -95,7 +95,7 @@ class VLLM:
             ports=(NamedPort("http", PORT), NamedPort("metrics", ROUTER_METRICS_PORT)),
             pre_stop_seconds=UNROUTING_SECONDS,
             grace_seconds=UNROUTING_SECONDS + 30,
-            readiness=HttpProbe("/liveness", PORT, PROBE_SECONDS),
+            readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
         )
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:

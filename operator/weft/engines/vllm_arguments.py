@@ -11,14 +11,17 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.domain.workload import Role
+from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
+    from weft.engines.versions import Version
 
 Arguments = tuple[str, ...]
 
 MASTER_PORT = 29501
 DATA_PARALLEL_PORT = 29550
+RECOMPUTES_LOST_KV: Version = (0, 13, 0)
 _QUANTIZED_ONLINE = {(Precision.BF16, Precision.FP8): "fp8"}  # (checkpoint, wanted)
 _CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
 _FLOATS = (Precision.FP32, Precision.BF16)
@@ -66,7 +69,10 @@ def moves_kv(request: LaunchRequest) -> bool:
 
 
 def kv_transfer(request: LaunchRequest) -> Arguments:
-    """The connector, the same on both sides: either may be asked to pull."""
+    """The connector, the same on both sides: either may be asked to pull.
+
+    A prompt whose KV does not arrive is computed again instead of failing its request, where the version can.
+    """
     if not moves_kv(request):
         return ()
     if request.spec.kv.connector != "NIXL":
@@ -74,6 +80,8 @@ def kv_transfer(request: LaunchRequest) -> Arguments:
             Reason.FeatureUnsupported, f"kvTransfer.connector {request.spec.kv.connector} is not supported: use NIXL"
         )
     config = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+    if parse_version(request.plan.engine.version) >= RECOMPUTES_LOST_KV:
+        config["kv_load_failure_policy"] = "recompute"
     if request.on_cpu:
         config["kv_buffer_device"] = "cpu"
     return ("--kv-transfer-config", compact_json(config))
