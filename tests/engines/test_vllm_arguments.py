@@ -63,7 +63,7 @@ def test_a_precision_that_needs_another_checkpoint_is_refused() -> None:
         ),
         (
             spec(Role.Prefill),
-            '--kv-transfer-config {"kv_connector":"NixlConnector","kv_load_failure_policy":"recompute","kv_role":"kv_both"}',
+            '{"kv_connector":"NixlConnector","kv_load_failure_policy":"recompute","kv_role":"kv_both"}',
         ),
     ],
     ids=["adapters", "kv-precision", "offload", "speculative", "transfer"],
