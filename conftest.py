@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from e2e.cluster import build
+from e2e.cluster.certificates import OpensslMissingError
 from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def control_plane() -> Iterator[ControlPlane]:
     """Give one control plane to the whole session; a test that uses it works in namespaces of its own."""
     try:
         started = ControlPlane.start()
-    except build.BinariesMissingError as missing:
+    except (build.BinariesMissingError, OpensslMissingError) as missing:
         pytest.skip(f"no control plane: {missing}")
     with started as running:
         yield running
