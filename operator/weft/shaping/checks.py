@@ -127,7 +127,7 @@ def _replica_stays_in_a_domain_unless_stages_may_leave(case: Case) -> Explanatio
     return Explanation(
         Reason.LeavesDomain,
         f"{shape.gpus} GPUs are more than the {supply.domain_gpus} of the largest {supply.accelerator} domain; "
-        f"allowed: up to {supply.domain_gpus}, or placement.domain Preferred, which lets pipeline stages spread over domains",
+        f"allowed: up to {supply.domain_gpus}, or placement.domain Preferred, which lets stages spread over domains",
     )
 
 

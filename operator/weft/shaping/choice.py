@@ -127,7 +127,7 @@ def _grounds(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> Ite
 
 
 def _release(request: ShapeRequest, accelerator: Accelerator, catalog: Catalog) -> EngineRelease:
-    """The release to keep, else the wished or default version; its image follows the vendor unless the pool names it."""
+    """The release to keep, else the wished or default version; its image is the vendor's unless the pool names it."""
     wish = request.spec.engine
     kept_release = request.engine
     if kept_release is not None and not _is_image_of_another_vendor(kept_release, accelerator, catalog):

@@ -154,10 +154,11 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
             f"{best.shape} would cost {best.cost:.3g} instead of {chosen.cost:.3g}; a change must save 15 %",
         )
     rate = chosen.case.request.workload.requests_per_second
+    short = "" if chosen.served >= _ENOUGH else f"; as many as are allowed serve {chosen.served:.0%} of it"
     return Explanation(
         Reason.ShapeChosen,
         f"{_bill(chosen)} for {rate:.3g} requests/s; one serves {prediction.capacity:.3g} requests/s, bound by "
-        f"{prediction.limit.value}",
+        f"{prediction.limit.value}{short}",
     )
 
 

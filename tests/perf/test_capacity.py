@@ -1,0 +1,169 @@
+"""Capacity under an SLO, for each role."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.perf.replicas import Parallel, replica, workload
+from weft.catalog import architecture_from_config
+from weft.domain.hardware import Precision
+from weft.domain.shape import Limit
+from weft.domain.workload import Role, Slo, Workload
+from weft.perf import ReplicaModel, assess, predict
+from weft.perf.queueing import batch_at, length_at, mean_wait_seconds, squared_variation, wait_at
+
+LLAMA_70B = "Llama-3.3-70B-Instruct"
+H200 = replica(LLAMA_70B, "H200", Precision.FP8, 2)
+EASY = Slo(ttft=((95, 2.0),), tpot=((95, 0.05),))
+TINY = """{"architectures": ["LlamaForCausalLM"], "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2,
+"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 32000, "max_position_embeddings": 2048,
+"torch_dtype": "float32"}"""
+
+
+def test_a_tiny_model_on_the_test_accelerator_serves_one_to_two_requests_a_second() -> None:
+    """The assumption that end-to-end scenarios on two cores are written against."""
+    model = replace(
+        replica("Llama-3.1-8B-Instruct", "cpu", Precision.BF16), architecture=architecture_from_config("t", TINY)
+    )
+    for slo in (Slo(), Slo(ttft=((95, 2.0),), tpot=((95, 0.2),))):
+        assert 1.0 < predict(model, Workload(1, 64, 32, 64, 32), slo, Role.Aggregated).capacity < 2.0
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_every_role_has_a_capacity_with_and_without_targets(role: Role) -> None:
+    for slo in (Slo(), EASY):
+        assert predict(H200, workload(), slo, role).capacity > 0
+
+
+def test_separate_roles_serve_more_than_one_that_does_both() -> None:
+    both = predict(H200, workload(), EASY, Role.Aggregated).capacity
+    assert predict(H200, workload(), EASY, Role.Prefill).capacity > both
+    assert predict(H200, workload(), EASY, Role.Decode).capacity > both
+
+
+def test_targets_count_only_where_the_role_works() -> None:
+    impossible_tpot, impossible_ttft = Slo(tpot=((50, 1e-6),)), Slo(ttft=((50, 1e-6),))
+    assert predict(H200, workload(), impossible_tpot, Role.Prefill).capacity > 0
+    assert predict(H200, workload(), impossible_ttft, Role.Decode).capacity > 0
+    assert predict(H200, workload(), impossible_tpot, Role.Aggregated).capacity == 0
+
+
+def test_a_target_that_an_idle_replica_misses_is_told_with_both_numbers() -> None:
+    found = assess(H200, workload(), Slo(ttft=((95, 0.001),), tpot=((50, 10.0),)), Role.Aggregated)
+    assert found.prediction.capacity == 0
+    (miss,) = found.misses
+    assert (miss.metric, miss.percentile, miss.target_seconds) == ("TTFT", 95, 0.001)
+    assert miss.predicted_seconds > 0.05
+    assert str(miss).startswith("TTFT p95 ")
+    assert str(miss).endswith(" of 1 ms")
+
+
+def test_predicted_means_stay_below_the_targets_that_capacity_keeps() -> None:
+    predicted = predict(H200, workload(), EASY, Role.Aggregated)
+    assert predicted.ttft_seconds < 2.0
+    assert predicted.tpot_seconds < 0.05
+
+
+def test_without_targets_four_fifths_of_the_kv_room_are_used() -> None:
+    """Little's law holds at the predicted point: requests inside = rate x time inside."""
+    predicted = predict(H200, workload(), Slo(), Role.Decode)
+    assert predicted.limit is Limit.KVMemory
+    inside = predicted.capacity * 200 * predicted.tpot_seconds
+    assert inside == pytest.approx(0.8 * predicted.max_batch)
+
+
+def test_a_model_that_does_not_fit_has_no_capacity() -> None:
+    predicted = predict(replica(LLAMA_70B, "H100", Precision.BF16), workload(), Slo(), Role.Aggregated)
+    assert (predicted.capacity, predicted.max_batch, predicted.limit) == (0.0, 0, Limit.KVMemory)
+
+
+def test_a_tight_tpot_binds_decode_and_a_tight_ttft_prefill() -> None:
+    assert predict(H200, workload(), Slo(tpot=((95, 0.03),)), Role.Aggregated).limit is Limit.MemoryBandwidth
+    assert predict(H200, workload(), Slo(ttft=((99, 0.4),)), Role.Aggregated).limit is Limit.Compute
+
+
+def test_cached_prefixes_raise_capacity() -> None:
+    cold = predict(H200, workload(4000, 100), EASY, Role.Aggregated).capacity
+    assert predict(H200, workload(4000, 100, prefix_hit=0.8), EASY, Role.Aggregated).capacity > 1.5 * cold
+
+
+def test_prefix_hits_of_all_tokens_and_empty_requests_stay_finite() -> None:
+    for role in Role:
+        for strange in (workload(1000, 200, prefix_hit=1.0), Workload(0, 0, 0, 0, 0)):
+            assert 0 < predict(H200, strange, Slo(), role).capacity < 1e6
+
+
+def test_70b_in_fp8_falls_off_a_cliff_on_one_h100() -> None:
+    """Published: on H100 one GPU leaves no room for KV, two are far better than twice as fast."""
+    one = predict(replica(LLAMA_70B, "H100", Precision.FP8, 1), workload(), Slo(), Role.Aggregated).capacity
+    two = predict(replica(LLAMA_70B, "H100", Precision.FP8, 2), workload(), Slo(), Role.Aggregated).capacity
+    assert two > 4 * one
+
+
+def test_70b_in_fp8_on_h200_is_cheapest_per_gpu_on_one() -> None:
+    """Published: offline throughput per GPU is best at TP1, and eight GPUs keep about 62 % of it."""
+    one, eight = (
+        predict(replica(LLAMA_70B, "H200", Precision.FP8, size), workload(), Slo(), Role.Aggregated).capacity / size
+        for size in (1, 8)
+    )
+    assert 0.3 * one < eight < one
+
+
+TARGETS = st.floats(min_value=0.001, max_value=5.0)
+MODELS = st.sampled_from(
+    [
+        H200,
+        replica("Llama-3.1-8B-Instruct", "H100", Precision.BF16),
+        replica("DeepSeek-V3", "GB200", Precision.FP8, Parallel(tensor=2, data=8, expert=16)),
+        replica("gpt-oss-120b", "H100", Precision.MXFP4),
+    ]
+)
+PERCENTILES = st.sampled_from([50, 90, 95, 99])
+# Halving finds a load to a few thousandths, so equal capacities may differ by that.
+SLACK = 1.005
+
+
+@given(MODELS, st.tuples(TARGETS, TARGETS), st.floats(1.0, 10.0), PERCENTILES, st.sampled_from(list(Role)))
+def test_looser_targets_never_lower_capacity(
+    model: ReplicaModel, targets: tuple[float, float], factor: float, percentile: int, role: Role
+) -> None:
+    ttft, tpot = targets
+    tight = predict(model, workload(), Slo(((percentile, ttft),), ((percentile, tpot),)), role)
+    loose = predict(model, workload(), Slo(((percentile, ttft * factor),), ((percentile, tpot * factor),)), role)
+    assert loose.capacity * SLACK >= tight.capacity
+
+
+@given(MODELS, TARGETS, st.floats(1.0, 10.0), st.sampled_from(list(Role)))
+def test_faster_memory_never_lowers_capacity(model: ReplicaModel, tpot: float, factor: float, role: Role) -> None:
+    bandwidth = model.accelerator.memory_bandwidth * factor
+    faster = replace(model, accelerator=replace(model.accelerator, memory_bandwidth=bandwidth))
+    slo = Slo(tpot=((95, tpot),))
+    assert predict(faster, workload(), slo, role).capacity * SLACK >= predict(model, workload(), slo, role).capacity
+
+
+@given(st.floats(1, 100_000), st.floats(1, 10_000), st.floats(0, 1), st.sampled_from(list(Role)))
+def test_any_workload_has_finite_predictions(inputs: float, outputs: float, hit: float, role: Role) -> None:
+    predicted = predict(H200, workload(inputs, outputs, hit), EASY, role)
+    assert 0 <= predicted.capacity < 1e7
+    assert 0 <= predicted.ttft_seconds < 1e6
+    assert 0 <= predicted.tpot_seconds < 1e3
+
+
+def test_waits_follow_the_known_formulas() -> None:
+    assert mean_wait_seconds(0.5, 2.0, 0.0) == 1.0  # M/D/1
+    assert mean_wait_seconds(0.5, 2.0, 1.0) == 2.0  # M/M/1
+    assert mean_wait_seconds(1.0, 2.0, 0.0) == float("inf")
+    assert wait_at(50, 0.4, 1.0) == 0.0  # six of ten do not wait
+    assert wait_at(95, 0.5, 1.0) == pytest.approx(4.605, abs=0.001)
+
+
+def test_percentiles_of_lengths_and_batches() -> None:
+    assert length_at(95, 100, 200) == pytest.approx(200)
+    assert length_at(50, 100, 200) == 100
+    assert length_at(99, 100, 50) == 100  # a 95th percentile below the mean means no spread
+    assert squared_variation(100, 100) == 0
+    assert batch_at(95, 100) == pytest.approx(116.4, abs=0.1)

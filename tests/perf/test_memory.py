@@ -1,0 +1,111 @@
+"""What fits where. Expected values are published ones or follow by hand from the formulas."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.perf.replicas import Parallel, architecture, replica
+from weft.domain.hardware import Precision
+from weft.perf import footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
+from weft.perf.memory import sequences_that_fit, weight_bytes_per_gpu
+
+KIB = 1024
+LLAMA_70B = "Llama-3.3-70B-Instruct"
+DEEPSEEK = "DeepSeek-V3"
+
+
+@pytest.mark.parametrize(
+    ("model_id", "kib"),
+    [
+        (LLAMA_70B, 320),
+        ("Llama-3.1-405B-Instruct", 504),
+        ("Qwen3-235B-A22B", 188),
+        ("gpt-oss-120b", 72),
+        (DEEPSEEK, 68.6),
+    ],
+)
+def test_kv_of_a_token_is_the_published_size_and_half_of_it_in_fp8(model_id: str, kib: float) -> None:
+    assert kv_bytes_per_token(architecture(model_id)) / KIB == pytest.approx(kib, abs=0.05)
+    assert kv_bytes_per_token(architecture(model_id), Precision.FP8) / KIB == pytest.approx(kib / 2, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "accelerator", "precision", "parallel", "fits"),
+    [
+        (LLAMA_70B, "H200", Precision.FP8, 1, True),
+        (LLAMA_70B, "H100", Precision.BF16, 1, False),
+        (LLAMA_70B, "H100", Precision.BF16, 2, False),  # 65.7 of 67 GiB: no room worth the name, see the next case
+        (LLAMA_70B, "H100", Precision.BF16, 4, True),
+        (DEEPSEEK, "H100", Precision.FP8, 8, False),
+        (DEEPSEEK, "H200", Precision.FP8, 8, True),
+        (DEEPSEEK, "GB200", Precision.FP8, Parallel(tensor=1, data=8, expert=8), True),
+        ("gpt-oss-120b", "H100", Precision.MXFP4, 1, True),
+        ("Mixtral-8x7B-Instruct-v0.1", "H100", Precision.BF16, 1, False),
+    ],
+)
+def test_what_fits_with_room_for_eight_sequences_of_8k(
+    model_id: str, accelerator: str, precision: Precision, parallel: Parallel | int, *, fits: bool
+) -> None:
+    assert (sequences_that_fit(replica(model_id, accelerator, precision, parallel), 8192) >= 8) is fits
+
+
+def test_a_replica_without_room_has_no_tokens_and_a_negative_room() -> None:
+    too_small = replica(LLAMA_70B, "H100", Precision.BF16, 1)
+    assert footprint(too_small).room_bytes < 0
+    assert kv_tokens(too_small, 1000) == 0
+    assert sequences_that_fit(too_small, 1000) == 0
+
+
+def test_weights_of_70b_in_fp8_are_its_parameters_with_16_bit_embeddings() -> None:
+    embeddings = 2 * 128256 * 8192
+    expected = 70.55e9 + embeddings
+    assert weight_bytes_per_gpu(replica(LLAMA_70B, "H200", Precision.FP8)) == pytest.approx(expected, rel=0.001)
+
+
+def test_gpt_oss_takes_what_its_checkpoint_does() -> None:
+    checkpoint = 65.2e9  # bytes of the published safetensors
+    assert weight_bytes_per_gpu(replica("gpt-oss-120b", "H100", Precision.MXFP4)) == pytest.approx(checkpoint, rel=0.02)
+
+
+def test_tensor_parallelism_divides_weights_evenly() -> None:
+    one = weight_bytes_per_gpu(replica(LLAMA_70B, "H200", Precision.FP8, 1))
+    assert weight_bytes_per_gpu(replica(LLAMA_70B, "H200", Precision.FP8, 8)) == pytest.approx(one / 8)
+
+
+def test_kv_stops_dividing_past_the_kv_heads() -> None:
+    by_heads = sequence_bytes_per_gpu(replica(LLAMA_70B, "GB200", Precision.FP8, 8), 1000)
+    assert sequence_bytes_per_gpu(replica(LLAMA_70B, "GB200", Precision.FP8, 4), 1000) == pytest.approx(2 * by_heads)
+    assert sequence_bytes_per_gpu(replica(LLAMA_70B, "GB200", Precision.FP8, 16), 1000) == pytest.approx(by_heads)
+
+
+def test_latent_kv_is_not_divided_by_tensor_parallelism() -> None:
+    alone = sequence_bytes_per_gpu(replica(DEEPSEEK, "H200", Precision.FP8, 1), 1000)
+    assert sequence_bytes_per_gpu(replica(DEEPSEEK, "H200", Precision.FP8, 8), 1000) == alone
+
+
+def test_data_parallel_attention_multiplies_latent_kv_room() -> None:
+    """The reason why large latent-attention models are served with data-parallel attention."""
+    tensor = replica(DEEPSEEK, "H200", Precision.FP8, Parallel(tensor=8, expert=8))
+    data = replica(DEEPSEEK, "H200", Precision.FP8, Parallel(tensor=1, data=8, expert=8))
+    assert kv_tokens(data, 2000) > 4 * kv_tokens(tensor, 2000)
+
+
+def test_experts_are_spread_over_the_whole_group() -> None:
+    eight = weight_bytes_per_gpu(replica(DEEPSEEK, "GB200", Precision.FP8, Parallel(data=8, expert=8)))
+    sixteen = weight_bytes_per_gpu(replica(DEEPSEEK, "GB200", Precision.FP8, Parallel(data=16, expert=16)))
+    experts = 58 * 256 * 3 * 7168 * 2048
+    assert eight - sixteen == pytest.approx(experts / 16)
+
+
+def test_a_window_caps_what_its_layers_keep() -> None:
+    short = sequence_bytes_per_gpu(replica("gpt-oss-120b", "H100", Precision.MXFP4), 128)
+    long = sequence_bytes_per_gpu(replica("gpt-oss-120b", "H100", Precision.MXFP4), 1280)
+    assert short == 128 * 72 * KIB
+    assert long == (1280 + 128) / 2 * 72 * KIB
+
+
+def test_pipeline_stages_share_layers_weights_and_kv() -> None:
+    one = replica("Llama-3.1-405B-Instruct", "H100", Precision.FP8, Parallel(tensor=8))
+    two = replica("Llama-3.1-405B-Instruct", "H100", Precision.FP8, Parallel(tensor=8, pipeline=2))
+    assert sequence_bytes_per_gpu(two, 1000) == pytest.approx(sequence_bytes_per_gpu(one, 1000) / 2)
+    assert weight_bytes_per_gpu(two) == pytest.approx(weight_bytes_per_gpu(one) / 2)

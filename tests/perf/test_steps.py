@@ -1,0 +1,148 @@
+"""Times of steps and collectives: arithmetic by hand, and laws that any hardware obeys."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.perf.replicas import CATALOG, Parallel, replica, workload
+from weft.domain.hardware import Precision
+from weft.domain.shape import Limit
+from weft.domain.workload import Role, Slo
+from weft.perf import ReplicaModel, predict
+from weft.perf.collectives import all_reduce_seconds, ranks_hit
+from weft.perf.steps import StepTime, stepper
+
+LLAMA_8B = "Llama-3.1-8B-Instruct"
+LLAMA_70B = "Llama-3.3-70B-Instruct"
+DEEPSEEK = "DeepSeek-V3"
+
+BATCHES = st.floats(min_value=1, max_value=2000)
+CONTEXTS = st.floats(min_value=1, max_value=100_000)
+FACTORS = st.floats(min_value=1.0, max_value=10.0)
+REPLICAS = st.sampled_from(
+    [
+        replica(LLAMA_8B, "H100", Precision.BF16),
+        replica(LLAMA_70B, "H200", Precision.FP8, 4),
+        replica(LLAMA_70B, "MI300X", Precision.BF16, Parallel(tensor=4, pipeline=2)),
+        replica(DEEPSEEK, "GB200", Precision.NVFP4, Parallel(tensor=2, data=8, expert=16)),
+        replica("gpt-oss-120b", "B200", Precision.MXFP4, Parallel(tensor=2, expert=2)),
+        replica("gemma-3-27b-it", "H100", Precision.BF16, 2),
+    ]
+)
+
+
+def test_one_sequence_takes_the_time_to_read_the_weights_and_the_overhead() -> None:
+    small = replica(LLAMA_8B, "H100", Precision.BF16)
+    read = (8.03e9 - 128256 * 4096) * 2  # all but the embedding, of which one row is read
+    overhead = 32 * 23e-6 + 3.9e-3 + 4.4e-6
+    assert stepper(small).decode(1, 1).seconds == pytest.approx(read / (3.35e12 * 0.84) + overhead, rel=0.01)
+
+
+def test_a_long_prefill_takes_the_time_of_its_matmuls_and_attention() -> None:
+    small = replica(LLAMA_8B, "H100", Precision.BF16)
+    matmuls = 2 * (8.03e9 - 2 * 128256 * 4096) * 8192
+    attention = 32 * 4 * 32 * 128 * 8192**2 / 2
+    seconds = matmuls / (989e12 * 0.80) + attention / (989e12 * 0.5) + 32 * 23e-6 + 3.9e-3
+    assert stepper(small).prefill(8192, 0, 1).seconds == pytest.approx(seconds, rel=0.01)
+
+
+def test_latent_attention_with_all_heads_is_bound_by_compute_and_with_an_eighth_by_memory() -> None:
+    """Intensity 1.9 x heads FLOP/byte: 242 with 128 heads, above what Hopper can feed; 30 with 16."""
+
+    def attention(parallel: Parallel) -> tuple[float, float]:
+        steps = stepper(replica(DEEPSEEK, "H200", Precision.FP8, parallel))
+        return steps.decode_attention_flops / steps.attention_rate, steps.kv_layer_bytes / steps.memory_rate
+
+    compute, memory = attention(Parallel(data=8, expert=8))
+    assert compute > memory
+    compute, memory = attention(Parallel(tensor=8))
+    assert compute < memory
+
+
+def test_attention_over_a_long_context_is_bound_by_memory_and_prefill_by_compute() -> None:
+    steps = stepper(replica(LLAMA_70B, "H100", Precision.FP8, 4))
+    assert steps.decode(64, 8000).limit is Limit.MemoryBandwidth
+    assert steps.prefill(8192, 0, 1).limit is Limit.Compute
+
+
+def test_a_small_model_on_many_gpus_is_bound_by_overhead() -> None:
+    assert stepper(replica(LLAMA_8B, "GB200", Precision.FP8, 8)).decode(1, 1).limit is Limit.Latency
+
+
+@pytest.mark.parametrize(
+    ("message_bytes", "measured_us"), [(16 << 10, 5.3), (128 << 10, 7.9), (1 << 20, 15), (8 << 20, 51), (64 << 20, 344)]
+)
+def test_all_reduce_on_eight_h100_is_near_the_measured_one(message_bytes: int, measured_us: float) -> None:
+    h100, efficiency = CATALOG.accelerator("H100"), replica(LLAMA_8B, "H100", Precision.BF16).efficiency
+    bandwidth = h100.scale_up_bandwidth * efficiency.collective_bandwidth
+    seconds = all_reduce_seconds(message_bytes, 8, efficiency.collective_seconds, bandwidth)
+    assert seconds * 1e6 == pytest.approx(measured_us, rel=0.15)
+
+
+def test_one_gpu_reduces_nothing_and_one_rank_is_hit_whole() -> None:
+    assert all_reduce_seconds(1e6, 1, 1e-5, 1e9) == 0
+    assert ranks_hit(1, 8) == 1
+    assert ranks_hit(8, 8) == pytest.approx(5.25, abs=0.01)
+
+
+@given(REPLICAS, BATCHES, CONTEXTS, FACTORS)
+def test_a_larger_batch_or_context_is_never_faster(
+    model: ReplicaModel, batch: float, context: float, factor: float
+) -> None:
+    steps = stepper(model)
+    seconds = _finite(steps.decode(batch, context))
+    assert _finite(steps.decode(batch * factor, context)) >= seconds * (1 - 1e-9)
+    assert _finite(steps.decode(batch, context * factor)) >= seconds * (1 - 1e-9)
+
+
+@given(
+    REPLICAS,
+    BATCHES,
+    CONTEXTS,
+    FACTORS,
+    st.sampled_from(["memory_bandwidth", "scale_up_bandwidth", "network_bandwidth"]),
+)
+def test_more_bandwidth_is_never_slower(
+    model: ReplicaModel, batch: float, context: float, factor: float, link: str
+) -> None:
+    value = getattr(model.accelerator, link)
+    faster = replace(model, accelerator=replace(model.accelerator, **{link: value * factor}))
+    assert stepper(faster).decode(batch, context).seconds <= stepper(model).decode(batch, context).seconds * (1 + 1e-9)
+    before = stepper(model).prefill(context, 0, 1).seconds
+    assert stepper(faster).prefill(context, 0, 1).seconds <= before * (1 + 1e-9)
+
+
+@given(REPLICAS, BATCHES, CONTEXTS, FACTORS)
+def test_more_flops_are_never_slower(model: ReplicaModel, batch: float, context: float, factor: float) -> None:
+    flops = tuple((precision, peak * factor) for precision, peak in model.accelerator.flops)
+    faster = replace(model, accelerator=replace(model.accelerator, flops=flops))
+    assert stepper(faster).decode(batch, context).seconds <= stepper(model).decode(batch, context).seconds * (1 + 1e-9)
+
+
+@given(REPLICAS, st.floats(1, 100_000), FACTORS)
+def test_a_longer_prompt_is_never_faster(model: ReplicaModel, tokens: float, factor: float) -> None:
+    steps = stepper(model)
+    assert _finite(steps.prefill(tokens * factor, 0, 1)) >= _finite(steps.prefill(tokens, 0, 1)) * (1 - 1e-9)
+
+
+def test_one_prediction_is_quick() -> None:
+    """Deciding tries a hundred shapes: half a millisecond each, measured at its best of many."""
+    model, slo = replica(LLAMA_70B, "H200", Precision.FP8, 2), Slo(((95, 1.0),), ((95, 0.05),))
+    best = min(_timed(model, slo) for _ in range(20))
+    assert best < 0.5e-3
+
+
+def _timed(model: ReplicaModel, slo: Slo) -> float:
+    start = time.perf_counter()
+    predict(model, workload(), slo, Role.Aggregated)
+    return time.perf_counter() - start
+
+
+def _finite(step: StepTime) -> float:
+    assert 0 < step.seconds < 1e6
+    return step.seconds
