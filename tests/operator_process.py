@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.waiting import eventually
+from e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ class OperatorProcess:
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         if ready:
-            eventually(lambda: self.status("/readyz") == 200, 40, "the operator is ready")
+            eventually(lambda: self.status("/readyz") == 200, "the operator is ready", timeout_seconds=40)
         return self
 
     def stop(self) -> float:

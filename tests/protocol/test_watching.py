@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes.client import ApiClient, Configuration
 
+from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import POOLS, SPLITS, ScriptedServer
-from tests.waiting import eventually
 from weft.control.watching import KopfThread, Watched
 from weft.observe import Reader, ResourceCache, list_resources
 
@@ -48,7 +48,7 @@ def watching(server: ScriptedServer) -> Iterator[Watching]:
     server.put(POOLS, "chat", spec={})
     started = Watching(server)
     started.kopf.start()
-    eventually(lambda: server.watches(POOLS) and server.watches(SPLITS), what="both kinds are watched")
+    eventually(lambda: server.watches(POOLS) and server.watches(SPLITS), "both kinds are watched")
     yield started
     started.kopf.stop(10)
 
@@ -63,7 +63,7 @@ def test_nothing_is_ever_written(server: ScriptedServer, watching: Watching) -> 
     """No finalizer, no annotation, no status: kopf only reads."""
     server.put(POOLS, "chat", spec={"changed": True})
     server.put(POOLS, "second", spec={})
-    eventually(lambda: watching.names() == ["chat", "second"])
+    eventually(lambda: watching.names() == ["chat", "second"], "both pools are known")
     assert {seen.method for seen in server.requests} == {"GET"}
 
 
@@ -74,23 +74,23 @@ def test_an_outage_longer_than_kopfs_default_patience_heals(
     """Fact 1: with back-offs that never end the watch comes back, and what happened meanwhile is seen."""
     failures = len(server.requests)
     server.fail(status, "InternalError" if status == 500 else "Forbidden")
-    eventually(lambda: len(server.requests) >= failures + 4, what="it keeps trying")
+    eventually(lambda: len(server.requests) >= failures + 4, "it keeps trying", timeout_seconds=60)
     assert watching.kopf.watchers() == 2
     server.put(POOLS, "created-in-the-dark", spec={}, silent=True)
     server.heal()
-    eventually(lambda: "created-in-the-dark" in watching.names(), 60)
+    eventually(lambda: "created-in-the-dark" in watching.names(), "the outage is over", timeout_seconds=60)
 
 
 def test_a_watcher_that_dies_is_counted_as_dead(server: ScriptedServer, watching: Watching) -> None:
     """Fact 1: after an in-stream ERROR other than 410 the task ends and nobody restarts it; liveness must notice."""
     server.error_in_stream(POOLS, 500)
-    eventually(lambda: watching.kopf.watchers() < watching.kopf.expected_watchers, 60)
+    eventually(lambda: watching.kopf.watchers() == 1, "the dead one is not counted", timeout_seconds=60)
 
 
 def test_an_expired_watch_lists_again(server: ScriptedServer, watching: Watching) -> None:
     server.expire()
     server.put(POOLS, "after-the-gap", spec={}, silent=True)
-    eventually(lambda: "after-the-gap" in watching.names(), 60)
+    eventually(lambda: "after-the-gap" in watching.names(), "it listed again", timeout_seconds=60)
 
 
 def test_what_was_deleted_in_a_gap_goes_with_the_next_list(server: ScriptedServer, watching: Watching) -> None:
@@ -98,7 +98,7 @@ def test_what_was_deleted_in_a_gap_goes_with_the_next_list(server: ScriptedServe
     server.remove(POOLS, "chat", silent=True)
     server.expire()
     server.put(POOLS, "second", spec={}, silent=True)
-    eventually(lambda: "second" in watching.names(), 60)
+    eventually(lambda: "second" in watching.names(), "it listed again", timeout_seconds=60)
     assert "chat" in watching.names()
     watching.cache.replace(list_resources(Reader(watching.client), "InferencePool", None))
     assert watching.names() == ["second"]
