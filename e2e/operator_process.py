@@ -59,7 +59,7 @@ class OperatorProcess:
         """Start it and return when it is ready; `install` must have run."""
         port = _free_port()
         kubeconfig = cluster.kubeconfig_for_service_account(SYSTEM_NAMESPACE, SERVICE_ACCOUNT)
-        command = [sys.executable, "-m", "weft.cli", "run", "--kubeconfig", kubeconfig, "--host", "127.0.0.1"]
+        command = [sys.executable, "-m", "weft.cli", "run", "--kubeconfig", str(kubeconfig), "--host", "127.0.0.1"]
         process = cluster.processes.start(name, [*command, "--port", str(port), *options], grace_seconds=GRACE_SECONDS)
         started = cls(process, port)
         process.wait_until(started.is_ready, READY_SECONDS)

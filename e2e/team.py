@@ -106,13 +106,14 @@ class Team:
         if pool is not None:
             selector += f",{labels.POOL}={pool}"
         listing = client.CoreV1Api(self.api).list_namespaced_pod(self.namespace, label_selector=selector)
-        items: list[Json] = self.api.sanitize_for_serialization(listing)["items"]
+        plain: Json = self.api.sanitize_for_serialization(listing)
+        items: list[Json] = plain["items"]
         return sorted(items, key=lambda pod: int(pod["metadata"]["labels"][labels.REPLICA]))
 
     def service_address(self, name: str) -> tuple[str, int]:
         """Cluster address and port of a Service."""
-        service = client.CoreV1Api(self.api).read_namespaced_service(name, self.namespace)
-        return service.spec.cluster_ip, service.spec.ports[0].port
+        spec = json.loads(self.kubectl("get", "service", name, "-o", "json"))["spec"]
+        return spec["clusterIP"], spec["ports"][0]["port"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,10 @@ def run_demo(screen: Screen, report: Path) -> Timeline:
     begun = time.monotonic()
     screen.say("starting etcd, kube-apiserver, controller manager and scheduler (built once if they are missing)")
     with ControlPlane.start(options=ControlPlaneOptions(node_monitor_grace_seconds=10)) as cluster:
-        nodes = [*simulated_nodes.h200_boards(scenario.BOARDS), *simulated_nodes.nvl72_rack("rack-a", scenario.TRAYS)]
+        nodes = [
+            *simulated_nodes.h200_boards(scenario.BOARDS),
+            *simulated_nodes.nvl72_rack("rack-a", trays=scenario.TRAYS),
+        ]
         screen.say(f"adding {scenario.FABRIC_WORDS}")
         simulated_nodes.add_nodes(cluster, nodes)
         install(cluster)

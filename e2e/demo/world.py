@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kubernetes import client
-
 from e2e.demo.scenario import NAMESPACE
 from weft.catalog import load
 from weft.domain import labels
 from weft.fabric import build_fabric
+from weft.observe.reading import Reader, resource_path
 from weft.observe.records import read_node, read_pod
 
 if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
     from weft.domain.cluster import PodRecord
     from weft.domain.fabric import Fabric
 
@@ -51,31 +52,30 @@ class World:
 class WorldReader:
     """Reads with the administrator's rights, as a person with kubectl would."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: ApiClient) -> None:
         """Keep the connection."""
-        self._api = api
-        self._core = client.CoreV1Api(api)
-        self._custom = client.CustomObjectsApi(api)
-        self._events = client.EventsV1Api(api)
+        self._reader = Reader(api)
 
     def look(self) -> World:
         """Everything, now."""
-        pods = self._plain(self._core.list_namespaced_pod(NAMESPACE))
-        records = [(read_pod(body), body) for body in pods]
-        ours = [(record, body) for record, body in records if record is not None]
-        nodes = [read_node(body) for body in self._plain(self._core.list_node())]
+        read = [(read_pod(body), body) for body in self._all("v1", "pods")]
+        pods = [
+            (record, body["metadata"]["labels"].get(labels.POOL, "")) for record, body in read if record is not None
+        ]
+        nodes = [read_node(body) for body in self._all("v1", "nodes", namespace=None)]
         return World(
-            pools=self._resources("inferencepools"),
-            splits=self._resources("pdsplits"),
-            engines=tuple(EnginePod(record, body["metadata"]["labels"].get(labels.POOL, "")) for record, body in ours),
-            fabric=build_fabric(nodes, [record for record, _ in ours], load()),
-            events=tuple(self._plain(self._events.list_namespaced_event(NAMESPACE))),
+            pools=_by_name("InferencePool", self._all(labels.API_VERSION, "inferencepools")),
+            splits=_by_name("PDSplit", self._all(labels.API_VERSION, "pdsplits")),
+            engines=tuple(EnginePod(record, pool) for record, pool in pods),
+            fabric=build_fabric(nodes, [record for record, _ in pods], load()),
+            events=tuple(self._all("events.k8s.io/v1", "events")),
         )
 
-    def _resources(self, plural: str) -> dict[str, Json]:
-        found = self._custom.list_namespaced_custom_object(labels.GROUP, labels.VERSION, NAMESPACE, plural)
-        return {body["metadata"]["name"]: body for body in found["items"]}
+    def _all(self, api_version: str, plural: str, namespace: str | None = NAMESPACE) -> list[Json]:
+        pages = self._reader.pages(resource_path(api_version, plural, namespace), {})
+        return [item for page in pages for item in page["items"]]
 
-    def _plain(self, listing: object) -> list[Json]:
-        items: list[Json] = self._api.sanitize_for_serialization(listing)["items"]
-        return items
+
+def _by_name(kind: str, bodies: list[Json]) -> dict[str, Json]:
+    """Items of a list do not say their kind."""
+    return {body["metadata"]["name"]: {"kind": kind, **body} for body in bodies}

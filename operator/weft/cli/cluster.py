@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.failure import CLUSTER_REFUSES, CommandFailure
-from weft.domain.labels import GROUP, VERSION
+from weft.domain.labels import API_VERSION
+from weft.observe.reading import Reader, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kubernetes import client
-
+Json = dict[str, Any]
 PLURALS = {"InferencePool": "inferencepools", "PDSplit": "pdsplits"}
 _KIND_WORDS = {
     "inferencepool": "InferencePool",
@@ -39,52 +39,31 @@ def parse_reference(text: str) -> tuple[str, str]:
 class ClusterReader:
     """A connection to one cluster. Each method is one read, and fails with a sentence that says what to check."""
 
-    api: client.ApiClient
+    reader: Reader
     namespace: str
 
-    def resource(self, kind: str, name: str) -> dict[str, Any]:
-        """One of our resources as JSON."""
-        from kubernetes import client
+    def resource(self, kind: str, name: str) -> Json:
+        """One of our resources."""
+        path = resource_path(API_VERSION, PLURALS[kind], self.namespace, name)
+        body: Json = _answer(f"{kind} {name} in namespace {self.namespace}", lambda: self.reader.get(path))
+        return {"kind": kind, **body}
 
-        custom = client.CustomObjectsApi(self.api)
-        what = f"{kind} {name} in namespace {self.namespace}"
-        body: dict[str, Any] = _answer(
-            what, lambda: custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name)
-        )
-        return body
-
-    def resources(self, kind: str, *, everywhere: bool) -> list[dict[str, Any]]:
+    def resources(self, kind: str, *, everywhere: bool) -> list[Json]:
         """All resources of one kind, of this namespace or of all."""
-        from kubernetes import client
+        namespace = None if everywhere else self.namespace
+        return self._listed(PLURALS[kind], resource_path(API_VERSION, PLURALS[kind], namespace))
 
-        custom = client.CustomObjectsApi(self.api)
-        plural = PLURALS[kind]
-        if everywhere:
-            found = _answer(plural, lambda: custom.list_cluster_custom_object(GROUP, VERSION, plural))
-        else:
-            found = _answer(
-                plural, lambda: custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, plural)
-            )
-        items: list[dict[str, Any]] = found["items"]
-        return items
+    def nodes(self) -> list[Json]:
+        """All nodes."""
+        return self._listed("nodes", resource_path("v1", "nodes"))
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """All nodes as JSON."""
-        from kubernetes import client
+    def pods(self) -> list[Json]:
+        """All pods of the cluster."""
+        return self._listed("pods", resource_path("v1", "pods"))
 
-        core = client.CoreV1Api(self.api)
-        return self._plain(_answer("nodes", core.list_node))
-
-    def pods(self) -> list[dict[str, Any]]:
-        """All pods of the cluster as JSON."""
-        from kubernetes import client
-
-        core = client.CoreV1Api(self.api)
-        return self._plain(_answer("pods", core.list_pod_for_all_namespaces))
-
-    def _plain(self, listing: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - typed client models of many kinds
-        items: list[dict[str, Any]] = self.api.sanitize_for_serialization(listing)["items"]
-        return items
+    def _listed(self, what: str, path: str) -> list[Json]:
+        pages: list[Json] = _answer(what, lambda: list(self.reader.pages(path, {})))
+        return [item for page in pages for item in page["items"]]
 
 
 def connect(context: str | None, namespace: str | None) -> ClusterReader:
@@ -97,7 +76,7 @@ def connect(context: str | None, namespace: str | None) -> ClusterReader:
     except config.ConfigException as error:
         return _connect_inside(error, namespace)
     chosen = next((entry for entry in contexts if entry["name"] == context), active)
-    return ClusterReader(api, namespace or chosen["context"].get("namespace") or "default")
+    return ClusterReader(Reader(api), namespace or chosen["context"].get("namespace") or "default")
 
 
 def _connect_inside(error: Exception, namespace: str | None) -> ClusterReader:
@@ -108,7 +87,7 @@ def _connect_inside(error: Exception, namespace: str | None) -> ClusterReader:
     except config.ConfigException:
         message = f"no cluster to read: {error}; set KUBECONFIG or name an existing --context"
         raise CommandFailure(message, CLUSTER_REFUSES) from error
-    return ClusterReader(client.ApiClient(), namespace or "default")
+    return ClusterReader(Reader(client.ApiClient()), namespace or "default")
 
 
 def _answer(what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the client returns

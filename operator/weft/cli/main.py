@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +25,8 @@ app = typer.Typer(
     help="Weft weaves LLM inference into a GPU fabric. "
     "Exit codes: 0 yes, 1 the answer is no, 2 wrong input, 3 the cluster refuses.",
 )
-output = Console(soft_wrap=True, highlight=False)
+WIDTH_OF_A_PIPE = 180  # columns, when nobody watches a terminal
+output = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE)
 
 
 class Format(StrEnum):

@@ -112,7 +112,7 @@ def _facts(plan: Plan, decision: PoolDecision) -> Table:
 
 
 def _total(plan: Plan, decision: PoolDecision) -> str:
-    return f"{plan.shape.gpus * decision.status.desired_replicas} GPUs in all"
+    return f"{counted(plan.shape.gpus * decision.status.desired_replicas, 'GPU')} in all"
 
 
 def _alternatives(plan: Plan) -> Table:

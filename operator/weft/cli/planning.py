@@ -79,16 +79,15 @@ def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, no
 
 def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, PoolDecision], dict[str, SplitDecision]]:
     """Feed decisions back as status until nothing changes."""
+    decisions = decide(snapshot, catalog)
     for _ in range(PASSES):
-        decisions = decide(snapshot, catalog)
-        by_uid = {decision.key.uid: decision for decision in decisions.pools}
-        pools = tuple(
-            replace(pool, status=by_uid[pool.key.uid].status) if pool.key.uid in by_uid else pool
-            for pool in snapshot.pools
-        )
+        statuses = {decision.key.uid: decision.status for decision in decisions.pools}
+        pools = tuple(replace(pool, status=statuses.get(pool.key.uid, pool.status)) for pool in snapshot.pools)
         if pools == snapshot.pools:
             break
         snapshot = replace(snapshot, pools=pools, memory=decisions.memory)
+        decisions = decide(snapshot, catalog)
+    by_uid = {decision.key.uid: decision for decision in decisions.pools}
     return snapshot, by_uid, {decision.key.uid: decision for decision in decisions.splits}
 
 
@@ -126,7 +125,8 @@ def _fresh(pool: PoolRecord) -> PoolRecord:
 
 
 def _with_identity(body: dict[str, Any]) -> dict[str, Any]:
-    metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else {}
+    given = body.get("metadata")
+    metadata: dict[str, Any] = given if isinstance(given, dict) else {}
     name = metadata.get("name") or "unnamed"
     namespace = metadata.get("namespace") or "default"
     identity = {"name": name, "namespace": namespace, "uid": _uid(namespace, name), "generation": 1}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from weft.twin.fleet import LiveEngine
 
 ENGINE_PORT = 8000
@@ -42,7 +44,7 @@ class EngineServers:
             await self.stop(uid)
 
 
-def _metrics_of(live: LiveEngine):  # noqa: ANN202 - aiohttp's own handler type
+def _metrics_of(live: LiveEngine) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=live.metrics.text(live.engine), content_type="text/plain")
 
