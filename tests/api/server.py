@@ -43,7 +43,7 @@ class Answer:
 
     def expect_refused(self, *words: str) -> None:
         """A refusal for what was sent, which says all of these words."""
-        assert self.status == 422 or self.status == 400, f"{self.status}: {self.words or self.body}"
+        assert self.status in {400, 422}, f"{self.status}: {self.words or self.body}"
         missing = [word for word in words if word not in self.words]
         assert not missing, f"{missing} not in: {self.words}"
 

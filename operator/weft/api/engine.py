@@ -9,6 +9,7 @@ from pydantic import Field
 from weft.api.fields import (
     ATOMIC,
     BY_NAME,
+    EACH_ONCE,
     NO_SPACE,
     ImageReference,
     Quantity,
@@ -78,7 +79,7 @@ class EngineSettings(ApiModel):
         "contradicts the shape is refused by name.",
         json_schema_extra=ATOMIC,
     )
-    env: list[EnvVar] = Field(
+    env: Annotated[list[EnvVar], EACH_ONCE] = Field(
         default_factory=list,
         max_length=128,
         description="Environment variables added to the engine's container.",

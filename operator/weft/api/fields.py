@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Annotated, Any, TypeGuard
+from typing import Annotated, Any, TypeGuard, TypeVar
 
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema
 from pydantic.config import JsonDict, JsonValue
@@ -13,6 +13,8 @@ from weft.api.rules import VALIDATIONS, ApiModel, Json, refusal
 from weft.domain import hardware, spec, workload
 from weft.domain.errors import Invalid
 from weft.domain.units import DURATION_PATTERN, parse_duration_seconds, parse_quantity
+
+Item = TypeVar("Item")
 
 LIST_TYPE = "x-kubernetes-list-type"
 SET: JsonDict = {LIST_TYPE: "set"}
@@ -96,6 +98,14 @@ def _instant(text: str) -> str:
     return text
 
 
+def _each_once(items: list[Item]) -> list[Item]:
+    """A set, or a list keyed by name: the API server refuses duplicates."""
+    keys = [getattr(item, "name", item) for item in items]
+    if len(set(keys)) < len(keys):
+        raise refusal("each entry must be there once")
+    return items
+
+
 def counted_from_one(what: str) -> JsonDict:
     """The rule of a replica count: zero has a refusal of its own."""
     return {VALIDATIONS: [{"rule": "self >= 1", "message": zero_refused(what)}]}
@@ -106,6 +116,7 @@ def zero_refused(what: str) -> str:
     return f"{what} must be at least 1: zero is not supported yet"
 
 
+EACH_ONCE = AfterValidator(_each_once)
 Duration = Annotated[
     str,
     AfterValidator(_above_zero),

@@ -9,6 +9,7 @@ from pydantic import Field
 from weft.api.fields import (
     ATOMIC_MAP,
     BY_NAME,
+    EACH_ONCE,
     MAX_TOKENS,
     NO_SPACE,
     SET,
@@ -131,7 +132,7 @@ class Model(ApiModel):
     id: RepositoryName = Field(
         description="Name that the catalog and Hugging Face know, such as meta-llama/Llama-3.1-8B-Instruct."
     )
-    served_names: list[ServedName] = Field(
+    served_names: Annotated[list[ServedName], EACH_ONCE] = Field(
         default_factory=list,
         max_length=16,
         description="Names that requests may use. Unset: model.id.",
@@ -145,7 +146,7 @@ class Model(ApiModel):
     max_model_len: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = described(
         "Longest context in tokens, prompt and answer together. Unset: what the model allows."
     )
-    adapters: list[Adapter] = Field(
+    adapters: Annotated[list[Adapter], EACH_ONCE] = Field(
         default_factory=list,
         max_length=64,
         description="LoRA adapters that every replica loads.",

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from weft.api.overrides import side_body
 from weft.api.pool import InferencePoolSpec
-from weft.api.problems import explain, spec_problem
+from weft.api.problems import explain, spec_problem, unknown_override
 from weft.api.reading import canonical_json, plain, pool_spec, router_spec
-from weft.api.split import PDSplitSpec
+from weft.api.split import PDSplitSpec, Side
 from weft.api.status_reading import read_conditions, read_pool_status, read_split_status
 from weft.domain.errors import WeftError
 from weft.domain.labels import GROUP
@@ -114,6 +114,9 @@ def _split_spec(spec: Json) -> SplitSpec:
 
 def _merged_side(split: Json, role: Role) -> InferencePoolSpec:
     side = role.value.lower()
+    unknown = unknown_override(_object(split, side), Side, f"spec.{side}")
+    if unknown is not None:
+        raise _Misunderstood(unknown)
     try:
         return InferencePoolSpec.model_validate(side_body(split, role))
     except ValidationError as error:

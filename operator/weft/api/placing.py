@@ -7,10 +7,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from weft.api.fields import ATOMIC, LABEL_KEY, SET, DomainRule, LabelKey, LabelValue, described, section
+from weft.api.fields import ATOMIC, EACH_ONCE, LABEL_KEY, SET, DomainRule, LabelKey, LabelValue, described, section
 from weft.api.rules import VALIDATIONS, ApiModel, Rule
 from weft.domain import spec
 
+AcceleratorName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*$")]
 Parallel = Annotated[int, Field(ge=1, le=1024)]
 
 
@@ -86,13 +87,11 @@ _LABEL_KEYS: JsonDict = {
 class Placement(ApiModel):
     """Where replicas may go."""
 
-    accelerators: list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*$")]] = (
-        Field(
-            default_factory=list,
-            max_length=32,
-            description="Kinds of accelerators, by catalog name, such as H200 or GB200. Unset: every kind that fits.",
-            json_schema_extra=SET,
-        )
+    accelerators: Annotated[list[AcceleratorName], EACH_ONCE] = Field(
+        default_factory=list,
+        max_length=32,
+        description="Kinds of accelerators, by catalog name, such as H200 or GB200. Unset: every kind that fits.",
+        json_schema_extra=SET,
     )
     node_selector: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, max_length=32, description="Labels that a node must have.", json_schema_extra=_LABEL_KEYS

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
+    from weft.api.rules import Json
+
 _LONGEST_PATH_PART = 64
 _MOST_FIELDS_NAMED = 24
 
@@ -27,6 +29,22 @@ def explain(error: ValidationError, model: type[ApiModel], path: str = "spec") -
     first = errors[0]
     where = ".".join([path, *(_part(part) for part in first["loc"] if part != "[key]")])
     return spec_problem(f"{where}: {_allowed(first, model)}{more}")
+
+
+def unknown_override(side: Json, model: type[ApiModel], path: str) -> Explanation | None:
+    """The first field that the sections of a side do not have, although a whole pool may."""
+    for section, override in side.items():
+        found = _member(model, section)
+        known = _aliases(found) if found is not None else []
+        names = override if isinstance(override, dict) and known else ()
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            return spec_problem(f"{path}.{_part(section)}.{_part(unknown)}: {_known_fields(model, (section,))}")
+    return None
+
+
+def _aliases(model: type[ApiModel]) -> list[str]:
+    return sorted(field.alias or name for name, field in model.model_fields.items())
 
 
 def _allowed(error: ErrorDetails, model: type[ApiModel]) -> str:
@@ -47,8 +65,7 @@ def _known_fields(model: type[ApiModel], loc: tuple[int | str, ...]) -> str:
         found = _member(found, part) if found is not None else None
     if found is None:
         return "unknown field"
-    names = sorted(field.alias or name for name, field in found.model_fields.items())[:_MOST_FIELDS_NAMED]
-    return f"unknown field; the known ones are {', '.join(names)}"
+    return f"unknown field; the known ones are {', '.join(_aliases(found)[:_MOST_FIELDS_NAMED])}"
 
 
 def _member(model: type[ApiModel], part: int | str) -> type[ApiModel] | None:

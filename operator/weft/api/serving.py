@@ -12,6 +12,7 @@ from weft.api.fields import (
     ATOMIC_MAP,
     BY_NAME,
     DNS_LABEL,
+    EACH_ONCE,
     LABEL_KEY,
     SET,
     ImageReference,
@@ -28,6 +29,7 @@ from weft.api.rules import VALIDATIONS, ApiModel, Rule
 from weft.domain import spec
 from weft.domain.labels import GROUP, MANAGED_BY
 
+HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Relaxation = Literal["IPCLock", "HostNetwork", "RunAsRoot"]
 
 _OURS = (
@@ -57,14 +59,14 @@ class Pod(ApiModel):
         default_factory=dict, max_length=32, description="Annotations added to every pod.", json_schema_extra=_USER_KEYS
     )
     service_account_name: ObjectName | None = described("ServiceAccount of the pods. Unset: the namespace's default.")
-    image_pull_secrets: list[LocalRef] = Field(
+    image_pull_secrets: Annotated[list[LocalRef], EACH_ONCE] = Field(
         default_factory=list, max_length=16, description="Secrets for pulling images.", json_schema_extra=BY_NAME
     )
     runtime_class_name: ObjectName | None = described("RuntimeClass of the pods, such as nvidia.")
     priority_class_name: ObjectName | None = described(
         "PriorityClass of the pods; its value also orders pools that compete for the same GPUs."
     )
-    relaxations: list[Relaxation] = Field(
+    relaxations: Annotated[list[Relaxation], EACH_ONCE] = Field(
         default_factory=list,
         max_length=8,
         description="Security restrictions to lift; none by default, and only where the administrator's policy allows "
@@ -111,9 +113,7 @@ class Gateway(ApiModel):
     parent_refs: list[ParentRef] = Field(
         min_length=1, max_length=8, description="Gateways that the route attaches to.", json_schema_extra=ATOMIC
     )
-    hostnames: list[
-        Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-    ] = Field(
+    hostnames: Annotated[list[HostName], EACH_ONCE] = Field(
         default_factory=list, max_length=16, description="Host names of the route. Unset: all.", json_schema_extra=SET
     )
     endpoint_picker_ref: EndpointPickerRef = Field(description="The endpoint picker's Service.")

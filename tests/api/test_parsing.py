@@ -1,0 +1,221 @@
+"""Design section 4: a body becomes a record; one that cannot be understood says which field is wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.api.cases import WRONG, WrongInput, resource
+from tests.api.full import FULL_POOLS, Path, leaves, replaced, without
+from tests.api.strategies import specs
+from weft.api import parse_pool, parse_split
+from weft.api.pool import InferencePoolSpec
+from weft.api.schema import structural_schema
+from weft.api.split import PDSplitSpec
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.spec import RouterKind, ScalingMode, SourceKind
+from weft.domain.workload import Role
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+
+Json = dict[str, Any]
+
+KEYS = st.text(max_size=8) | st.just("\ud800")
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from([10**400, "\ud800", "\x00"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def _parse(body: Json) -> PoolRecord | SplitRecord:
+    return parse_pool(body) if body["kind"] == "InferencePool" else parse_split(body)
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: case.title)
+def test_a_wrong_spec_is_a_problem_that_names_the_field_and_what_is_allowed(case: WrongInput) -> None:
+    record = _parse(resource(case.kind, "wrong", case.spec))
+
+    assert record.spec is None
+    assert record.problem is not None
+    assert record.problem.reason is Reason.SpecInvalid
+    assert [] == [word for word in case.ours if word not in record.problem.message], record.problem.message
+
+
+def test_a_corrected_spec_is_understood_again() -> None:
+    """L2: nothing of the bad version is remembered."""
+    assert parse_pool(resource("InferencePool", "a", {"scaling": {"maxReplicas": 0}})).spec is None
+    assert parse_pool(resource("InferencePool", "a", {"scaling": {"maxReplicas": 3}})).problem is None
+
+
+def test_a_missing_spec_is_a_problem() -> None:
+    problem = parse_pool({"kind": "InferencePool", "metadata": {"name": "a"}}).problem
+    assert problem is not None
+    assert problem.message == "spec.model: this field is required"
+
+
+@given(ANY_JSON)
+def test_no_body_raises(body: Any) -> None:  # noqa: ANN401 - any JSON
+    """F9."""
+    for record in (parse_pool(body), parse_split(body)):
+        assert record.spec is None
+        assert record.problem is not None
+        record.problem.message.encode()
+
+
+@given(st.sampled_from([(full, path) for full in FULL_POOLS for path in leaves(full)]), ANY_JSON)
+def test_no_value_anywhere_in_a_spec_raises(place: tuple[Json, Path], value: Any) -> None:  # noqa: ANN401 - any JSON
+    """F9: nulls, NaN, huge numbers, unicode and wrong types at every place of a spec that was good."""
+    full, path = place
+    record = parse_pool(resource("InferencePool", "fuzzed", replaced(full, path, value)))
+
+    assert (record.spec is None) == (record.problem is not None)
+    if record.problem is not None:
+        assert record.problem.message.startswith("spec"), record.problem
+        record.problem.message.encode()
+
+
+@pytest.mark.parametrize("inline", [{"layers": 10**5000}, {"factor": math.inf}], ids=["huge", "infinite"])
+def test_a_config_that_is_no_json_is_a_problem(inline: Json) -> None:
+    record = parse_pool(resource("InferencePool", "a", {"model": {"id": "m", "config": {"inline": inline}}}))
+    assert record.problem is not None
+
+
+def test_a_config_nested_without_end_is_a_problem() -> None:
+    inline: Json = {}
+    for _ in range(100_000):
+        inline = {"inner": inline}
+    record = parse_pool(resource("InferencePool", "a", {}) | {"spec": _with_config(inline)})
+    assert record.problem is not None
+
+
+def _with_config(inline: Json) -> Json:
+    return {"model": {"id": "m", "config": {"inline": inline}}}
+
+
+@settings(max_examples=40)
+@given(specs(InferencePoolSpec))
+def test_every_valid_pool_is_understood(spec: Json) -> None:
+    assert parse_pool(resource("InferencePool", "valid", spec)).problem is None
+
+
+@settings(max_examples=40)
+@given(specs(PDSplitSpec))
+def test_every_split_is_understood_or_a_problem_of_one_side(spec: Json) -> None:
+    """Overrides may contradict what is common only in ways that are told."""
+    record = parse_split(resource("PDSplit", "valid", spec))
+    assert record.problem is None or record.problem.message.startswith(("spec.prefill", "spec.decode"))
+
+
+def test_the_full_pools_have_every_field() -> None:
+    """So that the next test is complete."""
+    covered = {path for full in FULL_POOLS for path in leaves(full)}
+    declared = set(_declared(structural_schema(InferencePoolSpec)))
+    assert set() == {path for path in declared if not any(path == found[: len(path)] for found in covered)}
+
+
+@pytest.mark.parametrize("number", range(len(FULL_POOLS)))
+def test_every_field_of_a_pool_reaches_the_core(number: int) -> None:
+    """F5: a field that is taken away changes what is decided on, or is refused; none is ignored."""
+    full = FULL_POOLS[number]
+    whole = parse_pool(resource("InferencePool", "full", full))
+    assert whole.problem is None
+    ignored = [
+        ".".join(path)
+        for path in leaves(full)
+        if parse_pool(resource("InferencePool", "full", without(full, path))).spec == whole.spec
+    ]
+    assert [] == ignored
+
+
+def test_quantities_become_plain_numbers() -> None:
+    spec = parse_pool(resource("InferencePool", "full", FULL_POOLS[0])).spec
+
+    assert spec is not None
+    assert spec.workload.requests_per_second == 2.5
+    assert spec.workload.prefix_hit == 0.3
+    assert spec.slo.ttft == ((50, 0.3), (99, 90.0))
+    assert spec.scaling.scale_down_delay_seconds == 600
+    assert spec.scaling.freeze_until == 1782892800
+    assert spec.rollout.max_surge == 0.25
+    assert spec.rollout.max_unavailable == 2
+    assert spec.model.precision is Precision.FP8
+    assert dict(spec.engine.resources) == {"cpu": "16", "memory": "128Gi", "rdma/hca": "8"}
+
+
+def test_what_is_unset_has_a_default() -> None:
+    spec = parse_pool(resource("InferencePool", "least", {})).spec
+
+    assert spec is not None
+    assert spec.role is Role.Aggregated
+    assert spec.engine.name is None
+    assert spec.scaling.mode is ScalingMode.Auto
+    assert (spec.scaling.min_replicas, spec.scaling.max_replicas) == (1, 10)
+    assert spec.workload.input_tokens_p95 == 2 * spec.workload.input_tokens
+    assert spec.router.kind is RouterKind.Nothing
+
+
+def test_a_source_without_a_repository_is_the_repository_of_the_model() -> None:
+    source = {"huggingFace": {"revision": "main"}}
+    spec = parse_pool(resource("InferencePool", "a", {"model": {"id": "org/model", "source": source}})).spec
+
+    assert spec is not None
+    assert spec.model.source is not None
+    assert (spec.model.source.kind, spec.model.source.location) == (SourceKind.HuggingFace, "org/model")
+
+
+def test_an_inline_config_keeps_its_nulls() -> None:
+    """A config.json means something by `null`; everywhere else a null is as good as absent."""
+    config = {"inline": {"rope_scaling": None, "layers": [{"a": None}]}}
+    spec = parse_pool(resource("InferencePool", "a", {"model": {"id": "m", "config": config}, "slo": None})).spec
+
+    assert spec is not None
+    assert spec.model.config_json is not None
+    assert json.loads(spec.model.config_json) == config["inline"]
+
+
+def test_identity_comes_from_metadata() -> None:
+    body = resource("InferencePool", "chat-prefill", {}) | {
+        "metadata": {
+            "name": "chat-prefill",
+            "namespace": "team",
+            "uid": "u-1",
+            "generation": 7,
+            "creationTimestamp": "2026-07-01T08:00:00Z",
+            "deletionTimestamp": "2026-07-01T09:00:00Z",
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "u-0"},
+                {
+                    "apiVersion": "weft.dev/v1alpha1",
+                    "kind": "PDSplit",
+                    "name": "chat",
+                    "uid": "u-2",
+                    "controller": True,
+                },
+            ],
+        }
+    }
+    record = parse_pool(body)
+
+    assert str(record.key) == "InferencePool/chat-prefill"
+    assert (record.key.namespace, record.key.uid, record.generation) == ("team", "u-1", 7)
+    assert record.created == 1782892800
+    assert record.deleting
+    assert record.split_uid == "u-2"
+
+
+def _declared(schema: Json, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Paths of every field that has no fields of its own."""
+    members = schema.get("properties") or schema.get("items", {}).get("properties")
+    if not members:
+        return [path]
+    return [found for name, member in members.items() for found in _declared(member, (*path, name))]
