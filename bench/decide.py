@@ -1,8 +1,8 @@
 """How long one pass of `decide` takes: 64 nodes, 20 pools, traffic that never stands still. p99 under 100 ms.
 
 Every measured pass sees other traffic than the one before: rates and token counts rise and fall slowly under noise, so
-that counts and live workloads move; now and then a spec changes or an engine ends. The first pass, which plans everything
-at once, is reported beside the others.
+that counts and live workloads move; now and then a spec changes or an engine ends. The first pass, which plans
+everything at once, is reported beside the others.
 """
 
 from __future__ import annotations

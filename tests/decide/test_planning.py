@@ -8,8 +8,9 @@ import pytest
 
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
+from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.shape import EngineName
 from weft.domain.spec import PoolSpec, RouterKind, RouterSpec
 
 SPEC = pool_spec()
@@ -65,7 +66,7 @@ def test_a_pool_without_hardware_waits_for_it() -> None:
 
 def test_the_release_in_status_outlives_an_operator_with_newer_defaults() -> None:
     world = World.of([board("b-0")], pool("chat", SPEC))
-    older = EngineRelease(EngineName.VLLM, "0.20.0", "registry/vllm:v0.20.0")
+    older = load().release(EngineName.VLLM, "0.20.0", "nvidia")
     world.pools["chat"] = replace(world.pools["chat"], status=replace(world.pools["chat"].status, engine=older))
     world.turn()
     assert world.status("chat").engine == older

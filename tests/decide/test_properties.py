@@ -178,10 +178,13 @@ def test_deciding_is_deterministic_whatever_the_order_of_listing(
     snapshot = world.snapshot()
     expected = decide(snapshot, load())
     assert decide(snapshot, load()) == expected
-    shuffled = {name: list(getattr(snapshot, name)) for name in ("pools", "nodes", "pods")}
-    for values in shuffled.values():
-        Random(seed).shuffle(values)
-    assert decide(replace(snapshot, **{name: tuple(values) for name, values in shuffled.items()}), load()) == expected
+    shuffle = Random(seed)
+    pools, nodes, pods = list(snapshot.pools), list(snapshot.nodes), list(snapshot.pods)
+    shuffle.shuffle(pools)
+    shuffle.shuffle(nodes)
+    shuffle.shuffle(pods)
+    shuffled = replace(snapshot, pools=tuple(pools), nodes=tuple(nodes), pods=tuple(pods))
+    assert decide(shuffled, load()) == expected
 
 
 @settings(max_examples=40, deadline=None)

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy
-from weft.domain.shape import EngineName, EngineRelease
+from weft.catalog import load
+from weft.domain.shape import EngineName
 from weft.domain.snapshot import ResourceKey, SplitRecord
 from weft.domain.spec import PoolSpec, RouterKind, RouterSpec, ScalingSpec, SplitSpec
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 
-OLDER = EngineRelease(EngineName.VLLM, "0.20.0", "registry/vllm:v0.20.0")
+OLDER = load().release(EngineName.VLLM, "0.20.0", "nvidia")
 
 
 def half(role: Role, tp: int = 4, scaling: ScalingSpec | None = None) -> PoolSpec:

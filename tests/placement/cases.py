@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.catalog import load
-
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import PlacementSpec

@@ -9,13 +9,16 @@ import pytest
 
 from tests.fabric.cluster import board, busy, rack, taint, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
-from weft.domain.spec import PlacementSpec, Toleration
+from weft.domain.spec import DomainRule, PlacementSpec, Toleration
 from weft.placement import Hold, Slot, find_slot
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
     from weft.domain.shape import Shape
     from weft.placement import FreeMap
+
+
+APART = PlacementSpec(domain=DomainRule.Preferred)
 
 
 def slot(shape: Shape, free: FreeMap, placement: PlacementSpec = ANYWHERE) -> tuple[str, ...] | None:
@@ -72,25 +75,29 @@ def test_promised_gpus_are_not_free_until_the_promise_is_taken_back() -> None:
 
 
 def test_pipeline_stages_may_use_different_domains_but_each_stays_whole() -> None:
-    shape = tp(8, stages=2)
-    nodes = slot(shape, free_map([board("b-0"), board("b-1")]))
+    nodes = slot(tp(8, stages=2), free_map([board("b-0"), board("b-1")]), APART)
     assert nodes == ("b-0", "b-1")
     racks = [*rack("a.1", 5), *rack("b.1", 5)]
-    nodes = slot(tp(16, "GB200", stages=2), free_map(racks))
+    nodes = slot(tp(16, "GB200", stages=2), free_map(racks), APART)
     assert nodes is not None
     assert [name[:3] for name in nodes] == ["a.1"] * 4 + ["b.1"] * 4
 
 
+def test_pipeline_stages_stay_together_unless_they_may_part() -> None:
+    """`placement.domain` is Required by default: the whole replica shares one NVLink domain."""
+    assert slot(tp(8, stages=2), free_map([board("b-0"), board("b-1")])) is None
+
+
 def test_pipeline_stages_prefer_one_domain() -> None:
     racks = [*rack("a.1", 4), *rack("b.1", 18)]
-    nodes = slot(tp(16, "GB200", stages=2), free_map(racks))
+    nodes = slot(tp(16, "GB200", stages=2), free_map(racks), APART)
     assert nodes == tuple(f"b.1-t{i}" for i in range(8))
 
 
 def test_pipeline_stages_stay_in_one_zone() -> None:
     zoned = [board("b-0", labels={"topology.kubernetes.io/zone": "a"})]
     zoned += [board("b-1", labels={"topology.kubernetes.io/zone": "b"})]
-    assert slot(tp(8, stages=2), free_map(zoned)) is None
+    assert slot(tp(8, stages=2), free_map(zoned), APART) is None
 
 
 def test_every_pod_of_a_replica_has_a_node_of_its_own() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fabric.cluster import board, busy, rack
-from tests.placement.cases import ANYWHERE, free_map, tp
+from tests.placement.cases import free_map, tp
+from weft.domain.spec import DomainRule, PlacementSpec
 from weft.domain.status import Assignment
 from weft.placement import Hold, Slot, find_slot, leaves_domain
 
@@ -23,6 +24,8 @@ SHAPES = [
     *(tp(8, "GB200", stages=2), tp(8, stages=2), tp(4, "GB200", per_pod=2)),
 ]
 
+APART = PlacementSpec(domain=DomainRule.Preferred)
+
 held = st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 8)), max_size=8)
 
 
@@ -32,7 +35,7 @@ def test_arrivals_fill_the_fabric_without_overlap(held: list[tuple[NodeRecord, i
     pods = [busy(f"p{index}", node.name, gpus) for index, (node, gpus) in enumerate(held)]
     free = free_map(NODES, *pods)
     for replica, shape in enumerate(arrivals):
-        found = find_slot(shape, ANYWHERE, free)
+        found = find_slot(shape, APART, free)
         if not isinstance(found, Slot):
             continue
         assert len(set(found.nodes)) == len(found.nodes) == shape.pods
@@ -47,7 +50,7 @@ def test_a_refusal_is_true(held: list[tuple[NodeRecord, int]], shape: Shape) -> 
     """Where a replica is refused, no single domain has as many nodes with room as one of its groups needs."""
     pods = [busy(f"p{index}", node.name, gpus) for index, (node, gpus) in enumerate(held)]
     free = free_map(NODES, *pods)
-    if isinstance(find_slot(shape, ANYWHERE, free), Slot) or shape.pipeline_parallel > 1:
+    if isinstance(find_slot(shape, APART, free), Slot) or shape.pipeline_parallel > 1:
         return
     for domain in free.fabric.domains:
         fitting = [node for node in domain.nodes if free.on(node.name) >= shape.gpus_per_pod]

@@ -277,5 +277,6 @@ def test_the_same_question_twice_has_the_same_answer_and_remembers_nothing_new()
     pool = Pool(declared_rate=5.0)
     for observation in (None, seen(9.0, 3), seen(1.0, 5), None):
         first = pool.step(observation)
-        second = pool.accept(first) and pool.step(observation, seconds=0.0)
+        pool.accept(first)
+        second = pool.step(observation, seconds=0.0)
         assert second == replace(first, changed=None)

@@ -40,6 +40,10 @@ class _Stage:
     prospects: dict[str, Prospect]
     survivors: dict[str, Survivors]
 
+    def is_planned(self, unit: Unit) -> bool:
+        """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
+        return all(self.prospects[pool.key.uid].planned is not None for pool in unit)
+
 
 def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     """The next status of every pool and split, and what to remember.
@@ -51,12 +55,15 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     units = in_order(snapshot.pools, snapshot.splits)
     stage = _look(snapshot, units, facts, prospects(snapshot, units, facts, engines))
     memory: dict[str, ScaleMemory] = {}
-    planned = [unit for unit in units if all(stage.prospects[pool.key.uid].planned for pool in unit)]
-    turns = [_turns(unit, stage, memory) for unit in planned]
-    unplanned = [stage.prospects[pool.key.uid] for unit in units if unit not in planned for pool in unit]
-    held = [_hold(prospect, stage, memory) for prospect in unplanned]
+    turns = [_turns(unit, stage, memory) for unit in units if stage.is_planned(unit)]
+    unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
+    held = [_hold(stage.prospects[pool.key.uid], stage, memory) for pool in unplanned]
     outcomes = (*take_turns(turns, stage.free, snapshot.now), *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
+    for decision in decided:
+        if decision.key.uid in memory:
+            lost = stage.roll.lost_under(decision.status.assignments)
+            memory[decision.key.uid] = replace(memory[decision.key.uid], lost=lost)
     return Decisions(
         decided,
         decide_splits(snapshot.splits, snapshot.pools, decided, engines),
@@ -93,24 +100,18 @@ def _turns(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> list[Tu
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
-        memory[pool.key.uid] = _remembered(answer.memory, prospect, seen, stage.roll)
+        memory[pool.key.uid] = replace(answer.memory, workload=prospect.live)
         observation = stage.snapshot.observations.get(pool.key.uid)
         turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage)))
     return turns
 
 
-def _remembered(memory: ScaleMemory, prospect: Prospect, seen: Survivors, roll: Roll) -> ScaleMemory:
-    return replace(memory, workload=prospect.live, lost=roll.lost_under(seen.replicas))
-
-
 def _draining(pool: PoolRecord, planned: Planned, stage: _Stage) -> int:
     """Pods of other revisions that still exist although nothing assigns them any more."""
     assigned = {replica.assignment.replica for replica in stage.survivors[pool.key.uid].replicas}
-    return sum(
-        pod.identity is not None and pod.identity.revision != planned.revision
-        for pod in stage.roll.pods_of(pool.key.uid)
-        if pod.identity is not None and pod.identity.replica not in assigned
-    )
+    identities = [pod.identity for pod in stage.roll.pods_of(pool.key.uid) if pod.identity is not None]
+    left = [identity for identity in identities if identity.replica not in assigned]
+    return sum(identity.revision != planned.revision for identity in left)
 
 
 def _hold(prospect: Prospect, stage: _Stage, memory: dict[str, ScaleMemory]) -> Outcome:

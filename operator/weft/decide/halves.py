@@ -32,9 +32,9 @@ def _prescribed(split: SplitRecord, facts: Facts) -> EngineRelease | Explanation
         return split.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
     try:
         refuse_unsupported_front(split.spec.router)
+        kept = kept_engine(split.spec.engine, split.status.engine, facts.catalog)
     except Invalid as error:
         return Explanation(error.reason, error.message)
-    kept = kept_engine(split.spec.engine, split.status.engine)
     if kept is not None:
         return kept
     # Nothing was resolved yet: what the decode half would run on its own is what both run.

@@ -70,7 +70,7 @@ def plan_pool(
     try:
         refuse_unsupported(spec)
         architecture = resolve_architecture(spec.model, facts.catalog)
-        release = engine or kept_engine(spec.engine, pool.status.engine)
+        release = engine or kept_engine(spec.engine, pool.status.engine, facts.catalog)
         request = _request(spec, architecture, facts, pool.status.plan, release)
         plan = _kept_or_new(pool.status.plan, choose(request, facts.catalog))
         refuse_what_the_engine_cannot(spec, plan, architecture.checkpoint_precision)
@@ -79,16 +79,17 @@ def plan_pool(
         return Explanation(error.reason, error.message)
 
 
-def kept_engine(wish: EngineSpec, release: EngineRelease | None) -> EngineRelease | None:
-    """The release in status as long as the spec does not ask for another: an operator upgrade changes no image."""
-    if release is None:
+def kept_engine(wish: EngineSpec, release: EngineRelease | None, catalog: Catalog) -> EngineRelease | None:
+    """The release in status as long as the spec asks for no other: an operator upgrade changes no image.
+
+    An image that only the spec could have named goes with the spec's wish for it; the version stays.
+    """
+    if release is None or wish.name not in {None, release.name} or wish.version not in {None, release.version}:
         return None
-    kept = (
-        wish.name in {None, release.name}
-        and wish.version in {None, release.version}
-        and wish.image in {None, release.image}
-    )
-    return release if kept else None
+    if wish.image is not None:
+        return replace(release, image=wish.image)
+    known = [image.format(version=release.version) for _, image in catalog.engine(release.name).images]
+    return release if release.image in known else replace(release, image=known[0])
 
 
 def _request(

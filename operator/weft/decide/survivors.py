@@ -13,7 +13,7 @@ from weft.domain.errors import Invalid
 from weft.engines import adapter_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from weft.decide.planning import Planned
     from weft.domain.cluster import NodeRecord, PodRecord
@@ -78,9 +78,9 @@ class Roll:
         """Every pod of a pool, of whatever replica."""
         return tuple(pod for pods in self.pods.get(pool_uid, {}).values() for pod in pods)
 
-    def lost_under(self, replicas: tuple[Replica, ...]) -> tuple[tuple[str, float], ...]:
+    def lost_under(self, assignments: Iterable[Assignment]) -> tuple[tuple[str, float], ...]:
         """Silent nodes that carry replicas of a pool, for its memory."""
-        names = {name for replica in replicas for name in replica.assignment.nodes}
+        names = {name for assignment in assignments for name in assignment.nodes}
         return tuple(sorted((name, since) for name, since in self.lost_since.items() if name in names))
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import DomainRule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,43 +21,46 @@ NAMED_NODES = 3
 
 
 def refuse(
-    shape: Shape, domains: Sequence[EligibleDomain], free: FreeMap
+    shape: Shape, domains: Sequence[EligibleDomain], free: FreeMap, rule: DomainRule
 ) -> tuple[Explanation, tuple[tuple[str, Explanation], ...]]:
     """The sentence for the condition, and one reason for every domain."""
-    verdicts = tuple((each.domain.name, _verdict(shape, each, free)) for each in domains)
-    need = _need(shape)
+    group = _group_pods(shape, rule)
+    need = _need(shape, group)
+    verdicts = tuple((each.domain.name, _verdict(shape, group, need, each, free)) for each in domains)
     if not any(each.nodes for each in domains):
         message = f"{need}, but no node may take it{_passed_over(domains, everything=True)}"
     elif shape.pods == 1:
         message = f"{need}: {_room_on_a_node(shape, domains, free)}{_passed_over(domains)}"
     else:
-        message = f"{need}: {_room_in_a_domain(shape, domains, free)}{_passed_over(domains)}"
+        message = f"{need}: {_room_in_a_domain(shape, group, domains, free)}{_passed_over(domains)}"
     return Explanation(Reason.NoSlot, message), verdicts
 
 
-def _need(shape: Shape) -> str:
+def _need(shape: Shape, group: int) -> str:
     if shape.pods == 1:
         return f"{shape} needs {_gpus(shape.gpus_per_pod)} free on one node"
-    stages = f" for each of {shape.pipeline_parallel} stages" if shape.pipeline_parallel > 1 else ""
-    nodes = _group_pods(shape)
-    return f"{shape} needs {nodes} nodes with {_gpus(shape.gpus_per_pod)} free each inside one NVLink domain{stages}"
+    parts = f" for each of {shape.pods // group} pipeline stages" if group < shape.pods else ""
+    return f"{shape} needs {group} nodes with {_gpus(shape.gpus_per_pod)} free each inside one NVLink domain{parts}"
 
 
-def _group_pods(shape: Shape) -> int:
-    return max(1, shape.domain_group_gpus // shape.gpus_per_pod)
+def _group_pods(shape: Shape, rule: DomainRule) -> int:
+    """Pods that must share a domain: one pipeline stage where stages may spread, else all."""
+    if rule is DomainRule.Preferred:
+        return max(1, shape.domain_group_gpus // shape.gpus_per_pod)
+    return shape.pods
 
 
-def _verdict(shape: Shape, each: EligibleDomain, free: FreeMap) -> Explanation:
+def _verdict(shape: Shape, group: int, need: str, each: EligibleDomain, free: FreeMap) -> Explanation:
     if not each.nodes:
         return _most_common(each)
     large_enough = sum(node.total >= shape.gpus_per_pod for node in each.nodes)
-    if large_enough < _group_pods(shape):
-        return Explanation(Reason.DomainTooSmall, f"{_need(shape)}; {each.domain.name} has {large_enough} such")
+    if large_enough < group:
+        return Explanation(Reason.DomainTooSmall, f"{need}; {each.domain.name} has {large_enough} such")
     fitting = sum(free.on(node.name) >= shape.gpus_per_pod for node in each.nodes)
     scattered = sum(free.on(node.name) for node in each.nodes)
     return Explanation(
         Reason.DomainFragmented,
-        f"{_need(shape)}; {each.domain.name} has {fitting} such and {_gpus(scattered)} free in all",
+        f"{need}; {each.domain.name} has {fitting} such and {_gpus(scattered)} free in all",
     )
 
 
@@ -77,18 +81,18 @@ def _room_on_a_node(shape: Shape, domains: Sequence[EligibleDomain], free: FreeM
     return f"{hole}; to make room, free {_gpus(need - free.on(node.name))} more on {node.name}{_held_by([node], free)}"
 
 
-def _room_in_a_domain(shape: Shape, domains: Sequence[EligibleDomain], free: FreeMap) -> str:
-    need, nodes = shape.gpus_per_pod, _group_pods(shape)
+def _room_in_a_domain(shape: Shape, group: int, domains: Sequence[EligibleDomain], free: FreeMap) -> str:
+    need = shape.gpus_per_pod
     roomy = {each.domain.name: [node for node in each.nodes if node.total >= need] for each in domains}
     best = max(roomy, key=lambda name: (_fitting(roomy[name], need, free), len(roomy[name])))
     fitting = _fitting(roomy[best], need, free)
     have = f"{best} comes nearest with {fitting}"
-    if shape.pipeline_parallel > 1 and fitting >= nodes:
+    if fitting >= group:
         return f"{have}, which is too few for all stages; free more nodes of one zone"
-    if len(roomy[best]) < nodes:
+    if len(roomy[best]) < group:
         return f"{have}, and no NVLink domain has that many at all"
     busy = [node for node in roomy[best] if free.on(node.name) < need]
-    return f"{have}; to make room, free {nodes - fitting} more of its nodes{_held_by(busy, free)}"
+    return f"{have}; to make room, free {group - fitting} more of its nodes{_held_by(busy, free)}"
 
 
 def _fitting(nodes: Sequence[FabricNode], need: int, free: FreeMap) -> int:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.spec import DomainRule
 from weft.placement.eligibility import eligible_domains
 from weft.placement.refusal import refuse
 
@@ -58,7 +59,8 @@ class _Room:
 def find_slot(shape: Shape, placement: PlacementSpec, free: FreeMap, siblings: Iterable[str] = ()) -> Slot | Refusal:
     """Nodes for one replica of `shape`, or why there are none. Promises nothing: the caller reserves.
 
-    `siblings` are nodes of the pool's other replicas, for the spread wish, which only breaks ties.
+    Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `siblings`
+    are nodes of the pool's other replicas, for the spread wish, which only breaks ties.
     """
     domains = eligible_domains(shape, placement, free)
     rooms = [_Room(each.domain.name, each.domain.zone, _without_spares(each, placement, free)) for each in domains]
@@ -66,12 +68,12 @@ def find_slot(shape: Shape, placement: PlacementSpec, free: FreeMap, siblings: I
     best = _tightest(rooms, whole, free, _crowding(rooms, placement, siblings))
     if best is not None:
         return Slot(_pick(best.nodes, whole, free))
-    if shape.pipeline_parallel > 1 and shape.pods > 1:
+    if shape.pipeline_parallel > 1 and shape.pods > 1 and placement.domain is DomainRule.Preferred:
         stage = _Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
         nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, free)
         if nodes is not None:
             return Slot(nodes)
-    return Refusal(*refuse(shape, domains, free))
+    return Refusal(*refuse(shape, domains, free, placement.domain))
 
 
 def _without_spares(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> tuple[FabricNode, ...]:
