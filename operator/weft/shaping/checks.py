@@ -40,6 +40,8 @@ class Case:
         )
 
 
+OF_MEMORY = frozenset({Reason.OutOfMemory, Reason.NoRoomForKV})
+
 Claim = Callable[[Case], Explanation | None]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.shape import Candidate, EngineName, EngineRelease, Plan
 from weft.shaping.candidates import Ground, Option, more_stages, served_precision, single_stage
-from weft.shaping.checks import Case, refusal
+from weft.shaping.checks import OF_MEMORY, Case, refusal
 from weft.shaping.ranking import (
     Scored,
     criticism,
@@ -101,21 +101,23 @@ def _sorted_out(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> 
     possible: list[Case] = []
     refused: list[Refused] = []
     for ground in _grounds(request, engine, catalog):
-        waves = _waves(request, ground)
-        found: list[Case] = []
-        while not found and (wave := next(waves, None)) is not None:
-            cases = [Case(option, request, catalog) for option in wave]
-            verdicts = [(case, refusal(case)) for case in cases]
-            found = [case for case, why in verdicts if why is None]
-            refused += [Refused(case, why) for case, why in verdicts if why is not None]
+        found, lost = _checked(single_stage(request, ground), request, catalog)
         possible += found
+        refused += lost
+        if found or not any(each.why.reason in OF_MEMORY for each in lost):
+            continue
+        for wave in more_stages(request, ground):  # pipeline stages, only where nothing else holds the model
+            found, lost = _checked(wave, request, catalog)
+            possible += found
+            refused += lost
+            if found:
+                break
     return possible, refused
 
 
-def _waves(request: ShapeRequest, ground: Ground) -> Iterator[tuple[Option, ...]]:
-    """One NVLink domain first; pipeline stages only where nothing else holds the model."""
-    yield single_stage(request, ground)
-    yield from more_stages(request, ground)
+def _checked(options: tuple[Option, ...], request: ShapeRequest, catalog: Catalog) -> tuple[list[Case], list[Refused]]:
+    verdicts = [(case, refusal(case)) for case in (Case(option, request, catalog) for option in options)]
+    return [case for case, why in verdicts if why is None], [Refused(case, why) for case, why in verdicts if why]
 
 
 def _grounds(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> Iterator[Ground]:

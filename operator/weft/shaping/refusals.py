@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Reason
 from weft.domain.units import GIB
-from weft.shaping.checks import missing_bytes
+from weft.shaping.checks import OF_MEMORY, missing_bytes
 
 if TYPE_CHECKING:
     from weft.domain.errors import WeftError
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from weft.domain.spec import ShapePins
     from weft.shaping.checks import Case
     from weft.shaping.request import ShapeRequest
-
-_OF_MEMORY = {Reason.OutOfMemory, Reason.NoRoomForKV}
 
 # Which pins a reason is about, the likeliest first.
 _PINS = {
@@ -33,7 +31,7 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanati
     """The error for a request of which every shape was refused; `refused` has each with its reason."""
     if not refused:
         return _no_accelerator(request)
-    of_memory = [case for case, why in refused if why.reason in _OF_MEMORY]
+    of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
     if of_memory:
         stages_kept_in = any(why.reason is Reason.LeavesDomain for _, why in refused)
         return _does_not_fit(request, of_memory, stages_would_help=stages_kept_in)

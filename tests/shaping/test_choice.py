@@ -1,0 +1,261 @@
+"""Which shape is chosen (design section 5), on facts that anybody who serves these models knows."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+
+import pytest
+
+from tests.shaping.cases import (
+    B200,
+    CATALOG,
+    DEEPSEEK,
+    GB200,
+    H100,
+    H200,
+    LLAMA_8B,
+    LLAMA_70B,
+    LLAMA_405B,
+    MI300X,
+    QWEN_MOE,
+    SHARED,
+    Wish,
+    reasons,
+)
+from weft.domain.errors import Blocked, Invalid
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ScalingSpec, ShapePins
+from weft.domain.units import MIB
+from weft.domain.workload import Role, Slo
+from weft.shaping import Supply, choice, choose
+
+
+def test_a_small_model_runs_on_one_gpu() -> None:
+    plan = Wish(LLAMA_8B, (H100,)).plan()
+    assert str(plan.shape) == "H100 BF16 TP1"
+    assert (plan.shape.pods, plan.shape.gpus_per_pod) == (1, 1)
+    assert plan.verdict.reason is Reason.ShapeChosen
+    assert plan.verdict.message.startswith("1 x H100 BF16 TP1 cost 1 for 5 requests/s; one serves ")
+
+
+def test_70b_in_fp8_runs_on_one_h200() -> None:
+    assert str(Wish(LLAMA_70B, (H200,), precision=Precision.FP8).plan().shape) == "H200 FP8 TP1"
+
+
+def test_70b_in_16_bits_needs_a_tensor_group() -> None:
+    plan = Wish(LLAMA_70B, (H100,)).plan()
+    assert plan.shape.tensor_parallel >= 2
+    assert reasons(plan)["H100 BF16 TP1"] is Reason.OutOfMemory
+
+
+def test_deepseek_does_not_fit_a_board_of_h100_and_says_what_is_lacking() -> None:
+    with pytest.raises(Invalid, match=r"H100 FP8 TP8.* comes closest and lacks [0-9.]+ GiB on each GPU") as caught:
+        Wish(DEEPSEEK, (H100,)).plan()
+    assert caught.value.reason is Reason.ModelDoesNotFit
+    assert "placement.domain Preferred" in caught.value.message
+
+
+def test_deepseek_fits_a_board_of_h200() -> None:
+    plan = Wish(DEEPSEEK, (H200,)).plan()
+    assert plan.shape.gpus == 8
+
+
+def test_deepseek_on_a_rack_gets_an_expert_group_inside_the_nvlink_domain() -> None:
+    plan = Wish(DEEPSEEK, (GB200,), rate=300).plan()
+    shape = plan.shape
+    assert shape.expert_parallel == shape.tensor_parallel * shape.data_parallel > 8
+    assert shape.domain_group_gpus <= 72
+    assert (shape.gpus_per_pod, shape.pods) == (4, shape.gpus // 4)
+
+
+def test_405b_in_16_bits_spreads_stages_over_boards_only_if_it_may() -> None:
+    with pytest.raises(Invalid) as caught:
+        Wish(LLAMA_405B, (H100,)).plan()
+    assert caught.value.reason is Reason.ModelDoesNotFit
+    plan = Wish(LLAMA_405B, (H100,), placement=PlacementSpec(domain=DomainRule.Preferred)).plan()
+    assert str(plan.shape) == "H100 BF16 TP8 PP2"
+    assert (plan.shape.pods, plan.shape.domain_group_gpus) == (2, 8)
+
+
+def test_no_stages_where_a_tensor_group_holds_the_model() -> None:
+    plan = Wish(LLAMA_70B, (H100,), placement=PlacementSpec(domain=DomainRule.Preferred)).plan()
+    assert all(each.shape.pipeline_parallel == 1 for each in plan.alternatives)
+
+
+def test_the_cheapest_accelerator_wins_and_the_others_cost_more() -> None:
+    plan = Wish(LLAMA_8B, (H100, H200, B200)).plan()
+    assert plan.shape.accelerator == "H100"
+    assert reasons(plan)["B200 BF16 TP1"] is Reason.CostsMore
+
+
+def test_within_a_tenth_the_simpler_shape_wins() -> None:
+    """Two replicas on one GPU cost what one on two does."""
+    plan = Wish(LLAMA_8B, (H100,), rate=30).plan()
+    assert str(plan.shape) == "H100 BF16 TP1"
+    assert reasons(plan)["H100 BF16 TP2"] is Reason.SimplerWins
+
+
+def test_tight_latency_buys_a_larger_group() -> None:
+    loose = Wish(LLAMA_70B, (H200,), slo=Slo(tpot=((95, 0.1),))).plan()
+    tight = Wish(LLAMA_70B, (H200,), slo=Slo(tpot=((95, 0.018),))).plan()
+    assert tight.shape.tensor_parallel > loose.shape.tensor_parallel
+    assert reasons(tight)["H200 BF16 TP2"] is Reason.MissesTPOT
+
+
+def test_a_shape_that_misses_ttft_says_by_how_much() -> None:
+    plan = Wish(LLAMA_70B, (H200,), input_tokens=4000, slo=Slo(ttft=((95, 0.9),))).plan()
+    loser = next(each for each in plan.alternatives if str(each.shape) == "H200 BF16 TP2")
+    assert loser.verdict.reason is Reason.MissesTTFT
+    assert "TTFT p95" in loser.verdict.message
+    assert "of 900 ms" in loser.verdict.message
+
+
+def test_an_slo_out_of_reach_gets_the_closest_shape_and_a_capacity_to_scale_by() -> None:
+    plan = Wish(LLAMA_70B, (H200,), slo=Slo(tpot=((95, 0.005),))).plan()
+    assert plan.verdict.reason is Reason.BestEffort
+    assert "TPOT p95 11.3 ms of 5 ms" in plan.verdict.message
+    assert plan.shape.tensor_parallel == 8
+    assert plan.prediction.capacity > 0
+    assert plan.prediction.tpot_seconds < 1.6 * 0.0113
+
+
+def test_a_count_that_is_bounded_needs_a_larger_shape() -> None:
+    """Many small replicas are cheapest, but only two are allowed."""
+    plan = Wish(LLAMA_8B, (H100,), rate=100, scaling=ScalingSpec(max_replicas=2)).plan()
+    assert plan.shape.gpus > 1
+    assert 2 * plan.prediction.capacity >= 100
+    assert reasons(plan)["H100 BF16 TP1"] is Reason.AtMaximum
+
+
+def test_a_gpu_budget_bounds_the_replicas() -> None:
+    plan = Wish(LLAMA_70B, (H200,), rate=500, scaling=ScalingSpec(max_replicas=100, max_gpus=4)).plan()
+    assert plan.shape.gpus <= 4
+    assert "as many as are allowed serve" in plan.verdict.message
+
+
+def test_nothing_allowed_in_the_cluster_names_both_sides() -> None:
+    wish = Wish(supplies=(H100, H200), placement=PlacementSpec(accelerators=("B200", "GB200")))
+    with pytest.raises(Blocked, match="allowed accelerators: B200, GB200; the cluster has H100, H200") as caught:
+        wish.plan()
+    assert caught.value.reason is Reason.NoAccelerator
+    with pytest.raises(Blocked, match="the cluster has none that this pool may use"):
+        Wish(supplies=()).plan()
+
+
+def test_a_precision_that_nothing_here_serves_is_refused() -> None:
+    with pytest.raises(
+        Invalid, match=r"spec\.model\.precision: VLLM does not serve NVFP4 on H100; allowed: BF16"
+    ) as caught:
+        Wish(LLAMA_8B, (H100,), precision=Precision.NVFP4).plan()
+    assert caught.value.reason is Reason.PrecisionUnsupported
+
+
+def test_a_precision_that_one_accelerator_lacks_sends_the_model_to_the_other() -> None:
+    plan = Wish(QWEN_MOE, (H100, B200), precision=Precision.NVFP4).plan()
+    assert plan.shape.accelerator == "B200"
+    pinned = Wish(QWEN_MOE, (H100, B200), precision=Precision.NVFP4, pins=ShapePins(tensor_parallel=1)).plan()
+    assert reasons(pinned)["H100 NVFP4 TP1"] is Reason.PrecisionUnsupported
+
+
+def test_shared_devices_serve_single_gpu_replicas_only() -> None:
+    assert Wish(LLAMA_8B, (SHARED,)).plan().shape.gpus == 1
+    with pytest.raises(Invalid, match=r"spec\.shape\.tensorParallel 2: H100 is shared") as caught:
+        Wish(LLAMA_8B, (SHARED,), pins=ShapePins(tensor_parallel=2)).plan()
+    assert caught.value.reason is Reason.ShapeInvalid
+
+
+def test_memory_follows_the_label_and_not_the_catalog() -> None:
+    small = replace(H200, memory_bytes=15_000 * MIB)
+    with pytest.raises(Invalid):
+        Wish(LLAMA_70B, (small,)).plan()
+
+
+def test_a_long_context_needs_room_for_one_whole_sequence() -> None:
+    assert str(Wish(LLAMA_8B, (H100,)).plan().shape) == "H100 BF16 TP1"
+    tight = replace(H100, memory_bytes=28_000 * MIB)
+    plan = Wish(LLAMA_8B, (tight,), max_context_tokens=131072).plan()
+    assert plan.shape.tensor_parallel > 1
+    assert reasons(plan)["H100 BF16 TP1"] is Reason.NoRoomForKV
+
+
+def test_every_role_is_shaped() -> None:
+    for role in Role:
+        assert Wish(role=role).plan().prediction.capacity > 0
+
+
+def test_amd_gets_its_own_image() -> None:
+    plan = Wish(LLAMA_8B, (MI300X,)).plan()
+    assert plan.engine.image == "docker.io/vllm/vllm-openai-rocm:v0.32.0"
+
+
+def test_a_release_that_is_kept_stays_and_a_wish_is_followed() -> None:
+    kept = EngineRelease(EngineName.VLLM, "0.20.2", "registry.example/vllm:mine")
+    assert Wish().plan(release=kept).engine == kept
+    assert Wish(engine=EngineSpec(version="0.25.1")).plan().engine.image.endswith(":v0.25.1")
+    assert Wish(engine=EngineSpec(image="registry.example/own")).plan().engine.image == "registry.example/own"
+
+
+def test_a_kept_release_changes_only_its_image_when_the_vendor_changes() -> None:
+    kept = EngineRelease(EngineName.VLLM, "0.20.2", "docker.io/vllm/vllm-openai:v0.20.2")
+    assert Wish(LLAMA_8B, (MI300X,)).plan(release=kept).engine.image == "docker.io/vllm/vllm-openai-rocm:v0.20.2"
+
+
+@pytest.mark.parametrize("engine", [EngineName.SGLang, EngineName.TensorRTLLM])
+def test_engines_that_come_later_are_refused(engine: EngineName) -> None:
+    with pytest.raises(Invalid, match=r"set engine\.name VLLM or Auto") as caught:
+        Wish(engine=EngineSpec(name=engine)).plan()
+    assert caught.value.reason is Reason.EngineUnsupported
+
+
+def test_at_most_ten_alternatives_best_first_each_with_its_reason() -> None:
+    plan = Wish(DEEPSEEK, (H200, GB200), rate=50).plan()
+    assert len(plan.alternatives) == 10
+    costs = [
+        each.shape.gpus * CATALOG.accelerator(each.shape.accelerator).cost
+        for each in plan.alternatives
+        if each.verdict.reason is Reason.CostsMore
+    ]
+    assert costs
+    assert all(each.verdict.message for each in plan.alternatives)
+    assert plan.shape not in [each.shape for each in plan.alternatives]
+
+
+def test_the_order_of_supplies_does_not_matter_and_errors_repeat() -> None:
+    plans = {Wish(supplies=order).plan() for order in itertools.permutations((H100, H200, B200))}
+    assert len(plans) == 1
+    errors = set()
+    for _ in range(3):
+        with pytest.raises(Invalid) as caught:
+            Wish(DEEPSEEK, (H100,)).plan()
+        errors.add(caught.value.message)
+    assert len(errors) == 1
+
+
+def test_choosing_again_is_free_and_gives_the_same() -> None:
+    request = Wish(LLAMA_70B, (H100, H200, B200)).request()
+    choice._remembered.cache_clear()
+    first = choose(request, CATALOG)
+    hits = choice._remembered.cache_info().hits
+    assert choose(request, CATALOG) == first
+    assert choice._remembered.cache_info().hits == hits + 1
+
+
+def test_an_uncached_choice_is_quick() -> None:
+    """Twenty pools every second: 30 ms for a dense 70B on three accelerators, at the best of several."""
+    assert min(_timed(Wish(LLAMA_70B, (H100, H200, B200), rate=5.0 + step)) for step in range(10)) < 0.030
+
+
+def _timed(wish: Wish) -> float:
+    request = wish.request()
+    start = time.perf_counter()
+    choose(request, CATALOG)
+    return time.perf_counter() - start
+
+
+def test_a_supply_that_the_catalog_does_not_know_is_refused_by_name() -> None:
+    with pytest.raises(Invalid, match="accelerator 'TPU' is not in the catalog"):
+        Wish(supplies=(Supply("TPU", 1, 1, 1),)).plan()

@@ -1,0 +1,31 @@
+"""Where a model's architecture comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shaping.cases import CATALOG
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.spec import ModelSpec
+from weft.shaping import resolve_architecture
+
+CONFIG = """{"architectures": ["LlamaForCausalLM"], "hidden_size": 128, "intermediate_size": 256,
+"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 32000,
+"max_position_embeddings": 2048, "torch_dtype": "bfloat16"}"""
+
+
+def test_the_pools_own_config_comes_before_the_catalog() -> None:
+    found = resolve_architecture(ModelSpec("meta-llama/Llama-3.1-8B-Instruct", config_json=CONFIG), CATALOG)
+    assert found.layers == 2
+
+
+def test_without_a_config_the_catalog_answers_whatever_the_case() -> None:
+    assert resolve_architecture(ModelSpec("META-LLAMA/llama-3.1-8b-instruct"), CATALOG).layers == 32
+
+
+def test_an_unknown_model_names_the_command_that_helps() -> None:
+    with pytest.raises(Invalid, match=r"kubectl create configmap NAME --from-file=config\.json") as caught:
+        resolve_architecture(ModelSpec("acme/secret"), CATALOG)
+    assert caught.value.reason is Reason.ModelUnknown
+    assert "'acme/secret'" in caught.value.message
