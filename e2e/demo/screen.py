@@ -55,7 +55,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """One line that stays."""
-        self.console.print(text)
+        self.console.print(text, soft_wrap=True, markup=False)
 
     def show(self, timeline: Timeline) -> None:
         """The newest sample."""

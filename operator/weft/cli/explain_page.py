@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -76,8 +77,8 @@ def _plan(status: Json) -> RenderableType | None:
     head = Text("shape: ", style="bold").append(f"{plan['shape']}", style="bold green")
     head.append(f"  {plan['reason']}: {plan.get('message', '')}", style="default")
     facts = Text(
-        f"expected of one replica: {expected['capacity']} requests/s, TTFT {expected['ttft']}, "
-        f"TPOT {expected['tpot']}, limited by {expected['limit']}",
+        f"expected of one replica: {short(expected['capacity'])} requests/s, TTFT {short(expected['ttft'])}, "
+        f"TPOT {short(expected['tpot'])}, limited by {expected['limit']}",
         style="dim",
     )
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
@@ -109,5 +110,19 @@ def _observed(status: Json) -> RenderableType | None:
     observed = status.get("observed")
     if not observed:
         return None
-    figures = [f"{key} {value}" for key, value in observed.items() if key not in {"updated", "live"} and value]
+    figures = [
+        f"{key} {_figures(value)}" for key, value in observed.items() if key not in {"updated", "live"} and value
+    ]
     return Text("observed: ", style="bold").append(", ".join(figures), style="default")
+
+
+def _figures(value: str | Json) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key} {short(figure)}" for key, figure in value.items())
+    return short(value)
+
+
+def short(figure: str) -> str:
+    """Three significant digits of a number with or without a unit: `37.07053974419959ms` reads `37.1ms`."""
+    match = re.fullmatch(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-z]*)", figure)
+    return f"{float(match[1]):.3g}{match[2]}" if match else figure

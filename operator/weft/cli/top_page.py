@@ -7,6 +7,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from weft.cli.explain_page import short
+
 Json = dict[str, Any]
 
 
@@ -38,7 +40,7 @@ def _row(body: Json, name: str) -> list[str | Text]:
         Text(ready, style="green" if ready == desired else "yellow"),
         desired,
         (status.get("plan") or {}).get("shape", ""),
-        observed.get("requestsPerSecond", "-"),
+        short(observed.get("requestsPerSecond", "-")),
         _percentile(observed.get("ttft")),
         _percentile(observed.get("tpot")),
         _condition(status, "SLOMet").get("reason", ""),
@@ -70,7 +72,7 @@ def _condition(status: Json, kind: str) -> Json:
 def _percentile(figures: Json | None) -> str:
     """The highest percentile that is known, with its name."""
     known = [(key, figures[key]) for key in ("p99", "p95", "p90", "p50") if figures and figures.get(key)]
-    return f"{known[0][1]} {known[0][0]}" if known else "-"
+    return f"{short(known[0][1])} {known[0][0]}" if known else "-"
 
 
 def _name(body: Json) -> tuple[str, str]:
