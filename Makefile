@@ -39,8 +39,9 @@ cluster-up: $(READY) ## a cluster to try things on, with simulated GPU nodes
 cluster-down: $(READY) ## stop that cluster
 	$(BIN)/python -m e2e.cluster down
 
-crds: $(READY) ## write crds/ from the pydantic models
-	$(BIN)/weft crds
+crds: $(READY) ## write the CRDs, for manifests and for the chart, from the pydantic models
+	$(BIN)/weft crds crds
+	$(BIN)/weft crds charts/weft/files/crds
 
 bench: $(READY) ## measure what has a floor
 	$(BIN)/python -m bench
