@@ -3,6 +3,9 @@
 Every measured pass sees other traffic than the one before: rates and token counts rise and fall slowly under noise, so
 that counts and live workloads move; now and then a spec changes or an engine ends. The first pass, which plans
 everything at once, is reported beside the others.
+
+What is held against the floor is processor time, which neighbours on the machine do not change: a pass waits for nothing.
+Wall-clock time is reported beside it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 from statistics import quantiles
-from time import perf_counter
+from time import perf_counter, process_time
 
 from bench.result import Result
 from weft.catalog import load
@@ -53,11 +56,13 @@ def measure() -> Result:
     traffic = Random(7)
     snapshot = Snapshot(START, _pools(), (), _nodes(), ())
     catalog = load()
-    milliseconds: list[float] = []
+    used: list[float] = []
+    passed: list[float] = []
     for index in range(PASSES):
-        begin = perf_counter()
+        began, begun = perf_counter(), process_time()
         decisions = decide(snapshot, catalog)
-        milliseconds.append((perf_counter() - begin) * 1000.0)
+        used.append((process_time() - begun) * 1000.0)
+        passed.append((perf_counter() - began) * 1000.0)
         statuses = {decision.key.uid: decision.status for decision in decisions.pools}
         pools = tuple(replace(pool, status=statuses[pool.key.uid]) for pool in snapshot.pools)
         pods = _pods(pools)
@@ -71,19 +76,20 @@ def measure() -> Result:
             observations={pool.key.uid: _observation(pool, index, traffic) for pool in pools},
             memory=decisions.memory,
         )
-    return _result(milliseconds, snapshot)
+    return _result(used, passed, snapshot)
 
 
-def _result(milliseconds: list[float], last: Snapshot) -> Result:
-    cuts = quantiles(milliseconds, n=100, method="inclusive")
+def _result(used: list[float], passed: list[float], last: Snapshot) -> Result:
+    cuts = quantiles(used, n=100, method="inclusive")
     details = {
         "nodes": NODES,
         "pools": POOLS,
         "pods": len(last.pods),
         "passes": PASSES,
-        "first_ms": round(milliseconds[0], 2),
+        "first_ms": round(used[0], 2),
         "p50_ms": round(cuts[49], 2),
-        "max_ms": round(max(milliseconds), 2),
+        "max_ms": round(max(used), 2),
+        "wall_p99_ms": round(quantiles(passed, n=100, method="inclusive")[98], 2),
     }
     return Result("decide p99", round(cuts[98], 2), LIMIT_MS, "ms", details)
 

@@ -45,7 +45,8 @@ def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: 
     Once pods are released the scheduler has the word: then the promise stands until they are bound or time out.
     """
     assignment = replica.assignment
-    unbound = [node for rank, node in enumerate(assignment.nodes) if rank not in replica.bound]
+    bound = replica.bound
+    unbound = [node for rank, node in enumerate(assignment.nodes) if rank not in bound]
     if not replica.released:
         lost = slot_lost(assignment, free.fabric, _promised(free, unbound))
         if lost is not None:

@@ -27,6 +27,8 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
     Not ready before ready, outdated before current, then the one whose departure leaves the largest hole in its NVLink
     domain (then on a node), then the newest. Holes are judged one departure at a time.
     """
+    if count <= 0:
+        return ()
     domain_of = {node.name: domain for domain in free.fabric.domains for node in domain.nodes}
 
     def hole(assignment: Assignment) -> tuple[int, int]:
@@ -39,4 +41,4 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
         domain_hole, node_hole = hole(each.assignment)
         return each.ready, not each.outdated, -domain_hole, -node_hole, -each.assignment.replica
 
-    return tuple(sorted(candidates, key=order)[: max(0, count)])
+    return tuple(sorted(candidates, key=order)[:count])
