@@ -4,8 +4,8 @@ Every measured pass sees other traffic than the one before: rates and token coun
 that counts and live workloads move; now and then a spec changes or an engine ends. The first pass, which plans
 everything at once, is reported beside the others.
 
-What is held against the floor is processor time, which neighbours on the machine do not change: a pass waits for nothing.
-Wall-clock time is reported beside it.
+What is held against the floor is processor time, which neighbours on the machine do not change: a pass waits for
+nothing. Wall-clock time is reported beside it.
 """
 
 from __future__ import annotations
