@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import pytest
 import yaml
 
 from tests.api.server import Server
+from tests.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def crds_installed(control_plane: ControlPlane) -> Iterator[Server]:
     """Apply both definitions and wait until they are served."""
     with control_plane.api_client() as client:
         server = Server(client, "")
-        for path in sorted(CRDS.glob("*.yaml")):
+        for path in sorted(CRDS.glob("weft.dev_*.yaml")):
             _install(server, path)
         yield server
 
@@ -46,13 +46,10 @@ def _install(server: Server, path: Path) -> None:
     address = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
     applied = server.send("PATCH", address, definition, query=[("fieldManager", "weft-tests"), ("force", "true")])
     applied.expect_taken()
-    give_up = time.monotonic() + ESTABLISHED_WITHIN_SECONDS
-    while not _established(server.send("GET", address).body):
-        assert time.monotonic() < give_up, f"{path.name} is not served: {server.send('GET', address).body['status']}"
-        time.sleep(0.1)
 
+    def established() -> None:
+        """Both definitions are served."""
+        conditions = server.send("GET", address).body.get("status", {}).get("conditions") or []
+        assert {"Established": "True"}.items() <= {one["type"]: one["status"] for one in conditions}.items(), conditions
 
-def _established(definition: dict[str, object]) -> bool:
-    status = definition.get("status")
-    conditions = status.get("conditions", []) if isinstance(status, dict) else []
-    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
+    eventually(established, seconds=ESTABLISHED_WITHIN_SECONDS)

@@ -30,9 +30,7 @@ Json = dict[str, Any]
 KEYS = st.text(max_size=8) | st.just("\ud800")
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from([10**400, "\ud800", "\x00"]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
 )
 

@@ -1,0 +1,59 @@
+"""Random decisions, as far as their values are ones that deciding can come to."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from weft.domain.decision import PoolDecision
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Plan, Prediction, Shape
+from weft.domain.snapshot import ResourceKey
+from weft.domain.status import Assignment, Condition, Failure, PoolStatus
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=40)
+WORDS = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True)
+SIZES = st.sampled_from([1, 2, 4, 8, 16])
+COUNTS = st.integers(0, 2**40)
+FIGURES = st.floats(0, 1e12, allow_subnormal=False)
+SECONDS = st.floats(0, 1e6, allow_subnormal=False)
+INSTANTS = st.floats(1e9, 4e9)
+
+EXPLANATIONS = st.builds(Explanation, st.sampled_from(Reason), TEXT)
+SHAPES = st.builds(
+    Shape, st.sampled_from(EngineName), WORDS, st.sampled_from(Precision), SIZES, SIZES, SIZES, SIZES, st.just(1)
+)
+PREDICTIONS = st.builds(Prediction, FIGURES, SECONDS, SECONDS, COUNTS, COUNTS, FIGURES, st.sampled_from(Limit))
+RELEASES = st.builds(EngineRelease, st.sampled_from(EngineName), WORDS, WORDS)
+CANDIDATES = st.builds(Candidate, SHAPES, EXPLANATIONS, st.none() | PREDICTIONS)
+PLANS = st.builds(Plan, SHAPES, PREDICTIONS, RELEASES, EXPLANATIONS, st.lists(CANDIDATES, max_size=3).map(tuple))
+ASSIGNMENTS = st.lists(
+    st.builds(Assignment, st.integers(0, 99), WORDS, st.lists(WORDS, max_size=3).map(tuple), SIZES, INSTANTS),
+    max_size=4,
+    unique_by=lambda assignment: assignment.replica,
+).map(tuple)
+STATUSES = st.builds(
+    PoolStatus,
+    st.integers(0, 1000),
+    st.integers(100, 10**6),
+    WORDS,
+    st.none() | RELEASES,
+    st.none() | PLANS,
+    ASSIGNMENTS,
+    st.none() | st.builds(Failure, WORDS, st.integers(1, 99), INSTANTS, EXPLANATIONS),
+    st.none() | EXPLANATIONS,
+)
+CONDITIONS = st.tuples(
+    *(
+        st.builds(Condition, st.just(kind), st.sampled_from(["True", "False", "Unknown"]), EXPLANATIONS)
+        for kind in ("Planned", "Placed", "SLOMet", "NetworkBound")
+    )
+)
+DECISIONS = st.builds(
+    PoolDecision,
+    st.just(ResourceKey("InferencePool", "team", "chat", "u-1")),
+    st.integers(1, 100),
+    STATUSES,
+    st.integers(0, 1000),
+    CONDITIONS,
+)

@@ -1,0 +1,255 @@
+"""What is decided is written into status and read back as exactly the same; a steady state writes nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.api.decisions import CONDITIONS, DECISIONS, FIGURES, INSTANTS, RELEASES, SECONDS, SHAPES
+from tests.api.test_parsing import ANY_JSON
+from weft.api import (
+    converge_status,
+    parse_pool,
+    parse_split,
+    pool_status,
+    quantised,
+    split_converge_status,
+    split_status,
+)
+from weft.api.figures import figure, instant, milliseconds, read_figure, read_instant, read_milliseconds
+from weft.api.status import InferencePoolStatus, PDSplitStatus
+from weft.domain.decision import PoolDecision, SplitDecision
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.snapshot import ResourceKey
+from weft.domain.status import Calibration, Condition, Observed, PoolProgress, PoolStatus, SplitProgress
+
+Json = dict[str, Any]
+
+NOW = 1782892800.0  # 2026-07-01T08:00:00Z
+POOL = ResourceKey("InferencePool", "team", "chat", "u-1")
+READY = Condition("Ready", "True", Explanation(Reason.Serving, "2 of 2 replicas answer"))
+
+
+def _decision(status: PoolStatus, *conditions: Condition) -> PoolDecision:
+    return PoolDecision(POOL, 3, status, 1, conditions)
+
+
+@settings(max_examples=50)
+@given(DECISIONS)
+def test_a_decision_is_read_back_as_it_was_written(decision: PoolDecision) -> None:
+    """L5: a restart decides on exactly what was decided before it."""
+    record = parse_pool({"status": pool_status(decision, {}, NOW)})
+
+    assert record.status == decision.status
+    assert record.conditions == decision.conditions
+
+
+@settings(max_examples=50)
+@given(DECISIONS)
+def test_a_written_decision_obeys_the_schema(decision: PoolDecision) -> None:
+    InferencePoolStatus.model_validate(pool_status(decision, {}, NOW))
+
+
+@settings(max_examples=50)
+@given(DECISIONS)
+def test_the_same_decision_again_writes_nothing_new(decision: PoolDecision) -> None:
+    """L3."""
+    written = pool_status(decision, {}, NOW)
+    assert pool_status(decision, written, NOW + 3600) == written
+
+
+@given(FIGURES)
+def test_a_figure_is_exact(value: float) -> None:
+    assert read_figure(figure(value)) == value
+
+
+@given(SECONDS)
+def test_a_time_in_milliseconds_is_exact(seconds: float) -> None:
+    assert read_milliseconds(milliseconds(seconds)) == seconds
+
+
+@given(INSTANTS)
+def test_an_instant_is_exact(epoch_seconds: float) -> None:
+    assert read_instant(instant(epoch_seconds)) == epoch_seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0, "0"), (2.0, "2"), (2.35, "2.35"), (1e10, "10000000000"), (1e-9, "1e-9")]
+)
+def test_figures_are_plain_to_read(value: float, shown: str) -> None:
+    assert figure(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.0, "0ms"), (0.00825, "8.25ms"), (1.5, "1500ms"), (100.0, "100000ms")]
+)
+def test_times_are_plain_to_read(seconds: float, shown: str) -> None:
+    assert milliseconds(seconds) == shown
+
+
+def test_instants_are_plain_to_read() -> None:
+    assert (instant(NOW), instant(NOW + 0.25)) == ("2026-07-01T08:00:00Z", "2026-07-01T08:00:00.25Z")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_is_never_written(value: float) -> None:
+    with pytest.raises(ValueError, match="cannot be written"):
+        figure(value)
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+    first = pool_status(_decision(PoolStatus(), READY), {}, NOW)
+    other_words = replace(READY, explanation=Explanation(Reason.Serving, "3 of 3 replicas answer"))
+    second = pool_status(_decision(PoolStatus(), other_words), first, NOW + 60)
+    third = pool_status(_decision(PoolStatus(), replace(READY, status="False")), second, NOW + 120)
+
+    times = [status["conditions"][0]["lastTransitionTime"] for status in (first, second, third)]
+    assert times == ["2026-07-01T08:00:00Z", "2026-07-01T08:00:00Z", "2026-07-01T08:02:00Z"]
+    assert second["conditions"][0]["message"] == "3 of 3 replicas answer"
+
+
+def test_a_condition_says_which_generation_it_is_about() -> None:
+    assert pool_status(_decision(PoolStatus(), READY), {}, NOW)["conditions"][0]["observedGeneration"] == 3
+
+
+def test_last_words_of_any_length_are_cut() -> None:
+    endless = replace(READY, explanation=Explanation(Reason.EngineFailed, "x" * 100_000))
+    written = pool_status(_decision(PoolStatus(), endless), {}, NOW)
+    InferencePoolStatus.model_validate(written)
+
+
+@given(ANY_JSON)
+def test_no_status_raises(status: Any) -> None:  # noqa: ANN401 - any JSON
+    parse_pool({"status": status})
+    parse_split({"status": status})
+    names = ("engine", "plan", "assignments", "failure", "scale", "observed", "calibration", "conditions", "revision")
+    parse_pool({"status": dict.fromkeys(names, status)})
+
+
+def test_a_reason_of_a_newer_weft_is_as_if_never_written() -> None:
+    """F20: a rollback reads what the newer version wrote."""
+    status = {"scale": {"reason": "InventedTomorrow", "message": ""}, "desiredReplicas": 3}
+    assert parse_pool({"status": status}).status == PoolStatus(desired_replicas=3)
+
+
+def test_ids_of_replicas_are_never_handed_out_twice() -> None:
+    """Even when the counter is lost."""
+    assignment = {"replica": 7, "revision": "a", "nodes": ["n"], "gpusPerPod": 8, "since": "2026-07-01T08:00:00Z"}
+    assert parse_pool({"status": {"assignments": [assignment]}}).status.next_replica == 8
+
+
+SPLIT = ResourceKey("PDSplit", "team", "chat", "u-1")
+SPLIT_DECISIONS = st.builds(
+    SplitDecision,
+    st.just(SPLIT),
+    st.integers(1, 100),
+    st.none() | RELEASES,
+    st.integers(0, 1000),
+    st.integers(0, 1000),
+    CONDITIONS,
+    prefill_shape=st.none() | SHAPES,
+    decode_shape=st.none() | SHAPES,
+)
+
+
+@settings(max_examples=30)
+@given(SPLIT_DECISIONS)
+def test_a_split_is_read_back_as_it_was_written(decision: SplitDecision) -> None:
+    written = split_status(decision, {}, NOW)
+    PDSplitStatus.model_validate(written)
+    record = parse_split({"status": written})
+
+    assert record.status.engine == decision.engine
+    assert record.conditions == decision.conditions
+    counts = (written["prefill"]["desired"], written["decode"]["desired"])
+    assert counts == (decision.prefill_desired, decision.decode_desired)
+
+
+def test_a_split_shows_its_ratio_and_both_shapes() -> None:
+    decision = SplitDecision(SPLIT, 2, None, 1, 3, ())
+    assert split_status(decision, {}, NOW)["ratio"] == "0.33"
+    assert "ratio" not in split_status(replace(decision, decode_desired=0), {}, NOW)
+
+
+def test_the_two_writers_share_no_field() -> None:
+    """One owner per field; conditions are shared by type, and the sides of a split by field."""
+    decided = pool_status(_decision(PoolStatus(), READY), {}, NOW)
+    converged = converge_status(PoolProgress(3, 2, 2, "weft.dev/rank=0", "http://chat", (READY,)), {}, NOW)
+    assert decided.keys() & converged.keys() == {"conditions"}
+
+    split = SplitDecision(SPLIT, 2, None, 1, 1, ())
+    one, other = (
+        split_status(split, {}, NOW),
+        split_converge_status(SplitProgress(2, 1, 1, 1, 1, 2, "http://x"), {}, NOW),
+    )
+    assert one.keys() & other.keys() == {"conditions", "prefill", "decode"}
+    assert one["prefill"].keys() & other["prefill"].keys() == set()
+
+
+def test_progress_obeys_the_schema() -> None:
+    progress = PoolProgress(3, 2, 1, "weft.dev/pool-uid=u,weft.dev/rank=0", None, (READY,))
+    InferencePoolStatus.model_validate(converge_status(progress, {}, NOW))
+    PDSplitStatus.model_validate(split_converge_status(SplitProgress(2, conditions=(READY,)), {}, NOW))
+
+
+class TestLiveFigures:
+    """L3: live figures are rewritten after a change of 5 %, at most every 5 minutes."""
+
+    OBSERVED = Observed(10.04, 1000.0, 200.0, 0.25, ((95, 0.4),), ((50, 0.02), (95, 0.03)), 0.99, ("inputTokens",))
+
+    @staticmethod
+    def written(observed: Observed, live: Json, now: float) -> Json:
+        figures: Json = pool_status(_decision(PoolStatus(observed=observed)), live, now)["observed"]
+        return figures
+
+    def test_they_are_rounded(self) -> None:
+        assert self.written(self.OBSERVED, {}, NOW) == {
+            "requestsPerSecond": "10",
+            "inputTokens": "1000",
+            "outputTokens": "200",
+            "prefixHitPercent": "25",
+            "attainmentPercent": "99",
+            "ttft": {"p95": "400ms"},
+            "tpot": {"p50": "20ms", "p95": "30ms"},
+            "live": ["inputTokens"],
+            "updated": "2026-07-01T08:00:00Z",
+        }
+
+    @pytest.mark.parametrize(
+        ("factor", "after_seconds", "rewritten"),
+        [(1.5, 299, False), (1.04, 3600, False), (1.06, 300, True), (0.9, 301, True)],
+    )
+    def test_they_stay_until_they_are_old_and_off(self, factor: float, after_seconds: float, rewritten: bool) -> None:  # noqa: FBT001 - a case
+        shown = self.written(self.OBSERVED, {}, NOW)
+        changed = replace(self.OBSERVED, requests_per_second=10 * factor)
+        assert (self.written(changed, {"observed": shown}, NOW + after_seconds) != shown) == rewritten
+
+    def test_a_percentile_that_appears_is_a_change(self) -> None:
+        shown = self.written(self.OBSERVED, {}, NOW)
+        changed = replace(self.OBSERVED, ttft=((95, 0.4), (99, 0.9)))
+        assert self.written(changed, {"observed": shown}, NOW + 300)["ttft"] == {"p95": "400ms", "p99": "900ms"}
+
+    def test_calibration_likewise(self) -> None:
+        def written(calibration: Calibration, live: Json, now: float) -> Json:
+            figures: Json = pool_status(_decision(PoolStatus(calibration=calibration)), live, now)["calibration"]
+            return figures
+
+        shown = written(Calibration(1.0, 0.9), {}, NOW)
+        live = {"calibration": shown}
+        assert shown == {"prefill": "1", "decode": "0.9", "updated": "2026-07-01T08:00:00Z"}
+        assert written(Calibration(1.02, 0.9), live, NOW + 900) == shown
+        assert written(Calibration(1.2, 0.9), live, NOW + 200) == shown
+        assert written(Calibration(1.2, 0.9), live, NOW + 900)["prefill"] == "1.2"
+
+    @given(st.floats(1, 100), st.floats(0, 1e6))
+    def test_a_figure_that_does_not_change_is_written_once(self, value: float, later: float) -> None:
+        shown = quantised(None, value, None, NOW)
+        assert quantised(shown, value, NOW, NOW + later) == shown
+
+    def test_an_unreadable_figure_is_replaced(self) -> None:
+        assert "updated" in self.written(self.OBSERVED, {"observed": {"requestsPerSecond": "many"}}, NOW)
