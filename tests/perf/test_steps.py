@@ -39,15 +39,18 @@ REPLICAS = st.sampled_from(
 def test_one_sequence_takes_the_time_to_read_the_weights_and_the_overhead() -> None:
     small = replica(LLAMA_8B, "H100", Precision.BF16)
     read = (8.03e9 - 128256 * 4096) * 2  # all but the embedding, of which one row is read
-    overhead = 32 * 23e-6 + 3.9e-3 + 4.4e-6
-    assert stepper(small).decode(1, 1).seconds == pytest.approx(read / (3.35e12 * 0.84) + overhead, rel=0.01)
+    reached = small.efficiency
+    overhead = 32 * reached.layer_seconds + reached.step_seconds + reached.sequence_seconds
+    assert stepper(small).decode(1, 1).seconds == pytest.approx(read / (3.35e12 * reached.memory) + overhead, rel=0.01)
 
 
 def test_a_long_prefill_takes_the_time_of_its_matmuls_and_attention() -> None:
     small = replica(LLAMA_8B, "H100", Precision.BF16)
     matmuls = 2 * (8.03e9 - 2 * 128256 * 4096) * 8192
     attention = 32 * 4 * 32 * 128 * 8192**2 / 2
-    seconds = matmuls / (989e12 * 0.80) + attention / (989e12 * 0.5) + 32 * 23e-6 + 3.9e-3
+    reached = small.efficiency
+    seconds = matmuls / (989e12 * reached.compute) + attention / (989e12 * reached.attention)
+    seconds += 32 * reached.layer_seconds + reached.step_seconds
     assert stepper(small).prefill(8192, 0, 1).seconds == pytest.approx(seconds, rel=0.01)
 
 
