@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from e2e.cluster import build
+from e2e.cluster.binaries import known_binaries
 from e2e.cluster.certificates import OpensslMissingError
 from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
 
@@ -21,6 +23,15 @@ _PATIENT = settings(deadline=timedelta(seconds=5), suppress_health_check=(Health
 settings.register_profile("explore", _PATIENT)
 settings.register_profile("ci", _PATIENT, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "explore")
+
+_CONTROL_PLANE = (*ControlPlaneOptions().binaries, "kubectl")
+_BINARIES_BEHIND_FIXTURES = {
+    "binaries": (*_CONTROL_PLANE, "kwok"),
+    "control_plane": _CONTROL_PLANE,
+    "node": tuple(known_binaries()),
+    "private_control_plane": _CONTROL_PLANE,
+    "tools": ("helm", "kubectl"),
+}
 
 
 @pytest.fixture(scope="session")
@@ -36,22 +47,25 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the binaries by what it asks for, so that `-m "not apiserver"` is complete."""
+    """Mark what needs binaries by what it asks for, so that `-m "not apiserver"` is complete."""
     for item in items:
-        if "control_plane" in getattr(item, "fixturenames", ()):
-            item.add_marker("apiserver")
+        if _fixtures_with_binaries(item):
+            item.add_marker("e2e" if "node" in _fixtures_with_binaries(item) else "apiserver")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build missing binaries before the first test: minutes of Go are no part of any test's timeout."""
-    if session.config.option.collectonly or not any(item.get_closest_marker("apiserver") for item in session.items):
+    fixtures = set().union(*map(_fixtures_with_binaries, session.items))
+    if session.config.option.collectonly or not fixtures:
         return
-    capture = session.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        try:
-            build.ensure(ControlPlaneOptions().binaries)
-        except build.BinariesMissingError:
-            return  # the fixture skips with the reason
+    with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        for fixture in sorted(fixtures):
+            with contextlib.suppress(build.BinariesMissingError):  # the fixture skips with the reason
+                build.ensure(_BINARIES_BEHIND_FIXTURES[fixture])
+
+
+def _fixtures_with_binaries(item: pytest.Item) -> set[str]:
+    return _BINARIES_BEHIND_FIXTURES.keys() & set(getattr(item, "fixturenames", ()))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
