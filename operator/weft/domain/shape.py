@@ -75,10 +75,10 @@ class Shape:
 class Prediction:
     """What the performance model expects of one replica of a shape under a workload and an SLO.
 
-    `capacity` is requests per second per replica at the SLO (0 when it cannot be met at any rate, except in a best-effort
-    plan, which counts a target out of reach as half again what an idle replica does); `ttft_seconds` and `tpot_seconds`
-    are means at that rate (`tpot_seconds` is 0 in a prefill replica); `kv_tokens` is the whole replica's KV room; `limit`
-    is what binds.
+    `capacity` is requests per second per replica at the SLO (0 when it cannot be met at any rate, except in a
+    best-effort plan, which counts a target out of reach as half again what an idle replica does); `ttft_seconds` and
+    `tpot_seconds` are means at that rate (`tpot_seconds` is 0 in a prefill replica); `kv_tokens` is the whole
+    replica's KV room; `limit` is what binds.
     """
 
     capacity: float
