@@ -280,3 +280,15 @@ def test_the_same_question_twice_has_the_same_answer_and_remembers_nothing_new()
         pool.accept(first)
         second = pool.step(observation, seconds=0.0)
         assert second == replace(first, changed=None)
+
+
+def test_a_ramp_is_followed_by_the_count_of_the_last_seconds() -> None:
+    """The minute's mean lags behind a ramp; what surely came in lately does not, and small counts buy nothing."""
+    pool = Pool(capacity=5.0).configured(max_replicas=40)
+    pool.step(None)
+    pool.step(replace(seen(4.0, 1, running=10.0), arrivals=600.0, arrival_seconds=15.0))
+    assert 8 <= pool.history[-1] <= 9
+    quiet = Pool(capacity=5.0).configured(max_replicas=40)
+    quiet.step(None)
+    quiet.step(replace(seen(1.0, 1, running=1.0), arrivals=9.0, arrival_seconds=2.0))
+    assert quiet.history[-1] == 1

@@ -91,7 +91,9 @@ class PodObservation:
 class PoolObservation:
     """A pool's metrics: sums, token means and merged percentiles over the pods that answered.
 
-    `answered` of `expected` ready leader pods gave fresh samples; `missing` names series that the engine should have but
+    `arrivals` requests came in during the last `arrival_seconds`, a much shorter time than the window of the rest: what
+    was answered in it plus what was added inside. `answered` of `expected` ready leader pods gave fresh samples; `missing`
+    names series that the engine should have but
     has not; `complete` is False when any value below may not be trusted for scaling down.
     """
 
@@ -108,6 +110,8 @@ class PoolObservation:
     ttft: tuple[tuple[int, float], ...] = ()
     tpot: tuple[tuple[int, float], ...] = ()
     transfer_seconds: float | None = None
+    arrivals: float | None = None
+    arrival_seconds: float | None = None
     missing: tuple[str, ...] = ()
     pods: tuple[PodObservation, ...] = ()
 

@@ -76,6 +76,21 @@ class History:
                 grown[bound] = grown.get(bound, 0.0) + more
         return tuple(sorted(grown.items()))
 
+    def recent(self, seconds: float) -> History:
+        """The same without what is older than the newest sample that has at least `seconds` behind the newest of all."""
+        newest = max((at for samples in self.series.values() for at, _ in samples), default=self.now)
+        return History(self.now, {key: _since(samples, newest - seconds) for key, samples in self.series.items()})
+
+    @property
+    def span_seconds(self) -> float:
+        """Seconds between the oldest and the newest sample; 0 without any."""
+        times = [at for samples in self.series.values() for at, _ in samples]
+        return max(times) - min(times) if times else 0.0
+
+    def change(self, name: str) -> float:
+        """How much a gauge grew from its oldest to its newest sample, summed over its series."""
+        return sum(samples[-1][1] - samples[0][1] for samples in self._of(name, ()) if samples)
+
     def mean(self, name: str) -> float | None:
         """Mean observation of the histogram `name` over the window; None when nothing was observed."""
         total, count = self.increase(f"{name}_sum"), self.increase(f"{name}_count")
@@ -88,6 +103,12 @@ class History:
 def series_key(name: str, tags: Mapping[str, str]) -> SeriesKey:
     """Key of one series without the labels that a scraper adds about its target."""
     return name, tuple(sorted((key, value) for key, value in tags.items() if key not in TARGET_LABELS))
+
+
+def _since(samples: tuple[Sample, ...], start: float) -> tuple[Sample, ...]:
+    """Samples from the last one at or before `start` on."""
+    before = [position for position, (at, _) in enumerate(samples) if at <= start]
+    return samples[before[-1] :] if before else samples
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

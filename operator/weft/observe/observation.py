@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import PodObservation, PoolObservation
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
 CAPACITY = (("reason", "capacity"),)
+# Arrivals are counted over at least this: a few scrapes, and short against the start of an engine.
+ARRIVAL_SECONDS = 15.0
 
 
 def wanted_names(series: EngineSeries) -> tuple[str, ...]:
@@ -61,10 +62,11 @@ def observe_pool(targets: Iterable[Target], histories: Mapping[str, History], se
     answered = [(pod, history) for pod, history in seen if pod.requests_per_second is not None]
     pods = tuple(pod for pod, _ in answered)
     windows = [history for _, history in answered]
+    arrivals, arrival_seconds = _arrivals(windows, series)
     return PoolObservation(
         expected=len(expected),
         answered=len(pods),
-        age_seconds=max((pod.age_seconds for pod in pods), default=math.inf),
+        age_seconds=max((pod.age_seconds for pod in pods), default=0.0),
         requests_per_second=_total(_known(pods, lambda pod: pod.requests_per_second)),
         input_tokens=_weighted(pods, lambda pod: pod.input_tokens),
         output_tokens=_weighted(pods, lambda pod: pod.output_tokens),
@@ -75,9 +77,22 @@ def observe_pool(targets: Iterable[Target], histories: Mapping[str, History], se
         ttft=percentiles(_buckets(windows, series.ttft)),
         tpot=percentiles(_buckets(windows, series.tpot or series.inter_token)),
         transfer_seconds=_weighted(pods, lambda pod: pod.transfer_seconds),
+        arrivals=arrivals,
+        arrival_seconds=arrival_seconds,
         missing=_missing(windows or [history for _, history in seen], series),
         pods=pods,
     )
+
+
+def _arrivals(windows: list[History], series: EngineSeries) -> tuple[float | None, float | None]:
+    """Requests that came in lately and the seconds that means: answered, plus the growth of what is inside."""
+    recent = [window.recent(ARRIVAL_SECONDS) for window in windows]
+    answered = _all(window.increase(series.finished) for window in recent)
+    seconds = max((window.span_seconds for window in recent), default=0.0)
+    if not answered or seconds < ARRIVAL_SECONDS / 2:
+        return None, None
+    inside = sum(window.change(series.running) + window.change(series.waiting) for window in recent)
+    return max(0.0, sum(answered) + inside), seconds
 
 
 def _missing(windows: list[History], series: EngineSeries) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ class ListWatch(Generic[Record]):
         self._called = -STEADY_SECONDS
         self._quick = 0  # calls in a row that came back too soon
         self.listed: float | None = None  # monotonic time of the last complete list
+        self.heard = time.monotonic()  # when the API server last answered a list or opened a watch
         self.synced = False  # the informer watches only after it handed out all of the list
 
     def stop(self) -> None:
@@ -93,7 +94,7 @@ class ListWatch(Generic[Record]):
         for page in self._reader.pages(self._collection.path, dict(self._collection.query)):
             items.extend(self.slim(item) for item in page.get("items") or ())
             version = str(page["metadata"]["resourceVersion"])
-        self.listed = time.monotonic()
+        self.listed = self.heard = time.monotonic()
         self._called = -STEADY_SECONDS  # a list that worked is no failure: watch at once
         return SimpleNamespace(items=items, metadata=SimpleNamespace(resource_version=version))
 
@@ -107,7 +108,9 @@ class ListWatch(Generic[Record]):
             "resourceVersion": version,
             "timeoutSeconds": str(int(self._relist_seconds)),
         }
-        return self._reader.stream(self._collection.path, query, WATCH_TIMEOUT_SECONDS)
+        stream = self._reader.stream(self._collection.path, query, WATCH_TIMEOUT_SECONDS)
+        self.heard = time.monotonic()
+        return stream
 
     def _list_is_due(self) -> bool:
         """Whether to answer 410, on which the informer lists: that heals whatever a stream lost."""
@@ -171,8 +174,7 @@ class Reflector(Generic[Record]):
     @property
     def age_seconds(self) -> float:
         """Seconds since the API server last said anything about this kind, bookmarks and lists included."""
-        heard = max(self._current, self._list_watch.listed or 0.0)
-        return time.monotonic() - heard
+        return time.monotonic() - max(self._current, self._list_watch.heard)
 
     def records(self) -> tuple[Record, ...]:
         """All records, sorted by namespace and name."""

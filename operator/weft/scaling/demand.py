@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from weft.domain.spec import ScalingSpec
     from weft.domain.workload import Role
 
-# A backlog shall be worked off in this time, on top of serving what arrives.
+# A backlog shall be worked off in this time, on top of serving what arrives. Shorter would buy replicas for the very
+# requests that those already starting will serve.
 CATCH_UP_SECONDS = 300.0
 # Growth of the requests inside is measured over at most this, and over no less than the other: a scrape apart is noise.
 LOAD_WINDOW_SECONDS = 60.0
@@ -136,7 +137,11 @@ def replicas_for(offered_per_second: float, capacity: float, headroom: float) ->
 
 
 def offered(sight: Sight) -> float:
-    """Requests per second that arrive: answered, plus what piles up inside, plus the backlog over the catch-up time."""
+    """Requests per second that arrive, plus the backlog over the catch-up time.
+
+    What arrives is what was answered plus what piled up inside over the last minute, or the surer part of the last
+    seconds' count where that is more: a ramp is followed within seconds.
+    """
     if sight.reading is None:
         return 0.0
     oldest = sight.memory.loads[0]
@@ -145,7 +150,7 @@ def offered(sight: Sight) -> float:
     if elapsed >= SHORTEST_GROWTH_SECONDS:
         growth = max(0.0, sight.reading.outstanding - oldest.outstanding) / elapsed
     backlog = sight.reading.waiting if sight.backlogged else 0.0
-    return sight.reading.rate + growth + backlog / CATCH_UP_SECONDS
+    return max(sight.reading.rate + growth, sight.reading.surely_arriving) + backlog / CATCH_UP_SECONDS
 
 
 def _true_capacity(sight: Sight) -> float:

@@ -21,7 +21,7 @@ KV_FULL = 0.7
 class Reading:
     """Believable load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
 
-    `whole` is False when some pod or series is missing: the numbers are then a lower bound, good for growing only.
+    `surely_arriving` is the rate that came in lately, less one standard deviation of counting it; 0 where unknown. `whole` is False when some pod or series is missing: the numbers are then a lower bound, good for growing only.
     """
 
     rate: float
@@ -29,6 +29,7 @@ class Reading:
     outstanding: float
     answered: int
     whole: bool
+    surely_arriving: float = 0.0
 
 
 def read(observation: PoolObservation | None, role: Role) -> Reading | str:
@@ -48,7 +49,15 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
         _or_zero(observation.waiting) + _or_zero(observation.running),
         observation.answered,
         whole=complete and is_sane(observation.running),
+        surely_arriving=_surely_arriving(observation.arrivals, observation.arrival_seconds),
     )
+
+
+def _surely_arriving(arrivals: float | None, seconds: float | None) -> float:
+    """(n - sqrt n) / T: a short count follows a ramp at once, and its noise alone must buy nothing."""
+    if not is_sane(arrivals) or not is_sane(seconds) or seconds <= 0:
+        return 0.0
+    return max(0.0, arrivals - math.sqrt(arrivals)) / seconds
 
 
 def is_sane(value: float | None) -> TypeGuard[float]:

@@ -1,7 +1,8 @@
 """One simulated engine replica: continuous batching in small steps of time, counted the way vLLM counts.
 
 The step times come from outside (the performance model), so the simulation itself holds no hardware fact. Chunked
-prefill shares each step with decode: while prompts wait, decode runs slower by the share that prefill takes.
+prefill shares each step with decode: a step takes as long as its chunk of prompts and its decode together, so decode runs
+slower by the share of time that prompts take.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-PREFILL_SHARE = 0.5  # of a step, while both prompts and running sequences want it
+CHUNK_TOKENS = 8192  # prompt tokens that one step takes at most: vLLM's --max-num-batched-tokens on large GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,19 @@ class SimulatedEngine:
     def advance(self, now: float, seconds: float) -> list[Finished]:
         """Run from `now - seconds` to `now`; steps should be short against a request's life (50 ms do)."""
         self._admit(now - seconds)
-        both = bool(self.prefilling) and bool(self.running)
-        self._prefill(now, seconds * (PREFILL_SHARE if both else 1.0))
-        return self._decode(now, seconds * (1.0 - PREFILL_SHARE if both else 1.0))
+        used = self._prefill(now, seconds * self._prefill_share())
+        return self._decode(now, seconds - used)
+
+    def _prefill_share(self) -> float:
+        """Share of a step's time that goes to its chunk of prompts."""
+        if not self.running or not self.prefilling:
+            return 1.0
+        chunk = min(CHUNK_TOKENS, sum(request.prompt_left for request in self.prefilling))
+        chunk_seconds = chunk / self.speed.prefill_tokens_per_second
+        return chunk_seconds / (chunk_seconds + self._step_seconds())
+
+    def _step_seconds(self) -> float:
+        return self.speed.step_seconds + len(self.running) * self.speed.step_seconds_per_sequence
 
     def _admit(self, now: float) -> None:
         while self.waiting and self._has_room(self.waiting[0]):
@@ -105,7 +116,8 @@ class SimulatedEngine:
         fits_batch = len(self.prefilling) + len(self.running) < self.speed.max_batch
         return fits_batch and self._kv_used + request.kv_tokens <= self.speed.kv_tokens
 
-    def _prefill(self, now: float, seconds: float) -> None:
+    def _prefill(self, now: float, seconds: float) -> float:
+        """Compute prompts, first come first served, and give the seconds that it took."""
         budget = seconds * self.speed.prefill_tokens_per_second
         while self.prefilling and budget > 0:
             request = self.prefilling[0]
@@ -115,12 +127,12 @@ class SimulatedEngine:
             if request.prompt_left <= 0:
                 request.first_token_at = now
                 self.running.append(self.prefilling.popleft())
+        return seconds - max(0.0, budget) / self.speed.prefill_tokens_per_second
 
     def _decode(self, now: float, seconds: float) -> list[Finished]:
-        batch = len(self.running)
-        if not batch:
+        if not self.running:
             return []
-        tokens = seconds / (self.speed.step_seconds + batch * self.speed.step_seconds_per_sequence)
+        tokens = seconds / self._step_seconds()
         finished: list[Finished] = []
         still: list[Request] = []
         for request in self.running:
