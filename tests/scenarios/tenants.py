@@ -1,0 +1,70 @@
+"""What others do in a place: pods that hold GPUs without being Weft's, and whole resources as users write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubernetes import client
+
+from tests.installed import GROUP, PLACE_LABEL, VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.installed import Place
+
+Json = dict[str, Any]
+
+
+def hold_gpus(place: Place, name: str, node: str, gpus: int, labels: Mapping[str, str] | None = None) -> Json:
+    """A pod of somebody else on a node; gives it as created."""
+    body: Any = {
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "containers": [
+                {"name": "job", "image": "job", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}},
+            ],
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+    with place.weft.cluster.api_client() as api:
+        made: Json = api.sanitize_for_serialization(client.CoreV1Api(api).create_namespaced_pod(place.namespace, body))
+    return made
+
+
+def is_bound(place: Place, name: str) -> bool:
+    """Whether the scheduler gave a pod its node."""
+    return any(pod["metadata"]["name"] == name and pod["spec"].get("nodeName") for pod in place.pods())
+
+
+def engines(place: Place, pool: str) -> list[Json]:
+    """Engine pods of a pool."""
+    return place.objects("api/v1/pods", f"weft.dev/pool={pool}")
+
+
+def message(place: Place, pool: str, kind: str) -> str:
+    """What a condition of a pool says, empty while it is absent."""
+    conditions = place.status(pool).get("conditions") or ()
+    return next((str(each["message"]) for each in conditions if each["type"] == kind), "")
+
+
+def on_board(place: Place, gpus: int) -> Json:
+    """Fields of a pool whose replicas are tensor-parallel over that many H200."""
+    return {
+        "model": {"id": "meta-llama/Llama-3.3-70B-Instruct"},
+        "shape": {"tensorParallel": gpus},
+        "placement": {"accelerators": ["H200"], "nodeSelector": {PLACE_LABEL: place.namespace}},
+    }
+
+
+def create_split(place: Place, name: str, spec: Json) -> None:
+    """A PDSplit on the nodes of a place."""
+    body = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "PDSplit",
+        "metadata": {"name": name},
+        "spec": {"placement": {"nodeSelector": {PLACE_LABEL: place.namespace}}, **spec},
+    }
+    with place.weft.cluster.api_client() as api:
+        client.CustomObjectsApi(api).create_namespaced_custom_object(GROUP, VERSION, place.namespace, "pdsplits", body)
