@@ -22,6 +22,7 @@ Arguments = tuple[str, ...]
 MASTER_PORT = 29501
 DATA_PARALLEL_PORT = 29550
 RECOMPUTES_LOST_KV: Version = (0, 13, 0)
+FITS_CONTEXT: Version = (0, 14, 0)  # vLLM pull request 29431
 _QUANTIZED_ONLINE = {(Precision.BF16, Precision.FP8): "fp8"}  # (checkpoint, wanted)
 _CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
 _FLOATS = (Precision.FP32, Precision.BF16)
@@ -35,8 +36,16 @@ def model(request: LaunchRequest) -> Arguments:
     source = spec.source
     revision = ("--revision", source.revision) if source is not None and source.revision else ()
     streamed = ("--load-format", "runai_streamer") if source is not None and source.kind is SourceKind.URI else ()
-    length = ("--max-model-len", str(spec.max_context_tokens)) if spec.max_context_tokens else ()
-    return (*names, *revision, *streamed, *_precision(request), *length, *_adapters(request))
+    return (*names, *revision, *streamed, *_precision(request), *_context(request), *_adapters(request))
+
+
+def _context(request: LaunchRequest) -> Arguments:
+    """The longest context: the user's, else what fits beside the weights, since vLLM refuses to start with more."""
+    if request.spec.model.max_context_tokens:
+        return ("--max-model-len", str(request.spec.model.max_context_tokens))
+    on_cpu = request.plan.shape.accelerator == "cpu"  # where `auto` silently means 512 tokens
+    fits = parse_version(request.plan.engine.version) >= FITS_CONTEXT and not on_cpu
+    return ("--max-model-len", "auto") if fits else ()
 
 
 def parallel(request: LaunchRequest) -> Arguments:
