@@ -19,18 +19,18 @@ TRAYS = 18
 FABRIC_WORDS = f"{BOARDS} boards of 8 H200 and one NVL72 rack of {TRAYS} trays with 4 GB200"
 
 
-def _hill(low: float, high: float, rise: float, top: float, fall: float) -> Profile:
-    """A rate that rises once and falls once."""
-    return Profile(((0.0, low), (rise, low), (top, high), (fall, high), (fall + 45.0, low)))
+def _hill(low: float, high: float, start: float) -> Profile:
+    """A rate that rises for a minute and a half, stays, and falls."""
+    return Profile(((start, low), (start + 90.0, high), (start + 125.0, high), (start + 165.0, low)))
 
 
 STREAMS = (
-    Stream("chat", "chat", _hill(4.0, 70.0, 15.0, 70.0, 130.0), Lengths(1200), Lengths(250)),
-    Stream("assistant", "assistant", _hill(1.0, 14.0, 30.0, 85.0, 140.0), Lengths(2000), Lengths(300)),
+    Stream("chat", "chat", _hill(6.0, 80.0, 10.0), Lengths(1200), Lengths(250)),
+    Stream("assistant", "assistant", _hill(1.0, 14.0, 20.0), Lengths(2000), Lengths(300)),
     Stream(
         "reasoner",
         "reasoner-prefill",
-        _hill(1.0, 16.0, 20.0, 90.0, 135.0),
+        _hill(1.5, 14.0, 15.0),
         Lengths(4000),
         Lengths(800),
         decode_pool="reasoner-decode",

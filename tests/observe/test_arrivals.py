@@ -27,14 +27,14 @@ def history(finished: list[float], running: list[float], step_seconds: float = 5
 
 
 def test_what_piles_up_inside_has_arrived_too() -> None:
-    """Nothing is answered yet, 30 requests came in during the last 15 s; what came a minute ago does not count."""
+    """Nothing is answered yet, 30 requests came in during the last 10 s; what came a minute ago does not count."""
     seen = observe_pool([TARGET], {"a": history([0.0] * 13, [*[4.0] * 10, 14.0, 24.0, 34.0])}, SERIES)
-    assert seen.arrivals == pytest.approx(30)
-    assert seen.arrival_seconds == pytest.approx(15)
+    assert seen.arrivals == pytest.approx(20)
+    assert seen.arrival_seconds == pytest.approx(10)
 
 
 def test_answers_count_and_a_drained_queue_is_no_negative_arrival() -> None:
     answered = observe_pool([TARGET], {"a": history([10.0 * i for i in range(13)], [0.0] * 13)}, SERIES)
-    assert answered.arrivals == pytest.approx(30)
+    assert answered.arrivals == pytest.approx(20)
     drained = observe_pool([TARGET], {"a": history([0.0] * 13, [*[50.0] * 12, 0.0])}, SERIES)
     assert drained.arrivals == 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
 CAPACITY = (("reason", "capacity"),)
 # Arrivals are counted over at least this: a few scrapes, and short against the start of an engine.
-ARRIVAL_SECONDS = 15.0
+ARRIVAL_SECONDS = 10.0
 
 
 def wanted_names(series: EngineSeries) -> tuple[str, ...]:
