@@ -11,7 +11,7 @@ from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Plan,
 from weft.domain.snapshot import ResourceKey
 from weft.domain.status import Assignment, Condition, Failure, PoolStatus
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=40)
+TEXT = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from(" \n"), max_size=40)
 WORDS = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True)
 SIZES = st.sampled_from([1, 2, 4, 8, 16])
 COUNTS = st.integers(0, 2**40)

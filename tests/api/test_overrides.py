@@ -52,6 +52,14 @@ def test_lists_with_names_merge_by_name_and_other_lists_are_replaced() -> None:
     assert split.decode.engine.args == ("--x",)
 
 
+def test_an_inline_config_keeps_its_nulls_on_the_way_to_a_child() -> None:
+    inline: Json = {"rope_scaling": None, "layers": [{"a": None}]}
+    split = _split({"model": {"id": "m", "config": {"inline": inline}}})
+
+    assert json.loads(split.prefill_body)["model"]["config"]["inline"] == inline
+    assert json.loads(split.prefill.model.config_json or "") == inline
+
+
 def test_merging_leaves_its_inputs_alone() -> None:
     common: Json = {"a": {"b": 1}, "list": [{"name": "x", "value": 1}]}
     override: Json = {"a": {"c": 2}, "list": [{"name": "x", "value": 2}]}

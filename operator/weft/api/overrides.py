@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft.api.rules import Json
-from weft.domain.workload import Role
+if TYPE_CHECKING:
+    from weft.api.rules import Json
+    from weft.domain.workload import Role
 
-_ITS_OWN = ("prefill", "decode", "ratio", "router")
 
-
-def side_body(split: Json, role: Role) -> Json:
+def side_body(common: Json, override: Json, role: Role) -> Json:
     """The spec of one child pool as plain JSON, not yet validated. In External mode it starts at its least replicas."""
-    shared = {key: value for key, value in split.items() if key not in _ITS_OWN}
-    body: Json = laid_over(shared, split.get(role.value.lower()) or {}) | {
-        "role": role.value,
-        "router": {"type": "None"},
-    }
-    scaling = body.get("scaling")
+    body: Json = {**laid_over(common, override), "role": role.value, "router": {"type": "None"}}
+    scaling = body["scaling"]
     if isinstance(scaling, dict) and scaling.get("mode") == "External":
         body["scaling"] = scaling | {"replicas": scaling.get("minReplicas", 1)}
     return body

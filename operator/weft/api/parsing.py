@@ -97,7 +97,8 @@ def _split_spec(spec: Json) -> SplitSpec:
         read = PDSplitSpec.model_validate(spec)
     except ValidationError as error:
         raise _Misunderstood(explain(error, PDSplitSpec)) from None
-    prefill, decode = (_merged_side(spec, role) for role in (Role.Prefill, Role.Decode))
+    common = plain(read, without=("prefill", "decode", "ratio", "router"))
+    prefill, decode = (_merged_side(common, spec, role) for role in (Role.Prefill, Role.Decode))
     ratio = read.ratio
     prefill_spec = pool_spec(prefill)
     return SplitSpec(
@@ -112,17 +113,17 @@ def _split_spec(spec: Json) -> SplitSpec:
     )
 
 
-def _merged_side(split: Json, role: Role) -> InferencePoolSpec:
-    side = role.value.lower()
-    unknown = unknown_override(_object(split, side), Side, f"spec.{side}")
+def _merged_side(common: Json, split: Json, role: Role) -> InferencePoolSpec:
+    name = role.value.lower()
+    override = _object(split, name)
+    unknown = unknown_override(override, Side, f"spec.{name}")
     if unknown is not None:
         raise _Misunderstood(unknown)
     try:
-        return InferencePoolSpec.model_validate(side_body(split, role))
+        return InferencePoolSpec.model_validate(side_body(common, override, role))
     except ValidationError as error:
-        section = str(error.errors()[0]["loc"][:1][0]) if error.errors()[0]["loc"] else ""
-        path = f"spec.{side}" if section in _object(split, side) else "spec"
-        raise _Misunderstood(explain(error, InferencePoolSpec, path)) from None
+        # What is common was validated before, so that the override made it wrong.
+        raise _Misunderstood(explain(error, InferencePoolSpec, f"spec.{name}")) from None
 
 
 def _child_body(side: InferencePoolSpec) -> str:

@@ -32,9 +32,9 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def plain(model: ApiModel) -> Json:
-    """A model as the JSON that a user would write, without what is unset."""
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+def plain(model: ApiModel, without: tuple[str, ...] = ()) -> Json:
+    """A model as the JSON that a user would write, without what is unset and without some fields."""
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=set(without))
 
 
 def pool_spec(read: InferencePoolSpec) -> spec.PoolSpec:

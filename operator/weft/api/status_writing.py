@@ -34,7 +34,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         revision=status.revision,
         engine=_engine(status.engine),
         plan=_plan(status.plan) if status.plan else None,
-        assignments=[_assignment(assignment) for assignment in status.assignments[:MAX_REPLICAS]],
+        assignments=[_assignment(assignment) for assignment in status.assignments[:MAX_REPLICAS]] or None,
         failure=_failure(status.failure) if status.failure else None,
         scale=_explained(status.scale) if status.scale else None,
         observed=observed_figures(status.observed, live_status.get("observed"), now),
@@ -89,7 +89,8 @@ def _explained(explanation: Explanation) -> Json:
 
 
 def _bounded(message: str) -> str:
-    """A message that the schema takes: an engine's last words can be of any length."""
+    """A message that the API server takes: last words have any length and any control character."""
+    message = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in message)
     return message if len(message) <= MAX_MESSAGE_CHARACTERS else f"{message[: MAX_MESSAGE_CHARACTERS - 1]}…"
 
 
