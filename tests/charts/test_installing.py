@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from kubernetes import client
 
 from tests.charts.conftest import CHART, NAMESPACE
+from weft.observe.reading import Reader, resource_path
 
 if TYPE_CHECKING:
+    from kubernetes import client
+
     from e2e.cluster.control_plane import ControlPlane
     from tests.charts.conftest import Tools
 
@@ -18,13 +20,18 @@ CRDS = {"inferencepools.weft.dev", "pdsplits.weft.dev"}
 
 def ours_of_cluster(api: client.ApiClient) -> set[str]:
     """Names of our cluster-wide roles."""
-    roles = client.RbacAuthorizationV1Api(api).list_cluster_role().items
-    return {role.metadata.name for role in roles if role.metadata.name.startswith("weft-")}
+    roles = Reader(api).get(resource_path("rbac.authorization.k8s.io/v1", "clusterroles"))["items"]
+    return {role["metadata"]["name"] for role in roles if role["metadata"]["name"].startswith("weft-")}
 
 
 def definitions(api: client.ApiClient) -> set[str]:
-    found = client.ApiextensionsV1Api(api).list_custom_resource_definition().items
-    return {one.metadata.name for one in found} & CRDS
+    found = Reader(api).get(resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions"))["items"]
+    return {one["metadata"]["name"] for one in found} & CRDS
+
+
+def deployments(api: client.ApiClient) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = Reader(api).get(resource_path("apps/v1", "deployments", NAMESPACE))["items"]
+    return found
 
 
 @pytest.mark.timeout(300)
@@ -36,17 +43,14 @@ def test_install_upgrade_and_uninstall_leave_only_the_definitions(
     with private_control_plane.api_client() as api:
         tools.run(*helm, "install", "weft", CHART, "--create-namespace")
         assert definitions(api) == CRDS
-        deployments = client.AppsV1Api(api)
-        assert deployments.read_namespaced_deployment("weft-controller", NAMESPACE).spec.replicas == 1
+        assert [one["spec"]["replicas"] for one in deployments(api)] == [1]
 
         tools.run(*helm, "upgrade", "weft", CHART, "--set", "namespaces={default}", "--set", "podLogs=true")
-        container = deployments.read_namespaced_deployment("weft-controller", NAMESPACE).spec.template.spec.containers[
-            0
-        ]
-        assert "--namespace=default" in container.args
+        (deployment,) = deployments(api)
+        assert "--namespace=default" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
         assert "weft-pod-logs" in ours_of_cluster(api)
 
         tools.run(*helm, "uninstall", "weft", "--wait")
         assert ours_of_cluster(api) == set()
-        assert deployments.list_namespaced_deployment(NAMESPACE).items == []
+        assert deployments(api) == []
         assert definitions(api) == CRDS

@@ -101,13 +101,16 @@ class PodRecord:
 
     @property
     def holds_devices(self) -> bool:
-        """Whether it occupies what it requests: bound and not ended. Terminating pods hold theirs until they are gone."""
+        """Whether it occupies what it requests: bound and not ended.
+
+        Terminating pods hold theirs until they are gone.
+        """
         return self.node is not None and self.phase not in {PodPhase.Succeeded, PodPhase.Failed}
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectRecord:
-    """One Service, Deployment, PodDisruptionBudget, NetworkPolicy or child pool of ours, as read; `body` is plain JSON."""
+    """One Service, Deployment, PodDisruptionBudget or child pool of ours, as read; `body` is plain JSON."""
 
     api_version: str
     kind: str

@@ -60,7 +60,7 @@ class NvlinkDomain:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """All domains, sorted by name, and what looked odd while reading the cluster (contradicting labels and the like)."""
+    """All domains, sorted by name, and what looked odd while reading the cluster (contradicting labels, say)."""
 
     domains: tuple[NvlinkDomain, ...]
     notes: tuple[Explanation, ...] = ()

@@ -38,8 +38,8 @@ _BYTES_PER_WEIGHT = {
 class Accelerator:
     """One kind of GPU as data sheets and node labels describe it.
 
-    `name` is the catalog key (`H200`, `GB200`, `cpu`). FLOP/s are dense and keyed by precision; bandwidths are bytes per
-    second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
+    `name` is the catalog key (`H200`, `GB200`, `cpu`). FLOP/s are dense and keyed by precision; bandwidths are bytes
+    per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
     """
 
     name: str

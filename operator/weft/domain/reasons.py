@@ -66,7 +66,7 @@ class Reason(StrEnum):
     PodRefused = "PodRefused"
     BackingOff = "BackingOff"
     Outdated = "Outdated"
-    # scale: status.scale
+    # scaling, in status
     Steady = "Steady"
     ScaleUp = "ScaleUp"
     ScaleDown = "ScaleDown"

@@ -34,8 +34,8 @@ class Limit(StrEnum):
 class Shape:
     """One replica: engine, precision and parallelism on one kind of accelerator, hence GPUs and pods.
 
-    `expert_parallel` is 1 or the size of the expert group (TP x DP under vLLM's rules); `data_parallel` counts attention-DP
-    ranks inside the replica. GPUs = tensor x pipeline x data; pods all have `gpus_per_pod` GPUs.
+    `expert_parallel` is 1 or the size of the expert group (TP x DP under vLLM's rules); `data_parallel` counts
+    attention-DP ranks inside the replica. GPUs = tensor x pipeline x data; pods all have `gpus_per_pod` GPUs.
     """
 
     engine: EngineName

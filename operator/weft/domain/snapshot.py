@@ -92,9 +92,9 @@ class PoolObservation:
     """A pool's metrics: sums, token means and merged percentiles over the pods that answered.
 
     `arrivals` requests came in during the last `arrival_seconds`, a much shorter time than the window of the rest: what
-    was answered in it plus what was added inside. `answered` of `expected` ready leader pods gave fresh samples; `missing`
-    names series that the engine should have but
-    has not; `complete` is False when any value below may not be trusted for scaling down.
+    was answered in it plus what was added inside. `answered` of `expected` ready leader pods gave fresh samples;
+    `missing` names
+    series that the engine should have but has not; `complete` is False when any value below may not be trusted for scaling down.
     """
 
     expected: int
@@ -123,7 +123,7 @@ class PoolObservation:
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """Load of a pool at one moment: requests waiting, requests inside the engines in all, and how many pods answered."""
+    """Load of a pool at one moment: requests waiting, requests inside in all, and how many pods answered."""
 
     at: float
     waiting: float
@@ -135,7 +135,8 @@ class LoadSample:
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
-    `wanted` are (epoch seconds, replicas) samples of the last window. `since` is when unbroken sight of the pool's metrics
+    `wanted` are (epoch seconds, replicas) samples of the last window. `since` is when unbroken sight of the pool's
+    metrics
     began, so that nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force, and `lost` the
     nodes that do not answer, each with the time when that was first seen.

@@ -29,7 +29,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """One place that holds the weights. `location` is the repository, claim, image reference or URI; `path` is inside it."""
+    """Where the weights are. `location` is the repository, claim, image reference or URI; `path` is inside it."""
 
     kind: SourceKind
     location: str
@@ -56,7 +56,10 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """Engine wishes; None means that Weft chooses. `resources` are per pod: plain Kubernetes quantities by resource name."""
+    """Engine wishes; None means that Weft chooses.
+
+    `resources` are per pod: plain Kubernetes quantities by resource name.
+    """
 
     name: EngineName | None = None
     version: str | None = None
@@ -132,7 +135,7 @@ class ScalingMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScalingSpec:
-    """Bounds of the replica count. `replicas` is set exactly in External mode; times are seconds (epoch for the freeze)."""
+    """Bounds of the replica count. `replicas` is set in External mode only; times are seconds (epoch for the freeze)."""
 
     mode: ScalingMode = ScalingMode.Auto
     replicas: int | None = None
@@ -154,7 +157,7 @@ class RolloutStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RolloutSpec:
-    """Rollout limits in replicas: an integer, or a fraction of the desired count (surge rounds up, unavailable down)."""
+    """Rollout limits in replicas: an integer, or a fraction of the desired count (surge is rounded up)."""
 
     strategy: RolloutStrategy = RolloutStrategy.Surge
     max_surge: int | float = 1

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Assignment:
     """Replica -> nodes, persisted before any pod exists. `nodes[rank]` is the node of pod `rank`.
 
-    `revision` is the hash of everything that the replica's pods are rendered from; a replica whose revision differs from
-    the pool's is outdated. `since` is epoch seconds.
+    `revision` is the hash of everything that the replica's pods are rendered from; a replica whose revision differs
+    from the pool's is outdated. `since` is epoch seconds.
     """
 
     replica: int
@@ -48,8 +48,8 @@ class Condition:
 class Observed:
     """Live figures of a pool for its reader; the writer quantises them, the exact ones are on `/metrics`.
 
-    `ttft` and `tpot` are (percentile, seconds); `attainment` is the fraction of requests within the SLO; `live` names the
-    workload values that metrics replace at present (`requestsPerSecond`, `inputTokens`, ...).
+    `ttft` and `tpot` are (percentile, seconds); `attainment` is the fraction of requests within the SLO; `live` names
+    the workload values that metrics replace at present (`requestsPerSecond`, `inputTokens`, ...).
     """
 
     requests_per_second: float | None = None
@@ -90,7 +90,8 @@ class PoolStatus:
 class PoolProgress:
     """What converging saw of one pool, for the part of the status that it owns. `url` is None while nothing is served.
 
-    `selector` finds the first pod of each replica; `conditions` are Ready, Reconciling and Stalled, absent ones left out.
+    `selector` finds the first pod of each replica; `conditions` are Ready, Reconciling and Stalled, absent ones left
+    out.
     """
 
     generation: int

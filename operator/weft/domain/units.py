@@ -1,6 +1,7 @@
 """Parsing of what Kubernetes users write into plain numbers, once, at the edge.
 
-Inside Weft: bytes are SI bytes, times are seconds, rates are per second, bandwidths are bytes per second in one direction.
+Inside Weft: bytes are SI bytes, times are seconds, rates are per second, bandwidths are bytes per second in one
+direction.
 """
 
 from __future__ import annotations

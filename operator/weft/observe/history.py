@@ -77,7 +77,7 @@ class History:
         return tuple(sorted(grown.items()))
 
     def recent(self, seconds: float) -> History:
-        """The same without what is older than the newest sample that has at least `seconds` behind the newest of all."""
+        """The same from the newest sample on that is at least `seconds` older than the newest of all."""
         newest = max((at for samples in self.series.values() for at, _ in samples), default=self.now)
         return History(self.now, {key: _since(samples, newest - seconds) for key, samples in self.series.items()})
 

@@ -21,7 +21,8 @@ KV_FULL = 0.7
 class Reading:
     """Believable load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
 
-    `surely_arriving` is the rate that came in lately, less one standard deviation of counting it; 0 where unknown. `whole` is False when some pod or series is missing: the numbers are then a lower bound, good for growing only.
+    `surely_arriving` is the rate that came in lately, less one standard deviation of counting it; 0 where unknown.
+    `whole` is False when some pod or series is missing: the numbers are then a lower bound, good for growing only.
     """
 
     rate: float

@@ -1,8 +1,8 @@
 """One simulated engine replica: continuous batching in small steps of time, counted the way vLLM counts.
 
 The step times come from outside (the performance model), so the simulation itself holds no hardware fact. Chunked
-prefill shares each step with decode: a step takes as long as its chunk of prompts and its decode together, so decode runs
-slower by the share of time that prompts take.
+prefill shares each step with decode: a step takes as long as its chunk of prompts and its decode together, so decode
+runs slower by the share of time that prompts take.
 """
 
 from __future__ import annotations
