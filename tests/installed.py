@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
@@ -42,7 +42,7 @@ class InstalledWeft:
     def place(self, name: str, nodes: Iterable[SimulatedNode]) -> Place:
         """A namespace that may run a router, and nodes that only its pools select."""
         with self.cluster.api_client() as api:
-            client.CoreV1Api(api).create_namespace({"metadata": {"name": name}})
+            client.CoreV1Api(api).create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
             install(api, load("router"), name)
         marked = [
             replace(node, name=f"{name}-{node.name}", labels={**node.labels, PLACE_LABEL: name}) for node in nodes
@@ -76,8 +76,8 @@ class Place:
         }
         with self.weft.cluster.api_client() as api:
             custom = client.CustomObjectsApi(api)
-            made: Json = custom.create_namespaced_custom_object(GROUP, VERSION, self.namespace, "inferencepools", body)
-        return made
+            made = custom.create_namespaced_custom_object(GROUP, VERSION, self.namespace, "inferencepools", body)
+        return cast("Json", made)
 
     def change_pool(self, name: str, patch: Json) -> None:
         """Merge a patch into a pool."""
@@ -114,10 +114,10 @@ class Place:
         conditions = self.status(name).get("conditions") or ()
         return next(((c["status"], c["reason"]) for c in conditions if c["type"] == kind), ("", ""))
 
-    def objects(self, path: str) -> list[Json]:
-        """Objects of a collection in this namespace, such as `api/v1` and `pods` joined by the namespace."""
+    def objects(self, path: str, selector: str = "") -> list[Json]:
+        """Objects of a collection in this namespace; `path` is without it, such as `api/v1/pods`."""
         root, _, plural = path.rpartition("/")
-        items: list[Json] = self._get(f"/{root}/namespaces/{self.namespace}/{plural}")["items"]
+        items: list[Json] = self._get(f"/{root}/namespaces/{self.namespace}/{plural}", labelSelector=selector)["items"]
         return items
 
     def pods(self) -> list[Json]:
@@ -125,9 +125,9 @@ class Place:
         return self.objects("api/v1/pods")
 
     def delete_pod(self, name: str) -> None:
-        """Delete a pod as a user does, without waiting for its grace."""
+        """Delete a pod as a user does."""
         with self.weft.cluster.api_client() as api:
-            client.CoreV1Api(api).delete_namespaced_pod(name, self.namespace, grace_period_seconds=0)
+            client.CoreV1Api(api).delete_namespaced_pod(name, self.namespace)
 
     def is_ready(self, name: str, replicas: int) -> bool:
         """Whether so many replicas serve and nothing is under way."""
@@ -147,13 +147,13 @@ class Place:
 
     def left_over(self) -> list[str]:
         """Names of everything of ours that still is in the namespace."""
-        ours = "?labelSelector=app.kubernetes.io/managed-by=weft"
+        ours = "app.kubernetes.io/managed-by=weft"
         kinds = ("api/v1/pods", "api/v1/services", "apis/apps/v1/deployments", "apis/policy/v1/poddisruptionbudgets")
-        return [body["metadata"]["name"] for kind in kinds for body in self.objects(kind + ours)]
+        return [body["metadata"]["name"] for kind in kinds for body in self.objects(kind, ours)]
 
-    def _get(self, path: str) -> Json:
+    def _get(self, path: str, **query: str) -> Json:
         with self.weft.cluster.api_client() as api:
-            answer = api.call_api(*api.param_serialize("GET", path, auth_settings=["BearerToken"]))
+            answer = api.call_api(*api.param_serialize("GET", path, query_params=[*query.items()]))
             content: Json = json.loads(answer.read() or b"{}")
             if answer.status != 200:
                 raise ApiException(status=answer.status, reason=str(content.get("message")))

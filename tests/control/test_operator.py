@@ -36,6 +36,13 @@ def operator(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
+def writes_during_decisions(operator: OperatorProcess, count: int) -> float:
+    """Writes that the API server takes while so many decisions are made."""
+    before, decided = operator.writes(), operator.metric("weft_decision_seconds_count")
+    eventually(lambda: operator.metric("weft_decision_seconds_count") >= decided + count, f"{count} more decisions")
+    return operator.writes() - before
+
+
 @pytest.fixture
 def chat(place: Place, operator: OperatorProcess) -> Iterator[str]:
     """A pool that serves, gone afterwards."""
@@ -43,7 +50,7 @@ def chat(place: Place, operator: OperatorProcess) -> Iterator[str]:
     place.wait_ready("chat")
     yield "chat"
     place.delete_pool("chat")
-    eventually(lambda: not place.left_over(), "everything of the pool is gone", timeout_seconds=60)
+    eventually(lambda: not place.left_over(), "everything of the pool is gone", timeout_seconds=90)
 
 
 def test_a_pool_is_planned_placed_and_served(place: Place, chat: str) -> None:
@@ -76,9 +83,8 @@ def test_the_release_of_a_pod_can_be_told_from_the_pod(place: Place, chat: str) 
 
 def test_a_steady_state_writes_nothing(place: Place, operator: OperatorProcess, chat: str) -> None:
     """L3: ticks, metrics and resyncs go by, and the API server hears no write."""
-    before, decisions = operator.writes(), operator.metric("weft_decision_seconds_count")
-    eventually(lambda: operator.metric("weft_decision_seconds_count") >= decisions + 4, "four more decisions")
-    assert operator.writes() == before
+    eventually(lambda: writes_during_decisions(operator, 4) == 0, "it came to rest", timeout_seconds=40)
+    assert writes_during_decisions(operator, 5) == 0
 
 
 def test_more_replicas_are_added_and_fewer_remain(place: Place, chat: str) -> None:
@@ -87,15 +93,14 @@ def test_more_replicas_are_added_and_fewer_remain(place: Place, chat: str) -> No
     assert sorted(a["replica"] for a in place.status(chat)["assignments"]) == [0, 1, 2]
 
 
-def test_a_pod_that_dies_is_replaced_under_a_new_replica(place: Place, chat: str) -> None:
-    doomed = place.pods()[0]["metadata"]["name"]
-    place.delete_pod(doomed)
+def test_a_pod_that_somebody_deletes_is_replaced(place: Place, chat: str) -> None:
+    deleted = place.pods()[0]["metadata"]
+    place.delete_pod(deleted["name"])
     eventually(
-        lambda: place.is_ready(chat, 1) and place.pods()[0]["metadata"]["name"] != doomed,
-        "another replica serves",
+        lambda: place.is_ready(chat, 1) and [p["metadata"]["uid"] for p in place.pods()] != [deleted["uid"]],
+        "another pod serves",
         timeout_seconds=60,
     )
-    assert place.status(chat)["assignments"][0]["replica"] == 1
 
 
 def test_an_invalid_spec_is_said_and_its_correction_heals(place: Place, operator: OperatorProcess) -> None:
@@ -112,7 +117,7 @@ def test_an_invalid_spec_is_said_and_its_correction_heals(place: Place, operator
 def test_the_operator_is_alive_and_says_what_it_does(operator: OperatorProcess, chat: str) -> None:
     assert operator.status("/healthz") == 200
     assert operator.metric("weft_writes_total", kind="Pod", verb="create") >= 1
-    assert operator.metric("weft_pool_ready_replicas", pool="chat") == 1
+    eventually(lambda: operator.metric("weft_pool_ready_replicas", pool="chat") == 1, "a decision saw it ready")
     assert operator.metric("weft_pool_replica_capacity", pool="chat") > 0
     assert operator.metric("weft_snapshot_age_seconds") < 100
 

@@ -42,6 +42,10 @@ class DirectSource:
         self._rings = {target.uid: self._rings.get(target.uid, deque()) for target in wanted}
         slots = asyncio.Semaphore(SCRAPES_AT_ONCE)
         await asyncio.gather(*(self._scrape(target, slots) for target in wanted))
+        return self.windows()
+
+    def windows(self) -> dict[str, History]:
+        """What is remembered, by pod UID."""
         now = self._clock()
         return {uid: History(now, series_of(ring)) for uid, ring in self._rings.items() if ring}
 
