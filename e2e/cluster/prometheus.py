@@ -1,0 +1,133 @@
+"""A Prometheus that scrapes engine pods, as one beside a production cluster does.
+
+    with PrometheusServer.start(cluster) as server:
+        ...  # server.url
+
+It scrapes pods that belong to a pool, and labels their series `namespace`, `pod` and `container` by the usual convention.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from e2e.cluster.processes import ProcessFailedError, Supervisor
+from e2e.cluster.prometheus_targets import TargetFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from e2e.cluster.control_plane import ControlPlane
+
+SCRAPE_SECONDS = 2
+START_TIMEOUT_SECONDS = 30.0
+ATTEMPTS = 3  # a port that was free can be taken before it is bound
+
+
+class PrometheusMissingError(RuntimeError):
+    """There is no prometheus command on PATH."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusServer:
+    """A running server; made by `start`."""
+
+    url: str
+    processes: Supervisor
+    targets: TargetFile
+    directory: Path
+
+    @classmethod
+    def start(cls, cluster: ControlPlane, namespace: str | None = None) -> PrometheusServer:
+        """Scrape pods that belong to a pool, in one namespace or in all. Answers queries when it returns.
+
+        Raises PrometheusMissingError, and ProcessFailedError with the end of its log when it does not come up.
+        """
+        if shutil.which("prometheus") is None:
+            raise PrometheusMissingError("prometheus is not on PATH; install it (Debian: apt install prometheus)")
+        for attempt in range(ATTEMPTS):
+            try:
+                return cls._attempt(cluster, namespace)
+            except ProcessFailedError as failure:
+                if attempt == ATTEMPTS - 1 or "address already in use" not in str(failure):
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    @classmethod
+    def _attempt(cls, cluster: ControlPlane, namespace: str | None) -> PrometheusServer:
+        address = f"127.0.0.1:{_free_port()}"
+        directory = cluster.directory / f"prometheus-{address.rpartition(':')[2]}"
+        directory.mkdir(parents=True)
+        configuration = directory / "prometheus.yaml"
+        targets = TargetFile(directory / "targets.json", cluster.api_client(), namespace)
+        configuration.write_text(yaml.safe_dump(_configuration(directory / "targets.json")))
+        server = cls(f"http://{address}", Supervisor(directory), targets, directory)
+        try:
+            targets.start()
+            process = server.processes.start("prometheus", _command(configuration, directory, address))
+            process.wait_until(lambda: _answers(f"{server.url}/-/ready"), START_TIMEOUT_SECONDS)
+        except BaseException:  # Ctrl-C while starting, too
+            server.stop()
+            raise
+        return server
+
+    def scraped_pods(self) -> set[str]:
+        """Names of the pods whose last scrape worked."""
+        with urllib.request.urlopen(f"{self.url}/api/v1/targets?state=active", timeout=10) as answer:
+            targets = json.load(answer)["data"]["activeTargets"]
+        return {target["labels"]["pod"] for target in targets if target["health"] == "up"}
+
+    def stop(self) -> None:
+        """End it and remove its data. Safe to call twice."""
+        self.targets.stop()
+        self.processes.stop_all()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """Return the running server."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop it."""
+        self.stop()
+
+
+def _command(configuration: Path, directory: Path, address: str) -> tuple[str, ...]:
+    return (
+        "prometheus",
+        f"--config.file={configuration}",
+        f"--storage.tsdb.path={directory / 'data'}",
+        f"--web.listen-address={address}",
+        "--log.level=warn",
+    )
+
+
+def _configuration(targets: Path) -> dict[str, Any]:
+    discovery = {"files": [str(targets)], "refresh_interval": "5s"}  # and at once when the file changes
+    return {
+        "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{SCRAPE_SECONDS}s"},
+        "scrape_configs": [{"job_name": "engines", "file_sd_configs": [discovery]}],
+    }
+
+
+def _answers(url: str) -> bool:
+    with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(url, timeout=5) as answer:
+        return bool(answer.status == 200)
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
