@@ -273,6 +273,16 @@ def test_a_random_decision_is_kept_by_the_server_as_it_was_written(server: Serve
     holds()
 
 
+def test_any_last_words_of_an_engine_are_taken(server: Server) -> None:
+    server.create(resource("InferencePool", "chat", {})).expect_taken()
+    words = "\x1b[31mOutOfMemory\x1b[0m\x00\x85\ud800 \N{HUGGING FACE} 模型\n" + "x" * 100_000
+    stalled = Condition("Stalled", "True", Explanation(Reason.EngineFailed, words))
+    progress = PoolProgress(1, 0, 0, "weft.dev/rank=0", None, (stalled,))
+
+    kept = _apply_status(server, converge_status(progress, {}, NOW), CONVERGE_MANAGER)
+    assert "OutOfMemory" in kept["status"]["conditions"][0]["message"]
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_taken_and_understood(server: Server, path: Path) -> None:
     bodies = [body for body in yaml.safe_load_all(path.read_text(encoding="utf-8")) if body["kind"] in MODELS]

@@ -7,6 +7,7 @@ once. Answers outside 2xx come back as values; only a server that cannot be reac
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -27,6 +28,7 @@ Json = dict[str, Any]
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 PLAIN_JSON = "application/json"
+_NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 WRITE_TIMEOUT_SECONDS = (5.0, 30.0)
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, TOO_MANY = 401, 403, 404, 409, 422, 429
@@ -94,7 +96,7 @@ class Sender:
             request.path,
             query_params=list(request.query),
             header_params={"Accept": PLAIN_JSON, "Content-Type": request.content_type},
-            body=request.body,
+            body=_as_yaml(request.body) if request.content_type == APPLY_PATCH else request.body,
             auth_settings=["BearerToken"],
         )
         try:
@@ -120,6 +122,15 @@ def object_path(api_version: str, plural: str, namespace: str, name: str = "", s
     root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
     parts = [quote(part, safe="") for part in ("namespaces", namespace, plural, name, subresource) if part]
     return "/".join([root, *parts])
+
+
+def _as_yaml(body: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """JSON that is YAML too, which is how the API server reads an apply.
+
+    YAML has no surrogate pairs, as JSON's ASCII form of an emoji has, and no raw control characters, as its UTF-8 form.
+    """
+    text = json.dumps(body, ensure_ascii=False)
+    return _NOT_PRINTABLE_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def _json(content: bytes | None) -> Json:
