@@ -30,9 +30,9 @@ STREAMS = (
     Stream(
         "reasoner",
         "reasoner-prefill",
-        _hill(1.5, 14.0, 15.0),
+        _hill(3.0, 36.0, 15.0),
         Lengths(4000),
-        Lengths(800),
+        Lengths(400),
         decode_pool="reasoner-decode",
     ),
 )

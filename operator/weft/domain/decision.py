@@ -48,7 +48,7 @@ class SplitDecision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """One pass. `memory` is handed back in the next snapshot; `wake_after_seconds`: when time alone changes an answer."""
+    """One pass. `memory` goes into the next snapshot; `wake_after_seconds`: when time alone changes an answer."""
 
     pools: tuple[PoolDecision, ...]
     splits: tuple[SplitDecision, ...] = ()

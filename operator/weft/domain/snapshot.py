@@ -93,8 +93,8 @@ class PoolObservation:
 
     `arrivals` requests came in during the last `arrival_seconds`, a much shorter time than the window of the rest: what
     was answered in it plus what was added inside. `answered` of `expected` ready leader pods gave fresh samples;
-    `missing` names
-    series that the engine should have but has not; `complete` is False when any value below may not be trusted for scaling down.
+    `missing` names series that the engine should have but has not; `complete` is False when the values may not be
+    trusted for scaling down.
     """
 
     expected: int

@@ -21,7 +21,7 @@ KV_FULL = 0.7
 class Reading:
     """Believable load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
 
-    `surely_arriving` is the rate that came in lately, less one standard deviation of counting it; 0 where unknown.
+    `surely_arriving` is the rate that came in lately, less half a standard deviation of counting it; 0 where unknown.
     `whole` is False when some pod or series is missing: the numbers are then a lower bound, good for growing only.
     """
 
@@ -55,10 +55,10 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
 
 
 def _surely_arriving(arrivals: float | None, seconds: float | None) -> float:
-    """(n - sqrt n) / T: a short count follows a ramp at once, and its noise alone must buy nothing."""
+    """(n - sqrt(n)/2) / T: a short count follows a ramp at once, and its noise alone should buy nothing."""
     if not is_sane(arrivals) or not is_sane(seconds) or seconds <= 0:
         return 0.0
-    return max(0.0, arrivals - math.sqrt(arrivals)) / seconds
+    return max(0.0, arrivals - math.sqrt(arrivals) / 2) / seconds
 
 
 def is_sane(value: float | None) -> TypeGuard[float]:
