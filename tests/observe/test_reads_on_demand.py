@@ -1,0 +1,122 @@
+"""ConfigMaps, PriorityClasses and logs: read when needed, remembered for a while, and honest about refusals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from kubernetes.client import ApiClient, Configuration
+
+from tests.protocol.scripted_server import ScriptedServer
+from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, PodRecord
+from weft.observe import ConfigFiles, PodLogs, Priorities, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FAILED = PodRecord(
+    namespace="team",
+    name="chat-0",
+    uid="u",
+    phase=PodPhase.Failed,
+    node="n1",
+    requests=(),
+    identity=PodIdentity("pool", 0, 0, "r"),
+    failure=ContainerFailure("Error", "", 1),
+)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def reader(server: ScriptedServer) -> Reader:
+    return Reader(ApiClient(Configuration(host=server.url)))
+
+
+class Clock:
+    """Time that a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def says(server: ScriptedServer, body: Any, status: int = 200) -> None:  # noqa: ANN401 - any JSON
+    text = body if isinstance(body, str) else json.dumps(body)
+    server.answer = lambda _: web.Response(status=status, text=text)
+
+
+class TestConfigFiles:
+    def test_a_text_is_read_once_and_again_when_it_is_old(self, server: ScriptedServer, reader: Reader) -> None:
+        clock = Clock()
+        files = ConfigFiles(reader, clock)
+        says(server, {"data": {"config.json": "{}"}})
+        assert files.text("team", "model", "config.json") == "{}"
+        says(server, {"data": {"config.json": "[]"}})
+        assert files.text("team", "model", "config.json") == "{}"
+        clock.now = 31
+        assert files.text("team", "model", "config.json") == "[]"
+        assert server.count("GET", "/api/v1/namespaces/team/configmaps/model") == 2
+
+    @pytest.mark.parametrize("status", [404, 403])
+    def test_a_missing_or_forbidden_one_is_nothing(self, server: ScriptedServer, reader: Reader, status: int) -> None:
+        says(server, {}, status)
+        assert ConfigFiles(reader).text("team", "model", "config.json") is None
+
+    def test_an_outage_keeps_the_last_text(self, server: ScriptedServer, reader: Reader) -> None:
+        clock = Clock()
+        files = ConfigFiles(reader, clock)
+        says(server, {"data": {"config.json": "{}"}})
+        files.text("team", "model", "config.json")
+        says(server, {}, 500)
+        clock.now = 100
+        assert files.text("team", "model", "config.json") == "{}"
+
+
+class TestPriorities:
+    def test_are_values_by_name_and_zero_otherwise(self, server: ScriptedServer, reader: Reader) -> None:
+        says(server, {"items": [{"metadata": {"name": "high"}, "value": 1000}]})
+        priorities = Priorities(reader)
+        assert [priorities.value(name) for name in ("high", "unknown", None)] == [1000, 0, 0]
+        assert len(server.requests) == 1
+
+    def test_are_zero_where_nobody_may_read_them(self, server: ScriptedServer, reader: Reader) -> None:
+        says(server, {}, 403)
+        assert Priorities(reader).value("high") == 0
+
+
+class TestPodLogs:
+    def test_a_silent_failure_gets_the_end_of_its_log(self, server: ScriptedServer, reader: Reader) -> None:
+        says(server, "x" * 100_000 + "the last line")
+        (pod,) = PodLogs(reader).add([FAILED], lambda _: True)
+        assert pod.failure is not None
+        assert pod.failure.log_tail is not None
+        assert pod.failure.log_tail.endswith("the last line")
+        assert len(pod.failure.log_tail) == 16 * 1024
+
+    def test_each_failed_pod_is_read_once(self, server: ScriptedServer, reader: Reader) -> None:
+        says(server, "why")
+        logs = PodLogs(reader)
+        for _ in range(3):
+            logs.add([FAILED], lambda _: True)
+        assert len(server.requests) == 1
+
+    def test_a_refusal_is_said_and_nothing_else_breaks(self, server: ScriptedServer, reader: Reader) -> None:
+        says(server, {}, 403)
+        (pod,) = PodLogs(reader).add([FAILED], lambda _: True)
+        assert pod.failure == ContainerFailure("Error", "", 1, None, log_forbidden=True)
+
+    def test_what_needs_no_log_is_not_read(self, server: ScriptedServer, reader: Reader) -> None:
+        foreign = replace(FAILED, identity=None)
+        healthy = replace(FAILED, failure=None)
+        assert PodLogs(reader).add([FAILED], lambda _: False) == (FAILED,)
+        assert PodLogs(reader).add([foreign, healthy], lambda _: True) == (foreign, healthy)
+        assert server.requests == []
