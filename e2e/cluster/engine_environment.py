@@ -62,7 +62,7 @@ def ensure() -> EngineEnvironment:
     if _is_complete(environment):
         return environment
     environment.folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(environment.folder.with_suffix(".lock")):
+    with _locked(environment.folder.with_name(environment.folder.name + ".lock")):
         if not _is_complete(environment):
             _build(environment)
     return environment

@@ -5,22 +5,22 @@
         ...  # KUBECONFIG is node.cluster.kubeconfig
 
 It needs root on Linux and Debian's containerd, runc, containernetworking-plugins, iptables, conntrack and gcc. It lives
-in namespaces of its own and leaves nothing behind, however the process that started it ends. There is one at a time on
-a machine; a second waits. `python -m e2e.cluster.node` runs one until Ctrl-C; with `down` it cleans up after a kill.
+in namespaces of its own: its processes, mounts and networks end with the process that started it, however that ends. A
+folder in the cache that a killed one left goes at the next start, or with `python -m e2e.cluster.node down`.
+`python -m e2e.cluster.node` alone runs a node until Ctrl-C.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import shutil
 import signal
+import socket
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kubernetes import client
 
@@ -29,12 +29,13 @@ from e2e.cluster.components import ControlPlaneOptions
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.node_engines import TEST_GPU_LABELS
 from e2e.cluster.node_kubelet import Registration
-from e2e.cluster.node_namespaces import HOST_ADDRESS, Enclosure, NodeFailedError, remove_cable
+from e2e.cluster.node_namespaces import INIT, Enclosure, NodeFailedError, Place
 from e2e.cluster.processes import Supervisor
 from e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from e2e.cluster.engine_environment import EngineEnvironment
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["NodeOptions", "RealNode", "missing_tools"]
 
 READY_TIMEOUT_SECONDS = 60.0  # usually 8
+PLACES = 4  # nodes at the same time on one machine
 TOOLS = ("containerd", "ctr", "runc", "iptables", "conntrack", "gcc", "ip", "nsenter", "unshare", "sysctl", "mount")
 COMPONENTS = ("kubelet", "kube-proxy", "coredns")
 
@@ -59,21 +61,23 @@ class NodeOptions:
 
 def missing_tools() -> list[str]:
     """Return what this machine lacks for a real node, in words; empty when one can be started."""
-    lacking = [tool for tool in TOOLS if shutil.which(tool, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None]
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    lacking = [tool for tool in TOOLS if shutil.which(tool, path=path) is None]
     return lacking if os.geteuid() == 0 else ["root", *lacking]
 
 
 class RealNode:
     """A running node with its control plane; made by `start`."""
 
-    def __init__(self, directory: Path, options: NodeOptions, *, temporary: bool) -> None:
+    def __init__(self, place: Place, directory: Path | None, options: NodeOptions) -> None:
         """Prepare one that `_run` starts."""
-        self.directory = directory
+        self.place = place
+        self.directory = directory or _default_directory(place)
         self.options = options
-        self.processes = Supervisor(directory / "node")
+        self.processes = Supervisor(self.directory / "node")
         self.engine: EngineEnvironment | None = None
-        self._temporary = temporary
-        self._disk = directory / "disk"
+        self._temporary = directory is None
+        self._disk = self.directory / "disk"
         self._cleanup = contextlib.ExitStack()
         self._cluster: ControlPlane | None = None
         self._enclosure: Enclosure | None = None
@@ -91,10 +95,9 @@ class RealNode:
         build.ensure((*options.control_plane.binaries, *COMPONENTS))
         engine = engine_environment.ensure() if options.engines else None
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_alone())
-            _remove_leftovers()
-            folder = _default_directory() if directory is None else directory.absolute()
-            node = cls(folder, options, temporary=directory is None)
+            place = stack.enter_context(_free_place())
+            _remove_leftovers(place)
+            node = cls(place, directory and directory.absolute(), options)
             node.engine = engine
             node._cleanup = stack.pop_all()
         try:
@@ -117,9 +120,13 @@ class RealNode:
         return self._enclosure
 
     def _run(self) -> None:
-        self._enclosure = Enclosure.open(self._disk, self.processes)
-        addresses = {"bind_address": "0.0.0.0", "advertise_address": HOST_ADDRESS}  # noqa: S104 - pods call it
-        control_plane = dataclasses.replace(self.options.control_plane, **addresses)
+        self._enclosure = Enclosure.open(self.place, self._disk, self.processes)
+        control_plane = dataclasses.replace(
+            self.options.control_plane,
+            bind_address="0.0.0.0",  # pods call it, and so do local clients
+            advertise_address=self.place.host,
+            service_cidr=self.place.services,
+        )
         self._cluster = ControlPlane.start(self.directory / "control-plane", control_plane)
         self._start_components()
         with self.cluster.api_client() as api:
@@ -140,8 +147,8 @@ class RealNode:
 
     def _is_ready(self, api: client.ApiClient) -> bool:
         self.require_running()
-        nodes = client.CoreV1Api(api).list_node(field_selector=f"metadata.name={self.options.name}").items
-        conditions = [condition for node in nodes for condition in node.status.conditions or ()]
+        listed: Any = client.CoreV1Api(api).list_node(field_selector=f"metadata.name={self.options.name}")
+        conditions = [condition for node in listed.items for condition in node.status.conditions or ()]
         return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
     def require_running(self) -> None:
@@ -162,13 +169,13 @@ class RealNode:
 
     def stop(self) -> None:
         """End every process of node and control plane and remove what they leave. Safe to call twice."""
-        if "node-init" in self.processes:
-            self.processes["node-init"].kill()
+        if INIT in self.processes:
+            self.processes[INIT].kill()  # and with it everything inside
         self.processes.stop_all()
         if self._cluster is not None:
             self._cluster.stop()
-        remove_cable()
-        node_kubelet.remove_cgroups()
+        self.place.remove_cable()
+        node_kubelet.remove_cgroups(self.place)
         shutil.rmtree(self.directory if self._temporary else self._disk, ignore_errors=True)
         self._cleanup.close()
 
@@ -181,29 +188,37 @@ class RealNode:
         self.stop()
 
 
-def _default_directory() -> Path:
-    return build.cache_directory() / "node"
+def _default_directory(place: Place) -> Path:
+    return build.cache_directory() / "nodes" / str(place.number)
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Hold the machine's only node; the system frees it when the holder dies."""
-    lock = build.cache_directory() / "node.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _say("waiting for another process that runs a node")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _free_place() -> Iterator[Place]:
+    """Hold a place that no other process on this machine holds. An abstract socket is free when its holder is dead."""
+    for number in range(PLACES):
+        with socket.socket(socket.AF_UNIX) as holder:
+            try:
+                holder.bind(f"\0weft-node-{number}")
+            except OSError:
+                continue
+            yield Place(number)
+            return
+    raise NodeFailedError(f"{PLACES} nodes run on this machine already")
 
 
-def _remove_leftovers() -> None:
+def _remove_leftovers(place: Place) -> None:
     """Remove what a killed process left: its children and mounts died with it, folders and cgroups did not."""
-    remove_cable()
-    node_kubelet.remove_cgroups()
-    shutil.rmtree(_default_directory(), ignore_errors=True)
+    place.remove_cable()
+    node_kubelet.remove_cgroups(place)
+    shutil.rmtree(_default_directory(place), ignore_errors=True)
+
+
+def _clean() -> None:
+    """Remove the leftovers at every place that is free."""
+    with contextlib.ExitStack() as held:
+        for _ in range(PLACES):
+            with contextlib.suppress(NodeFailedError):
+                _remove_leftovers(held.enter_context(_free_place()))
 
 
 def _say(line: str) -> None:
@@ -212,8 +227,7 @@ def _say(line: str) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     if list(arguments) == ["down"]:
-        with _alone():
-            _remove_leftovers()
+        _clean()
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), RealNode.start() as node:

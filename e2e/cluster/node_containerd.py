@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from e2e.cluster import images
-from e2e.cluster.node_namespaces import BRIDGE, POD_RANGE, NodeFailedError
+from e2e.cluster.node_namespaces import BRIDGE, NodeFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ _PLUGINS = ("bridge", "host-local", "loopback")
 def start(enclosure: Enclosure, folder: Path) -> None:
     """Start it and import the pause image. `folder` gets its configuration."""
     configuration = _write(folder / "containerd.toml", _configuration(_plugin_folder(), folder / "cni"))
-    _write(folder / "cni" / "10-weft.conflist", json.dumps(_pod_network(), indent=2))
+    _write(folder / "cni" / "10-weft.conflist", json.dumps(_pod_network(enclosure.place.pods), indent=2))
     process = enclosure.start("containerd", ("containerd", "--config", configuration))
     process.wait_until(lambda: _answers(enclosure), START_TIMEOUT_SECONDS)
     import_images(enclosure, [images.pause_image(folder / "images")])
@@ -66,9 +66,9 @@ version = 2
 """
 
 
-def _pod_network() -> dict[str, Any]:
+def _pod_network(pods: str) -> dict[str, Any]:
     """A bridge that exists already and has its address. Hairpin: a pod may reach itself through its Service."""
-    addresses = {"type": "host-local", "ranges": [[{"subnet": POD_RANGE}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    addresses = {"type": "host-local", "ranges": [[{"subnet": pods}]], "routes": [{"dst": "0.0.0.0/0"}]}
     bridge = {"type": "bridge", "bridge": BRIDGE, "isGateway": True, "hairpinMode": True, "ipam": addresses}
     return {"cniVersion": "0.4.0", "name": "weft", "plugins": [bridge]}
 

@@ -62,12 +62,12 @@ def mount_folders(api: client.ApiClient, environment: EngineEnvironment) -> None
     }
     for document in (_policy(folders), _binding()):
         utils.create_from_dict(api, document)
-    probe = _probe(f"docker.io/vllm/vllm-openai:v{environment.versions['vllm']}")
+    probe: Any = _probe(f"docker.io/vllm/vllm-openai:v{environment.versions['vllm']}")
     core = client.CoreV1Api(api)
 
     def mounted() -> bool:
-        answer = core.create_namespaced_pod("default", probe, dry_run="All")
-        return "engine-usr" in {volume.name for volume in answer.spec.volumes or ()}
+        pod: Any = core.create_namespaced_pod("default", probe, dry_run="All")
+        return "engine-usr" in {volume.name for volume in pod.spec.volumes or ()}
 
     eventually(mounted, "the admission policy mounts engine folders", timeout_seconds=60, interval_seconds=0.2)
 
@@ -75,7 +75,8 @@ def mount_folders(api: client.ApiClient, environment: EngineEnvironment) -> None
 def offer_gpus(api: client.ApiClient, node: str, count: int) -> None:
     """Give the node GPUs, as far as the scheduler and the kubelet are concerned."""
     path = GPU.replace("/", "~1")
-    patch = [{"op": "add", "path": f"/status/{kind}/{path}", "value": str(count)} for kind in ("capacity", "allocatable")]
+    kinds = ("capacity", "allocatable")
+    patch = [{"op": "add", "path": f"/status/{kind}/{path}", "value": str(count)} for kind in kinds]
     client.CoreV1Api(api).patch_node_status(node, patch)
 
 
@@ -106,7 +107,8 @@ def offer_model(api: client.ApiClient, environment: EngineEnvironment, namespace
     core = client.CoreV1Api(api)
 
     def bound() -> bool:
-        return bool(core.read_namespaced_persistent_volume_claim(claim, namespace).status.phase == "Bound")
+        found: Any = core.read_namespaced_persistent_volume_claim(claim, namespace)
+        return bool(found.status.phase == "Bound")
 
     eventually(bound, f"claim {namespace}/{claim} is bound")
 

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from e2e.cluster import build
 from e2e.cluster.node_containerd import SOCKET
-from e2e.cluster.node_namespaces import BRIDGE_ADDRESS, NODE_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from e2e.cluster.node_namespaces import Enclosure
+    from e2e.cluster.node_namespaces import Enclosure, Place
 
-CGROUP = "weft-e2e"
 CGROUPS = Path("/sys/fs/cgroup")
-GIBIBYTE = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +30,22 @@ class Registration:
 
 def start(enclosure: Enclosure, folder: Path, registration: Registration) -> None:
     """Start it without waiting. `folder` gets its configuration."""
-    _make_cgroups()
+    place = enclosure.place
+    _make_cgroups(place)
     configuration = folder / "kubelet.json"
-    configuration.write_text(json.dumps(_configuration(registration.certificate_authority), indent=2))
+    configuration.write_text(json.dumps(_configuration(place, registration.certificate_authority), indent=2))
     labels = ",".join(f"{name}={value}" for name, value in registration.labels.items())
     flags = (
         f"--config={configuration}",
         f"--kubeconfig={registration.kubeconfig}",
         f"--hostname-override={registration.name}",
-        f"--node-ip={NODE_ADDRESS}",
+        f"--node-ip={place.node}",
         f"--node-labels={labels}",
     )
     enclosure.start("kubelet", (build.ensure(["kubelet"])["kubelet"], *flags))
 
 
-def _configuration(certificate_authority: Path) -> dict[str, Any]:
+def _configuration(place: Place, certificate_authority: Path) -> dict[str, Any]:
     """Looser than production where a small machine needs it: cgroup v1, swap, no local storage accounting."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -55,12 +53,12 @@ def _configuration(certificate_authority: Path) -> dict[str, Any]:
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
         "authentication": {"x509": {"clientCAFile": str(certificate_authority)}, "anonymous": {"enabled": False}},
         "authorization": {"mode": "Webhook"},
-        "address": NODE_ADDRESS,
-        "healthzBindAddress": NODE_ADDRESS,
-        "clusterDNS": [BRIDGE_ADDRESS],
+        "address": place.node,
+        "healthzBindAddress": place.node,
+        "clusterDNS": [place.bridge],
         "clusterDomain": "cluster.local",
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{CGROUP}",
+        "cgroupRoot": f"/{place.cgroup}",
         "failCgroupV1": False,
         "failSwapOn": False,
         "localStorageCapacityIsolation": False,
@@ -78,15 +76,15 @@ def _configuration(certificate_authority: Path) -> dict[str, Any]:
     }
 
 
-def _make_cgroups() -> None:
+def _make_cgroups(place: Place) -> None:
     for controller in _controllers():
-        (controller / CGROUP).mkdir(exist_ok=True)
+        (controller / place.cgroup).mkdir(exist_ok=True)
 
 
-def remove_cgroups() -> None:
+def remove_cgroups(place: Place) -> None:
     """Remove what pods were accounted in, once nothing runs there any more."""
     for controller in _controllers():
-        root = controller / CGROUP
+        root = controller / place.cgroup
         folders = (path for path in root.rglob("*") if path.is_dir())
         for folder in (*sorted(folders, key=lambda path: -len(path.parts)), root):
             if folder.is_dir():

@@ -20,37 +20,89 @@ if TYPE_CHECKING:
 
     from e2e.cluster.processes import Process, Supervisor
 
-HOST_INTERFACE = "weft-host"
-NODE_INTERFACE = "weft-node"
 BRIDGE = "weft-pods"
-HOST_ADDRESS = "10.89.0.1"  # this machine's end of the cable: where the node and its pods find the API server
-NODE_ADDRESS = "10.89.0.2"
-BRIDGE_ADDRESS = "10.89.1.1"
-POD_RANGE = "10.89.1.0/24"
-SERVICE_RANGE = "10.96.0.0/16"
 
+INIT = "node-init"  # its name among the processes
 _INIT = Path(__file__).with_name("node_init.py")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSCTLS = ("net.ipv4.ip_forward=1", "net.bridge.bridge-nf-call-iptables=1")
+_UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+_NODE_INTERFACE = "weft-node"
 _IP = ("ip", "-batch", "-")
-_CABLE = f"""\
-link add {HOST_INTERFACE} type veth peer name {NODE_INTERFACE} netns {{pid}}
-addr add {HOST_ADDRESS}/24 dev {HOST_INTERFACE}
-link set {HOST_INTERFACE} up
+_CABLE = """\
+link add {interface} type veth peer name {inside} netns {pid}
+addr add {host}/24 dev {interface}
+link set {interface} up
 """
-_INSIDE = f"""\
+_INSIDE = """\
 link set lo up
-link add {BRIDGE} type bridge
-addr add {BRIDGE_ADDRESS}/24 dev {BRIDGE}
-link set {BRIDGE} up
-addr add {NODE_ADDRESS}/24 dev {NODE_INTERFACE}
-link set {NODE_INTERFACE} up
-route add default via {HOST_ADDRESS}
+link add {bridge_name} type bridge
+addr add {bridge}/24 dev {bridge_name}
+link set {bridge_name} up
+addr add {node}/24 dev {inside}
+link set {inside} up
+route add default via {host}
 """
-_ROUTES = f"""\
-route add {POD_RANGE} via {NODE_ADDRESS}
-route add {SERVICE_RANGE} via {NODE_ADDRESS}
+_ROUTES = """\
+route add {pods} via {node}
+route add {services} via {node}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One of the places for nodes on this machine, with addresses and names that no other place uses."""
+
+    number: int
+
+    @property
+    def interface(self) -> str:
+        return f"weft-host-{self.number}"
+
+    @property
+    def host(self) -> str:
+        """This machine's end of the cable: where the node and its pods find the API server."""
+        return f"10.{80 + self.number}.0.1"
+
+    @property
+    def node(self) -> str:
+        return f"10.{80 + self.number}.0.2"
+
+    @property
+    def bridge(self) -> str:
+        return f"10.{80 + self.number}.1.1"
+
+    @property
+    def pods(self) -> str:
+        return f"10.{80 + self.number}.1.0/24"
+
+    @property
+    def services(self) -> str:
+        return f"10.{96 + self.number}.0.0/16"
+
+    @property
+    def cgroup(self) -> str:
+        return f"weft-node-{self.number}"
+
+    def remove_cable(self) -> None:
+        """Pull the cable, if there is one; its routes go with it."""
+        command = ("ip", "link", "delete", self.interface)
+        subprocess.run(command, check=False, stderr=subprocess.DEVNULL, env=_environment())
+
+    def _fill(self, batch: str, pid: int) -> str:
+        return batch.format(
+            **{name: getattr(self, name) for name in ("interface", "host", "node", "bridge", "pods", "services")},
+            bridge_name=BRIDGE,
+            inside=_NODE_INTERFACE,
+            pid=pid,
+        )
+
+    def connect(self, enclosure: Enclosure) -> None:
+        """Lay the cable and give both ends and the pods' bridge their addresses."""
+        run(_IP, self._fill(_CABLE, enclosure.pid))
+        enclosure.run(_IP, self._fill(_INSIDE, enclosure.pid))
+        run(_IP, self._fill(_ROUTES, enclosure.pid))
+        enclosure.run(("sysctl", "--quiet", "--write", *_SYSCTLS))
 
 
 class NodeFailedError(RuntimeError):
@@ -59,23 +111,23 @@ class NodeFailedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """Opened namespaces. `disk` is what the node sees as /var/lib and /var/log."""
+    """Opened namespaces at a place."""
 
-    disk: Path
+    place: Place
     processes: Supervisor
     pid: int  # of process 1, as this machine counts
 
     @classmethod
-    def open(cls, disk: Path, processes: Supervisor) -> Enclosure:
-        """Raise ProcessFailedError without the right to make namespaces, NodeFailedError when the cable fails."""
-        remove_cable()
-        init = processes.start("node-init", (*_UNSHARE, sys.executable, "-I", _INIT, disk))
+    def open(cls, place: Place, disk: Path, processes: Supervisor) -> Enclosure:
+        """Open one whose /var/lib and /var/log lie in `disk`.
+
+        Raises ProcessFailedError without the right to make namespaces, NodeFailedError when the cable fails.
+        """
+        place.remove_cable()
+        init = processes.start(INIT, (*_UNSHARE, sys.executable, "-I", _INIT, disk))
         init.wait_until(lambda: READY in init.tail(), 10)
-        enclosure = cls(disk, processes, _only_child(init.pid))
-        run(_IP, _CABLE.format(pid=enclosure.pid))
-        enclosure.run(_IP, _INSIDE)
-        run(_IP, _ROUTES)
-        enclosure.run(("sysctl", "--quiet", "--write", *_SYSCTLS))
+        enclosure = cls(place, processes, _only_child(init.pid))
+        place.connect(enclosure)
         return enclosure
 
     def run(self, command: Sequence[str | Path], text: str = "") -> str:
@@ -89,14 +141,6 @@ class Enclosure:
     @property
     def _enter(self) -> tuple[str, ...]:
         return ("nsenter", "--target", str(self.pid), "--net", "--mount", "--pid", "--")
-
-
-_UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
-
-
-def remove_cable() -> None:
-    """Pull the cable, if there is one; its routes go with it."""
-    subprocess.run(("ip", "link", "delete", HOST_INTERFACE), check=False, stderr=subprocess.DEVNULL, env=_environment())
 
 
 def run(command: Sequence[str | Path], text: str = "") -> str:

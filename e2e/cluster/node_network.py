@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from e2e.cluster import build
-from e2e.cluster.node_namespaces import BRIDGE_ADDRESS, NODE_ADDRESS, POD_RANGE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from e2e.cluster.node_namespaces import Enclosure
+    from e2e.cluster.node_namespaces import Enclosure, Place
 
 _COREFILE = """\
 cluster.local in-addr.arpa {{
@@ -34,18 +33,18 @@ cluster.local in-addr.arpa {{
 
 def start_proxy(enclosure: Enclosure, folder: Path, name: str, kubeconfig: Path) -> None:
     configuration = folder / "kube-proxy.json"
-    configuration.write_text(json.dumps(_proxy_configuration(name, kubeconfig), indent=2))
+    configuration.write_text(json.dumps(_proxy_configuration(enclosure.place, name, kubeconfig), indent=2))
     enclosure.start("kube-proxy", (build.ensure(["kube-proxy"])["kube-proxy"], f"--config={configuration}"))
 
 
 def start_names(enclosure: Enclosure, folder: Path, kubeconfig: Path) -> None:
     """CoreDNS answers for Services and pods; there is nothing beyond the cluster, so other names do not exist."""
     corefile = folder / "Corefile"
-    corefile.write_text(_COREFILE.format(address=BRIDGE_ADDRESS, kubeconfig=kubeconfig))
+    corefile.write_text(_COREFILE.format(address=enclosure.place.bridge, kubeconfig=kubeconfig))
     enclosure.start("coredns", (build.ensure(["coredns"])["coredns"], "-conf", corefile))
 
 
-def _proxy_configuration(name: str, kubeconfig: Path) -> dict[str, Any]:
+def _proxy_configuration(place: Place, name: str, kubeconfig: Path) -> dict[str, Any]:
     """The connection tracking limits are the machine's, not ours to raise: zero leaves them."""
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -53,10 +52,10 @@ def _proxy_configuration(name: str, kubeconfig: Path) -> dict[str, Any]:
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "hostnameOverride": name,
         "mode": "iptables",
-        "clusterCIDR": POD_RANGE,
-        "bindAddress": NODE_ADDRESS,
-        "healthzBindAddress": f"{NODE_ADDRESS}:10256",
-        "metricsBindAddress": f"{NODE_ADDRESS}:10249",
+        "clusterCIDR": place.pods,
+        "bindAddress": place.node,
+        "healthzBindAddress": f"{place.node}:10256",
+        "metricsBindAddress": f"{place.node}:10249",
         "iptables": {"minSyncPeriod": "0s", "syncPeriod": "30s"},
         "conntrack": {
             "maxPerCore": 0,

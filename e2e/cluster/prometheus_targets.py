@@ -48,20 +48,20 @@ class TargetFile:
             except (client.ApiException, urllib3.exceptions.HTTPError):
                 continue  # an API server that is away leaves the targets as they were
 
-    def _pods(self) -> Iterable[client.V1Pod]:
+    def _pods(self) -> Iterable[Any]:
         core = client.CoreV1Api(self._api)
         if self._namespace is None:
             return core.list_pod_for_all_namespaces(label_selector=POOL_LABEL).items
         return core.list_namespaced_pod(self._namespace, label_selector=POOL_LABEL).items
 
-    def _write(self, pods: Iterable[client.V1Pod]) -> None:
+    def _write(self, pods: Iterable[Any]) -> None:
         groups = [group for pod in pods if pod.status.phase == "Running" for group in targets(pod)]
         half = self._path.with_suffix(".half")
         half.write_text(json.dumps(groups))
         half.replace(self._path)
 
 
-def targets(pod: client.V1Pod) -> list[dict[str, Any]]:
+def targets(pod: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the client types every part as optional
     """One target for each port of the pod that is named `http`, with the labels that Kubernetes discovery would set."""
     common = {"namespace": pod.metadata.namespace, "pod": pod.metadata.name}
     return [

@@ -6,9 +6,9 @@ Runs inside the engine environment, which has torch and transformers; nothing el
 import sys
 from pathlib import Path
 
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+import torch  # type: ignore[import-not-found]
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # type: ignore[import-not-found]
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast  # type: ignore[import-not-found]
 
 SEED = 20260101
 BEGINNING = "<begin>"
