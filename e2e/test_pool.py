@@ -23,6 +23,18 @@ def gates(pod: Json) -> list[str]:
     return [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
 
 
+def assert_assigned_before_any_pod(team: Team) -> None:
+    """By the API server's own record: the first status of the pool that has an assignment precedes its first pod."""
+    entries = [json.loads(line) for line in team.node.cluster.audit_log.read_text().splitlines()]
+    ours = [entry for entry in entries if (entry.get("objectRef") or {}).get("namespace") == team.namespace]
+    kinds = [
+        (entry["verb"], entry["objectRef"].get("resource"), entry["objectRef"].get("subresource")) for entry in ours
+    ]
+    status_written = kinds.index(("patch", "inferencepools", "status"))
+    pod_created = kinds.index(("create", "pods", None))
+    assert status_written < pod_created
+
+
 def test_a_pool_becomes_ready_and_answers(operator: OperatorProcess, team: Team) -> None:
     """E1: assignment first, pods gated and then released, a completion through the Service, kubectl reads well."""
     assert operator.is_ready()
@@ -33,7 +45,7 @@ def test_a_pool_becomes_ready_and_answers(operator: OperatorProcess, team: Team)
 
     (assignment,) = pool["status"]["assignments"]
     assert assignment["nodes"] == [pod["spec"]["nodeName"]]
-    assert assignment["since"] <= pod["metadata"]["creationTimestamp"]
+    assert_assigned_before_any_pod(team)
     assert gates(pod) == []
     scheduled = next(one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled")
     assert scheduled["status"] == "True"

@@ -64,6 +64,18 @@ def test_kv_room_is_given_back() -> None:
     assert engine.kv_usage == 0
 
 
+def test_a_transferred_prompt_starts_decoding_beside_the_others() -> None:
+    """Its KV is there already: a busy engine does not keep it waiting."""
+    engine = SimulatedEngine(SPEED)
+    engine.submit(Request(arrived=0.0, input_tokens=1000, output_tokens=4000))
+    for step in range(1, 21):
+        engine.advance(step * STEP, STEP)
+    engine.submit(Request(arrived=1.0, input_tokens=1000, output_tokens=10, transferred=True))
+    finished = [answer for step in range(21, 40) for answer in engine.advance(step * STEP, STEP)]
+    assert [answer.output_tokens for answer in finished] == [10]
+    assert finished[0].ttft <= 2 * STEP
+
+
 def test_metrics_carry_the_names_that_weft_reads() -> None:
     """The exposition has vLLM's counters with their totals and a histogram per latency."""
     engine, finished = run(rate=2.0, seconds=10)

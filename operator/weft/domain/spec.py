@@ -135,7 +135,7 @@ class ScalingMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScalingSpec:
-    """Bounds of the replica count. `replicas` is set in External mode only; times are in seconds, the freeze since 1970."""
+    """Bounds of the replica count. `replicas` is set in External mode only; times in seconds, the freeze since 1970."""
 
     mode: ScalingMode = ScalingMode.Auto
     replicas: int | None = None

@@ -110,7 +110,11 @@ class SimulatedEngine:
             request = self.waiting.popleft()
             self._kv_used += request.kv_tokens
             request.scheduled_at = now
-            self.prefilling.append(request)
+            if request.transferred:
+                request.first_token_at = now
+                self.running.append(request)
+            else:
+                self.prefilling.append(request)
 
     def _has_room(self, request: Request) -> bool:
         fits_batch = len(self.prefilling) + len(self.running) < self.speed.max_batch
