@@ -68,3 +68,16 @@ def create_split(place: Place, name: str, spec: Json) -> None:
     }
     with place.weft.cluster.api_client() as api:
         client.CustomObjectsApi(api).create_namespaced_custom_object(GROUP, VERSION, place.namespace, "pdsplits", body)
+
+
+def split_condition(place: Place, name: str, kind: str) -> tuple[str, str]:
+    """Status and reason of one condition of a split; empty words while it is absent."""
+    found = next(each for each in place.objects("apis/weft.dev/v1alpha1/pdsplits") if each["metadata"]["name"] == name)
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return next(((each["status"], each["reason"]) for each in conditions if each["type"] == kind), ("", ""))
+
+
+def delete_split(place: Place, name: str) -> None:
+    """Delete a split as a user does."""
+    with place.weft.cluster.api_client() as api:
+        client.CustomObjectsApi(api).delete_namespaced_custom_object(GROUP, VERSION, place.namespace, "pdsplits", name)

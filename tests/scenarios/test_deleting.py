@@ -1,0 +1,174 @@
+"""Deleting a resource, its namespace or the definitions finishes, and leaves nothing of Weft's and all that is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from e2e.cluster.presets import h200_boards
+from e2e.cluster.waiting import eventually
+from tests.manifests import install, load
+from tests.scenarios.tenants import create_split, delete_split, hold_gpus, split_condition
+
+if TYPE_CHECKING:
+    from tests.installed import InstalledWeft, Place
+    from tests.operator_process import OperatorProcess
+
+pytestmark = pytest.mark.timeout(150)
+
+Json = dict[str, Any]
+USERS_OWN = ("api/v1/secrets", "api/v1/configmaps", "api/v1/persistentvolumeclaims", "api/v1/serviceaccounts")
+CHILDREN = (
+    *("api/v1/pods", "api/v1/services", "apis/apps/v1/deployments", "apis/apps/v1/replicasets"),
+    "apis/policy/v1/poddisruptionbudgets",
+)
+OWNED = (*CHILDREN, "apis/weft.dev/v1alpha1/inferencepools")
+DEFINITIONS = ("inferencepools.weft.dev", "pdsplits.weft.dev")
+NOT_FOUND = 404
+FROM_A_VOLUME = {
+    "id": "meta-llama/Llama-3.1-8B-Instruct",
+    "source": {"pvc": {"claimName": "models", "path": "llama-8b"}},
+}
+A_FRONT = {"type": "Managed", "resources": {"cpu": "1", "memory": "1Gi"}}
+SPLIT = {"model": FROM_A_VOLUME, "shape": {"tensorParallel": 1}, "router": A_FRONT}
+
+
+def test_a_deleted_pool_takes_all_of_it_along_and_nothing_else(weft: InstalledWeft, operator: OperatorProcess) -> None:
+    """Pods, Services, budget and front go; volumes, Secrets, accounts and other people's pods stay (S3, S7)."""
+    place = weft.place("deleting", h200_boards(1))
+    make_users_objects(place)
+    stranger = a_pod_with_our_labels(place)
+    place.create_pool("chat", model=FROM_A_VOLUME, router=A_FRONT, scaling={"minReplicas": 2})
+    place.wait_ready("chat", 2)
+    before = users_objects(place)
+    kinds = {"pods", "services", "deployments", "replicasets", "poddisruptionbudgets"}
+    assert {kind for kind, _ in owned(place)} == kinds
+
+    place.delete_pool("chat")
+    eventually(lambda: not owned(place), "everything of the pool is gone", timeout_seconds=60)
+    assert users_objects(place) == before
+    (left,) = place.pods()
+    assert left["metadata"]["uid"] == stranger["metadata"]["uid"]
+    assert left["metadata"]["labels"].items() >= stranger["metadata"]["labels"].items()
+    assert "deletionTimestamp" not in left["metadata"]
+
+
+def test_a_deleted_split_takes_both_pools_along(weft: InstalledWeft, operator: OperatorProcess) -> None:
+    place = weft.place("parting", h200_boards(1))
+    make_users_objects(place)
+    create_split(place, "pair", SPLIT)
+    eventually(lambda: split_condition(place, "pair", "Ready")[0] == "True", "the pair serves", timeout_seconds=60)
+    before = users_objects(place)
+    assert {kind for kind, _ in owned(place)} >= {"pods", "services", "deployments", "inferencepools"}
+
+    delete_split(place, "pair")
+    eventually(lambda: not owned(place), "everything of the pair is gone", timeout_seconds=60)
+    assert users_objects(place) == before
+
+
+def test_a_namespace_with_pools_can_be_deleted(weft: InstalledWeft, operator: OperatorProcess) -> None:
+    """No finalizer of ours holds it, and nothing is created in it meanwhile."""
+    place = weft.place("leaving", h200_boards(1))
+    make_users_objects(place)
+    place.create_pool("chat", scaling={"minReplicas": 2})
+    create_split(place, "pair", SPLIT)
+    place.wait_ready("chat", 2)
+    eventually(lambda: split_condition(place, "pair", "Ready")[0] == "True", "the pair serves", timeout_seconds=60)
+    delete_namespace(place)
+    eventually(lambda: place.namespace not in namespaces(place), "the namespace is gone", timeout_seconds=60)
+
+
+def test_deleted_definitions_take_everything_along(weft: InstalledWeft, operator: OperatorProcess) -> None:
+    """The operator outlives its own definitions: once they are installed again, it serves again."""
+    place = weft.place("undefined", h200_boards(1))
+    make_users_objects(place)
+    place.create_pool("chat")
+    create_split(place, "pair", SPLIT)
+    place.wait_ready("chat")
+    eventually(lambda: split_condition(place, "pair", "Ready")[0] == "True", "the pair serves", timeout_seconds=60)
+    with weft.cluster.api_client() as api:
+        for name in DEFINITIONS:
+            client.ApiextensionsV1Api(api).delete_custom_resource_definition(name)
+    eventually(lambda: not defined(place), "the definitions are gone")
+    eventually(lambda: not owned(place, CHILDREN), "nothing of ours is left", timeout_seconds=60)
+    assert operator.running
+
+    with weft.cluster.api_client() as api:
+        install(api, [body for body in load("base") if body["kind"] == "CustomResourceDefinition"])
+    eventually(lambda: created(place, "again"), "a pool can be created again")
+    place.wait_ready("again", seconds=90)
+
+
+def make_users_objects(place: Place) -> None:
+    """What a pool reads and a user owns."""
+    volume_name, modes, size = f"{place.namespace}-models", ["ReadOnlyMany"], {"storage": "1Gi"}
+    volume = {"accessModes": modes, "capacity": size, "hostPath": {"path": "/models"}}
+    claim = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": volume_name}
+    objects: list[Json] = [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hugging-face"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "configuration"}},
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume_name}, "spec": volume},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}, "spec": claim},
+    ]
+    with place.weft.cluster.api_client() as api:
+        install(api, objects, place.namespace)
+
+
+def users_objects(place: Place) -> set[str]:
+    """UIDs of everything that users and administrators made."""
+    return {body["metadata"]["uid"] for path in USERS_OWN for body in place.objects(path)}
+
+
+def a_pod_with_our_labels(place: Place) -> Json:
+    """It says that it is ours and is not: no owner reference stands behind the labels."""
+    tags = {
+        "app.kubernetes.io/managed-by": "weft",
+        "weft.dev/pool": "chat",
+        "weft.dev/pool-uid": "00000000-0000-0000-0000-000000000000",
+        "weft.dev/replica": "7",
+        "weft.dev/rank": "0",
+        "weft.dev/routed": "true",
+    }
+    return hold_gpus(place, "stranger", f"{place.namespace}-h200-0", 1, tags)
+
+
+def owned(place: Place, paths: tuple[str, ...] = OWNED) -> set[tuple[str, str]]:
+    """(plural, name) of everything in the namespace that has an owner, be it the owner of its owner."""
+    return {
+        (path.rpartition("/")[2], body["metadata"]["name"])
+        for path in paths
+        for body in place.objects(path)
+        if body["metadata"].get("ownerReferences")
+    }
+
+
+def delete_namespace(place: Place) -> None:
+    with place.weft.cluster.api_client() as api:
+        client.CoreV1Api(api).delete_namespace(place.namespace)
+
+
+def namespaces(place: Place) -> set[str]:
+    with place.weft.cluster.api_client() as api:
+        listed = api.sanitize_for_serialization(client.CoreV1Api(api).list_namespace())
+    return {body["metadata"]["name"] for body in listed["items"]}
+
+
+def defined(place: Place) -> set[str]:
+    with place.weft.cluster.api_client() as api:
+        found = client.ApiextensionsV1Api(api).list_custom_resource_definition()
+        listed = api.sanitize_for_serialization(found)
+    return {body["metadata"]["name"] for body in listed["items"]}
+
+
+def created(place: Place, name: str) -> bool:
+    """Whether the API server takes a pool by now."""
+    try:
+        place.create_pool(name)
+    except ApiException as error:
+        if error.status != NOT_FOUND:
+            raise
+        return False
+    return True
