@@ -1,0 +1,153 @@
+"""Quotas, policies, lost nodes and wishes that cannot be fulfilled: said in a condition, and healed when they end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kubernetes import client
+
+from e2e.cluster.presets import h200_boards
+from e2e.cluster.simulated_nodes import fail_node, recover_node
+from e2e.cluster.waiting import eventually
+from tests.installed import GROUP, PLACE_LABEL
+from tests.manifests import install, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.installed import InstalledWeft, Place
+    from tests.operator_process import OperatorProcess
+
+pytestmark = pytest.mark.timeout(180)
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def place(weft: InstalledWeft) -> Place:
+    """Two boards in a namespace that enforces `restricted`."""
+    made = weft.place("surrounded", h200_boards(2))
+    enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    with weft.cluster.api_client() as api:
+        client.CoreV1Api(api).patch_namespace(made.namespace, enforced)
+    return made
+
+
+@pytest.fixture(scope="module")
+def operator(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
+    log: Path = tmp_path_factory.mktemp("operator") / "operator.log"
+    with place.operator(log, "--tick", "1", "--resync", "5") as running:
+        yield running
+
+
+@pytest.fixture
+def chat(place: Place, operator: OperatorProcess) -> Iterator[str]:
+    """A name for a pool that is gone afterwards, with all that belonged to it."""
+    yield "chat"
+    place.delete_pool("chat")
+    eventually(lambda: not place.left_over(), "everything of the pool is gone", timeout_seconds=90)
+
+
+def quota(place: Place, hard: Json) -> None:
+    """Set the namespace's quota."""
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "limit"}, "spec": {"hard": hard}}
+    with place.weft.cluster.api_client() as api:
+        install(api, [body], place.namespace)
+
+
+def test_engine_pods_pass_the_restricted_policy(place: Place, chat: str) -> None:
+    place.create_pool(chat)
+    place.wait_ready(chat)
+
+
+def test_a_quota_that_refuses_pods_is_named_and_its_rise_heals(
+    place: Place, operator: OperatorProcess, chat: str
+) -> None:
+    """F24: a condition with the API server's words, no storm of attempts, and no manual step afterwards."""
+    quota(place, {"requests.nvidia.com/gpu": "0"})
+    place.create_pool(chat)
+    eventually(lambda: place.condition(chat, "Stalled") == ("True", "PodRefused"), "the refusal is said")
+    assert operator.metric("weft_pass_failures_total", loop="converge", reason="PodRefused") < 8
+    quota(place, {"requests.nvidia.com/gpu": "16"})
+    place.wait_ready(chat, seconds=90)
+    assert place.condition(chat, "Stalled") == ("", "")
+
+
+def test_a_node_selector_that_fits_nowhere_is_named_and_its_correction_heals(place: Place, chat: str) -> None:
+    """F8."""
+    place.create_pool(chat, placement={"nodeSelector": {PLACE_LABEL: "nowhere"}})
+    eventually(lambda: place.condition(chat, "Ready")[0] == "False", "it says that it does not serve")
+    assert place.pods() == []
+    place.change_pool(chat, {"spec": {"placement": {"nodeSelector": {PLACE_LABEL: place.namespace}}}})
+    place.wait_ready(chat)
+
+
+def test_a_replica_on_a_lost_node_is_served_from_another(place: Place, chat: str) -> None:
+    """F18: the node is not ready and its pod does not answer."""
+    place.create_pool(chat)
+    place.wait_ready(chat)
+    lost = place.status(chat)["assignments"][0]["nodes"][0]
+    fail_node(place.weft.cluster, lost)
+    eventually(
+        lambda: (
+            [a["nodes"][0] for a in place.status(chat)["assignments"] if a["nodes"][0] != lost] and ready(place, lost)
+        ),
+        "a pod on another node serves",
+        timeout_seconds=120,
+    )
+    recover_node(place.weft.cluster, lost)
+
+
+def ready(place: Place, lost: str) -> bool:
+    """Whether a pod that is not on the lost node is ready."""
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" and pod["spec"].get("nodeName") != lost
+        for pod in place.pods()
+        for condition in pod["status"].get("conditions", ())
+    )
+
+
+def test_a_pool_is_served_with_the_permissions_of_the_namespaced_overlay(weft: InstalledWeft, tmp_path: Path) -> None:
+    """S8: the shipped overlay, bound to another account so that the cluster-wide roles do not help."""
+    place = weft.place("inference", h200_boards(1))
+    account = "weft-namespaced"
+    kinds = {"ServiceAccount", "RoleBinding", "ClusterRoleBinding"}
+    with weft.cluster.api_client() as api:
+        install(api, [renamed(body, account) for body in load("namespaced") if body["kind"] in kinds])
+    process = place.operator(tmp_path / "operator.log")
+    process.kubeconfig = weft.cluster.kubeconfig_for_service_account("weft-system", account)
+    with process:
+        place.create_pool("chat")
+        place.wait_ready("chat")
+        assert process.metric("weft_pass_failures_total") == 0
+
+
+def renamed(body: Json, account: str) -> Json:
+    """The same object for another service account, under a name of its own."""
+    suffix = account if body["kind"] == "ServiceAccount" else f"{body['metadata']['name']}-namespaced"
+    subjects = [{**subject, "name": account} for subject in body.get("subjects", ())]
+    changed = {**body, "metadata": {**body["metadata"], "name": suffix}}
+    return {**changed, "subjects": subjects} if subjects else changed
+
+
+def test_nothing_was_refused_by_the_shipped_roles(weft: InstalledWeft, place: Place, operator: OperatorProcess) -> None:
+    """A permission that is missing would show here, whichever test needed it."""
+    with weft.cluster.api_client() as api:
+        reviews = client.AuthorizationV1Api(api)
+        assert not allowed(reviews, "create", "", "secrets")
+        assert not allowed(reviews, "list", "", "secrets")
+        assert allowed(reviews, "create", "", "pods")
+        assert allowed(reviews, "patch", GROUP, "inferencepools", "status")
+    assert operator.metric("weft_pass_failures_total", reason="NotPermitted") == 0
+
+
+def allowed(reviews: client.AuthorizationV1Api, verb: str, group: str, resource: str, subresource: str = "") -> bool:
+    """Whether the operator's account may do that in every namespace."""
+    attributes = client.V1ResourceAttributes(verb=verb, group=group, resource=resource, subresource=subresource)
+    spec = client.V1SubjectAccessReviewSpec(
+        user="system:serviceaccount:weft-system:weft-controller", resource_attributes=attributes
+    )
+    review = reviews.create_subject_access_review(client.V1SubjectAccessReview(spec=spec))
+    return bool(review.status and review.status.allowed)
