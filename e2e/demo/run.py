@@ -135,7 +135,7 @@ class Demo:
             self._failed_tray = _busy_tray(world)
             self.timeline.marks.append({"t": clock})
             self._tell(clock, "fabric", "TrayFails", f"{self._failed_tray} stops answering")
-            await asyncio.to_thread(simulated_nodes.fail_node, self.cluster, self._failed_tray)
+            await asyncio.to_thread(simulated_nodes.silence_node, self.cluster, self._failed_tray)
         elif self._failed_tray and self._failed_tray != "back" and clock >= scenario.TRAY_RETURNS_AT:
             tray, self._failed_tray = self._failed_tray, "back"
             self.timeline.marks.append({"t": clock})

@@ -11,8 +11,8 @@ POOLS_FILE = Path(__file__).with_name("pools.yaml")
 NAMESPACE = "demo"
 
 RUN_SECONDS = 240.0
-TRAY_FAILS_AT = 100.0
-TRAY_RETURNS_AT = 150.0
+TRAY_FAILS_AT = 80.0
+TRAY_RETURNS_AT = 185.0
 
 BOARDS = 8
 TRAYS = 18
