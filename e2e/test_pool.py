@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.cluster.prometheus import PrometheusServer
 from e2e.cluster.waiting import eventually
+from e2e.conftest import OPERATOR_OPTIONS
 from e2e.team import ENGINE_START_SECONDS, Endpoint, Load
 from weft.domain import labels
 
 if TYPE_CHECKING:
+    from e2e.cluster.node import RealNode
     from e2e.operator_process import OperatorProcess
     from e2e.team import Json, Team
 
@@ -61,6 +64,17 @@ def test_load_grows_a_pool_and_silence_shrinks_it_without_losing_a_token(operato
     """E2 with metrics scraped directly: 1 to 2 real pods and back; a stream on the removed pod ends whole."""
     assert operator.is_ready()
     grow_and_shrink(team)
+
+
+def test_load_seen_by_prometheus_grows_and_shrinks_a_pool_just_the_same(
+    node: RealNode, operator: OperatorProcess, team: Team
+) -> None:
+    """E2 with a real Prometheus server as the source; this operator scrapes nothing itself while it answers."""
+    with (
+        PrometheusServer.start(node.cluster, team.namespace) as prometheus,
+        operator.replaced_by(node.cluster, (*OPERATOR_OPTIONS, "--prometheus-url", prometheus.url), "weft-prometheus"),
+    ):
+        grow_and_shrink(team)
 
 
 def grow_and_shrink(team: Team) -> None:
