@@ -90,6 +90,7 @@ class ConvergeLoop:
             self._queue.release(uid)  # the API server is away: its turn comes with the timer
             return
         done = await self._in_thread(partial(self._converger.converge, view, uid, known))
+        self._context.telemetry.passes.inc()
         self._settle(uid, done, known)
 
     def _settle(self, uid: str, done: Converged, known: WeftError | None) -> None:

@@ -31,6 +31,7 @@ class Telemetry:
         self.writes = Counter(
             "weft_writes", "Writes that the API server took", ["kind", "verb"], registry=self.registry
         )
+        self.passes = Counter("weft_passes", "Passes over one resource that were carried out", registry=self.registry)
         self.failures = Counter(
             "weft_pass_failures", "Passes that ended in an error, by reason", ["loop", "reason"], registry=self.registry
         )

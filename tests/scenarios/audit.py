@@ -1,0 +1,64 @@
+"""What the API server was asked by Weft's service account, from its audit log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from e2e.cluster.control_plane import ControlPlane
+
+WEFT = "system:serviceaccount:weft-system:weft-controller"
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+CREATED = 201
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request. `resource` is `group/plural`, with the subresource after another slash; `code` an HTTP status."""
+
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    code: int
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it would change something; leases are a heartbeat, not a change."""
+        return self.verb in WRITES and not self.resource.endswith("/leases")
+
+
+def asked(cluster: ControlPlane, user: str = WEFT) -> list[Asked]:
+    """Every finished request of a user so far, in the order in which they ended."""
+    return list(_read(cluster, user))
+
+
+def writes(cluster: ControlPlane) -> list[Asked]:
+    """The writes among them."""
+    return [each for each in asked(cluster) if each.is_write]
+
+
+def _read(cluster: ControlPlane, user: str) -> Iterator[Asked]:
+    with cluster.audit_log.open() as lines:
+        for line in lines:
+            if user not in line or not line.endswith("\n"):
+                continue
+            entry = json.loads(line)
+            if entry["user"]["username"] == user and entry["stage"] == "ResponseComplete":
+                yield _asked(entry)
+
+
+def _asked(entry: dict[str, dict[str, str]]) -> Asked:
+    what = entry.get("objectRef") or {}
+    plural = "/".join(filter(None, (what.get("resource", ""), what.get("subresource", ""))))
+    return Asked(
+        verb=str(entry["verb"]),
+        resource=f"{what.get('apiGroup', '')}/{plural}",
+        namespace=what.get("namespace", ""),
+        name=what.get("name", ""),
+        code=int(entry["responseStatus"]["code"]),
+    )

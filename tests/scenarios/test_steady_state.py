@@ -1,0 +1,90 @@
+"""While nothing changes, nothing is written: twenty pools under constant load (L3)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kubernetes import client
+
+from e2e.cluster.presets import h200_boards
+from e2e.cluster.waiting import eventually
+from tests.installed import GROUP, PLACE_LABEL, VERSION
+from tests.scenarios.audit import Asked, writes
+from tests.scenarios.conftest import RESYNC_SECONDS
+from tests.scenarios.constant_load import ConstantLoad
+from weft.observe import PLURALS
+
+if TYPE_CHECKING:
+    from e2e.cluster.control_plane import ControlPlane
+    from tests.installed import InstalledWeft, Place
+    from tests.operator_process import OperatorProcess
+
+pytestmark = pytest.mark.timeout(200)
+
+POOLS = tuple(f"pool-{index:02}" for index in range(20))
+REQUESTS_PER_SECOND = 2.0
+RESYNCS = 10
+
+
+@pytest.fixture(scope="module")
+def place(weft: InstalledWeft, operator: OperatorProcess) -> Place:
+    """Twenty pools that serve, one GPU each."""
+    place = weft.place("steady", h200_boards(3))
+    for name in POOLS:
+        place.create_pool(
+            name,
+            placement={"accelerators": ["H200"], "nodeSelector": {PLACE_LABEL: "steady"}},
+            workload={"requestsPerSecond": 2, "inputTokens": {"mean": 800}, "outputTokens": {"mean": 100}},
+            slo={"ttft": {"p95": "1s"}, "tpot": {"p95": "50ms"}},
+        )
+    for name in POOLS:
+        place.wait_ready(name, seconds=90)
+    return place
+
+
+def test_twenty_pools_under_constant_load_cause_no_write(
+    control_plane: ControlPlane, operator: OperatorProcess, place: Place
+) -> None:
+    """Over ten resyncs, counted by the API server; meanwhile every pool is asked, measured and decided upon."""
+    with ConstantLoad(place, POOLS, REQUESTS_PER_SECOND) as load:
+        for name in POOLS:
+            eventually(partial(is_measured, place, name), f"{name} is measured")
+        eventually(lambda: not written_during(control_plane, operator, 2), "writing ends", timeout_seconds=60)
+        assert created_pods(control_plane, place) == len(POOLS)
+        answered, decisions = load.answered, operator.metric("weft_decision_seconds_count")
+        assert written_during(control_plane, operator, RESYNCS) == []
+        assert load.answered > answered + len(POOLS)
+        assert operator.metric("weft_decision_seconds_count") > decisions + RESYNCS / 2
+
+
+def created_pods(cluster: ControlPlane, place: Place) -> int:
+    """The log that is to be empty later is not so by mistake."""
+    made = [each for each in writes(cluster) if (each.verb, each.resource) == ("create", "/pods")]
+    return sum(each.namespace == place.namespace for each in made)
+
+
+def is_measured(place: Place, name: str) -> bool:
+    return place.condition(name, "SLOMet") == ("True", "WithinSLO") and "observed" in place.status(name)
+
+
+def resources(cluster: ControlPlane) -> int:
+    """How many resources there are in all namespaces, those of other scenarios among them."""
+    with cluster.api_client() as api:
+        custom = client.CustomObjectsApi(api)
+        lists: Any = [custom.list_cluster_custom_object(GROUP, VERSION, plural) for plural in PLURALS.values()]
+    return sum(len(each["items"]) for each in lists)
+
+
+def written_during(cluster: ControlPlane, operator: OperatorProcess, resyncs: int) -> list[Asked]:
+    """What Weft wrote while it passed over every resource that often."""
+    before, passes = len(writes(cluster)), operator.metric("weft_passes_total")
+    enough = passes + resyncs * resources(cluster)
+    eventually(
+        lambda: operator.metric("weft_passes_total") >= enough,
+        f"{resyncs} resyncs",
+        timeout_seconds=10 + 5 * resyncs * RESYNC_SECONDS,
+        interval_seconds=0.5,
+    )
+    return writes(cluster)[before:]
