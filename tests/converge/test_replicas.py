@@ -272,3 +272,20 @@ def test_the_selector_finds_the_first_pod_of_each_replica_only() -> None:
     wanted = dict(pair.split("=") for pair in world.look(record).progress.selector.split(","))
     found = [body for body in world.pods.values() if wanted.items() <= body["metadata"]["labels"].items()]
     assert [body["metadata"]["labels"][labels.RANK] for body in found] == ["0"]
+
+
+def ready(record: PoolRecord, world: World) -> str:
+    (found,) = [one for one in world.look(record).progress.conditions if one.kind == "Ready"]
+    return found.status
+
+
+def test_growing_beyond_the_least_makes_no_serving_pool_unready() -> None:
+    """One replica serves and a second one is wanted: alerts on Ready stay quiet, Reconciling tells."""
+    record = one_pod()
+    world = started(record)
+    growing = replace(record, status=replace(record.status, desired_replicas=2))
+    assert ready(growing, world) == "True"
+    assert [one.kind for one in world.look(growing).progress.conditions] == ["Ready", "Reconciling"]
+    assert growing.spec is not None
+    least = replace(growing, spec=replace(growing.spec, scaling=replace(growing.spec.scaling, min_replicas=2)))
+    assert ready(least, world) == "False"

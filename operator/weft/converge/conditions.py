@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import ScalingMode
 from weft.domain.status import Condition
 from weft.render import replicas_spared
 
@@ -65,14 +66,20 @@ def _why_not_ready(
     pool: PoolRecord, census: Census, stalled: Explanation | None, trouble: Explanation | None
 ) -> Explanation | None:
     """None when enough replicas answer and can be reached; else the most telling reason."""
-    enough = census.ready >= max(1, census.desired - replicas_spared(pool))
-    if enough:
+    if census.ready >= max(1, _least_serving(pool, census) - replicas_spared(pool)):
         return trouble
     failure = pool.status.failure
     failed = failure.explanation if failure is not None and failure.revision == pool.status.revision else None
     return (
         stalled or failed or said_false(pool.conditions, "Planned") or _why_unplaced(pool, census) or _starting(census)
     )
+
+
+def _least_serving(pool: PoolRecord, census: Census) -> int:
+    """Replicas without which the pool does not serve: growing beyond `minReplicas` makes nothing unready."""
+    if pool.spec is None or pool.spec.scaling.mode is ScalingMode.External:
+        return census.desired
+    return min(census.desired, pool.spec.scaling.min_replicas)
 
 
 def _why_unplaced(pool: PoolRecord, census: Census) -> Explanation | None:
