@@ -81,12 +81,14 @@ def grow_and_shrink(team: Team) -> None:
     """The whole of E2, for either metrics source."""
     team.apply(team.pool("busy", scaling={"minReplicas": 1, "maxReplicas": 2, "scaleDownDelay": "20s"}))
     team.wait_for("wpool", "busy", "Ready")
-    with Load(lambda: team.service_address("busy"), interval_seconds=0.25):
+    address = team.service_address("busy")
+    with Load(lambda: address, interval_seconds=0.25):
         eventually(
             lambda: team.get("wpool", "busy")["status"].get("desiredReplicas") == 2,
             "load asks for two replicas",
             timeout_seconds=180,
         )
+    with Load(lambda: address, interval_seconds=0.45):  # enough for two, and leaves a core to the one that starts
         eventually(
             lambda: team.get("wpool", "busy")["status"].get("readyReplicas") == 2,
             "two replicas are ready",
