@@ -1,0 +1,90 @@
+"""One field, one owner: in Auto mode nobody else scales a pool, in External mode a real HPA does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.cluster.presets import h200_boards, nvl72_rack
+from e2e.cluster.waiting import eventually
+from e2e.operator_process import kubectl
+from tests.installed import PLACE_LABEL
+from tests.manifests import install
+from tests.scenarios.custom_metrics import METRIC, CustomMetrics
+from tests.scenarios.tenants import engines
+
+if TYPE_CHECKING:
+    from tests.installed import InstalledWeft, Place
+    from tests.operator_process import OperatorProcess
+
+pytestmark = pytest.mark.timeout(150)
+
+PER_REPLICA = 10  # requests in flight that the HPA wants on one
+
+
+def test_kubectl_scale_of_an_auto_pool_is_refused_in_one_sentence(
+    weft: InstalledWeft, operator: OperatorProcess
+) -> None:
+    """The sentence says why, and what to do instead."""
+    place = weft.place("by-hand", h200_boards(1))
+    place.create_pool("chat")
+    place.wait_ready("chat")
+    with pytest.raises(RuntimeError) as refusal:
+        scale(place, "chat", 3)
+    assert (
+        "replicas must be absent while scaling.mode is Auto, because Weft decides the count: "
+        "set scaling.mode to External to scale this pool by hand, HPA or KEDA"
+    ) in str(refusal.value)
+    assert len(str(refusal.value).splitlines()) == 1
+    assert len(engines(place, "chat")) == 1
+
+    place.change_pool("chat", {"spec": {"scaling": {"mode": "External", "replicas": 1}}})
+    scale(place, "chat", 2)
+    place.wait_ready("chat", 2)
+
+
+def test_an_hpa_drives_an_external_pool(weft: InstalledWeft, operator: OperatorProcess) -> None:
+    """Up and down, on a metric of first pods only: a replica of two pods counts once."""
+    place = weft.place("by-hpa", nvl72_rack("rack", trays=6))
+    place.create_pool(
+        "chat",
+        model={"id": "meta-llama/Llama-3.3-70B-Instruct"},
+        shape={"tensorParallel": 8},
+        placement={"accelerators": ["GB200"], "nodeSelector": {PLACE_LABEL: "by-hpa"}},
+        scaling={"mode": "External", "replicas": 1, "maxReplicas": 3},
+    )
+    place.wait_ready("chat")
+    with CustomMetrics(place, in_flight=3 * PER_REPLICA) as metrics, weft.cluster.api_client() as api:
+        install(api, [autoscaler("chat")], place.namespace)
+        eventually(lambda: place.is_ready("chat", 3), "the HPA made three of one", timeout_seconds=60)
+        assert len(engines(place, "chat")) == 6
+        assert metrics.asked == {name for name in names(place) if name.endswith("-0")}
+        metrics.in_flight = PER_REPLICA
+        eventually(lambda: place.is_ready("chat", 1), "the HPA made one of three", timeout_seconds=60)
+    kubectl(weft.cluster, "-n", place.namespace, "delete", "hpa", "chat")
+    assert place.pool("chat")["spec"]["scaling"]["replicas"] == 1
+
+
+def scale(place: Place, name: str, replicas: int) -> None:
+    words = ("scale", "inferencepools.weft.dev", name, f"--replicas={replicas}")
+    kubectl(place.weft.cluster, "-n", place.namespace, *words)
+
+
+def names(place: Place) -> set[str]:
+    return {pod["metadata"]["name"] for pod in engines(place, "chat")}
+
+
+def autoscaler(pool: str) -> dict[str, Any]:
+    wanted = {"type": "AverageValue", "averageValue": str(PER_REPLICA)}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": pool},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "weft.dev/v1alpha1", "kind": "InferencePool", "name": pool},
+            "minReplicas": 1,
+            "maxReplicas": 5,
+            "metrics": [{"type": "Pods", "pods": {"metric": {"name": METRIC}, "target": wanted}}],
+        },
+    }
