@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ssl import SSLError
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.failure import CLUSTER_REFUSES, CommandFailure
-from weft.domain.labels import API_VERSION
-from weft.observe.reading import Reader, resource_path
+from weft.cli.failure import CLUSTER_REFUSES, INPUT_IS_WRONG, CommandFailure
+from weft.cli.kubeconfig import choose_context, has_a_kubeconfig, is_in_a_pod
+from weft.domain.labels import API_VERSION, GROUP
+from weft.observe import PLURALS, Reader, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kubernetes.client import ApiException, Configuration
+
 Json = dict[str, Any]
-PLURALS = {"InferencePool": "inferencepools", "PDSplit": "pdsplits"}
-_KIND_WORDS = {
-    "inferencepool": "InferencePool",
-    "inferencepools": "InferencePool",
-    "inferencepools.weft.dev": "InferencePool",
-    "wpool": "InferencePool",
-    "pdsplit": "PDSplit",
-    "pdsplits": "PDSplit",
-    "pdsplits.weft.dev": "PDSplit",
-    "pds": "PDSplit",
-}
-
-
-def parse_reference(text: str) -> tuple[str, str]:
-    """Kind and name of `InferencePool/chat`, `wpool/chat` or `pds/big`."""
-    word, slash, name = text.partition("/")
-    kind = _KIND_WORDS.get(word.lower())
-    if not slash or not name or kind is None:
-        raise CommandFailure(f"{text!r} names no resource of ours: write InferencePool/NAME or PDSplit/NAME")
-    return kind, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +25,18 @@ class ClusterReader:
 
     reader: Reader
     namespace: str
+    server: str
 
     def resource(self, kind: str, name: str) -> Json:
         """One of our resources."""
         path = resource_path(API_VERSION, PLURALS[kind], self.namespace, name)
-        body: Json = _answer(f"{kind} {name} in namespace {self.namespace}", lambda: self.reader.get(path))
+        body: Json = self._answer(f"{kind} {name} in namespace {self.namespace}", lambda: self.reader.get(path))
         return {"kind": kind, **body}
 
     def resources(self, kind: str, *, everywhere: bool) -> list[Json]:
         """All resources of one kind, of this namespace or of all."""
         namespace = None if everywhere else self.namespace
-        return self._listed(PLURALS[kind], resource_path(API_VERSION, PLURALS[kind], namespace))
+        return self._listed(f"{PLURALS[kind]}.{GROUP}", resource_path(API_VERSION, PLURALS[kind], namespace))
 
     def nodes(self) -> list[Json]:
         """All nodes."""
@@ -59,52 +44,85 @@ class ClusterReader:
 
     def pods(self) -> list[Json]:
         """All pods of the cluster."""
-        return self._listed("pods", resource_path("v1", "pods"))
+        return self._listed("pods of all namespaces", resource_path("v1", "pods"))
 
     def _listed(self, what: str, path: str) -> list[Json]:
-        pages: list[Json] = _answer(what, lambda: list(self.reader.pages(path, {})))
+        pages: list[Json] = self._answer(what, lambda: list(self.reader.pages(path, {})))
         return [item for page in pages for item in page["items"]]
+
+    def _answer(self, what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the client returns
+        from kubernetes.client import ApiException
+        from urllib3.exceptions import HTTPError
+
+        try:
+            return call()
+        except ApiException as error:
+            raise _refusal(what, error, self.server) from error
+        except HTTPError as error:
+            raise _silence(error, self.server) from error
+        except ValueError as error:
+            message = f"{self.server} answers, but not like a Kubernetes API server: check the context"
+            raise CommandFailure(message, CLUSTER_REFUSES) from error
 
 
 def connect(context: str | None, namespace: str | None) -> ClusterReader:
     """A reader for a kubeconfig context (None: the current one), or for the service account inside a pod."""
     from kubernetes import config
+    from kubernetes.client import Configuration
 
+    configuration = Configuration()
+    if context is None and is_in_a_pod() and not has_a_kubeconfig():
+        config.load_incluster_config(configuration)
+        return _reader(configuration, namespace or "default")
+    chosen = choose_context(None, context)
     try:
-        api = config.new_client_from_config(context=context)
-        contexts, active = config.list_kube_config_contexts()
-    except config.ConfigException as error:
-        return _connect_inside(error, namespace)
-    chosen = next((entry for entry in contexts if entry["name"] == context), active)
-    return ClusterReader(Reader(api), namespace or chosen["context"].get("namespace") or "default")
-
-
-def _connect_inside(error: Exception, namespace: str | None) -> ClusterReader:
-    from kubernetes import client, config
-
-    try:
-        config.load_incluster_config()
-    except config.ConfigException:
-        message = f"no cluster to read: {error}; set KUBECONFIG or name an existing --context"
+        config.load_kube_config(chosen.files, chosen.context, configuration)
+    except (config.ConfigException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"context {chosen.context!r} of kubeconfig {chosen.files} cannot be used: {error}"
         raise CommandFailure(message, CLUSTER_REFUSES) from error
-    return ClusterReader(Reader(client.ApiClient()), namespace or "default")
+    return _reader(configuration, namespace or chosen.namespace)
 
 
-def _answer(what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the client returns
-    from kubernetes import client
-    from urllib3.exceptions import HTTPError
+def _reader(configuration: Configuration, namespace: str) -> ClusterReader:
+    from kubernetes.client import ApiClient
+    from urllib3 import Retry
 
-    try:
-        return call()
-    except client.ApiException as error:
-        raise CommandFailure(_sentence(what, error.status), CLUSTER_REFUSES) from error
-    except HTTPError as error:
-        raise CommandFailure(f"the cluster does not answer ({error}); check the context", CLUSTER_REFUSES) from error
+    configuration.retries = Retry(total=0, redirect=0)  # whoever waits at a terminal tries again
+    return ClusterReader(Reader(ApiClient(configuration)), namespace, configuration.host)
 
 
-def _sentence(what: str, status: int | None) -> str:
-    if status == 404:  # noqa: PLR2004 - HTTP's own number
-        return f"{what} does not exist; `kubectl get inferencepools.weft.dev,pdsplits.weft.dev -A` lists what does"
-    if status in {401, 403}:
-        return f"you may not read {what}; ask for get and list on it"
-    return f"the API server answered {status} for {what}; try again"
+def _refusal(what: str, error: ApiException, server: str) -> CommandFailure:
+    if error.status == 404:  # noqa: PLR2004 - HTTP's own number
+        return _absence(what, str(error.body))
+    if error.status == 401:  # noqa: PLR2004
+        return CommandFailure(f"{server} does not know your credentials: log in again", CLUSTER_REFUSES)
+    if error.status == 403:  # noqa: PLR2004
+        return CommandFailure(f"you may not read {what}: ask for get and list on it", CLUSTER_REFUSES)
+    if not error.status:  # the client's way to say that there is no TLS
+        return _silence(error, server)
+    return CommandFailure(f"{server} answered {error.status} for {what}: try again later", CLUSTER_REFUSES)
+
+
+def _absence(what: str, body: str) -> CommandFailure:
+    if '"details":{"name"' in body.replace(" ", ""):
+        hint = f"`kubectl get inferencepools.{GROUP},pdsplits.{GROUP} -A` lists what does"
+        return CommandFailure(f"{what} does not exist: {hint}", INPUT_IS_WRONG)
+    message = "Weft's resources are not installed in this cluster: `kubectl apply -k manifests/base` does it"
+    return CommandFailure(message, CLUSTER_REFUSES)
+
+
+def _silence(error: BaseException, server: str) -> CommandFailure:
+    cause = _innermost(error)
+    words = getattr(cause, "verify_message", None) or getattr(cause, "strerror", None) or str(cause)
+    what = "cannot be trusted" if isinstance(cause, SSLError) else "does not answer"
+    return CommandFailure(
+        f"{server} {what} ({words.rstrip('.')}): is it up, and the one you mean? --context names another",
+        CLUSTER_REFUSES,
+    )
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The system's own error, below the wrappers that HTTP libraries put around it."""
+    reason = getattr(error, "reason", None)
+    inner = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
+    return error if inner is None else _innermost(inner)

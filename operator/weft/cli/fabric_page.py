@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 from rich.tree import Tree
 
+from weft.cli.plan_page import counted
+
 if TYPE_CHECKING:
     from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
 
@@ -18,7 +20,12 @@ def fabric_tree(fabric: Fabric) -> Tree:
     """The whole fabric; a domain of one node is one line."""
     total = sum(domain.total for domain in fabric.domains)
     free = sum(domain.free for domain in fabric.domains)
-    tree = Tree(Text(f"fabric: {len(fabric.domains)} NVLink domains, {total} GPUs, {free} free", style="bold"))
+    size = f"{counted(len(fabric.domains), 'NVLink domain')}, {counted(total, 'GPU')}, {free} free"
+    tree = Tree(Text(f"fabric: {size}", style="bold"))
+    if not fabric.domains:
+        tree.add(
+            Text("no node offers accelerators: do the device plugin and GPU feature discovery run?", style="yellow")
+        )
     by_zone = sorted(fabric.domains, key=lambda domain: (domain.zone, domain.accelerator, domain.name))
     for zone, domains in groupby(by_zone, key=lambda domain: domain.zone):
         branch = tree.add(Text(f"zone {zone or 'not labelled'}"))
@@ -33,8 +40,8 @@ def _add_domain(branch: Tree, domain: NvlinkDomain) -> None:
     if len(domain.nodes) == 1:
         branch.add(_node_line(domain.nodes[0]).append(f"  {domain.accelerator}", style="dim"))
         return
-    head = Text(f"{domain.name}  {domain.accelerator}  {domain.free} of {domain.total} free  {len(domain.nodes)} nodes")
-    twig = branch.add(head)
+    nodes = counted(len(domain.nodes), "node")
+    twig = branch.add(Text(f"{domain.name}  {domain.accelerator}  {domain.free} of {domain.total} free  {nodes}"))
     for node in domain.nodes:
         twig.add(_node_line(node))
 

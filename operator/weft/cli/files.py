@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -12,30 +11,75 @@ import yaml
 from weft.cli.failure import CommandFailure
 
 Json = dict[str, Any]
+STANDARD_INPUT = "-"
+MAX_BYTES = 256 * 1024 * 1024  # the nodes and pods of a large cluster take some 50 MB
+_NAMES = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
 
 
 def load_documents(path: str) -> list[Json]:
     """Every object in a YAML or JSON file (`-`: standard input); Kubernetes `List`s are opened."""
+    text = _read(path)
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailure(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    try:
-        documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.YAMLError as error:
-        problem = " ".join(str(error).split())
-        raise CommandFailure(f"{path} is no YAML: {problem}") from error
-    return [body for document in documents if document is not None for body in _opened(path, document)]
+        documents = _parsed(text)
+    except yaml.MarkedYAMLError as error:
+        raise CommandFailure(f"{shown(path)} is not YAML: {_where(error)}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has, say
+        raise CommandFailure(f"{shown(path)} is not YAML: {error}") from error
+    except RecursionError as error:
+        raise CommandFailure(f"{shown(path)} is nested too deep to be a Kubernetes object") from error
+    return [
+        body
+        for number, document in enumerate(documents, start=1)
+        if document is not None
+        for body in _opened(path, number, document)
+    ]
 
 
-def _opened(path: str, document: object) -> list[Json]:
-    if not isinstance(document, dict):
-        raise CommandFailure(f"{path} holds {json.dumps(document)[:40]}, not a Kubernetes object")
-    if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
-        return [item for item in document["items"] if isinstance(item, dict)]
-    return [document]
+def shown(path: str) -> str:
+    """A path as sentences name it."""
+    return "standard input" if path == STANDARD_INPUT else path
 
 
 def of_kind(documents: list[Json], *kinds: str) -> list[Json]:
     """The objects of some kinds, in order."""
     return [body for body in documents if body.get("kind") in kinds]
+
+
+def _read(path: str) -> str:
+    try:
+        if path == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with open(path, "rb") as file:  # noqa: PTH123 - "-" is no path, and a device has no size
+                content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise CommandFailure(f"{shown(path)} is larger than {MAX_BYTES >> 20} MiB: give only what is to be read")
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CommandFailure(f"{shown(path)} is not text: give YAML or JSON in UTF-8") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise CommandFailure(f"cannot read {shown(path)}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _parsed(text: str) -> list[object]:
+    if text.lstrip().startswith("{"):  # JSON is YAML, but ten times faster to read as what it is
+        try:
+            return [json.loads(text)]
+        except ValueError:
+            pass
+    return list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+
+
+def _where(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return f"{line}{error.problem or error.context}"
+
+
+def _opened(path: str, number: int, document: object) -> list[Json]:
+    if not isinstance(document, dict):
+        what = _NAMES.get(type(document), f"a {type(document).__name__}")
+        raise CommandFailure(f"document {number} of {shown(path)} is {what}, not a Kubernetes object")
+    if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
+        return [item for item in document["items"] if isinstance(item, dict)]
+    return [document]

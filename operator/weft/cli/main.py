@@ -1,129 +1,127 @@
-"""The commands. Each reads its input, asks the core, and prints; errors are one sentence on stderr (see `failure`)."""
+"""The commands. Each reads its input, asks the core, and prints; how they end is told in `failure`."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
-from rich.console import Console
-from rich.live import Live
 
 from weft import __version__
-from weft.cli.failure import ANSWER_IS_NO, failures_become_one_sentence
-from weft.cli.files import load_documents, of_kind
+from weft.cli.commands import Commands
+from weft.cli.failure import ANSWER_IS_NO, CommandFailure
+from weft.cli.terminal import Format, print_data, show, working, write
 
 app = typer.Typer(
-    no_args_is_help=True,
+    cls=Commands,
     add_completion=False,
+    pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Weft weaves LLM inference into a GPU fabric. "
-    "Exit codes: 0 yes, 1 the answer is no, 2 wrong input, 3 the cluster refuses.",
+    help="Weft weaves LLM inference into a GPU fabric.",
+    epilog="Exit codes: 0 yes, 1 the answer is no, 2 wrong input, 3 the cluster refuses, 4 a fault of Weft.",
 )
-WIDTH_OF_A_PIPE = 180  # columns, when nobody watches a terminal
-output = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE)
 
-
-class Format(StrEnum):
-    """How an answer is printed."""
-
-    table = "table"
-    json = "json"
-    yaml = "yaml"
-
-
-Context = Annotated[str | None, typer.Option("--context", help="kubeconfig context; unset: the current one")]
-Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="namespace; unset: the context's")]
+Context = Annotated[
+    str | None, typer.Option("--context", metavar="NAME", help="kubeconfig context; unset: the current one")
+]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="namespace; unset: the context's")
+]
 Output = Annotated[Format, typer.Option("--output", "-o", help="how to print the answer")]
-
-
-def _print_data(data: Any, form: Format) -> None:  # noqa: ANN401 - whatever the answer is
-    if form is Format.json:
-        typer.echo(json.dumps(data, indent=2, allow_nan=False))
-    else:
-        typer.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
 
 
 @app.callback(invoke_without_command=True)
 def version_option(
-    *, version: Annotated[bool, typer.Option("--version", help="print the version and exit", is_eager=True)] = False
+    context: typer.Context,
+    *,
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit", is_eager=True)] = False,
 ) -> None:
     """Options of `weft` itself."""
     if version:
-        typer.echo(f"weft {__version__}")
+        write(f"weft {__version__}\n")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
         raise typer.Exit
 
 
 @app.command()
 def plan(
-    file: Annotated[str, typer.Option("--file", "-f", help="YAML with InferencePools and PDSplits; - is stdin")],
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE", help="YAML with InferencePools and PDSplits; - is stdin")
+    ],
     fabric: Annotated[
-        str | None, typer.Option("--fabric", help="nodes as `kubectl get nodes -o yaml` prints them")
+        str | None,
+        typer.Option("--fabric", metavar="FILE", help="nodes as `kubectl get nodes -o yaml` prints them; - is stdin"),
     ] = None,
-    context: Annotated[str | None, typer.Option("--context", help="plan against this cluster; it is only read")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="NAME", help="plan against this kubeconfig context; it is only read"),
+    ] = None,
     form: Output = Format.table,
 ) -> None:
-    """Say which shape would be chosen, where replicas would go, and why the alternatives lost."""
-    with failures_become_one_sentence():
-        from weft.catalog import load
-        from weft.cli.plan_page import as_data, as_page, is_a_yes
-        from weft.cli.planning import imagined_world, plan_all
+    """Say which shape would be chosen, where replicas would go, and why the alternatives lost.
 
-        documents = load_documents(file)
-        world = _world(fabric, context) or imagined_world(load())
+    Needs no cluster. Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows.
+    Exit code 1 when a pool gets no shape or no place.
+    """
+    from weft.catalog import load
+    from weft.cli.files import load_documents
+    from weft.cli.plan_page import as_data, as_page, is_a_yes
+    from weft.cli.planning import plan_all
+
+    if file == fabric == "-":
+        raise CommandFailure("--file and --fabric cannot both be standard input: put one into a file")
+    documents = load_documents(file)
+    world = _world(fabric, context, imagine=True)
+    with working("planning"):
         planned = plan_all(documents, world, load(), time.time())
-        if form is Format.table:
-            if fabric is None and context is None:
-                output.print("[dim]no --fabric and no --context: planned for an empty cluster with all accelerators[/]")
-            for one in planned:
-                output.print(as_page(one))
-        else:
-            _print_data([as_data(one) for one in planned], form)
+    if form is not Format.table:
+        print_data([as_data(one) for one in planned], form)
+    else:
+        if world.imagined:
+            show("[dim]no --fabric and no --context: planned for an empty cluster with all accelerators[/]")
+        show(*(as_page(one, with_nodes=not world.imagined) for one in planned))
     if not all(is_a_yes(one) for one in planned):
         raise typer.Exit(ANSWER_IS_NO)
 
 
-def _world(fabric: str | None, context: str | None) -> Any:  # noqa: ANN401 - weft.cli.planning.World or None
-    from weft.cli.cluster import connect
-    from weft.cli.failure import CommandFailure
-    from weft.cli.planning import World
-    from weft.observe.records import read_node, read_pod
+def _world(file: str | None, context: str | None, *, imagine: bool) -> Any:  # noqa: ANN401 - weft.cli.world.World
+    from weft.catalog import load
+    from weft.cli.world import imagined_world, world_of_cluster, world_of_file
 
-    if fabric is not None and context is not None:
-        raise CommandFailure("give --fabric or --context, not both")
-    if fabric is not None:
-        documents = load_documents(fabric)
-        nodes, pods = of_kind(documents, "Node"), of_kind(documents, "Pod")
-        if not nodes:
-            raise CommandFailure(f"{fabric} holds no Node: make it with `kubectl get nodes -o yaml`")
-    elif context is not None:
-        reader = connect(context, None)
-        nodes, pods = reader.nodes(), reader.pods()
-    else:
-        return None
-    read = [pod for pod in map(read_pod, pods) if pod is not None]
-    return World(tuple(read_node(node) for node in nodes), tuple(read))
+    if file is not None and context is not None:
+        raise CommandFailure("a file with nodes and --context exclude each other: give one of them")
+    if file is not None:
+        with working(f"reading {file}"):
+            return world_of_file(file)
+    if context is None and imagine:
+        return imagined_world(load())
+    from weft.cli.cluster import connect
+
+    with working("reading nodes and pods of the cluster"):
+        return world_of_cluster(connect(context, None))
 
 
 @app.command()
 def explain(
-    resource: Annotated[str, typer.Argument(help="InferencePool/NAME or PDSplit/NAME (wpool/NAME, pds/NAME)")],
+    resource: Annotated[
+        str, typer.Argument(metavar="KIND/NAME", help="InferencePool/NAME or PDSplit/NAME (wpool/NAME, pds/NAME)")
+    ],
     context: Context = None,
     namespace: Namespace = None,
 ) -> None:
     """Tell from its status why a resource is as it is. Exit code 1 while it is not Ready."""
-    with failures_become_one_sentence():
-        from weft.cli.cluster import connect, parse_reference
-        from weft.cli.explain_page import explanation, is_ready
+    from weft.cli.reference import parse_reference
 
-        kind, name = parse_reference(resource)
+    kind, name = parse_reference(resource)
+    from weft.cli.cluster import connect
+    from weft.cli.explain_page import explanation, is_ready
+
+    with working("reading the cluster"):
         body = connect(context, namespace).resource(kind, name)
-        output.print(explanation(body))
+    show(explanation(body))
     if not is_ready(body):
         raise typer.Exit(ANSWER_IS_NO)
 
@@ -132,111 +130,121 @@ def explain(
 def top(
     context: Context = None,
     namespace: Namespace = None,
-    seconds: Annotated[float, typer.Option("--interval", min=0.5, help="seconds between looks")] = 2.0,
+    seconds: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.5, help="seconds between looks")
+    ] = 2.0,
     *,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="every namespace")] = False,
     once: Annotated[bool, typer.Option("--once", help="print one table and exit")] = False,
 ) -> None:
     """Show every pool and split in a live table (plain and once when the output is no terminal)."""
-    with failures_become_one_sentence():
-        from weft.cli.cluster import connect
-        from weft.cli.top_page import top_table
+    from weft.cli.cluster import connect
+    from weft.cli.live import keep_showing
+    from weft.cli.terminal import console
+    from weft.cli.top_page import top_page
 
-        reader = connect(context, namespace)
+    reader = connect(context, namespace)
 
-        def look() -> Any:  # noqa: ANN401 - a rich table
-            pools = reader.resources("InferencePool", everywhere=everywhere)
-            return top_table(pools, reader.resources("PDSplit", everywhere=everywhere))
+    def look() -> Any:  # noqa: ANN401 - what rich prints
+        pools = reader.resources("InferencePool", everywhere=everywhere)
+        splits = reader.resources("PDSplit", everywhere=everywhere)
+        return top_page(pools, splits, None if everywhere else reader.namespace)
 
-        if once or not output.is_terminal:
-            output.print(look())
-            return
-        with Live(look(), console=output, screen=True) as live:
-            try:
-                while True:
-                    time.sleep(seconds)
-                    live.update(look())
-            except KeyboardInterrupt:
-                return
+    with working("reading the cluster"):
+        first = look()
+    if once or not console().is_terminal:
+        show(first)
+    else:
+        keep_showing(first, look, seconds)
 
 
 @app.command()
 def fabric(
     context: Context = None,
-    file: Annotated[str | None, typer.Option("--file", "-f", help="nodes from a file instead of a cluster")] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", "-f", metavar="FILE", help="nodes from a file instead of a cluster")
+    ] = None,
     form: Output = Format.table,
 ) -> None:
     """Print the tree of zones, NVLink domains and nodes with what is free."""
-    with failures_become_one_sentence():
-        from weft.catalog import load
-        from weft.cli.cluster import connect
-        from weft.cli.fabric_page import fabric_data, fabric_tree
-        from weft.cli.planning import World
-        from weft.fabric import build_fabric
-        from weft.observe.records import read_node, read_pod
+    from weft.catalog import load
+    from weft.cli.fabric_page import fabric_data, fabric_tree
+    from weft.fabric import build_fabric
 
-        world = _world(file, None)
-        if world is None:
-            reader = connect(context, None)
-            read = [pod for pod in map(read_pod, reader.pods()) if pod is not None]
-            world = World(tuple(map(read_node, reader.nodes())), tuple(read))
-        built = build_fabric(world.nodes, world.pods, load())
-        if form is Format.table:
-            output.print(fabric_tree(built))
-        else:
-            _print_data(fabric_data(built), form)
+    world = _world(file, context, imagine=False)
+    built = build_fabric(world.nodes, world.pods, load())
+    if form is Format.table:
+        show(fabric_tree(built))
+    else:
+        print_data(fabric_data(built), form)
 
 
 @app.command()
 def crds(
-    directory: Annotated[Path, typer.Argument(help="folder to write the CustomResourceDefinitions to")] = Path("crds"),
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="folder to write the CustomResourceDefinitions to")
+    ] = Path("crds"),
 ) -> None:
     """Write the CustomResourceDefinitions as YAML files."""
-    with failures_become_one_sentence():
-        from weft.api.crd import write_crds
+    from weft.api import write_crds
 
-        for path in write_crds(directory):
-            typer.echo(path)
+    try:
+        written = write_crds(directory)
+    except OSError as error:
+        reason = error.strerror or error
+        raise CommandFailure(f"cannot write to {directory}: {reason}; name a folder that you may write to") from error
+    write("".join(f"{path}\n" for path in written))
 
 
 @app.command()
 def run(  # noqa: PLR0913 - one option a setting, as on every operator's command line
     *,
     kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", help="unset: the service account, or the usual file")
+        str | None,
+        typer.Option("--kubeconfig", metavar="FILE", help="unset: the service account, or the usual file"),
     ] = None,
     context: Context = None,
     namespace: Annotated[
-        list[str] | None, typer.Option("--namespace", "-n", help="serve and write only here; repeatable")
+        list[str] | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="serve and write only here; repeatable"),
     ] = None,
     prometheus_url: Annotated[
-        str | None, typer.Option("--prometheus-url", help="unset: engines are scraped directly")
+        str | None, typer.Option("--prometheus-url", metavar="URL", help="unset: engines are scraped directly")
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="address of /healthz, /readyz and /metrics")] = "0.0.0.0",  # noqa: S104 - a pod's probes come from outside
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="their port; 0 takes a free one")] = 8080,
-    tick: Annotated[float, typer.Option("--tick", help="seconds between decisions when nothing happens")] = 2.0,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="where /healthz, /readyz and /metrics listen")
+    ] = "0.0.0.0",  # noqa: S104 - a pod's probes come from outside
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")
+    ] = 8080,
+    tick: Annotated[
+        float, typer.Option("--tick", metavar="SECONDS", min=0.1, help="between decisions when nothing happens")
+    ] = 2.0,
     metrics_interval: Annotated[
-        float, typer.Option("--metrics-interval", help="seconds between looks at metrics")
+        float, typer.Option("--metrics-interval", metavar="SECONDS", min=0.1, help="between looks at metrics")
     ] = 5.0,
-    resync: Annotated[float, typer.Option("--resync", help="seconds between full passes")] = 120.0,
+    resync: Annotated[float, typer.Option("--resync", metavar="SECONDS", min=1.0, help="between full passes")] = 120.0,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until it is told to stop."""
-    with failures_become_one_sentence():
-        from weft.control import RunOptions
-        from weft.control import run as run_operator
+    from weft.cli.kubeconfig import choose_context, is_in_a_pod
 
-        run_operator(
-            RunOptions(
-                kubeconfig=kubeconfig,
-                context=context,
-                namespaces=tuple(namespace or ()),
-                prometheus_url=prometheus_url,
-                host=host,
-                port=port,
-                tick_seconds=tick,
-                metrics_seconds=metrics_interval,
-                resync_seconds=resync,
-                json_logs=not plain_logs,
-            )
+    if kubeconfig is not None or context is not None or not is_in_a_pod():
+        choose_context(kubeconfig, context)
+    from weft.control import RunOptions
+    from weft.control import run as run_operator
+
+    run_operator(
+        RunOptions(
+            kubeconfig=kubeconfig,
+            context=context,
+            namespaces=tuple(namespace or ()),
+            prometheus_url=prometheus_url,
+            host=host,
+            port=port,
+            tick_seconds=tick,
+            metrics_seconds=metrics_interval,
+            resync_seconds=resync,
+            json_logs=not plain_logs,
         )
+    )

@@ -9,14 +9,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from weft.domain.spec import ScalingMode
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.cli.planning import Planned
     from weft.domain.decision import PoolDecision
-    from weft.domain.shape import Candidate, Plan
+    from weft.domain.shape import Candidate, Plan, Prediction
     from weft.domain.snapshot import PoolRecord
-    from weft.domain.status import Condition
 
 
 def is_a_yes(planned: Planned) -> bool:
@@ -73,52 +74,86 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def as_page(planned: Planned) -> RenderableType:
-    """The plan for a terminal."""
-    parts: list[RenderableType] = [Text(planned.title, style="bold")]
+def as_page(planned: Planned, *, with_nodes: bool = True) -> RenderableType:
+    """The plan for a terminal; `with_nodes` False leaves out where replicas go, for nodes that are imagined."""
+    parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold")]
     for pool, decision in planned.pools:
         if len(planned.pools) > 1 and pool.spec is not None:
-            parts.append(Padding(Text(f"{pool.spec.role.value} pool {pool.key.name}", style="bold"), (1, 0, 0, 2)))
-        parts.append(Padding(_pool_page(decision), (0, 0, 0, 2)))
+            parts.append(Text(f"\n  {pool.spec.role.value} pool {pool.key.name}", style="bold"))
+        parts.append(Padding(_pool_page(pool, decision, with_nodes=with_nodes), (0, 0, 0, 2), expand=False))
     return Group(*parts)
 
 
-def _pool_page(decision: PoolDecision) -> RenderableType:
-    plan, parts = decision.status.plan, list[Any]()
+def _pool_page(pool: PoolRecord, decision: PoolDecision, *, with_nodes: bool) -> RenderableType:
+    parts: list[RenderableType] = []
+    plan = decision.status.plan
     if plan is not None:
-        parts += [_facts(plan, decision), _alternatives(plan)] if plan.alternatives else [_facts(plan, decision)]
-    parts += [_condition_line(one) for one in decision.conditions if one.kind in {"Planned", "Placed"}]
-    for one in decision.status.assignments:
-        parts.append(Text(f"replica {one.replica}: {', '.join(one.nodes)}", style="dim"))
+        parts.append(_facts(plan, pool, decision))
+    parts.append(_conditions(decision))
+    if with_nodes and decision.status.assignments:
+        parts.append(_places(decision))
+    if plan is not None and plan.alternatives:
+        parts.append(_alternatives(plan))
     return Group(*parts)
 
 
-def _facts(plan: Plan, decision: PoolDecision) -> Table:
-    table = Table.grid(padding=(0, 2))
+def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
     each = f"{counted(plan.shape.gpus, 'GPU')} in {counted(plan.shape.pods, 'pod')} each"
-    prediction = plan.prediction
     table.add_row("shape", Text(str(plan.shape), style="bold green"), Text(each, style="dim"))
-    table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, decision), style="dim"))
+    table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, pool, decision), style="dim"))
     table.add_row(
-        "capacity", f"{prediction.capacity:.3g} requests/s each", Text(f"limited by {prediction.limit}", style="dim")
+        "capacity",
+        f"{plan.prediction.capacity:.3g} requests/s each",
+        Text(f"limited by {plan.prediction.limit}", style="dim"),
     )
-    table.add_row(
-        "TTFT, TPOT",
-        f"{seconds(prediction.ttft_seconds)}, {seconds(prediction.tpot_seconds)}",
-        Text("mean at capacity", style="dim"),
-    )
+    table.add_row(*_latency(plan.prediction), Text("mean at capacity", style="dim"))
     table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(plan.engine.image, style="dim"))
     return table
 
 
-def _total(plan: Plan, decision: PoolDecision) -> str:
-    return f"{counted(plan.shape.gpus * decision.status.desired_replicas, 'GPU')} in all"
+def _latency(prediction: Prediction) -> tuple[str, str]:
+    """What is measured and how much; a prefill replica makes no token after the first."""
+    if prediction.tpot_seconds == 0:
+        return "TTFT", seconds(prediction.ttft_seconds)
+    return "TTFT, TPOT", f"{seconds(prediction.ttft_seconds)}, {seconds(prediction.tpot_seconds)}"
+
+
+def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:
+    """GPUs of all replicas, and what the count follows."""
+    gpus = f"{counted(plan.shape.gpus * decision.status.desired_replicas, 'GPU')} in all"
+    if pool.spec is None:
+        return gpus
+    scaling = pool.spec.scaling
+    if scaling.mode is ScalingMode.External:
+        return f"{gpus}, as spec.scaling.replicas says"
+    return f"{gpus}, with {scaling.headroom:.0%} headroom, from {scaling.min_replicas} to {scaling.max_replicas}"
+
+
+def _conditions(decision: PoolDecision) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for one in decision.conditions:
+        if one.kind in {"Planned", "Placed"}:
+            style = {"True": "green", "False": "red"}.get(one.status, "yellow")
+            why = f"{one.explanation.reason}: {one.explanation.message}"
+            table.add_row(Text(f"{one.kind} {one.status}", style=style), why)
+    return table
+
+
+def _places(decision: PoolDecision) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for one in decision.status.assignments:
+        table.add_row(f"replica {one.replica}", Text(f"on {', '.join(one.nodes)}", style="dim"))
+    return table
 
 
 def _alternatives(plan: Plan) -> Table:
-    table = Table(title="why the others lost", title_justify="left", title_style="dim", box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        title="\nwhy the others lost", title_justify="left", title_style="dim", box=None, padding=(0, 2, 0, 0)
+    )
     for heading in ("shape", "GPUs", "requests/s", "reason", ""):
-        table.add_column(heading, header_style="dim", justify="right" if heading in {"GPUs", "requests/s"} else "left")
+        right = heading in {"GPUs", "requests/s"}
+        table.add_column(heading, header_style="dim", justify="right" if right else "left", no_wrap=bool(heading))
     for one in plan.alternatives:
         table.add_row(*_alternative_row(one))
     return table
@@ -127,12 +162,6 @@ def _alternatives(plan: Plan) -> Table:
 def _alternative_row(one: Candidate) -> tuple[str, str, str, str, str]:
     capacity = f"{one.prediction.capacity:.3g}" if one.prediction else "-"
     return str(one.shape), str(one.shape.gpus), capacity, one.verdict.reason.value, one.verdict.message
-
-
-def _condition_line(one: Condition) -> Text:
-    style = {"True": "green", "False": "red"}.get(one.status, "yellow")
-    line = Text(f"{one.kind} {one.status} ", style=style)
-    return line.append(f"{one.explanation.reason}: {one.explanation.message}", style="default")
 
 
 def seconds(value: float) -> str:

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 from weft.api.parsing import parse_pool, parse_split
 from weft.cli.failure import CommandFailure
 from weft.decide import decide
-from weft.domain.cluster import NodeRecord
 from weft.domain.decision import PoolDecision, SplitDecision
+from weft.domain.labels import API_VERSION
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
 from weft.domain.status import PoolStatus
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
-    from weft.domain.cluster import PodRecord
+    from weft.cli.world import World
 
-ENDLESS_NODES = 64
 PASSES = 4
 
 
@@ -35,43 +34,15 @@ class Planned:
     split: SplitDecision | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """Nodes and pods to plan against."""
-
-    nodes: tuple[NodeRecord, ...]
-    pods: tuple[PodRecord, ...] = ()
-
-
-def imagined_world(catalog: Catalog) -> World:
-    """Enough of every accelerator in the catalog (except the test one): for planning without any fabric."""
-    nodes = [
-        _imagined_node(accelerator, index)
-        for accelerator in catalog.accelerators
-        if accelerator.vendor != "cpu"
-        for index in range(ENDLESS_NODES)
-    ]
-    return World(tuple(nodes))
-
-
-def _imagined_node(accelerator: Any, index: int) -> NodeRecord:  # noqa: ANN401 - weft.domain.hardware.Accelerator
-    per_node = accelerator.gpus_per_node
-    name = f"{accelerator.name.lower()}-{index:02d}"
-    found = {f"{accelerator.resource.split('/')[0]}/gpu.product": accelerator.products[0]}
-    if accelerator.vendor == "amd":
-        found = {"amd.com/gpu.product-name": accelerator.products[0]}
-    if accelerator.domain_gpus > per_node:
-        found["nvidia.com/gpu.clique"] = f"{accelerator.name}.{index * per_node // accelerator.domain_gpus}"
-    devices = ((accelerator.resource, per_node),)
-    return NodeRecord(name, name, tuple(sorted(found.items())), devices, devices)
-
-
 def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float) -> list[Planned]:
     """Decide for every InferencePool and PDSplit of the documents together: they compete for the same GPUs."""
-    pools = [_fresh(parse_pool(_with_identity(body))) for body in documents if body.get("kind") == "InferencePool"]
-    splits = [parse_split(_with_identity(body)) for body in documents if body.get("kind") == "PDSplit"]
-    if not pools and not splits:
-        raise CommandFailure("the file holds no InferencePool and no PDSplit of weft.dev")
+    ours = _ours(documents)
+    pools = [_fresh(parse_pool(body)) for body in ours if body["kind"] == "InferencePool"]
+    splits = [parse_split(body) for body in ours if body["kind"] == "PDSplit"]
+    read: list[PoolRecord | SplitRecord] = [*pools, *splits]
+    wrong = [f"{one.key}: {one.problem.message}" for one in read if one.problem is not None]
+    if wrong:
+        raise CommandFailure("; ".join(wrong))
     children = [_child(split, role) for split in splits for role in (Role.Prefill, Role.Decode)]
     snapshot = Snapshot(now, (*pools, *children), tuple(splits), world.nodes, world.pods)
     return _told(_rested(snapshot, catalog), splits)
@@ -115,7 +86,7 @@ def _child(split: SplitRecord, role: Role) -> PoolRecord:
     if split.spec is not None:
         spec = split.spec.prefill if role is Role.Prefill else split.spec.decode
     name = split.child_name(role)
-    key = ResourceKey("InferencePool", split.key.namespace, name, _uid(split.key.namespace, name))
+    key = ResourceKey("InferencePool", split.key.namespace, name, _uid("InferencePool", split.key.namespace, name))
     return PoolRecord(key, 1, spec, PoolStatus(), problem=split.problem, split_uid=split.key.uid)
 
 
@@ -124,15 +95,37 @@ def _fresh(pool: PoolRecord) -> PoolRecord:
     return replace(pool, status=PoolStatus(), deleting=False)
 
 
+def _ours(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The resources of ours, each with an identity; what else lies in the same file is left alone."""
+    ours = [_with_identity(body) for body in documents if _is_ours(body)]
+    if not ours:
+        raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{_but(documents)}")
+    names = [(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]) for body in ours]
+    for kind, namespace, name in names:
+        if names.count((kind, namespace, name)) > 1:
+            raise CommandFailure(f"{kind}/{name} is there twice in namespace {namespace}: give each a name of its own")
+    return ours
+
+
+def _is_ours(body: dict[str, Any]) -> bool:
+    return body.get("apiVersion") == API_VERSION and body.get("kind") in {"InferencePool", "PDSplit"}
+
+
+def _but(documents: list[dict[str, Any]]) -> str:
+    found = sorted({f"{body.get('apiVersion', '?')} {body.get('kind', '?')}" for body in documents})
+    return f", only {', '.join(found)}" if found else ": the input is empty"
+
+
 def _with_identity(body: dict[str, Any]) -> dict[str, Any]:
     given = body.get("metadata")
     metadata: dict[str, Any] = given if isinstance(given, dict) else {}
-    name = metadata.get("name") or "unnamed"
-    namespace = metadata.get("namespace") or "default"
-    identity = {"name": name, "namespace": namespace, "uid": _uid(namespace, name), "generation": 1}
+    name, namespace = metadata.get("name"), metadata.get("namespace") or "default"
+    if not isinstance(name, str) or not name or not isinstance(namespace, str):
+        raise CommandFailure(f"every {body['kind']} needs a name: write metadata.name")
+    identity = {"name": name, "namespace": namespace, "uid": _uid(body["kind"], namespace, name), "generation": 1}
     return {**body, "metadata": {**metadata, **identity}}
 
 
-def _uid(namespace: str, name: str) -> str:
+def _uid(kind: str, namespace: str, name: str) -> str:
     """A stable stand-in for the UID that the API server would give."""
-    return hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{kind}/{namespace}/{name}".encode()).hexdigest()[:32]

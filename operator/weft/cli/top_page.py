@@ -12,6 +12,14 @@ from weft.cli.explain_page import short
 Json = dict[str, Any]
 
 
+def top_page(pools: list[Json], splits: list[Json], namespace: str | None) -> Table | Text:
+    """The table, or where to look when there is nothing to show; `namespace` None means all of them."""
+    if pools or splits:
+        return top_table(pools, splits)
+    where = "in any namespace" if namespace is None else f"in namespace {namespace}; -A shows all namespaces"
+    return Text(f"no InferencePool and no PDSplit {where}")
+
+
 def top_table(pools: list[Json], splits: list[Json]) -> Table:
     """One row a resource; the children of a split follow it, indented."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")

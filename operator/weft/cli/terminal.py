@@ -1,0 +1,88 @@
+"""What a person sees: answers on stdout, and on stderr a word while something takes long."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import threading
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+    from rich.status import Status
+
+WIDTH_OF_A_PIPE = 180  # columns, when nobody watches a terminal
+PATIENCE_SECONDS = 1.5
+
+
+class Format(StrEnum):
+    """How an answer is printed."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+
+
+def console() -> Console:
+    """A console on stdout as it is now; wide when it is no terminal, so that lines stay whole."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE)
+
+
+def show(*parts: RenderableType) -> None:
+    """Print for people, without the spaces that pad tables."""
+    shown = console()
+    with shown.capture() as captured:
+        for part in parts:
+            shown.print(part)
+    write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def print_data(data: Any, form: Format) -> None:  # noqa: ANN401 - whatever the answer is
+    """Print for programs."""
+    if form is Format.json:
+        write(f"{json.dumps(data, indent=2, allow_nan=False)}\n")
+    else:
+        import yaml
+
+        write(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=WIDTH_OF_A_PIPE))
+
+
+def write(text: str) -> None:
+    """Write to stdout; a reader that leaves early, as `head` does, wants no more and no complaint."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def working(doing: str) -> Iterator[None]:
+    """Say on stderr what takes so long, once it does: a spinner on a terminal, else one line."""
+    status = Console(stderr=True).status(f"{doing} ...")
+    timer = threading.Timer(PATIENCE_SECONDS, _tell, (status, doing))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # it may be starting the spinner right now
+        status.stop()
+
+
+def _tell(status: Status, doing: str) -> None:
+    if status.console.is_terminal:
+        status.start()
+    else:
+        sys.stderr.write(f"weft: {doing} ...\n")
