@@ -58,7 +58,7 @@ def _merged(files: str) -> dict[str, Any]:
 
     try:
         merged: dict[str, Any] = KubeConfigMerger(files).config.value
-        return {**merged, "contexts": [dict(entry) for entry in merged.get("contexts") or ()]}
+        return {**merged, "contexts": [entry.value for entry in merged.get("contexts") or ()]}
     except (ConfigException, YAMLError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         message = f"kubeconfig {files} cannot be used ({_first_line(error)}): repair it, or set KUBECONFIG to another"
         raise CommandFailure(message, CLUSTER_REFUSES) from error
