@@ -12,32 +12,14 @@ import json
 import subprocess
 import tarfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 PAUSE_TAG = "weft.dev/pause:1"
-_PAUSE_SOURCE = """\
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static void end(int number) { (void)number; _exit(0); }
-
-static void reap(int number) {
-    (void)number;
-    while (waitpid(-1, 0, WNOHANG) > 0) {}
-}
-
-int main(void) {
-    signal(SIGINT, end);
-    signal(SIGTERM, end);
-    signal(SIGCHLD, reap);
-    for (;;) pause();
-}
-"""
+_HERE = Path(__file__).parent
 _MERGED_USR = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
 _FOLDERS = ("dev", "etc", "home", "opt", "proc", "root", "run", "sys", "usr", "var")
 _ACCOUNTS = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
@@ -56,10 +38,7 @@ class Start:
 
 def pause_image(folder: Path) -> Path:
     """Compile the process that holds a pod's namespaces. Needs gcc."""
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "pause"
-    command = ("gcc", "-static", "-O2", "-x", "c", "-", "-o", str(program))
-    subprocess.run(command, input=_PAUSE_SOURCE, text=True, check=True)
+    program = _compile("pause.c", folder / "pause", "-static")
     layer = _layer(lambda tar: tar.add(program, "pause"))
     return _archive(folder / "pause.tar", layer, (PAUSE_TAG,), Start(("/pause",)))
 
@@ -67,6 +46,17 @@ def pause_image(folder: Path) -> Path:
 def engine_image(path: Path, tags: Sequence[str], start: Start) -> Path:
     """An image of empty folders under every tag given: `docker.io/vllm/vllm-openai:v0.32.0`. Knows no user but root."""
     return _archive(path, _layer(_fill), tags, start)
+
+
+def patient_poll(folder: Path) -> Path:
+    """Compile a library to preload into engines; its source says why. Needs gcc."""
+    return _compile("patient_poll.c", folder / "patient_poll.so", "-shared", "-fPIC")
+
+
+def _compile(source: str, target: Path, *flags: str) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(("gcc", "-O2", *flags, _HERE / source, "-o", target), check=True)
+    return target
 
 
 def _fill(tar: tarfile.TarFile) -> None:

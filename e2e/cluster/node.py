@@ -133,8 +133,9 @@ class RealNode:
             eventually(lambda: self._is_ready(api), "the node is Ready", timeout_seconds=READY_TIMEOUT_SECONDS)
             node_engines.offer_gpus(api, self.options.name, self.options.gpus)
             if self.engine is not None:
-                self.import_images(node_engines.write_images(self.directory / "images", self.engine))
-                node_engines.mount_folders(api, self.engine)
+                images = self.directory / "images"
+                self.import_images(node_engines.write_images(images, self.engine))
+                node_engines.mount_folders(api, self.engine, images)
 
     def _start_components(self) -> None:
         name, folder, cluster = self.options.name, self.processes.directory, self.cluster

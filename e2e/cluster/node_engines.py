@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubernetes import client, utils
 
-from e2e.cluster.images import Start, engine_image
+from e2e.cluster.images import Start, engine_image, patient_poll
 from e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ _MATCH = "c.image.contains('vllm/')"
 def write_images(folder: Path, environment: EngineEnvironment) -> list[Path]:
     """Engine and router images under the names that registries give them, with the variables their layers would set."""
     variables = container_environment(environment)
+    preloaded = {**variables, "LD_PRELOAD": str(patient_poll(_preloaded(folder)))}
     vllm, router = environment.versions["vllm"], environment.versions["vllm-router"]
     engine_tags = [f"docker.io/vllm/{name}:v{vllm}" for name in ("vllm-openai", "vllm-openai-cpu")]
     return [
-        engine_image(folder / "engine.tar", engine_tags, Start(("vllm", "serve"), variables)),
+        engine_image(folder / "engine.tar", engine_tags, Start(("vllm", "serve"), preloaded)),
         engine_image(folder / "router.tar", [f"docker.io/vllm/vllm-router:v{router}"], Start((), variables)),
     ]
 
@@ -52,13 +53,18 @@ def container_environment(environment: EngineEnvironment) -> dict[str, str]:
     }
 
 
-def mount_folders(api: client.ApiClient, environment: EngineEnvironment) -> None:
-    """Install the policy, and return once the API server applies it."""
+def _preloaded(images: Path) -> Path:
+    return images / "preloaded"
+
+
+def mount_folders(api: client.ApiClient, environment: EngineEnvironment, images: Path) -> None:
+    """Install the policy, and return once the API server applies it. `images` is where they were written."""
     folders = {
         "engine-usr": "/usr",
         "engine-python": str(environment.python_home),
         "engine-venv": str(environment.venv),
         "engine-cache": str(environment.model_information),
+        "engine-preloaded": str(_preloaded(images)),
     }
     for document in (_policy(folders), _binding()):
         utils.create_from_dict(api, document)
