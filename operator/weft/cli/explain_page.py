@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -10,11 +9,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from weft.cli.figures import figure, moment
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 Json = dict[str, Any]
 _ORDER = ("Planned", "Placed", "Ready", "SLOMet", "NetworkBound", "Reconciling", "Stalled")
+_OBSERVED = {
+    "requestsPerSecond": "{} requests/s",
+    "inputTokens": "{} tokens in",
+    "outputTokens": "{} tokens out",
+    "prefixHitPercent": "{} % of prompts cached",
+    "attainmentPercent": "{} % within the SLO",
+}
 _BAD_WHEN_TRUE = {"NetworkBound", "Reconciling", "Stalled"}
 
 
@@ -66,7 +74,9 @@ def _scale(status: Json) -> RenderableType | None:
     scale = status.get("scale")
     if not scale:
         return None
-    return Text("replicas: ", style="bold").append(f"{scale['reason']}: {scale.get('message', '')}", style="default")
+    return Text("replicas: ", style="bold").append(
+        f"{scale['reason']}: {scale.get('message', '')}", style="not bold default"
+    )
 
 
 def _plan(status: Json) -> RenderableType | None:
@@ -75,16 +85,19 @@ def _plan(status: Json) -> RenderableType | None:
         return Text(f"shape: {plan['shape']}") if plan else None
     expected = plan["prediction"]
     head = Text("shape: ", style="bold").append(f"{plan['shape']}", style="bold green")
-    head.append(f"  {plan['reason']}: {plan.get('message', '')}", style="default")
-    facts = Text(
-        f"expected of one replica: {short(expected['capacity'])} requests/s, TTFT {short(expected['ttft'])}, "
-        f"TPOT {short(expected['tpot'])}, limited by {expected['limit']}",
-        style="dim",
-    )
+    head.append(f"  {plan['reason']}: {plan.get('message', '')}", style="not bold default")
+    facts = Text(f"expected of one replica: {_expected(expected)}, limited by {expected['limit']}", style="dim")
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for one in plan.get("alternatives") or []:
         table.add_row("not", one["shape"], one["reason"], one.get("message", ""))
     return Group(head, facts, table)
+
+
+def _expected(prediction: Json) -> str:
+    words = [f"{figure(prediction['capacity'])} requests/s", f"TTFT {figure(prediction['ttft'])}"]
+    if float(prediction["tpot"].removesuffix("ms")) > 0:  # a prefill replica makes no token after the first
+        words.append(f"TPOT {figure(prediction['tpot'])}")
+    return ", ".join(words)
 
 
 def _assignments(status: Json) -> RenderableType | None:
@@ -94,7 +107,7 @@ def _assignments(status: Json) -> RenderableType | None:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for one in assignments:
         outdated = "" if one.get("revision") == status.get("revision") else "Outdated"
-        table.add_row(f"replica {one['replica']}", ", ".join(one["nodes"]), f"since {one['since']}", outdated)
+        table.add_row(f"replica {one['replica']}", ", ".join(one["nodes"]), f"since {moment(one['since'])}", outdated)
     return table
 
 
@@ -102,27 +115,18 @@ def _failure(status: Json) -> RenderableType | None:
     failure = status.get("failure")
     if not failure:
         return None
-    text = Text(f"last failure ({failure['count']} in a row, {failure['last']}): ", style="bold red")
-    return text.append(f"{failure['reason']}: {failure.get('message', '')}", style="default")
+    text = Text(f"last failure ({failure['count']} in a row, {moment(failure['last'])}): ", style="bold red")
+    return text.append(f"{failure['reason']}: {failure.get('message', '')}", style="not bold default")
 
 
 def _observed(status: Json) -> RenderableType | None:
     observed = status.get("observed")
     if not observed:
         return None
-    figures = [
-        f"{key} {_figures(value)}" for key, value in observed.items() if key not in {"updated", "live"} and value
-    ]
-    return Text("observed: ", style="bold").append(", ".join(figures), style="default")
-
-
-def _figures(value: str | Json) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{key} {short(figure)}" for key, figure in value.items())
-    return short(value)
-
-
-def short(figure: str) -> str:
-    """Three significant digits of a number with or without a unit: `37.07053974419959ms` reads `37.1ms`."""
-    match = re.fullmatch(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-z]*)", figure)
-    return f"{float(match[1]):.3g}{match[2]}" if match else figure
+    figures = [word.format(figure(observed[key])) for key, word in _OBSERVED.items() if observed.get(key)]
+    for key in ("ttft", "tpot"):
+        targets = " ".join(f"{percentile} {figure(value)}" for percentile, value in (observed.get(key) or {}).items())
+        figures += [f"{key.upper()} {targets}"] if targets else []
+    text = Text("observed: ", style="bold").append(", ".join(figures), style="not bold default")
+    live = ", ".join(observed.get("live") or ())
+    return text.append(f"\nmeasured values in force instead of spec.workload: {live}", style="dim") if live else text

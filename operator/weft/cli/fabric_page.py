@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 from rich.tree import Tree
 
-from weft.cli.plan_page import counted
+from weft.cli.figures import counted
 
 if TYPE_CHECKING:
     from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
@@ -38,7 +38,7 @@ def fabric_tree(fabric: Fabric) -> Tree:
 
 def _add_domain(branch: Tree, domain: NvlinkDomain) -> None:
     if len(domain.nodes) == 1:
-        branch.add(_node_line(domain.nodes[0]).append(f"  {domain.accelerator}", style="dim"))
+        branch.add(_node_line(domain.nodes[0], f"{domain.accelerator}  "))
         return
     nodes = counted(len(domain.nodes), "node")
     twig = branch.add(Text(f"{domain.name}  {domain.accelerator}  {domain.free} of {domain.total} free  {nodes}"))
@@ -46,11 +46,21 @@ def _add_domain(branch: Tree, domain: NvlinkDomain) -> None:
         twig.add(_node_line(node))
 
 
-def _node_line(node: FabricNode) -> Text:
+def _node_line(node: FabricNode, accelerator: str = "") -> Text:
     used = min(node.used, node.total)
-    line = Text(f"{node.name}  ").append(USED * used, style="cyan").append(FREE * (node.total - used), style="dim")
-    line.append(f"  {node.free} of {node.total} free")
-    return line.append(f"  {node.unusable.reason}: {node.unusable.message}", style="red") if node.unusable else line
+    line = Text(f"{node.name}  {accelerator}").append(USED * used, style="cyan")
+    line.append(FREE * (node.total - used), style="dim").append(f"  {_usable(node)} of {node.total} free")
+    if node.unusable is not None:
+        return line.append(f"  {node.unusable.reason}: {node.unusable.message}", style="red")
+    for taint in node.taints:
+        value = f"={taint.value}" if taint.value else ""
+        line.append(f"  taint {taint.key}{value}:{taint.effect}", style="yellow")
+    return line
+
+
+def _usable(node: FabricNode) -> int:
+    """Free devices that something new may have."""
+    return node.free if node.unusable is None else 0
 
 
 def fabric_data(fabric: Fabric) -> dict[str, Any]:
@@ -72,7 +82,7 @@ def fabric_data(fabric: Fabric) -> dict[str, Any]:
 
 
 def _node_data(node: FabricNode) -> dict[str, Any]:
-    data: dict[str, Any] = {"name": node.name, "gpus": node.total, "used": node.used, "free": node.free}
+    data: dict[str, Any] = {"name": node.name, "gpus": node.total, "used": node.used, "free": _usable(node)}
     if node.unusable is not None:
         data["unusable"] = {"reason": node.unusable.reason.value, "message": node.unusable.message}
     return data

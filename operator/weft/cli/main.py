@@ -53,7 +53,11 @@ def plan(
     ],
     fabric: Annotated[
         str | None,
-        typer.Option("--fabric", metavar="FILE", help="nodes as `kubectl get nodes -o yaml` prints them; - is stdin"),
+        typer.Option(
+            "--fabric",
+            metavar="FILE",
+            help="nodes, and pods on them, as `kubectl get nodes,pods -A -o yaml` prints them",
+        ),
     ] = None,
     context: Annotated[
         str | None,
@@ -162,7 +166,7 @@ def top(
 def fabric(
     context: Context = None,
     file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="FILE", help="nodes from a file instead of a cluster")
+        str | None, typer.Option("--file", "-f", metavar="FILE", help="nodes and pods from a file instead; - is stdin")
     ] = None,
     form: Output = Format.table,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -9,15 +10,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from weft.cli.figures import counted, digits, seconds
 from weft.domain.spec import ScalingMode
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from weft.cli.planning import Planned
     from weft.domain.decision import PoolDecision
     from weft.domain.shape import Candidate, Plan, Prediction
     from weft.domain.snapshot import PoolRecord
+
+NARROW_COLUMNS = 110
 
 
 def is_a_yes(planned: Planned) -> bool:
@@ -93,7 +97,7 @@ def _pool_page(pool: PoolRecord, decision: PoolDecision, *, with_nodes: bool) ->
     if with_nodes and decision.status.assignments:
         parts.append(_places(decision))
     if plan is not None and plan.alternatives:
-        parts.append(_alternatives(plan))
+        parts.append(_Alternatives(plan))
     return Group(*parts)
 
 
@@ -104,7 +108,7 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
     table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, pool, decision), style="dim"))
     table.add_row(
         "capacity",
-        f"{plan.prediction.capacity:.3g} requests/s each",
+        f"{digits(plan.prediction.capacity)} requests/s each",
         Text(f"limited by {plan.prediction.limit}", style="dim"),
     )
     table.add_row(*_latency(plan.prediction), Text("mean at capacity", style="dim"))
@@ -147,10 +151,25 @@ def _places(decision: PoolDecision) -> Table:
     return table
 
 
-def _alternatives(plan: Plan) -> Table:
-    table = Table(
-        title="\nwhy the others lost", title_justify="left", title_style="dim", box=None, padding=(0, 2, 0, 0)
-    )
+@dataclass(frozen=True, slots=True)
+class _Alternatives:
+    """The shapes that lost: a table, or two lines each where a terminal is too narrow for their sentences."""
+
+    plan: Plan
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("\nwhy the others lost", style="dim")
+        if options.max_width < NARROW_COLUMNS:
+            for one in self.plan.alternatives:
+                capacity = f"  {digits(one.prediction.capacity)} requests/s" if one.prediction else ""
+                yield f"{one.shape}  {counted(one.shape.gpus, 'GPU')}{capacity}  {one.verdict.reason}"
+                yield Padding(Text(one.verdict.message, style="dim"), (0, 0, 0, 2))
+        else:
+            yield _alternatives_table(self.plan)
+
+
+def _alternatives_table(plan: Plan) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("shape", "GPUs", "requests/s", "reason", ""):
         right = heading in {"GPUs", "requests/s"}
         table.add_column(heading, header_style="dim", justify="right" if right else "left", no_wrap=bool(heading))
@@ -160,15 +179,5 @@ def _alternatives(plan: Plan) -> Table:
 
 
 def _alternative_row(one: Candidate) -> tuple[str, str, str, str, str]:
-    capacity = f"{one.prediction.capacity:.3g}" if one.prediction else "-"
+    capacity = digits(one.prediction.capacity) if one.prediction else "-"
     return str(one.shape), str(one.shape.gpus), capacity, one.verdict.reason.value, one.verdict.message
-
-
-def seconds(value: float) -> str:
-    """`350 ms` or `1.2 s`."""
-    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 GPU`, `8 GPUs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

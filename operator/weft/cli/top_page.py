@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.explain_page import short
+from weft.cli.figures import figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Json = dict[str, Any]
+_HEADINGS = ("NAME", "READY", "DESIRED", "SHAPE", "RATE", "TTFT", "TPOT", "SLO", "REASON")
+_NUMBERS = {"READY", "DESIRED", "RATE", "TTFT", "TPOT"}
 
 
 def top_page(pools: list[Json], splits: list[Json], namespace: str | None) -> Table | Text:
     """The table, or where to look when there is nothing to show; `namespace` None means all of them."""
     if pools or splits:
-        return top_table(pools, splits)
+        return _table(pools, splits, with_namespace=namespace is None)
     where = "in any namespace" if namespace is None else f"in namespace {namespace}; -A shows all namespaces"
     return Text(f"no InferencePool and no PDSplit {where}")
 
 
-def top_table(pools: list[Json], splits: list[Json]) -> Table:
+def _table(pools: list[Json], splits: list[Json], *, with_namespace: bool) -> Table:
     """One row a resource; the children of a split follow it, indented."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("NAMESPACE", "NAME", "READY", "DESIRED", "SHAPE", "RATE", "TTFT", "TPOT", "SLO", "REASON"):
-        table.add_column(
-            heading, justify="right" if heading in {"READY", "DESIRED", "RATE", "TTFT", "TPOT"} else "left"
-        )
-    for split in sorted(splits, key=_name):
-        table.add_row(*_row(split, _name(split)[1]))
-        for child in sorted((pool for pool in pools if _owner(pool) == split["metadata"]["uid"]), key=_name):
-            table.add_row(*_row(child, f"  {_name(child)[1]}"))
-    owners = {split["metadata"]["uid"] for split in splits}
-    for pool in sorted((pool for pool in pools if _owner(pool) not in owners), key=_name):
-        table.add_row(*_row(pool, _name(pool)[1]))
+    for heading in (*(["NAMESPACE"] if with_namespace else []), *_HEADINGS):
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=heading != "SHAPE")
+    for body, name in _rows(pools, splits):
+        table.add_row(*([_name(body)[0]] if with_namespace else []), *_row(body, name))
     return table
+
+
+def _rows(pools: list[Json], splits: list[Json]) -> Iterator[tuple[Json, str]]:
+    """Each resource with its name as shown."""
+    owners = {split["metadata"]["uid"] for split in splits}
+    for split in sorted(splits, key=_name):
+        yield split, _name(split)[1]
+        for child in sorted((pool for pool in pools if _owner(pool) == split["metadata"]["uid"]), key=_name):
+            yield child, f"  {_name(child)[1]}"
+    for pool in sorted((pool for pool in pools if _owner(pool) not in owners), key=_name):
+        yield pool, _name(pool)[1]
 
 
 def _row(body: Json, name: str) -> list[str | Text]:
@@ -43,12 +52,11 @@ def _row(body: Json, name: str) -> list[str | Text]:
     ready, desired = _counts(status)
     why = _telling(status)
     return [
-        _name(body)[0],
         name,
         Text(ready, style="green" if ready == desired else "yellow"),
         desired,
-        (status.get("plan") or {}).get("shape", ""),
-        short(observed.get("requestsPerSecond", "-")),
+        "" if body["kind"] == "PDSplit" else (status.get("plan") or {}).get("shape", ""),
+        figure(observed.get("requestsPerSecond", "-")),
         _percentile(observed.get("ttft")),
         _percentile(observed.get("tpot")),
         _condition(status, "SLOMet").get("reason", ""),
@@ -80,7 +88,7 @@ def _condition(status: Json, kind: str) -> Json:
 def _percentile(figures: Json | None) -> str:
     """The highest percentile that is known, with its name."""
     known = [(key, figures[key]) for key in ("p99", "p95", "p90", "p50") if figures and figures.get(key)]
-    return f"{short(known[0][1])} {known[0][0]}" if known else "-"
+    return f"{figure(known[0][1])} {known[0][0]}" if known else "-"
 
 
 def _name(body: Json) -> tuple[str, str]:

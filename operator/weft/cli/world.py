@@ -33,12 +33,12 @@ def world_of_file(path: str) -> World:
     documents = load_documents(path)
     nodes = of_kind(documents, "Node")
     if not nodes:
-        raise CommandFailure(f"{shown(path)} holds no Node: make it with `kubectl get nodes -o yaml`")
+        raise CommandFailure(f"{shown(path)} holds no Node: make it with `kubectl get nodes,pods -A -o yaml`")
     try:
         return _world(nodes, of_kind(documents, "Pod"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         message = f"{shown(path)} holds a Node or Pod that no cluster wrote ({type(error).__name__}: {error})"
-        raise CommandFailure(f"{message}: make it with `kubectl get nodes -o yaml`") from error
+        raise CommandFailure(f"{message}: make it with `kubectl get nodes,pods -A -o yaml`") from error
 
 
 def world_of_cluster(reader: ClusterReader) -> World:
