@@ -36,7 +36,8 @@ class ClusterReader:
     def resources(self, kind: str, *, everywhere: bool) -> list[Json]:
         """All resources of one kind, of this namespace or of all."""
         namespace = None if everywhere else self.namespace
-        return self._listed(f"{PLURALS[kind]}.{GROUP}", resource_path(API_VERSION, PLURALS[kind], namespace))
+        found = self._listed(f"{PLURALS[kind]}.{GROUP}", resource_path(API_VERSION, PLURALS[kind], namespace))
+        return [{"kind": kind, **body} for body in found]
 
     def nodes(self) -> list[Json]:
         """All nodes."""

@@ -1,0 +1,122 @@
+"""`weft plan`: says what would be chosen, where it would go and why, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.terminal import listed, node, pod, pool, shell, split, weft, written
+
+ROOT = Path(__file__).parents[2]
+LARGE = "deepseek-ai/DeepSeek-V3"
+FILES = [*sorted((ROOT / "examples").glob("*.yaml")), ROOT / "e2e" / "demo" / "pools.yaml"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_every_shipped_example_gets_a_shape_and_a_place(file: Path) -> None:
+    ending = weft("plan", "-f", str(file))
+    assert ending.code == 0, ending.err
+    assert "Planned True" in ending.out
+    assert "Placed True" in ending.out
+    assert ending.out.count("why the others lost") >= 1
+
+
+def test_without_a_fabric_it_says_so_and_names_no_imagined_node(tmp_path: Path) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()))
+    assert ending.out.startswith("no --fabric and no --context")
+    assert "replica 0" not in ending.out
+
+
+def test_replicas_go_where_the_fabric_has_room(tmp_path: Path) -> None:
+    nodes = listed(node("board-0"), node("board-1"), pod("training", "board-0", 8))
+    ending = weft(
+        "plan", "-f", written(tmp_path / "pool.yaml", pool()), "--fabric", written(tmp_path / "nodes.yaml", nodes)
+    )
+    assert ending.code == 0
+    assert "replica 0  on board-1" in ending.out
+
+
+def test_a_rack_takes_a_replica_that_no_board_holds(tmp_path: Path) -> None:
+    """16 GPUs of one clique are one NVLink domain, whatever nodes they are in."""
+    nodes = listed(node("board-0"), *(node(f"rack-{i}", "NVIDIA-GB200", 4, "uuid.1") for i in range(4)))
+    wide = pool(model=LARGE, shape={"tensorParallel": 16})
+    ending = weft(
+        "plan", "-f", written(tmp_path / "pool.yaml", wide), "--fabric", written(tmp_path / "nodes.yaml", nodes)
+    )
+    assert ending.code == 0, ending.out
+    assert "replica 0  on rack-0, rack-1, rack-2, rack-3" in ending.out
+
+
+def test_no_slot_is_a_no_that_says_what_would_make_room(tmp_path: Path) -> None:
+    """Two pools compete for one board: the second is told who holds it."""
+    file = written(tmp_path / "pools.yaml", pool("first", LARGE), pool("second", LARGE))
+    ending = weft("plan", "-f", file, "--fabric", written(tmp_path / "nodes.yaml", node("board-0")))
+    assert ending.code == 1
+    assert ending.err == ""
+    assert "NoSlot" in ending.out
+    assert "to make room" in ending.out
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "hint"),
+    [
+        (pool(shape={"tensorParallel": 3}), "ShapeInvalid", "allowed: 1, 2, 4"),
+        (pool(model="acme/unknown"), "ModelUnknown", "config.json"),
+        (pool(placement={"accelerators": ["GB200"]}), "NoAccelerator", "GB200"),
+    ],
+    ids=["a pin that divides nothing", "an unknown model", "an accelerator that is not there"],
+)
+def test_no_shape_is_a_no_with_its_reason(tmp_path: Path, body: dict[str, Any], reason: str, hint: str) -> None:
+    nodes = written(tmp_path / "nodes.yaml", node("board-0"))
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", body), "--fabric", nodes)
+    assert ending.code == 1
+    assert "Planned False" in ending.out
+    assert reason in ending.out
+    assert hint in ending.out
+
+
+def test_a_split_shows_both_sides_and_no_tpot_for_prefill(tmp_path: Path) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "split.yaml", split()))
+    prefill, _, decode = ending.out.partition("Decode pool reasoner-decode")
+    assert "Prefill pool reasoner-prefill" in prefill
+    assert "TPOT" not in prefill
+    assert "TTFT, TPOT" in decode
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)], ids=["json", "yaml"])
+def test_programs_get_the_same_answer_as_data(tmp_path: Path, form: str, read: object) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "split.yaml", split(), pool()), "-o", form)
+    assert callable(read)
+    chat, reasoner = read(ending.out)
+    assert "InferencePool/chat" == chat["resource"]
+    assert ["Prefill", "Decode"] == [side["role"] for side in reasoner["pools"]]
+    plan = chat["pools"][0]["plan"]
+    assert plan["gpusPerReplica"] >= 1
+    assert plan["alternatives"]
+    assert {"Planned", "Placed"} <= {one["type"] for one in chat["pools"][0]["conditions"]}
+
+
+def test_the_same_question_gets_the_same_answer() -> None:
+    file = str(ROOT / "examples" / "deepseek-split.yaml")
+    assert shell("plan", "-f", file, PYTHONHASHSEED="1") == shell("plan", "-f", file, PYTHONHASHSEED="2")
+
+
+def test_standard_input_is_a_file_too() -> None:
+    ending = weft("plan", "-f", "-", stdin=yaml.safe_dump(pool()))
+    assert ending.code == 0
+    assert "InferencePool/chat" in ending.out
+
+
+def test_other_objects_in_the_file_are_left_alone(tmp_path: Path) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}}
+    assert weft("plan", "-f", written(tmp_path / "all.yaml", secret, pool())).code == 0
+
+
+def test_a_pipe_gets_no_padding_and_no_colours(tmp_path: Path) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()))
+    assert [line.rstrip() for line in ending.out.splitlines()] == ending.out.splitlines()
+    assert "\x1b" not in ending.out
