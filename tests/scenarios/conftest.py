@@ -36,9 +36,9 @@ def weft(control_plane: ControlPlane) -> InstalledWeft:
     return InstalledWeft(control_plane)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def operator(weft: InstalledWeft, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
-    """The operator that serves the whole cluster."""
+    """The operator that serves the whole cluster, while a module asks for it."""
     log = tmp_path_factory.mktemp("operator") / "operator.log"
     with OperatorProcess(weft.kubeconfig, log, OPTIONS) as running:
         yield running

@@ -20,6 +20,7 @@ from tests.installed import PLACE_LABEL
 from tests.operator_process import OperatorProcess
 from tests.scenarios.audit import writes
 from tests.scenarios.history import check_assigned_first, check_rules, history, version_now
+from tests.scenarios.tenants import create_split, delete_split, split_condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
