@@ -33,7 +33,7 @@ class Asked:
 
 
 def asked(cluster: ControlPlane, user: str = WEFT) -> list[Asked]:
-    """Every finished request of a user so far, in the order in which they ended."""
+    """Every answered request of a user so far, in the order of the answers; a watch counts from its beginning."""
     return list(_read(cluster, user))
 
 
@@ -48,7 +48,8 @@ def _read(cluster: ControlPlane, user: str) -> Iterator[Asked]:
             if user not in line or not line.endswith("\n"):
                 continue
             entry = json.loads(line)
-            if entry["user"]["username"] == user and entry["stage"] == "ResponseComplete":
+            answered = "ResponseStarted" if entry["verb"] == "watch" else "ResponseComplete"
+            if entry["user"]["username"] == user and entry["stage"] == answered:
                 yield _asked(entry)
 
 

@@ -81,3 +81,17 @@ def delete_split(place: Place, name: str) -> None:
     """Delete a split as a user does."""
     with place.weft.cluster.api_client() as api:
         client.CustomObjectsApi(api).delete_namespaced_custom_object(GROUP, VERSION, place.namespace, "pdsplits", name)
+
+
+def change_split(place: Place, name: str, patch: Json) -> None:
+    """Merge a patch into a split."""
+    with place.weft.cluster.api_client() as api:
+        client.CustomObjectsApi(api).patch_namespaced_custom_object(
+            GROUP,
+            VERSION,
+            place.namespace,
+            "pdsplits",
+            name,
+            patch,
+            _content_type="application/merge-patch+json",
+        )
