@@ -76,12 +76,16 @@ def split(name: str = "reasoner") -> Json:
 
 def node(name: str, product: str = "NVIDIA-H200", gpus: int = 8, clique: str | None = None) -> Json:
     """A Node as kubectl prints it."""
-    found = {"nvidia.com/gpu.product": product, **({"nvidia.com/gpu.clique": clique} if clique else {})}
+    found = {
+        "kubernetes.io/hostname": name,
+        "nvidia.com/gpu.product": product,
+        **({"nvidia.com/gpu.clique": clique} if clique else {}),
+    }
     devices = {"nvidia.com/gpu": str(gpus)}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "uid": name, "labels": found},
+        "metadata": {"name": name, "labels": found},
         "spec": {},
         "status": {
             "capacity": devices,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from weft.cli.failure import CommandFailure
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 Json = dict[str, Any]
 STANDARD_INPUT = "-"
 MAX_BYTES = 256 * 1024 * 1024  # the nodes and pods of a large cluster take some 50 MB
+MAX_DEPTH = 2000
 _NAMES = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
 
 
@@ -67,7 +71,25 @@ def _parsed(text: str) -> list[object]:
             return [json.loads(text)]
         except ValueError:
             pass
-    return list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    if _could_be_deep(text):
+        _refuse_deep(yaml.parse(text, Loader=loader))
+    return list(yaml.load_all(text, Loader=loader))
+
+
+def _could_be_deep(text: str) -> bool:
+    """Nesting takes a bracket or a column each."""
+    brackets = text.count("[") + text.count("{")
+    return brackets > MAX_DEPTH or max(map(len, text.splitlines()), default=0) > MAX_DEPTH
+
+
+def _refuse_deep(events: Iterator[yaml.Event]) -> None:
+    """Libyaml overflows the stack of the process where Python would raise."""
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise RecursionError
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:

@@ -85,7 +85,7 @@ def plan(
         print_data([as_data(one) for one in planned], form)
     else:
         if world.imagined:
-            show("[dim]no --fabric and no --context: planned for an empty cluster with all accelerators[/]")
+            show("no --fabric and no --context: planned for an empty cluster with all accelerators")
         show(*(as_page(one, with_nodes=not world.imagined) for one in planned))
     if not all(is_a_yes(one) for one in planned):
         raise typer.Exit(ANSWER_IS_NO)

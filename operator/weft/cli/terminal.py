@@ -32,8 +32,12 @@ class Format(StrEnum):
 
 
 def console() -> Console:
-    """A console on stdout as it is now; wide when it is no terminal, so that lines stay whole."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_OF_A_PIPE)
+    """A console on stdout as it is now; wide when it is no terminal, so that lines stay whole.
+
+    Plain strings are printed as they are: the messages of a cluster are no markup.
+    """
+    width = None if sys.stdout.isatty() else WIDTH_OF_A_PIPE
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def show(*parts: RenderableType) -> None:

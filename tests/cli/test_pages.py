@@ -1,0 +1,178 @@
+"""What the pages of explain, top and fabric tell, from a status or a fabric alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.statuses import decided
+from tests.cli.terminal import listed, node, pod, pool, split, weft, written
+from weft.cli.explain_page import explanation, is_ready
+from weft.cli.figures import counted, digits, figure, moment, seconds
+from weft.cli.reference import parse_reference
+from weft.cli.terminal import console
+from weft.cli.top_page import top_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+Json = dict[str, Any]
+NOW = 1_800_000_000.0
+
+
+def _text(page: RenderableType) -> str:
+    printed = console()
+    with printed.capture() as captured:
+        printed.print(page)
+    return captured.get()
+
+
+def _with_status(body: Json, *, ready: bool = True) -> Json:
+    metadata = {**body["metadata"], "namespace": "team", "uid": f"uid-of-{body['metadata']['name']}"}
+    return {**body, "metadata": metadata, "status": decided(body, ready=ready, now=NOW)}
+
+
+def test_explain_tells_shape_places_load_and_the_losers() -> None:
+    body = _with_status(pool())
+    page = _text(explanation(body))
+    assert is_ready(body)
+    assert "InferencePool/chat  namespace team  1 desired  1 ready  http://chat:8000" in page
+    assert body["status"]["plan"]["shape"] in page
+    assert "expected of one replica: " in page
+    assert "replica 0  " in page
+    assert "since 2027-01-15T08:00:00Z" in page
+    assert "observed: 7.91 requests/s, 1200 tokens in, 250 tokens out, 97 % within the SLO" in page
+    assert "TTFT p50 200 ms p95 1.43 s, TPOT p95 37.1 ms" in page
+    assert "instead of spec.workload: requestsPerSecond" in page
+    assert page.count("\nnot  ") == len(body["status"]["plan"]["alternatives"]) > 0
+
+
+def test_explain_shows_conditions_in_the_order_in_which_they_depend() -> None:
+    page = _text(explanation(_with_status(pool())))
+    places = [page.index(f"\n{kind} ") for kind in ("Planned", "Placed", "Ready", "SLOMet", "NetworkBound")]
+    assert sorted(places) == places
+
+
+def test_explain_tells_why_replicas_fail() -> None:
+    body = _with_status(pool(), ready=False)
+    page = _text(explanation(body))
+    assert not is_ready(body)
+    assert "NoReplicaReady" in page
+    assert "last failure (2 in a row, 2027-01-15T08:00:00Z): EngineFailed: exit code 1: CUDA out of memory" in page
+
+
+def test_explain_shows_both_sides_of_a_split() -> None:
+    page = _text(explanation(_with_status(split())))
+    assert "PDSplit/reasoner" in page
+    assert "prefill 1/1  decode 1/1" in page
+    assert "shape: prefill " in page
+
+
+def test_explain_asks_for_the_operator_when_there_is_no_status() -> None:
+    page = _text(explanation({**pool(), "metadata": {"name": "new"}}))
+    assert "is the operator running?" in page
+    assert not is_ready(pool())
+
+
+def test_explain_takes_messages_as_they_are() -> None:
+    """Brackets in a message are no markup."""
+    body = _with_status(pool())
+    body["status"]["conditions"][0]["message"] = "see [bold]x[/nope] of [a]"
+    assert "see [bold]x[/nope] of [a]" in _text(explanation(body))
+
+
+def test_top_puts_the_sides_of_a_split_below_it() -> None:
+    parent = _with_status(split())
+    owner = [{"kind": "PDSplit", "uid": parent["metadata"]["uid"]}]
+    child = _with_status(pool("reasoner-prefill"))
+    child["metadata"]["ownerReferences"] = owner
+    rows = _text(top_page([_with_status(pool()), child], [parent], "team")).splitlines()
+    assert ["NAME", "reasoner", "reasoner-prefill", "chat"] == [row.split()[0] for row in rows]
+    assert rows[2].startswith("  reasoner-prefill")
+    assert "1+1" in rows[1]
+    assert ["1", "1"] == rows[3].split()[1:3]
+    assert "1.43 s p95" in rows[3]
+    assert rows[3].rstrip().endswith("Serving")
+
+
+def test_top_names_the_first_thing_that_is_wrong() -> None:
+    body = _with_status(pool(), ready=False)
+    assert "NoReplicaReady" in _text(top_page([body], [], "team"))
+    body["status"]["conditions"] = [
+        {"type": "Planned", "status": "False", "reason": "ModelUnknown"},
+        {"type": "Ready", "status": "False", "reason": "NoReplicaReady"},
+    ]
+    page = _text(top_page([body], [], "team"))
+    assert "ModelUnknown" in page
+    assert "NoReplicaReady" not in page
+
+
+def test_top_shows_namespaces_only_where_there_are_several() -> None:
+    body = _with_status(pool())
+    assert "NAMESPACE" not in _text(top_page([body], [], "team"))
+    assert "NAMESPACE" in _text(top_page([body], [], None))
+
+
+def test_top_takes_a_resource_without_status_and_an_empty_cluster() -> None:
+    bare = {**pool(), "metadata": {"name": "new", "namespace": "team", "uid": "u"}}
+    assert "new" in _text(top_page([bare], [], "team"))
+    assert "-A shows all namespaces" in _text(top_page([], [], "team"))
+
+
+def test_fabric_shows_what_is_free_and_why_not(tmp_path: Path) -> None:
+    cordoned = node("board-1")
+    cordoned["spec"]["unschedulable"] = True
+    tainted = node("board-2")
+    tainted["spec"]["taints"] = [{"key": "team", "value": "a", "effect": "NoSchedule"}]
+    racks = [node(f"rack-{i}", "NVIDIA-GB200", 4, "uuid.1") for i in range(2)]
+    nodes = listed(node("board-0"), cordoned, tainted, *racks, pod("training", "board-0", 3))
+    page = weft("fabric", "-f", written(tmp_path / "nodes.yaml", nodes)).out
+    assert "fabric: 4 NVLink domains, 32 GPUs, 21 free" in page
+    assert "board-0  H200  ■■■□□□□□  5 of 8 free" in page
+    assert "board-1  H200  □□□□□□□□  0 of 8 free  NodeCordoned" in page
+    assert "taint team=a:NoSchedule" in page
+    assert "uuid.1  GB200  8 of 8 free  2 nodes" in page
+
+
+def test_a_fabric_without_accelerators_asks_for_the_device_plugin(tmp_path: Path) -> None:
+    bare = node("plain", gpus=0)
+    bare["status"] = {"conditions": bare["status"]["conditions"]}
+    bare["metadata"]["labels"] = {}
+    ending = weft("fabric", "-f", written(tmp_path / "nodes.yaml", bare))
+    assert "device plugin" in ending.out
+    assert 0 == ending.code
+
+
+def test_a_narrow_terminal_gets_no_column_of_single_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.cli.terminal.WIDTH_OF_A_PIPE", 80)
+    page = weft("plan", "-f", written(tmp_path / "pool.yaml", pool())).out
+    losers = page.partition("why the others lost")[2].splitlines()
+    assert any("requests/s  CostsMore" in line for line in losers)
+    assert all(len(line) <= 80 for line in page.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0371, "0.0371"), (24.94, "24.9"), (999.9, "1000"), (1203.0, "1200"), (0.0, "0")]
+)
+def test_digits_are_three_and_never_an_exponent(value: float, text: str) -> None:
+    assert text == digits(value)
+
+
+def test_figures_have_a_unit_that_fits() -> None:
+    assert ("37.1 ms", "1.23 s", "1200", "never") == (
+        figure("37.07053974419959ms"),
+        figure("1234ms"),
+        figure("1199.7"),
+        figure("never"),
+    )
+    assert ("350 ms", "2 s") == (seconds(0.35), seconds(2.0))
+    assert ("1 GPU", "8 GPUs", "0 GPUs") == (counted(1, "GPU"), counted(8, "GPU"), counted(0, "GPU"))
+    assert "2027-01-15T08:00:00Z" == moment("2027-01-15T08:00:00.123456Z")
+
+
+@pytest.mark.parametrize("text", ["InferencePool/chat", "wpool/chat", "inferencepools.weft.dev/chat"])
+def test_a_resource_is_named_as_kubectl_names_it(text: str) -> None:
+    assert ("InferencePool", "chat") == parse_reference(text)
