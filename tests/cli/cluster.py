@@ -10,6 +10,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from tests.cli.statuses import decided
+from tests.manifests import install
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -44,9 +45,8 @@ class Place:
 
     def add_node(self, body: Json) -> None:
         """A node with its devices."""
-        core = client.CoreV1Api(self.api)
-        core.create_node(body)
-        core.patch_node_status(body["metadata"]["name"], {"status": body["status"]})
+        install(self.api, [body])
+        client.CoreV1Api(self.api).patch_node_status(body["metadata"]["name"], {"status": body["status"]})
 
     def remove_node(self, name: str) -> None:
         """Leave the shared cluster as it was."""

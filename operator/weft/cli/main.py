@@ -84,9 +84,9 @@ def plan(
     if form is not Format.table:
         print_data([as_data(one) for one in planned], form)
     else:
-        if world.imagined:
-            show("no --fabric and no --context: planned for an empty cluster with all accelerators")
-        show(*(as_page(one, with_nodes=not world.imagined) for one in planned))
+        assumed = "no --fabric and no --context: planned for an empty cluster with all accelerators"
+        pages = [as_page(one, with_nodes=not world.imagined) for one in planned]
+        show(*([assumed] if world.imagined else []), *pages)
     if not all(is_a_yes(one) for one in planned):
         raise typer.Exit(ANSWER_IS_NO)
 

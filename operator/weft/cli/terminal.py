@@ -46,7 +46,7 @@ def show(*parts: RenderableType) -> None:
     with shown.capture() as captured:
         for part in parts:
             shown.print(part)
-    write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+    write("".join(f"{line.rstrip()}\n" for line in captured.get().lstrip("\n").splitlines()))
 
 
 def print_data(data: Any, form: Format) -> None:  # noqa: ANN401 - whatever the answer is
