@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import ssl
 import threading
@@ -75,21 +76,23 @@ class FaultyProxy:
         return sum(method == "DELETE" and f"/{kind}/" in path for method, path in self.writes)
 
     def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._serve())
-        finally:
-            self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
         self._flowing.set()
         cluster = self._kubeconfig["clusters"][0]["cluster"]
-        trust = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        trust = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
         timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(
             cluster["server"], connector=aiohttp.TCPConnector(ssl=trust, limit=0), timeout=timeout
         ) as session:
             application = web.Application(client_max_size=8 * 1024 * 1024)
-            application.router.add_route("*", "/{path:.*}", lambda request: self._forward(request, session))
+
+            async def forward(request: web.Request) -> web.StreamResponse:
+                return await self._forward(request, session)
+
+            application.router.add_route("*", "/{path:.*}", forward)
             runner = web.AppRunner(application, shutdown_timeout=0.1)
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -103,7 +106,7 @@ class FaultyProxy:
             return web.json_response({"kind": "Status", "code": self.refuse, "message": "injected"}, status=self.refuse)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP_BY_HOP}
         body = await request.read()
-        async with session.request(request.method, request.rel_url, headers=headers, data=body) as answer:
+        async with session.request(request.method, request.rel_url, headers=headers, data=body or None) as answer:
             if request.query.get("watch") == "true":
                 return await self._stream(request, answer)
             content = await answer.read()

@@ -126,10 +126,8 @@ class ScriptedServer:
         )
 
     def _serve(self) -> None:
-        try:
-            self._loop.run_until_complete(self._listen())
-        finally:
-            self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._listen())
 
     async def _listen(self) -> None:
         application = web.Application(client_max_size=8 * 1024 * 1024)

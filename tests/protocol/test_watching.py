@@ -87,6 +87,27 @@ def test_a_watcher_that_dies_is_counted_as_dead(server: ScriptedServer, watching
     eventually(lambda: watching.kopf.watchers() == 1, "the dead one is not counted", timeout_seconds=60)
 
 
+def test_a_dead_watcher_is_replaced_by_watching_anew(server: ScriptedServer, watching: Watching) -> None:
+    """F14: within seconds and without a restart of the process."""
+    assert not watching.kopf.restart_if_a_watcher_died(0)
+    server.error_in_stream(POOLS, 500)
+    eventually(lambda: watching.kopf.restart_if_a_watcher_died(0), "the death is noticed", timeout_seconds=60)
+    server.put(POOLS, "second", spec={}, silent=True)
+    eventually(lambda: "second" in watching.names(), "it watches again", timeout_seconds=30)
+    eventually(lambda: watching.kopf.watchers() == 2, "both watchers live")
+
+
+def test_a_start_during_an_outage_comes_through(server: ScriptedServer) -> None:
+    server.fail(404)
+    started = Watching(server)
+    started.kopf.start()
+    eventually(lambda: len(server.requests) >= 2, "it tried")
+    server.heal()
+    server.put(POOLS, "chat", spec={})
+    eventually(lambda: started.names() == ["chat"], "it watches", timeout_seconds=60)
+    started.kopf.stop(10)
+
+
 def test_an_expired_watch_lists_again(server: ScriptedServer, watching: Watching) -> None:
     server.expire()
     server.put(POOLS, "after-the-gap", spec={}, silent=True)

@@ -54,6 +54,7 @@ SETTLE_SECONDS = 0.3  # changes that come together make one decision
 STOP_SECONDS = 2.0
 HANGING_THREAD_SECONDS = 0.2
 RETRY_LIST_SECONDS = 5.0
+WATCH_CHECK_SECONDS = 5.0
 THREADS = 24
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class Operator:
             context.cluster.start()
             exits.callback(context.cluster.stop, STOP_SECONDS / 2)
             loops = (DecideLoop(context, wake).run(), converge.run(), _relist(context, client), _collect(context))
-            async with _running(*loops, _measure_lag(context)):
+            async with _running(*loops, _measure_lag(context), _keep_watching(watching)):
                 await stop.wait()
             log.info("stopping")
 
@@ -211,6 +212,12 @@ async def _measure_lag(context: Context) -> None:
         due = loop.time() + 1.0
         await asyncio.sleep(1.0)
         context.telemetry.loop_lag.set(max(0.0, loop.time() - due))
+
+
+async def _keep_watching(watching: KopfThread) -> None:
+    while True:
+        await asyncio.sleep(WATCH_CHECK_SECONDS)
+        watching.restart_if_a_watcher_died()
 
 
 @contextlib.asynccontextmanager

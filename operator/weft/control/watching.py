@@ -1,7 +1,8 @@
 """kopf, for our two kinds only and writing nothing: it watches, and every event goes into the resource cache.
 
 It runs in a thread with an event loop of its own, because at its end it cancels every task of its loop that is younger
-than itself. Its watchers may die while the process lives (after an in-stream ERROR), so liveness counts them.
+than itself. Its watchers may die while the process lives (after an in-stream ERROR): they are counted, kopf is started
+anew when one is missing, and liveness fails when that does not help.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import logging
 import random
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 WATCHER_TASKS = "watcher for"  # how kopf names its tasks: private, so a test holds it in place
 LONGEST_BACKOFF_SECONDS = 30.0
+PATIENCE_SECONDS = 20.0  # from a start until every watcher has to live
+PAUSE_SECONDS = 5.0  # before another try after kopf failed as a whole
 
 log = logging.getLogger(__name__)
 
@@ -99,13 +103,15 @@ def take_event(resources: ResourceCache, event: dict[str, Any]) -> None:
 
 
 class KopfThread:
-    """Runs kopf until told to stop."""
+    """Runs kopf until told to stop, and from the start again when it ended by itself or was told to."""
 
     def __init__(self, watched: Watched) -> None:
         """Nothing runs before `start`."""
         self._watched = watched
-        self._stop = threading.Event()
-        self._loop = asyncio.new_event_loop()
+        self._stopped = threading.Event()
+        self._round_over = threading.Event()
+        self._round_began = time.monotonic()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="weft-kopf", daemon=True)
 
     def start(self) -> None:
@@ -114,39 +120,62 @@ class KopfThread:
 
     def stop(self, within_seconds: float) -> None:
         """End the watches; gives up waiting after `within_seconds` (the thread is a daemon)."""
-        self._stop.set()
+        self._stopped.set()
+        self._round_over.set()
         self._thread.join(within_seconds)
 
     def watchers(self) -> int:
         """How many watch tasks live: one per kind and namespace is right."""
-        if not self._thread.is_alive():
+        loop = self._loop
+        if loop is None or loop.is_closed():
             return 0
-        return sum(task.get_name().startswith(WATCHER_TASKS) for task in asyncio.all_tasks(self._loop))
+        return sum(task.get_name().startswith(WATCHER_TASKS) for task in asyncio.all_tasks(loop))
 
     @property
     def expected_watchers(self) -> int:
         """How many there have to be."""
         return len(PLURALS) * max(1, len(self._watched.namespaces))
 
+    def restart_if_a_watcher_died(self, patience_seconds: float = PATIENCE_SECONDS) -> bool:
+        """Start kopf anew when a watcher is missing that long after its start; says whether it was necessary."""
+        young = time.monotonic() - self._round_began < patience_seconds
+        if young or self.watchers() >= self.expected_watchers:
+            return False
+        log.warning("a watch of our resources ended: watching anew")
+        self._round_began = time.monotonic()
+        self._round_over.set()
+        return True
+
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        while not self._stopped.is_set():
+            self._round_over.clear()
+            self._round_began = time.monotonic()
+            with asyncio.Runner() as runner:
+                self._loop = runner.get_loop()
+                try:
+                    runner.run(self._watch())
+                except Exception as error:  # noqa: BLE001 - whatever it was, watching goes on
+                    log.warning("watching our resources failed, trying again: %s", error)
+                    self._stopped.wait(PAUSE_SECONDS)
+
+    async def _watch(self) -> None:
         registry = kopf.OperatorRegistry()
         register(registry, self._watched)
         namespaces = self._watched.namespaces
+        if self._stopped.is_set():  # while the round was being prepared, and cleared with it
+            return
         try:
-            self._loop.run_until_complete(
-                kopf.operator(
-                    registry=registry,
-                    settings=settings(),
-                    clusterwide=not namespaces,
-                    namespaces=namespaces,
-                    stop_flag=self._stop,
-                )
+            await kopf.operator(
+                registry=registry,
+                settings=settings(),
+                clusterwide=not namespaces,
+                namespaces=namespaces,
+                stop_flag=self._round_over,
             )
-        except Exception:
-            log.exception("kopf ended; liveness will restart this process")
+            if not self._round_over.is_set():
+                raise RuntimeError("kopf ended by itself")
         finally:
-            self._loop.close()
+            self._round_over.set()  # a thread of kopf waits for it, and this loop's end for that thread
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
