@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,13 +18,17 @@ CREATED = 201
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request. `resource` is `group/plural`, with the subresource after another slash; `code` an HTTP status."""
+    """One request. `resource` is `group/plural`, with the subresource after another slash; `code` an HTTP status.
+
+    `granted` says whether the roles allow it; one that they do may still be refused by a quota or a policy.
+    """
 
     verb: str
     resource: str
     namespace: str
     name: str
     code: int
+    granted: bool
 
     @property
     def is_write(self) -> bool:
@@ -53,8 +57,8 @@ def _read(cluster: ControlPlane, user: str) -> Iterator[Asked]:
                 yield _asked(entry)
 
 
-def _asked(entry: dict[str, dict[str, str]]) -> Asked:
-    what = entry.get("objectRef") or {}
+def _asked(entry: dict[str, Any]) -> Asked:
+    what: dict[str, str] = entry.get("objectRef") or {}
     plural = "/".join(filter(None, (what.get("resource", ""), what.get("subresource", ""))))
     return Asked(
         verb=str(entry["verb"]),
@@ -62,4 +66,5 @@ def _asked(entry: dict[str, dict[str, str]]) -> Asked:
         namespace=what.get("namespace", ""),
         name=what.get("name", ""),
         code=int(entry["responseStatus"]["code"]),
+        granted=entry["annotations"]["authorization.k8s.io/decision"] == "allow",
     )
