@@ -98,6 +98,7 @@ def _conditions(pod: Json) -> list[Json]:
 def _changes(place: Place, plural: str, since: int) -> list[tuple[str, Json]]:
     query = {"watch": "true", "resourceVersion": str(since), "timeoutSeconds": str(SETTLE_SECONDS)}
     events = [json.loads(line) for line in _read(place, plural, query).splitlines()]
+    assert all(event["type"] != "ERROR" for event in events), f"the API server has forgotten version {since}"
     return [(event["type"], event["object"]) for event in events]
 
 
