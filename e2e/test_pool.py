@@ -136,9 +136,7 @@ def test_a_killed_engine_is_replaced_and_the_reason_stays_visible(operator: Oper
     team.apply(team.pool("fragile"))
     team.wait_for("wpool", "fragile", "Ready")
     (pod,) = team.pods("fragile")
-    team.kubectl(
-        "exec", pod["metadata"]["name"], "--", "/bin/sh", "-c", "kill -9 1 2>/dev/null; pkill -9 -f EngineCore"
-    )
+    team.kubectl("exec", pod["metadata"]["name"], "--", "pkill", "-9", "-f", "[E]ngineCore")
 
     def failed() -> Json:
         failure: Json = team.get("wpool", "fragile")["status"].get("failure") or {}
