@@ -32,8 +32,8 @@ pytestmark = pytest.mark.timeout(200)
 
 Json = dict[str, Any]
 
-LEAST_DEATHS = 30  # of a pool of two-pod replicas: created, one to three, three to one
-LEAST_DEATHS_OF_A_SPLIT = 20
+LEAST_DEATHS = 25  # of a pool of two-pod replicas: created, one to three, three to one
+LEAST_DEATHS_OF_A_SPLIT = 15
 REFUSED = 300  # HTTP status, and above
 OURS = "app.kubernetes.io/managed-by=weft"
 CHILDREN = ("api/v1/services", "apis/apps/v1/deployments", "apis/policy/v1/poddisruptionbudgets")
