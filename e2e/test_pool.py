@@ -147,8 +147,8 @@ def test_a_killed_engine_is_replaced_and_the_reason_stays_visible(operator: Oper
     assert failure["message"]
 
     def replaced() -> bool:
-        (now,) = team.pods("fragile")
-        return bool(now["metadata"]["labels"][labels.REPLICA] != pod["metadata"]["labels"][labels.REPLICA])
+        before = pod["metadata"]["labels"][labels.REPLICA]
+        return any(each["metadata"]["labels"][labels.REPLICA] != before for each in team.pods("fragile"))
 
     eventually(replaced, "a new replica id", timeout_seconds=120)
     team.wait_for("wpool", "fragile", "Ready")
