@@ -156,7 +156,7 @@ def _missing(sight: Sight, want: Want) -> Explanation:
     if request.previous is not None and seen is not None and request.now - seen <= GAP_SECONDS:
         return request.previous
     what = sight.problem or want.basis
-    return Explanation(Reason.HoldMetricsMissing, f"{what}: holding {request.current} replicas")
+    return Explanation(Reason.HoldMetricsMissing, f"{what}: holding {_counted(request.current)}")
 
 
 def _why_not_more(sight: Sight, bounds: Bounds) -> tuple[Explanation, float | None]:
@@ -190,4 +190,8 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
 
 
 def _steady(replicas: int) -> Explanation:
-    return Explanation(Reason.Steady, f"demand needs {replicas} {'replica' if replicas == 1 else 'replicas'}")
+    return Explanation(Reason.Steady, f"demand needs {_counted(replicas)}")
+
+
+def _counted(replicas: int) -> str:
+    return "1 replica" if replicas == 1 else f"{replicas} replicas"

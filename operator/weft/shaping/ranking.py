@@ -185,7 +185,7 @@ def criticism(loser: Scored, chosen: Scored) -> Explanation:
     bill = f"{_bill(loser)}, {_bill(chosen)}"
     if loser.cost > chosen.cost * SIMPLER_WITHIN or loser.simplicity < chosen.simplicity:
         return Explanation(Reason.CostsMore, bill)
-    return Explanation(Reason.SimplerWins, f"{bill} and are simpler")
+    return Explanation(Reason.SimplerWins, f"{bill}, which is the simpler shape")
 
 
 def _bill(scored: Scored) -> str:
