@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+# A shell starts background jobs deaf to Ctrl-C, and children inherit it: tests that interrupt one would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Two shared cores stall for seconds: a deadline is there to find an example that hangs, not one that was interrupted.
 _PATIENT = settings(deadline=timedelta(seconds=5), suppress_health_check=(HealthCheck.too_slow,))

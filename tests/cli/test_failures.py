@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,8 +182,7 @@ def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     command = [sys.executable, "-m", "weft.cli", "plan", "-f", str(fifo)]
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # background jobs are started deaf to it
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heard) as running:  # noqa: PLW1509 - no thread runs here
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         with fifo.open("wb"):  # opens once the command reads
             while running.poll() is None:  # one that comes between opening and reading waits for the read
                 running.send_signal(signal.SIGINT)
