@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from e2e.cluster import build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from e2e.cluster.control_plane import ControlPlane
     from e2e.cluster.processes import Process
@@ -65,18 +64,6 @@ class OperatorProcess:
         started = cls(process, port)
         process.wait_until(started.is_ready, READY_SECONDS)
         return started
-
-    @contextlib.contextmanager
-    def replaced_by(self, cluster: ControlPlane, options: Sequence[str], name: str) -> Iterator[OperatorProcess]:
-        """Another operator with other options in place of this one, for a while: there are never two."""
-        self.process.stop()
-        other = OperatorProcess.start(cluster, options, name)
-        try:
-            yield other
-        finally:
-            cluster.processes.forget(name)
-            self.process.start()
-            self.process.wait_until(self.is_ready, READY_SECONDS)
 
     def is_ready(self) -> bool:
         """Whether /readyz says so."""

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.cluster.prometheus import PrometheusServer
 from e2e.cluster.waiting import eventually
-from e2e.conftest import OPERATOR_OPTIONS
 from e2e.team import ENGINE_START_SECONDS, Endpoint, Load
 from weft.domain import labels
 
 if TYPE_CHECKING:
-    from e2e.cluster.node import RealNode
     from e2e.operator_process import OperatorProcess
     from e2e.team import Json, Team
 
@@ -66,19 +63,8 @@ def test_load_grows_a_pool_and_silence_shrinks_it_without_losing_a_token(operato
     grow_and_shrink(team)
 
 
-def test_load_seen_by_prometheus_grows_and_shrinks_a_pool_just_the_same(
-    node: RealNode, operator: OperatorProcess, team: Team
-) -> None:
-    """E2 with a real Prometheus server as the source; this operator scrapes nothing itself while it answers."""
-    with (
-        PrometheusServer.start(node.cluster, team.namespace) as prometheus,
-        operator.replaced_by(node.cluster, (*OPERATOR_OPTIONS, "--prometheus-url", prometheus.url), "weft-prometheus"),
-    ):
-        grow_and_shrink(team)
-
-
 def grow_and_shrink(team: Team) -> None:
-    """The whole of E2, for either metrics source."""
+    """The whole of E2."""
     team.apply(team.pool("busy", scaling={"minReplicas": 1, "maxReplicas": 2, "scaleDownDelay": "20s"}))
     team.wait_for("wpool", "busy", "Ready")
     address = team.service_address("busy")
