@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from tests.cli.terminal import node, pool, split, weft
+from tests.eventually import eventually
 
 if TYPE_CHECKING:
     import pytest
@@ -52,8 +53,13 @@ def test_fabric_and_plan_read_the_nodes_of_the_cluster(place: Place) -> None:
     try:
         assert f"{name}  H200  □□□□□□□□  8 of 8 free" in weft("fabric").out
         only_here = pool(placement={"nodeSelector": {"kubernetes.io/hostname": name}})
-        planned = weft("plan", "-f", "-", "--context", "weft", stdin=yaml.safe_dump(only_here))
-        assert f"replica 0  on {name}" in planned.out
+
+        def has_a_plan() -> None:
+            """Once Kubernetes has taken the taint of a new node away."""
+            planned = weft("plan", "-f", "-", "--context", "weft", stdin=yaml.safe_dump(only_here))
+            assert f"replica 0  on {name}" in planned.out
+
+        eventually(has_a_plan)
     finally:
         place.remove_node(name)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.decide.world import World, pool, pool_spec
-from tests.fabric.cluster import board
+from tests.fabric.cluster import board, taint
 from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
@@ -60,6 +60,29 @@ def test_a_pool_without_hardware_waits_for_it() -> None:
     world.turn(2)
     assert world.condition("chat", "Planned")[0] == "False"
     world.nodes.append(board("b-0"))
+    world.turn()
+    assert world.nodes_of("chat") == [("b-0",)]
+
+
+def test_a_pool_kept_off_every_node_is_told_what_is_there_and_what_keeps_it_off() -> None:
+    reserved = replace(board("b-0"), taints=(taint("reserved", "research"),))
+    world = World.of([reserved], pool("chat", SPEC))
+    world.turn()
+    _, reason, message = world.condition("chat", "Planned")
+    assert reason == "NoAccelerator"
+    assert "the cluster has H200; node b-0 has the taint reserved=research:NoSchedule" in message
+
+
+@pytest.mark.parametrize("state", ["not-ready", "unschedulable", "unreachable", "memory-pressure"])
+def test_a_node_that_will_be_back_keeps_the_plan_and_holds_the_placement(state: str) -> None:
+    """Kubernetes taints the only board while it is away: what to run stays known, only the place is missing."""
+    away = replace(board("b-0"), taints=(taint(f"node.kubernetes.io/{state}"),))
+    world = World.of([away], pool("chat", SPEC))
+    world.turn()
+    assert world.condition("chat", "Planned")[0] == "True"
+    assert world.condition("chat", "Placed")[0] == "False"
+    assert state in world.condition("chat", "Placed")[2]
+    world.nodes = [board("b-0")]
     world.turn()
     assert world.nodes_of("chat") == [("b-0",)]
 

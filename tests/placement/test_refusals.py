@@ -61,14 +61,14 @@ def test_a_rack_names_how_many_trays_are_missing_and_who_has_them() -> None:
 def test_nodes_that_would_do_but_for_a_cordon_are_listed() -> None:
     cordoned = replace(board("b-1"), cordoned=True)
     message = refusal(tp(8), free_map([board("b-0"), cordoned], busy("x", "b-0", 8))).explanation.message
-    assert message.endswith("; passed over: 1 NodeCordoned (b-1)")
+    assert message.endswith("; passed over: node b-1 is cordoned")
 
 
 def test_with_no_candidate_at_all_every_reason_is_counted() -> None:
     nodes = [tray("t-0", "a.1"), tray("t-1", "a.1"), replace(board("b-0"), ready=False)]
     found = refusal(tp(8), free_map(nodes))
     assert found.explanation.message.endswith(
-        "but no node may take it; passed over: 1 NodeNotReady (b-0), 2 WrongAccelerator (t-0, t-1)"
+        "but no node may take it; passed over: node b-0 is not ready, 2 WrongAccelerator (t-0, t-1)"
     )
     assert {name: why.reason for name, why in found.domains} == {
         "a.1": Reason.WrongAccelerator,

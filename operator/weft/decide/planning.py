@@ -9,7 +9,7 @@ from weft.decide.support import refuse_unsupported, refuse_what_the_engine_canno
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ShapePins
-from weft.placement import suppliers
+from weft.placement import no_supplier, suppliers
 from weft.render import revision
 from weft.shaping import ShapeRequest, Supply, choose, resolve_architecture
 
@@ -35,12 +35,15 @@ class Facts:
     supplies: dict[PlacementSpec, tuple[Supply, ...]] = field(default_factory=dict, compare=False)
 
     def supplies_for(self, placement: PlacementSpec) -> tuple[Supply, ...]:
-        """What a pool with this placement could use, free or not."""
+        """What a pool with this placement could use, free or not; raises `Blocked` (NoAccelerator) for nothing."""
         if placement not in self.supplies:
             self.supplies[placement] = tuple(
                 Supply(each.accelerator, each.memory_bytes, each.largest_domain_gpus, each.gpus_per_node, each.shared)
                 for each in suppliers(self.fabric, placement)
             )
+        if not self.supplies[placement]:
+            why = no_supplier(self.fabric, placement)
+            raise Blocked(why.reason, why.message)
         return self.supplies[placement]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.placement.eligibility import Supplier, suppliers
+from weft.placement.eligibility import Supplier, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.search import Refusal, Slot, find_slot
@@ -18,6 +18,7 @@ __all__ = [
     "choose_victims",
     "find_slot",
     "leaves_domain",
+    "no_supplier",
     "slot_is_still_free",
     "slot_lost",
     "suppliers",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from weft.domain.cluster import Taint
     from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from weft.placement.freemap import FreeMap
 
 BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+# Taints by which Kubernetes itself says what a node is going through (not ready, cordoned, short of memory); they pass.
+PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,22 @@ def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
     found: dict[str, list[FabricNode]] = defaultdict(list)
     for domain in fabric.domains:
         if not placement.accelerators or domain.accelerator in placement.accelerators:
-            found[domain.accelerator].extend(node for node in domain.nodes if _admitted(node, placement))
+            found[domain.accelerator].extend(node for node in domain.nodes if _never_usable(node, placement) is None)
     return tuple(_supplier(name, nodes) for name, nodes in sorted(found.items()) if nodes)
+
+
+def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
+    """Why `suppliers` finds none: what is allowed, what the cluster has, and what keeps the pool off it."""
+    allowed = ", ".join(placement.accelerators) or "any in the catalog"
+    present = ", ".join(sorted({domain.accelerator for domain in fabric.domains})) or "none"
+    refusals = (
+        _never_usable(node, placement)
+        for domain in fabric.domains
+        if not placement.accelerators or domain.accelerator in placement.accelerators
+        for node in domain.nodes
+    )
+    why = next((f"; {refusal.message}" for refusal in refusals if refusal), "")
+    return Explanation(Reason.NoAccelerator, f"allowed accelerators: {allowed}; the cluster has {present}{why}")
 
 
 def _supplier(accelerator: str, nodes: list[FabricNode]) -> Supplier:
@@ -87,11 +103,12 @@ def _sort_out(domain: NvlinkDomain, shape: Shape, placement: PlacementSpec, fabr
 def _refusals(node: FabricNode, shape: Shape, placement: PlacementSpec, fabric: Fabric) -> Iterator[Explanation]:
     if node.accelerator != shape.accelerator:
         yield Explanation(Reason.WrongAccelerator, f"node {node.name} has {node.accelerator}, not {shape.accelerator}")
-    for claim in _CLAIMS:
-        if (refusal := claim(node, placement)) is not None:
-            yield refusal
-    if node.unusable is not None:
+    if (unselected := is_selected(node, placement)) is not None:
+        yield unselected
+    if node.unusable is not None:  # before the taint that Kubernetes adds to such a node
         yield node.unusable
+    if (taint := is_tolerated(node, placement)) is not None:
+        yield taint
     if node.shared and (shape.gpus > 1 or _has_whole_devices(shape.accelerator, placement, fabric)):
         yield Explanation(Reason.SharedDevice, f"node {node.name} offers parts of GPUs only")
 
@@ -101,8 +118,11 @@ def _has_whole_devices(accelerator: str, placement: PlacementSpec, fabric: Fabri
     return any(found.accelerator == accelerator and not found.shared for found in suppliers(fabric, placement))
 
 
-def _admitted(node: FabricNode, placement: PlacementSpec) -> bool:
-    return all(claim(node, placement) is None for claim in _CLAIMS)
+def _never_usable(node: FabricNode, placement: PlacementSpec) -> Explanation | None:
+    """Why the pool cannot use a node even when it is up and empty."""
+    lasting = tuple(taint for taint in node.taints if not taint.key.startswith(PASSING_TAINTS))
+    settled = replace(node, taints=lasting) if lasting != node.taints else node
+    return is_selected(settled, placement) or is_tolerated(settled, placement)
 
 
 def is_selected(node: FabricNode, placement: PlacementSpec) -> Explanation | None:
@@ -126,9 +146,6 @@ def is_tolerated(node: FabricNode, placement: PlacementSpec) -> Explanation | No
                 Reason.NodeTainted, f"node {node.name} has the taint {taint.key}={taint.value}:{taint.effect}"
             )
     return None
-
-
-_CLAIMS: tuple[Callable[[FabricNode, PlacementSpec], Explanation | None], ...] = (is_selected, is_tolerated)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

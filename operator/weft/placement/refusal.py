@@ -112,13 +112,20 @@ def _held_by(nodes: Sequence[FabricNode], free: FreeMap) -> str:
 
 def _passed_over(domains: Sequence[EligibleDomain], *, everything: bool = False) -> str:
     """Nodes that would count but for a reason somebody can remove; other accelerators only where nothing is left."""
-    by_reason: dict[Reason, list[str]] = {}
+    by_reason: dict[Reason, list[tuple[FabricNode, Explanation]]] = {}
     for each in domains:
         for node, refusal in each.passed_over:
             if everything or refusal.reason is not Reason.WrongAccelerator:
-                by_reason.setdefault(refusal.reason, []).append(node.name)
-    parts = [f"{len(names)} {reason.value} ({_listed(names)})" for reason, names in sorted(by_reason.items())]
+                by_reason.setdefault(refusal.reason, []).append((node, refusal))
+    parts = [_counted(reason, refused) for reason, refused in sorted(by_reason.items())]
     return f"; passed over: {', '.join(parts)}" if parts else ""
+
+
+def _counted(reason: Reason, refused: Sequence[tuple[FabricNode, Explanation]]) -> str:
+    """One node in its own words, several by number and name."""
+    if len(refused) == 1:
+        return refused[0][1].message
+    return f"{len(refused)} {reason.value} ({_listed([node.name for node, _ in refused])})"
 
 
 def _listed(names: Sequence[str]) -> str:

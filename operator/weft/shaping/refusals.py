@@ -30,7 +30,7 @@ _PINS = {
 def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanation], ...]) -> WeftError:
     """The error for a request of which every shape was refused; `refused` has each with its reason."""
     if not refused:
-        return _no_accelerator(request)
+        return Blocked(Reason.NoAccelerator, "the cluster has no accelerator that this pool may use")
     of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
     if of_memory:
         stages_kept_in = any(why.reason is Reason.LeavesDomain for _, why in refused)
@@ -41,12 +41,6 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanati
     sentences = "; ".join(dict.fromkeys(why.message for _, why in refused))
     named = "spec.model.precision" if request.spec.model.precision else "the precision of the checkpoint"
     return Invalid(Reason.PrecisionUnsupported, f"{named}: {sentences}")
-
-
-def _no_accelerator(request: ShapeRequest) -> WeftError:
-    allowed = ", ".join(request.spec.placement.accelerators) or "any in the catalog"
-    present = ", ".join(sorted({supply.accelerator for supply in request.supplies})) or "none that this pool may use"
-    return Blocked(Reason.NoAccelerator, f"allowed accelerators: {allowed}; the cluster has {present}")
 
 
 def _does_not_fit(request: ShapeRequest, cases: list[Case], *, stages_would_help: bool) -> WeftError:
