@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -61,8 +62,7 @@ class Catalog:
 
     def accelerator_of_product(self, label: str) -> Accelerator | None:
         """The accelerator that a node label names; a `-SHARED` or `-MIG-...` ending does not matter here."""
-        product = _SHARED_SUFFIX.sub("", label.strip()).casefold()
-        return next((each for each in self.accelerators if _names(each, product)), None)
+        return _accelerator_of_product(self, label)
 
     def architecture(self, model_id: str) -> Architecture | None:
         """A known model by its id or an alias, whatever its case; the organisation may be left out."""
@@ -110,6 +110,13 @@ class Catalog:
                 f"{engine.value} does not serve {precision.value} on {accelerator.name}; it serves {known} there",
             )
         return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _accelerator_of_product(catalog: Catalog, label: str) -> Accelerator | None:
+    """Every node of a fabric asks in every pass, and there are few products."""
+    product = _SHARED_SUFFIX.sub("", label.strip()).casefold()
+    return next((each for each in catalog.accelerators if _names(each, product)), None)
 
 
 def _names(accelerator: Accelerator, product: str) -> bool:
