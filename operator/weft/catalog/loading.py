@@ -43,7 +43,8 @@ def load() -> Catalog:
 
 
 def _yaml(text: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(text)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where PyYAML was built with it
+    loaded: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
     return loaded
 
 
