@@ -28,7 +28,15 @@ RELEASES = st.builds(EngineRelease, st.sampled_from(EngineName), WORDS, WORDS)
 CANDIDATES = st.builds(Candidate, SHAPES, EXPLANATIONS, st.none() | PREDICTIONS)
 PLANS = st.builds(Plan, SHAPES, PREDICTIONS, RELEASES, EXPLANATIONS, st.lists(CANDIDATES, max_size=3).map(tuple))
 ASSIGNMENTS = st.lists(
-    st.builds(Assignment, st.integers(0, 99), WORDS, st.lists(WORDS, max_size=3).map(tuple), SIZES, INSTANTS),
+    st.builds(
+        Assignment,
+        st.integers(0, 99),
+        WORDS,
+        st.lists(WORDS, max_size=3).map(tuple),
+        SIZES,
+        INSTANTS,
+        complete=st.booleans(),
+    ),
     max_size=4,
     unique_by=lambda assignment: assignment.replica,
 ).map(tuple)

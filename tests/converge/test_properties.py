@@ -16,7 +16,9 @@ from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.fabric import build_fabric
 from weft.render import pod_name
 
-POOL = pool(spec(), plan(shape(16, gpus_per_pod=8)), ("node-a", "node-b"), ("node-c", "node-d"))
+CREATED = pool(spec(), plan(shape(16, gpus_per_pod=8)), ("node-a", "node-b"), ("node-c", "node-d"))
+FIRST, SECOND = CREATED.status.assignments
+POOL = changed(CREATED, assignments=(replace(FIRST, complete=True), SECOND))
 NODES = tuple(board(f"node-{letter}") for letter in "abcd")
 
 
@@ -86,6 +88,13 @@ def test_no_pod_is_created_twice_or_without_assignment(found: tuple[PodRecord, .
 
 
 @given(clusters)
+def test_no_pod_is_created_for_a_replica_that_was_complete(found: tuple[PodRecord, ...]) -> None:
+    """Ids are never reused (design 7), whatever is left of the replica."""
+    made = {action.body["metadata"]["name"] for action in actions_for(found) if isinstance(action, CreatePod)}
+    assert made.isdisjoint({pod_name(POOL.key, FIRST.replica, rank) for rank in (0, 1)})
+
+
+@given(clusters)
 def test_a_worker_is_deleted_only_when_its_leader_can_serve_no_more(found: tuple[PodRecord, ...]) -> None:
     deleted = {action.uid for action in actions_for(found) if isinstance(action, DeletePod)}
     for pod in found:
@@ -105,6 +114,7 @@ def test_gates_fall_for_whole_replicas_only(found: tuple[PodRecord, ...]) -> Non
             released = {uid for _, uid in action.pods}
             numbers = {pod.identity.replica for pod in found if pod.uid in released and pod.identity}
             assert len(numbers) == 1
+            assert numbers == {FIRST.replica}, "nothing is released before the status says that it was complete"
             mates = [
                 p for p in found if p.identity and p.identity.pool_uid == POOL.key.uid and p.identity.replica in numbers
             ]

@@ -10,6 +10,7 @@ import pytest
 from tests.converge.world import World
 from tests.fabric.cluster import board, busy
 from tests.render.pools import changed, plan, pool, shape, spec
+from weft.converge import converge_pool
 from weft.domain import labels
 from weft.domain.action import ApplyObject, CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.spec import EngineSpec
@@ -165,6 +166,23 @@ def test_a_pod_of_a_running_replica_is_never_created_again() -> None:
     world = started(record)
     del world.pods[names(world)[1]]
     assert not [action for action in world.look(record).actions if isinstance(action, CreatePod)]
+
+
+@pytest.mark.parametrize("record", [one_pod(), two_pods()], ids=["one pod", "two pods"])
+def test_nothing_is_created_again_when_every_pod_of_a_replica_vanished(record: PoolRecord) -> None:
+    """Design 7: its id is used up. Deciding sees the same and replaces it."""
+    world = started(record)
+    world.pods.clear()
+    assert world.look(record).actions == ()
+
+
+def test_no_gate_falls_before_the_status_says_that_all_pods_were_there() -> None:
+    """Or nobody could tell, should the pods vanish right after their release, that they had ever been."""
+    record, world = one_pod(), World()
+    world.carry_out(*world.look(record).actions)
+    unnoted = converge_pool(record, world.fabric(), world.pod_records(), world.object_records(), 2000.0)
+    assert unnoted.actions == ()
+    assert [type(action) for action in world.look(record).actions] == [ReleasePods]
 
 
 def test_pods_that_are_being_deleted_are_left_alone() -> None:

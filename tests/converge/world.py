@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.fabric.cluster import board
 from weft.catalog import load
 from weft.converge import Convergence, converge_pool, converge_split
+from weft.converge.replicas import replicas_of
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
 from weft.fabric import build_fabric
@@ -33,6 +35,7 @@ class World:
         self.pods: dict[str, Json] = {}
         self.objects: dict[tuple[str, str], Json] = {}
         self._created = 0
+        self._complete: set[tuple[str, int]] = set()  # replicas that the status says were whole, by pool UID and id
 
     # what a pass sees
 
@@ -47,7 +50,19 @@ class World:
         return build_fabric(self.nodes, self.pod_records(), load())
 
     def look(self, pool: PoolRecord) -> Convergence[PoolProgress]:
-        return converge_pool(pool, self.fabric(), self.pod_records(), self.object_records(), 2000.0)
+        seen = self.noted(pool)
+        return converge_pool(seen, self.fabric(), self.pod_records(), self.object_records(), 2000.0)
+
+    def noted(self, pool: PoolRecord) -> PoolRecord:
+        """The pool as deciding leaves it: replicas whose pods were all there once are noted as complete."""
+        for replica in replicas_of(pool, self.pod_records()):
+            if replica.whole:
+                self._complete.add((pool.key.uid, replica.number))
+        status = pool.status
+        assignments = (
+            replace(each, complete=(pool.key.uid, each.replica) in self._complete) for each in status.assignments
+        )
+        return replace(pool, status=replace(status, assignments=tuple(assignments)))
 
     def look_at(self, split: SplitRecord, *children: PoolRecord) -> Convergence[SplitProgress]:
         return converge_split(split, children, self.object_records(), self.pod_records(), 2000.0)

@@ -197,6 +197,51 @@ def test_a_replica_of_several_pods_lives_and_dies_whole() -> None:
     assert [event.reason for event in world.decision("moe").events] == [Reason.PodDeleted]
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["running on", "restarted"])
+def test_a_replica_that_vanished_without_a_trace_is_replaced_under_a_new_id(restarted: bool) -> None:  # noqa: FBT001
+    """Design 7, for `kubectl delete --force`: nobody sees the pod end, and a new process remembers nothing."""
+    world = serving_world()
+    del world.pods["chat-0-0"]
+    world.memory = {} if restarted else world.memory
+    world.turn()
+    assert [event.reason for event in world.decision("chat").events] == [Reason.PodDeleted]
+    assert [each.replica for each in world.status("chat").assignments] == [1]
+    world.turn(4)
+    assert set(world.pods) == {"chat-1-0"}
+    assert world.serving("chat") == 1
+
+
+def test_a_replica_that_vanished_with_its_node_is_moved() -> None:
+    """The node object is deleted and its pods are garbage-collected between two looks."""
+    world = serving_world()
+    (lost,) = world.nodes_of("chat")[0]
+    world.nodes = [node for node in world.nodes if node.name != lost]
+    world.pods.clear()
+    world.turn()
+    assert [event.reason for event in world.decision("chat").events] == [Reason.NodeLost]
+    assert [each.replica for each in world.status("chat").assignments] == [1]
+
+
+def test_a_gated_pod_that_was_not_created_yet_is_no_loss() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec()))
+    world.turn()
+    world.pods.clear()
+    world.turn(5)
+    assert [each.replica for each in world.status("chat").assignments] == [0]
+    assert world.serving("chat") == 1
+
+
+def test_what_was_created_is_released_although_the_plan_became_invalid() -> None:
+    """A replica under way is not left behind its gates."""
+    world = World.of([board("b-0")], pool("chat", pool_spec()))
+    world.turn()
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, model=replace(spec.model, model_id="nobody/knows")))
+    world.turn(4)
+    assert world.serving("chat") == 1
+
+
 def test_without_a_valid_plan_nothing_is_given_up() -> None:
     """Nothing could replace what is given up, so a broken spec takes down no replica."""
     world = serving_world(2)

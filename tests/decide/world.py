@@ -163,14 +163,18 @@ class World:
             del self.pods[pod.name]
         elif not self._is_assigned(pod):
             self.pods[pod.name] = replace(pod, terminating=True, ready=False)
-        elif pod.gated:
+        elif pod.gated and self._is_complete(pod):
             self.pods[pod.name] = replace(pod, gated=False, released=self.now)
+        elif pod.gated:
+            return
         elif pod.node is None and self.scheduler_works:
             self.pods[pod.name] = replace(pod, node=self._node_of(pod), phase=PodPhase.Running)
         elif pod.node is not None and pod.phase is PodPhase.Running:
             self.pods[pod.name] = replace(pod, ready=self.engines_start)
 
     def _create(self, record: PoolRecord, assignment: Assignment) -> None:
+        if assignment.complete:
+            return
         for rank in range(len(assignment.nodes)):
             name = f"{record.key.name}-{assignment.replica}-{rank}"
             if name in self.pods:
@@ -199,6 +203,10 @@ class World:
 
     def _is_assigned(self, pod: PodRecord) -> bool:
         return self._assignment(pod) is not None
+
+    def _is_complete(self, pod: PodRecord) -> bool:
+        assignment = self._assignment(pod)
+        return assignment is not None and assignment.complete
 
     def _node_of(self, pod: PodRecord) -> str:
         assignment = self._assignment(pod)

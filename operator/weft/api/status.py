@@ -120,6 +120,7 @@ class AssignmentStatus(ApiModel):
     )
     gpus_per_pod: Count = Field(alias="gpusPerPod", description="GPUs of each pod.")
     since: Instant = Field(description="When it was decided.")
+    complete: bool = Field(default=False, description="Whether all its pods were seen; a missing one then ends it.")
 
 
 class FailureStatus(Explained):

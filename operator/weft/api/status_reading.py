@@ -132,7 +132,8 @@ def _candidate(read: shown.AlternativeStatus) -> Candidate:
 
 
 def _assignment(read: shown.AssignmentStatus) -> Assignment:
-    return Assignment(read.replica, read.revision, tuple(read.nodes), read.gpus_per_pod, read_instant(read.since))
+    nodes, since = tuple(read.nodes), read_instant(read.since)
+    return Assignment(read.replica, read.revision, nodes, read.gpus_per_pod, since, read.complete)
 
 
 def _failure(read: shown.FailureStatus) -> Failure:

@@ -148,6 +148,7 @@ def _assignment(assignment: Assignment) -> Json:
         "nodes": list(assignment.nodes),
         "gpusPerPod": assignment.gpus_per_pod,
         "since": instant(assignment.since),
+        "complete": assignment.complete,
     }
 
 

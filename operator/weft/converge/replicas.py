@@ -41,15 +41,20 @@ class Replica:
         return self.assignment is not None and len(self.pods) == len(self.assignment.nodes)
 
     @property
+    def complete(self) -> bool:
+        """Whether the status says that every pod was seen: without that note none is released."""
+        return self.assignment is not None and self.assignment.complete
+
+    @property
     def released(self) -> bool:
         """Whether any pod lost its gate, so that an engine may run."""
         return any(not pod.gated for pod in self.pods)
 
     @property
     def broken(self) -> bool:
-        """Whether it lost a pod: one ended, one is being deleted, or one is missing though others were released."""
+        """Whether it lost a pod: one ended, one is being deleted, or one is missing though all were there before."""
         lost = any(pod.terminating or has_ended(pod) or pod.failure is not None for pod in self.pods)
-        return lost or (self.released and not self.whole)
+        return lost or ((self.complete or self.released) and not self.whole)
 
     @property
     def ready(self) -> bool:

@@ -39,12 +39,14 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[Ac
 def release_whole(replicas: Sequence[Replica], fabric: Fabric) -> Iterator[Action]:
     """Remove the gates of replicas whose pods all exist and whose slot is still free.
 
-    GPUs that released pods of this pool wait for are not free, though no node counts them yet.
+    That all exist has to be noted in the status first: should the released pods vanish without a trace, the note tells
+    that the replica is not to be created, but to be replaced. GPUs that released pods of this pool wait for are not
+    free, though no node counts them yet.
     """
     waiting = Counter(_awaited(replicas))
     for replica in replicas:
         gated = tuple(pod for pod in replica.pods if pod.gated)
-        if replica.assignment is None or not replica.whole or replica.broken or not gated:
+        if replica.assignment is None or not replica.complete or replica.broken or not gated:
             continue
         own = Counter(_awaited([replica]))
         if slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica)):

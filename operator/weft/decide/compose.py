@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.status import Assignment
     from weft.placement import FreeMap
 
 
@@ -130,6 +131,13 @@ def _hold(prospect: Prospect, stage: _Stage, memory: dict[str, ScaleMemory]) -> 
     if pool.spec is not None:
         checks.append(conditions.slo_met(pool.spec.slo, observation))
         checks.append(conditions.network_bound(pool.spec.role, pool.spec.slo, observation))
-    status = replace(pool.status, scale=held) if pool.spec is not None else pool.status
+    status = replace(pool.status, assignments=_still_assigned(pool, stage))
+    if pool.spec is not None:
+        status = replace(status, scale=held)
     recommended = pool.status.desired_replicas
     return Outcome(PoolDecision(pool.key, pool.generation, status, recommended, tuple(checks)), None)
+
+
+def _still_assigned(pool: PoolRecord, stage: _Stage) -> tuple[Assignment, ...]:
+    """All assignments; those under way are completed, or what was created would wait behind its gates."""
+    return tuple(replica.assignment for replica in stage.roll.replicas(pool))

@@ -32,8 +32,7 @@ class Replica:
     @property
     def ready(self) -> bool:
         """Whether every pod of the replica exists and is ready on a node that answers, so that the replica serves."""
-        whole = self.reachable and len(self.pods) == len(self.assignment.nodes)
-        return whole and all(pod.ready and not pod.terminating for pod in self.pods)
+        return self.reachable and self.whole and all(pod.ready and not pod.terminating for pod in self.pods)
 
     @property
     def bound(self) -> frozenset[int]:
@@ -44,6 +43,16 @@ class Replica:
     def released(self) -> bool:
         """Whether any pod lost its gate already."""
         return any(not pod.gated for pod in self.pods)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every pod exists."""
+        return len(self.pods) == len(self.assignment.nodes)
+
+    @property
+    def may_have_run(self) -> bool:
+        """Whether an engine of it runs or may have run in a pod that is gone without a trace."""
+        return self.released or (self.assignment.complete and not self.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
 def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
     """A node is gone, or has not answered for a while, or its pods are already being taken away."""
     leaving = {pod.node for pod in replica.pods if pod.terminating or pod.phase is PodPhase.Failed}
-    for name in replica.assignment.nodes if replica.released else ():
+    for name in replica.assignment.nodes if replica.may_have_run else ():
         node = around.nodes.get(name)
         if node is None:
             return _no_fault(replica, Reason.NodeLost, f"node {name} is gone")
@@ -102,10 +111,13 @@ def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
 
 
 def a_member_is_missing(replica: Replica, _: Surroundings) -> Loss | None:
-    """Pods are released only when all exist, so one that is missing afterwards was deleted."""
-    missing = len(replica.assignment.nodes) - len(replica.pods)
-    if missing <= 0 or not replica.released:
+    """Pods are released only when all exist, so one that is missing afterwards was deleted.
+
+    Also when nothing is left of it: an id whose engine may have run is never used again.
+    """
+    if replica.whole or not replica.may_have_run:
         return None
+    missing = len(replica.assignment.nodes) - len(replica.pods)
     return _no_fault(replica, Reason.PodDeleted, f"{missing} of its {len(replica.assignment.nodes)} pods are gone")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -68,11 +68,14 @@ class Roll:
     def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
         """Every assignment of a pool with its pods, by replica id."""
         ordered = sorted(pool.status.assignments, key=attrgetter("replica"))
-        pods = self.pods.get(pool.key.uid, {})
-        return tuple(
-            Replica(each, pods.get(each.replica, ()), reachable=self.lost_since.keys().isdisjoint(each.nodes))
-            for each in ordered
-        )
+        return tuple(self._replica(pool.key.uid, each) for each in ordered)
+
+    def _replica(self, pool_uid: str, assignment: Assignment) -> Replica:
+        """One assignment, complete from the first time on that all its pods are there."""
+        pods = self.pods.get(pool_uid, {}).get(assignment.replica, ())
+        if len(pods) == len(assignment.nodes) and not assignment.complete:
+            assignment = replace(assignment, complete=True)
+        return Replica(assignment, pods, reachable=self.lost_since.keys().isdisjoint(assignment.nodes))
 
     def pods_of(self, pool_uid: str) -> tuple[PodRecord, ...]:
         """Every pod of a pool, of whatever replica."""

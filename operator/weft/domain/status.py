@@ -16,6 +16,9 @@ class Assignment:
 
     `revision` is the hash of everything that the replica's pods are rendered from; a replica whose revision differs
     from the pool's is outdated. `since` is epoch seconds.
+
+    `complete` says that all its pods were seen at once. They are released only afterwards, so a pod that is missing
+    then may have run and was taken away; before, it was never created.
     """
 
     replica: int
@@ -23,6 +26,7 @@ class Assignment:
     nodes: tuple[str, ...]
     gpus_per_pod: int
     since: float
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
