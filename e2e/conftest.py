@@ -16,7 +16,7 @@ from e2e.team import CLAIM, Team
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2", "--resync", "30", "--plain-logs")
+OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2", "--resync", "30")
 
 
 @pytest.fixture(scope="session")

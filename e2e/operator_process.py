@@ -6,11 +6,14 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.cluster import build
 
@@ -45,29 +48,72 @@ def install(cluster: ControlPlane, manifests: str = "manifests/base", *, pod_log
         kubectl(cluster, "apply", "--server-side", "-k", REPOSITORY / "manifests" / "pod-logs")
     for name in ("inferencepools", "pdsplits"):
         kubectl(cluster, "wait", "--for=condition=Established", f"crd/{name}.weft.dev", "--timeout=30s")
+        kubectl(cluster, "get", f"{name}.weft.dev", "--all-namespaces")  # tries again while it is told to
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OperatorProcess:
-    """One operator of a cluster; `port` serves its probes and metrics on loopback."""
+    """One operator of a cluster, and a context that ends it; `port` serves its probes and metrics on loopback."""
 
     process: Process
     port: int
 
     @classmethod
-    def start(cls, cluster: ControlPlane, options: Sequence[str] = (), name: str = "weft") -> OperatorProcess:
-        """Start it and return when it is ready; `install` must have run."""
+    def start(
+        cls,
+        cluster: ControlPlane,
+        options: Sequence[str] = (),
+        name: str = "weft",
+        kubeconfig: Path | None = None,
+    ) -> OperatorProcess:
+        """Start it and return when it is ready; `install` must have run.
+
+        It is the shipped service account unless a kubeconfig says otherwise. Its log is `name`.log in the cluster's
+        folder; a name is free again once its process has ended.
+        """
         port = _free_port()
-        kubeconfig = cluster.kubeconfig_for_service_account(SYSTEM_NAMESPACE, SERVICE_ACCOUNT)
-        command = [sys.executable, "-m", "weft.cli", "run", "--kubeconfig", str(kubeconfig), "--host", "127.0.0.1"]
-        process = cluster.processes.start(name, [*command, "--port", str(port), *options], grace_seconds=GRACE_SECONDS)
+        identity = kubeconfig or cluster.kubeconfig_for_service_account(SYSTEM_NAMESPACE, SERVICE_ACCOUNT)
+        command = [sys.executable, "-m", "weft.cli", "run", "--plain-logs", "--kubeconfig", str(identity)]
+        listen = ["--host", "127.0.0.1", "--port", str(port)]
+        process = cluster.processes.start(name, [*command, *listen, *options], grace_seconds=GRACE_SECONDS)
         started = cls(process, port)
         process.wait_until(started.is_ready, READY_SECONDS)
         return started
 
+    def stop(self) -> float:
+        """End it as Kubernetes does, by SIGTERM and SIGKILL after the grace; gives the seconds that took."""
+        begun = time.monotonic()
+        self.process.stop()
+        return time.monotonic() - begun
+
+    def kill(self) -> None:
+        """End it without a chance to finish anything."""
+        self.process.kill()
+
+    def resume(self) -> None:
+        """Start it again with the same options, and return when it is ready."""
+        self.process.start()
+        self.process.wait_until(self.is_ready, READY_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, unless that happened already."""
+        self.process.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self.process.running
+
     def is_ready(self) -> bool:
         """Whether /readyz says so."""
         return self.answer("/readyz") is not None
+
+    def is_healthy(self) -> bool:
+        """Whether /healthz says so."""
+        return self.answer("/healthz") is not None
 
     def answer(self, path: str) -> str | None:
         """Body of a successful GET, or None."""
@@ -75,8 +121,19 @@ class OperatorProcess:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
                 text: str = response.read().decode()
                 return text
-        except (urllib.error.URLError, OSError):
+        except urllib.error.HTTPError as refusal:
+            refusal.close()
             return None
+        except OSError:
+            return None
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Sum of the samples of that name with at least these labels, 0 when there is none."""
+        text = self.answer("/metrics")
+        assert text is not None, f"{self.process.name} does not answer:\n{self.process.tail()}"
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        wanted = set(labels.items())
+        return sum(each.value for each in samples if each.name == name and wanted <= set(each.labels.items()))
 
     def resident_bytes(self) -> int | None:
         """Resident memory of the process and its children; None when it has ended."""

@@ -11,8 +11,9 @@ from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster.simulated_nodes import add_nodes
 from e2e.cluster.waiting import eventually
+from e2e.operator_process import SERVICE_ACCOUNT, SYSTEM_NAMESPACE, OperatorProcess
+from e2e.operator_process import install as install_weft
 from tests.manifests import install, load
-from tests.operator_process import OperatorProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,13 +32,10 @@ class InstalledWeft:
     """The shipped manifests, applied; no operator runs yet."""
 
     def __init__(self, cluster: ControlPlane) -> None:
-        """Install definitions, roles and accounts: what an operator process needs, and nothing more."""
+        """Install it as users do."""
         self.cluster = cluster
-        with cluster.api_client() as api:
-            wanted = [body for folder in ("base", "pod-logs") for body in load(folder)]
-            install(api, [body for body in wanted if body["kind"] not in {"Deployment", "NetworkPolicy", "Service"}])
-            eventually(lambda: _serves(api), "both kinds are served")
-        self.kubeconfig = cluster.kubeconfig_for_service_account("weft-system", "weft-controller")
+        install_weft(cluster, pod_logs=True)
+        self.kubeconfig = cluster.kubeconfig_for_service_account(SYSTEM_NAMESPACE, SERVICE_ACCOUNT)
 
     def place(self, name: str, nodes: Iterable[SimulatedNode]) -> Place:
         """A namespace that may run a router, and nodes that only its pools select."""
@@ -58,9 +56,10 @@ class Place:
     weft: InstalledWeft
     namespace: str
 
-    def operator(self, log: Path, *arguments: str) -> OperatorProcess:
+    def operator(self, *options: str, kubeconfig: Path | None = None) -> OperatorProcess:
         """An operator that serves this place alone, with the permissions that Weft ships and no others."""
-        return OperatorProcess(self.weft.kubeconfig, log, ("--namespace", self.namespace, *arguments))
+        mine = ("--namespace", self.namespace, *options)
+        return OperatorProcess.start(self.weft.cluster, mine, f"weft-{self.namespace}", kubeconfig)
 
     def create_pool(self, name: str, **spec: object) -> Json:
         """An InferencePool of a small model on the nodes of this place; `spec` replaces whole fields."""
@@ -158,12 +157,3 @@ class Place:
             if answer.status != 200:
                 raise ApiException(status=answer.status, reason=str(content.get("message")))
             return content
-
-
-def _serves(api: client.ApiClient) -> bool:
-    try:
-        for plural in ("inferencepools", "pdsplits"):
-            client.CustomObjectsApi(api).list_cluster_custom_object(GROUP, VERSION, plural)
-    except ApiException:
-        return False
-    return True

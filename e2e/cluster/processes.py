@@ -155,9 +155,11 @@ class Supervisor:
         environment: Mapping[str, str] | None = None,
         grace_seconds: float = 2.0,
     ) -> Process:
-        """Start a command under a name of its own; `environment` is added to the isolated one."""
+        """Start a command under a name that no running process has; `environment` is added to the isolated one."""
         if name in self._processes:
-            raise ValueError(f"{name} is already supervised")
+            if self._processes[name].running:
+                raise ValueError(f"{name} runs already")
+            del self._processes[name]  # the new one is stopped before what was started earlier
         command = Command(tuple(argv), {**self._environment, **(environment or {})}, self.directory)
         process = Process(name, command, self.logs / f"{name}.log", self._spawner, grace_seconds)
         process.start()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STEP_SECONDS = 0.05
 LOOK_SECONDS = 1.0
 ALL_READY_WITHIN_SECONDS = 90.0
-OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2", "--plain-logs")
+OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2")
 SEED = 7
 
 

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 NEEDED = (*ControlPlaneOptions().binaries, "kwok", "kubectl")
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what is missing before the first test: minutes of Go are no part of any test's timeout."""
-    if session.config.option.collectonly or not any(item.get_closest_marker("apiserver") for item in session.items):
-        return
-    capture = session.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        try:
-            build.ensure(NEEDED)
-        except build.BinariesMissingError:
-            return  # the fixtures skip with the reason
-
-
 @pytest.fixture(scope="session")
 def binaries() -> None:
     """Skip without the binaries, by their names."""

@@ -9,12 +9,12 @@ import pytest
 from e2e.cluster.presets import h200_boards
 from e2e.cluster.waiting import eventually
 from tests.cluster_scenarios.faulty_proxy import FaultyProxy
-from tests.operator_process import OperatorProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
 
 pytestmark = pytest.mark.timeout(180)
@@ -35,12 +35,10 @@ def proxy(weft: InstalledWeft) -> Iterator[FaultyProxy]:
 
 @pytest.fixture
 def operator(place: Place, proxy: FaultyProxy, tmp_path: Path) -> Iterator[OperatorProcess]:
-    """An operator behind the proxy, not started yet."""
-    arguments = ("--namespace", place.namespace, "--tick", "1", "--resync", "5")
-    process = OperatorProcess(proxy.kubeconfig(tmp_path / "kubeconfig"), tmp_path / "operator.log", arguments)
-    yield process
-    if process.running:
-        process.stop()
+    """An operator behind the proxy; what it made goes with it."""
+    kubeconfig = proxy.kubeconfig(tmp_path / "kubeconfig")
+    with place.operator("--tick", "1", "--resync", "5", kubeconfig=kubeconfig) as running:
+        yield running
     for body in place.objects("apis/weft.dev/v1alpha1/inferencepools"):
         place.delete_pool(body["metadata"]["name"])
     eventually(lambda: not place.left_over(), "everything is gone", timeout_seconds=90)
@@ -51,12 +49,11 @@ def test_a_crash_after_any_write_of_a_start_changes_nothing(
     place: Place, proxy: FaultyProxy, operator: OperatorProcess, crash_after: int
 ) -> None:
     """F1: killed after the write, before its answer is known; the next process finishes, with one pod and no other."""
-    proxy.on_write = lambda number: operator.process.kill() if number == crash_after and operator.process else None
-    operator.start()
+    proxy.on_write = lambda number: operator.kill() if number == crash_after else None
     place.create_pool("chat")
     eventually(lambda: not operator.running, "it was killed in the middle")
     proxy.on_write = lambda _: None
-    operator.start()
+    operator.resume()
     place.wait_ready("chat")
     assert proxy.created("pods") == 1
     assert proxy.deleted("pods") == 0
@@ -67,7 +64,6 @@ def test_a_cache_that_grows_old_creates_nothing_twice(
     place: Place, proxy: FaultyProxy, operator: OperatorProcess
 ) -> None:
     """F2: watches are silent while writes go through; what was not seen is not done again, nor undone."""
-    operator.start()
     place.create_pool("chat")
     place.wait_ready("chat")
     proxy.freeze()
@@ -86,10 +82,9 @@ def test_an_outage_in_the_middle_of_a_start_heals(
     place: Place, proxy: FaultyProxy, operator: OperatorProcess, status: int
 ) -> None:
     """F13: no restart, nothing twice."""
-    operator.start()
     proxy.refuse = status
     place.create_pool("chat")
-    eventually(lambda: operator.status("/healthz") == 200, "it stays alive")
+    eventually(operator.is_healthy, "it stays alive")
     decided = operator.metric("weft_decision_seconds_count")
     eventually(lambda: operator.metric("weft_decision_seconds_count") >= decided + 5, "it goes on deciding")
     proxy.refuse = None

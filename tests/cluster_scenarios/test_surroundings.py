@@ -15,10 +15,9 @@ from tests.manifests import install, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
-    from tests.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -36,9 +35,8 @@ def place(weft: InstalledWeft) -> Place:
 
 
 @pytest.fixture(scope="module")
-def operator(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
-    log: Path = tmp_path_factory.mktemp("operator") / "operator.log"
-    with place.operator(log, "--tick", "1", "--resync", "5") as running:
+def operator(place: Place) -> Iterator[OperatorProcess]:
+    with place.operator("--tick", "1", "--resync", "5") as running:
         yield running
 
 
@@ -109,16 +107,15 @@ def ready(place: Place, lost: str) -> bool:
     )
 
 
-def test_a_pool_is_served_with_the_permissions_of_the_namespaced_overlay(weft: InstalledWeft, tmp_path: Path) -> None:
+def test_a_pool_is_served_with_the_permissions_of_the_namespaced_overlay(weft: InstalledWeft) -> None:
     """S8: the shipped overlay, bound to another account so that the cluster-wide roles do not help."""
     place = weft.place("inference", h200_boards(1))
     account = "weft-namespaced"
     kinds = {"ServiceAccount", "RoleBinding", "ClusterRoleBinding"}
     with weft.cluster.api_client() as api:
         install(api, [renamed(body, account) for body in load("namespaced") if body["kind"] in kinds])
-    process = place.operator(tmp_path / "operator.log")
-    process.kubeconfig = weft.cluster.kubeconfig_for_service_account("weft-system", account)
-    with process:
+    kubeconfig = weft.cluster.kubeconfig_for_service_account("weft-system", account)
+    with place.operator(kubeconfig=kubeconfig) as process:
         place.create_pool("chat")
         place.wait_ready("chat")
         assert process.metric("weft_pass_failures_total") == 0

@@ -13,10 +13,9 @@ from weft.observe.records import epoch_seconds, read_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
-    from tests.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -30,17 +29,16 @@ def place(weft: InstalledWeft) -> Place:
 
 
 @pytest.fixture(scope="module")
-def operator(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
-    log: Path = tmp_path_factory.mktemp("operator") / "operator.log"
-    with place.operator(log) as running:
+def operator(place: Place) -> Iterator[OperatorProcess]:
+    with place.operator() as running:
         yield running
 
 
 def writes_during_decisions(operator: OperatorProcess, count: int) -> float:
     """Writes that the API server takes while so many decisions are made."""
-    before, decided = operator.writes(), operator.metric("weft_decision_seconds_count")
+    before, decided = operator.metric("weft_writes_total"), operator.metric("weft_decision_seconds_count")
     eventually(lambda: operator.metric("weft_decision_seconds_count") >= decided + count, f"{count} more decisions")
-    return operator.writes() - before
+    return operator.metric("weft_writes_total") - before
 
 
 @pytest.fixture
@@ -115,20 +113,20 @@ def test_an_invalid_spec_is_said_and_its_correction_heals(place: Place, operator
 
 
 def test_the_operator_is_alive_and_says_what_it_does(operator: OperatorProcess, chat: str) -> None:
-    assert operator.status("/healthz") == 200
+    assert operator.is_healthy()
     assert operator.metric("weft_writes_total", kind="Pod", verb="create") >= 1
     eventually(lambda: operator.metric("weft_pool_ready_replicas", pool="chat") == 1, "a decision saw it ready")
     assert operator.metric("weft_pool_replica_capacity", pool="chat") > 0
     assert operator.metric("weft_snapshot_age_seconds") < 100
 
 
-def test_it_stops_in_time_and_continues_after_a_kill(place: Place, tmp_path: Path) -> None:
+def test_it_stops_in_time_and_continues_after_a_kill(place: Place) -> None:
     """L5: whatever the moment, a new process ends where the old one would have."""
     other = place.weft.place("restarting", h200_boards(1))
-    process = other.operator(tmp_path / "operator.log").start()
-    other.create_pool("chat")
-    eventually(other.pods, "the first pod is there")
-    process.kill()
-    process.start()
-    other.wait_ready("chat")
-    assert process.stop() < 10
+    with other.operator() as process:
+        other.create_pool("chat")
+        eventually(other.pods, "the first pod is there")
+        process.kill()
+        process.resume()
+        other.wait_ready("chat")
+        assert process.stop() < 10

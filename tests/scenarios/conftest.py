@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
+from e2e.operator_process import OperatorProcess
 from tests.installed import InstalledWeft
-from tests.operator_process import OperatorProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +37,7 @@ def weft(control_plane: ControlPlane) -> InstalledWeft:
 
 
 @pytest.fixture(scope="module")
-def operator(weft: InstalledWeft, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
+def operator(weft: InstalledWeft) -> Iterator[OperatorProcess]:
     """The operator that serves the whole cluster, while a module asks for it."""
-    log = tmp_path_factory.mktemp("operator") / "operator.log"
-    with OperatorProcess(weft.kubeconfig, log, OPTIONS) as running:
+    with OperatorProcess.start(weft.cluster, OPTIONS) as running:
         yield running

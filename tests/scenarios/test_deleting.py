@@ -14,8 +14,8 @@ from tests.manifests import install, load
 from tests.scenarios.tenants import create_split, delete_split, hold_gpus, split_condition
 
 if TYPE_CHECKING:
+    from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
-    from tests.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.timeout(150)
 

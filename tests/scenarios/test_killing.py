@@ -17,7 +17,6 @@ from e2e.cluster.presets import h200_boards, nvl72_rack
 from e2e.cluster.waiting import eventually
 from e2e.operator_process import REPOSITORY
 from tests.installed import PLACE_LABEL
-from tests.operator_process import OperatorProcess
 from tests.scenarios.audit import writes
 from tests.scenarios.history import check_assigned_first, check_rules, history, version_now
 from tests.scenarios.tenants import create_split, delete_split, split_condition
@@ -57,7 +56,7 @@ class Life:
 def test_a_pool_ends_the_same_when_the_operator_dies_after_every_write(weft: InstalledWeft, tmp_path: Path) -> None:
     """Created with one replica of two pods, scaled to three, to one, and deleted."""
     calm, killed = weft.place("calm-pool", RACKS), weft.place("killed-pool", RACKS)
-    with OperatorProcess(weft.kubeconfig, tmp_path / "log", ("--namespace", calm.namespace, "--tick", "1")):
+    with calm.operator("--tick", "1"):
         expected = live(calm)
     with mortal_operators(weft, killed, tmp_path / "deaths") as deaths:
         lived = live(killed)
@@ -71,7 +70,7 @@ def test_a_pool_ends_the_same_when_the_operator_dies_after_every_write(weft: Ins
 def test_a_split_ends_the_same_when_the_operator_dies_after_every_write(weft: InstalledWeft, tmp_path: Path) -> None:
     """Created until the pair serves, and deleted."""
     calm, killed = weft.place("calm-split", h200_boards(1)), weft.place("killed-split", h200_boards(1))
-    with OperatorProcess(weft.kubeconfig, tmp_path / "log", ("--namespace", calm.namespace, "--tick", "1")):
+    with calm.operator("--tick", "1"):
         expected = live_as_a_split(calm)
     with mortal_operators(weft, killed, tmp_path / "deaths") as deaths:
         lived = live_as_a_split(killed)

@@ -16,8 +16,8 @@ from tests.scenarios.audit import asked
 from tests.scenarios.tenants import change_split, create_split, engines, hold_gpus, split_condition
 
 if TYPE_CHECKING:
+    from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
-    from tests.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.timeout(150)
 

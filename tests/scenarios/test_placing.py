@@ -13,8 +13,8 @@ from tests.installed import PLACE_LABEL
 from tests.scenarios.tenants import engines, hold_gpus, is_bound, message, on_board
 
 if TYPE_CHECKING:
+    from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
-    from tests.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.timeout(150)
 

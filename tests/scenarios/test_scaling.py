@@ -15,8 +15,8 @@ from tests.scenarios.custom_metrics import METRIC, CustomMetrics
 from tests.scenarios.tenants import engines
 
 if TYPE_CHECKING:
+    from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
-    from tests.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -18,8 +18,8 @@ from weft.observe import PLURALS
 
 if TYPE_CHECKING:
     from e2e.cluster.control_plane import ControlPlane
+    from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
-    from tests.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.timeout(200)
 

@@ -1,0 +1,39 @@
+"""A supervisor's processes have names; one name is one running process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.cluster.processes import Supervisor
+from e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SLEEPS = ("sleep", "60")
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    started = Supervisor(tmp_path)
+    yield started
+    started.stop_all()
+
+
+def test_a_name_is_refused_while_its_process_runs(supervisor: Supervisor) -> None:
+    supervisor.start("one", SLEEPS)
+    with pytest.raises(ValueError, match="one runs already"):
+        supervisor.start("one", SLEEPS)
+
+
+def test_a_name_is_free_once_its_process_has_ended(supervisor: Supervisor) -> None:
+    """Both write to the same log."""
+    first = supervisor.start("one", ("echo", "first"))
+    eventually(lambda: not first.running, "the first has ended")
+    second = supervisor.start("one", ("echo", "second"))
+    eventually(lambda: not second.running, "the second has ended")
+    assert supervisor["one"] is second
+    assert second.tail() == "first\nsecond"
