@@ -43,7 +43,7 @@ crds: $(READY) ## write the CRDs, for manifests and for the chart, from the pyda
 	$(BIN)/weft crds crds
 	$(BIN)/weft crds charts/weft/files/crds
 
-bench: $(READY) ## measure what has a floor
+bench: $(READY) ## measure what has a floor: decide and the demo (`python -m bench test ci` times those)
 	$(BIN)/python -m bench
 
 lock: $(READY) ## resolve requirements/*.txt again; UPGRADE=--upgrade takes newer releases

@@ -4,36 +4,106 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+import os
+import sys
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import decide
+from rich.console import Console
+
+from bench import decide, demo, suites
+from bench.machine import this_machine
+from bench.result import document, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bench.result import Result
 
-BENCHES: dict[str, Callable[[], Result]] = {"decide": decide.measure}
+INTERRUPTED = 130
 
 
-def main() -> int:
-    """Run the named benchmarks (all by default) and print one JSON document."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what has a floor.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"benchmarks to run: {', '.join(BENCHES)}")
-    parser.add_argument("--json", type=Path, help="write the result here too")
-    options = parser.parse_args()
-    unknown = set(options.names) - BENCHES.keys()
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What it measures, how long that takes, and how it is done."""
+
+    says: str
+    measure: Callable[[], tuple[Result, ...]]
+
+
+BENCHMARKS = {
+    "decide": Benchmark("passes over 64 nodes and 20 pools, 10 seconds", decide.measure),
+    "demo": Benchmark("the whole demo, 5 minutes", demo.measure),
+    **{
+        suite.name: Benchmark(
+            f"{' '.join(suite.command)} in a fresh clone, at best {suite.limit_seconds / 60:.0f} minutes",
+            partial(suites.measure, suite),
+        )
+        for suite in suites.SUITES
+    },
+}
+USUAL = ("decide", "demo")
+
+
+def chosen(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """The benchmarks of some names: `test` means `test-cold` and `test-cached`.
+
+    Raises ValueError for a name that means nothing.
+    """
+    known, names = tuple(known), tuple(names)
+    found = {name: [each for each in known if each == name or each.startswith(f"{name}-")] for name in names}
+    unknown = [name for name, meant in found.items() if not meant]
     if unknown:
-        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: choose from {', '.join(BENCHES)}")
-    results = [BENCHES[name]() for name in options.names or BENCHES]
-    document = json.dumps([{**asdict(result), "ok": result.ok} for result in results], indent=2)
-    print(document)
+        raise ValueError(f"unknown benchmark {', '.join(unknown)}: choose from {', '.join(known)}")
+    return list(dict.fromkeys(each for meant in found.values() for each in meant))
+
+
+def measured(name: str, benchmark: Benchmark, console: Console) -> tuple[Result, ...]:
+    """Its results, each with how busy the machine was before."""
+    console.print(f"{name}: {benchmark.says}", markup=False)
+    load = round(os.getloadavg()[0], 2)
+    return tuple(
+        replace(result, details={**result.details, "load_average_before": load}) for result in benchmark.measure()
+    )
+
+
+def main(arguments: Sequence[str], benchmarks: Mapping[str, Benchmark], usual: Sequence[str]) -> int:
+    """Run what is asked for and print one JSON document; the table for people goes to stderr."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what has a floor.")
+    parser.add_argument("names", nargs="*", default=usual, metavar="NAME", help=f"of: {', '.join(benchmarks)}")
+    parser.add_argument("--json", type=_writable, metavar="FILE", help="write the document here too")
+    options = parser.parse_args(arguments)
+    try:
+        names = chosen(options.names, benchmarks)
+    except ValueError as problem:
+        parser.error(str(problem))
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    machine = this_machine()
+    results = [result for name in names for result in measured(name, benchmarks[name], console)]
+    told = document(machine, results)
+    text = json.dumps(told, indent=2, allow_nan=False)
     if options.json is not None:
-        options.json.write_text(document + "\n")
-    return 0 if all(result.ok for result in results) else 1
+        options.json.write_text(f"{text}\n")
+    console.print(table(machine, results))
+    print(text)
+    return 0 if told["passed"] else 1
+
+
+def _writable(name: str) -> Path:
+    """A file that can be written: said before the minutes, not after."""
+    path = Path(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot write {name}: {error.strerror}") from error
+    return path
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        sys.exit(main(sys.argv[1:], BENCHMARKS, USUAL))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -17,10 +17,11 @@ def main() -> int:
     """Run it; 0 when every pool became Ready and the report is written."""
     parser = argparse.ArgumentParser(prog="python -m e2e.demo", description=__doc__)
     parser.add_argument("--report", type=Path, default=Path("build/demo-report.html"), help="where the report goes")
+    parser.add_argument("--figures", type=Path, default=Path("build/demo.json"), help="where its figures go, as JSON")
     options = parser.parse_args()
     screen = Screen()
     try:
-        timeline = run_demo(screen, options.report)
+        timeline = run_demo(screen, options.report, options.figures)
     except KeyboardInterrupt:
         screen.say("interrupted; everything is stopped")
         return INTERRUPTED
@@ -29,6 +30,7 @@ def main() -> int:
         return 2
     for value, words in timeline.tiles:
         screen.say(f"{value:>8}  {words}")
+    screen.say(f"figures: {options.figures}")
     screen.say(f"report: {options.report.resolve().as_uri()}")
     return 0
 

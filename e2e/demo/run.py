@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from e2e.cluster import simulated_nodes
+from e2e.cluster import build, simulated_nodes
 from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
 from e2e.demo import scenario
+from e2e.demo.figures import Figures, peak_resident_bytes
 from e2e.demo.sampling import new_events, reported_pools, take_sample
 from e2e.demo.timeline import Timeline
 from e2e.demo.world import WorldReader
@@ -38,39 +39,42 @@ SEED = 7
 
 @dataclass(slots=True)
 class Demo:
-    """One run. `started` is monotonic; traffic time starts at zero when the pools are Ready."""
+    """One run, `begun` at that monotonic time; traffic time starts at zero when the pools are Ready."""
 
     cluster: ControlPlane
     operator: OperatorProcess
     screen: Screen
+    begun: float
     fleet: SimulatedFleet = field(default_factory=lambda: SimulatedFleet(scenario.STREAMS, Random(SEED)))
     servers: EngineServers = field(default_factory=EngineServers)
     timeline: Timeline = field(default_factory=Timeline)
-    first_ready_seconds: float | None = None
+    applied: float = field(default_factory=time.monotonic)
+    first_ready: float | None = None  # monotonic, as the two above
     _seen: set[str] = field(default_factory=set)
     _speeds: dict[str, EngineSpeed] = field(default_factory=dict)
     _failed_tray: str | None = None
 
-    async def run(self, applied: float) -> None:
-        """Wait for the pools (applied at monotonic `applied`), then drive traffic to the end."""
+    async def run(self) -> None:
+        """Wait for the pools, then drive traffic to the end."""
         try:
             with self.cluster.api_client() as api:
                 reader = WorldReader(api)
-                world = await self._wait_until_ready(reader, applied)
+                world = await self._wait_until_ready(reader)
                 await self._drive(reader, world)
         finally:
             await self.servers.stop_all()
 
-    async def _wait_until_ready(self, reader: WorldReader, applied: float) -> World:
+    async def _wait_until_ready(self, reader: WorldReader) -> World:
         """Return when every resource is Ready, or after a while with what there is."""
         while True:
             world = await asyncio.to_thread(reader.look)
             self.timeline.pools = reported_pools(world)
             ready = [world.condition(stream.name, "Ready").get("status") == "True" for stream in scenario.STREAMS]
-            waited = time.monotonic() - applied
-            if any(ready) and self.first_ready_seconds is None:
-                self.first_ready_seconds = waited
-                self.screen.say(f"first pool Ready after {waited:.0f} s")
+            now = time.monotonic()
+            waited = now - self.applied
+            if any(ready) and self.first_ready is None:
+                self.first_ready = now
+                self.screen.say(f"first pool Ready {waited:.0f} s after it was applied")
             if all(ready) or waited > ALL_READY_WITHIN_SECONDS:
                 return world
             await asyncio.sleep(LOOK_SECONDS / 2)
@@ -153,10 +157,11 @@ def _busy_tray(world: World) -> str:
     return next((name for name in trays if name in held), trays[0])
 
 
-def run_demo(screen: Screen, report: Path) -> Timeline:
-    """Everything from nothing to the report; leaves no process behind."""
+def run_demo(screen: Screen, report: Path, figures: Path) -> Timeline:
+    """Everything from nothing to the report and the figures; leaves no process behind."""
+    build.ensure((*ControlPlaneOptions().binaries, "kubectl", simulated_nodes.PROCESS))
     begun = time.monotonic()
-    screen.say("starting etcd, kube-apiserver, controller manager and scheduler (built once if they are missing)")
+    screen.say("starting etcd, kube-apiserver, controller manager and scheduler")
     with ControlPlane.start(options=ControlPlaneOptions(node_monitor_grace_seconds=10)) as cluster:
         nodes = [
             *simulated_nodes.h200_boards(scenario.BOARDS),
@@ -170,27 +175,34 @@ def run_demo(screen: Screen, report: Path) -> Timeline:
         kubectl(cluster, "create", "namespace", scenario.NAMESPACE)
         kubectl(cluster, "apply", "-n", scenario.NAMESPACE, "-k", REPOSITORY / "manifests" / "router")
         kubectl(cluster, "apply", "-n", scenario.NAMESPACE, "-f", scenario.POOLS_FILE)
-        demo = Demo(cluster, operator, screen)
+        demo = Demo(cluster, operator, screen, begun)
         with screen:
-            asyncio.run(demo.run(applied=time.monotonic()))
-        _finish(demo, report, time.monotonic() - begun)
+            asyncio.run(demo.run())
+        measured = _figures(demo)
+        measured.write(figures)
+        _write_report(demo.timeline, measured, report)
     return demo.timeline
 
 
-def _finish(demo: Demo, report: Path, seconds: float) -> None:
-    timeline = demo.timeline
+def _figures(demo: Demo) -> Figures:
+    def since(start: float, end: float | None) -> float | None:
+        return round(end - start, 1) if end is not None else None
+
+    return Figures(
+        seconds=round(time.monotonic() - demo.begun, 1),
+        first_ready_seconds=since(demo.begun, demo.first_ready),
+        first_ready_after_apply_seconds=since(demo.applied, demo.first_ready),
+        operator_peak_resident_bytes=peak_resident_bytes(demo.operator.process.pid),
+        attainment={pool.name: demo.timeline.attainment(pool) for pool in demo.timeline.pools},
+    )
+
+
+def _write_report(timeline: Timeline, figures: Figures, report: Path) -> None:
     timeline.lead = (
         f"{scenario.FABRIC_WORDS}, simulated, under a real control plane; {scenario.RUN_SECONDS:.0f} s of traffic, "
-        f"{seconds:.0f} s in all. A tray fails at {scenario.TRAY_FAILS_AT:.0f} s "
+        f"{figures.seconds:.0f} s in all. A tray fails at {scenario.TRAY_FAILS_AT:.0f} s "
         f"and returns at {scenario.TRAY_RETURNS_AT:.0f} s."
     )
-    for pool in timeline.pools:
-        share = timeline.attainment(pool)
-        timeline.tiles.append((f"{share:.1%}" if share is not None else "-", f"of seconds {pool.name} within SLO"))
-    if demo.first_ready_seconds is not None:
-        timeline.tiles.append((f"{demo.first_ready_seconds:.0f} s", "until the first pool was Ready"))
-    resident = demo.operator.resident_bytes()
-    if resident is not None:
-        timeline.tiles.append((f"{resident / 1e6:.0f} MB", "resident memory of the operator"))
+    timeline.tiles = figures.tiles()
     report.parent.mkdir(parents=True, exist_ok=True)
     timeline.write(report)
