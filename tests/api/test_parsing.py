@@ -55,6 +55,17 @@ def test_a_corrected_spec_is_understood_again() -> None:
     assert parse_pool(resource("InferencePool", "a", {"scaling": {"maxReplicas": 3}})).problem is None
 
 
+@pytest.mark.parametrize(
+    ("reason", "goes"), [("NamespaceTerminating", True), ("PodRefused", False)], ids=["terminating", "refused"]
+)
+def test_a_resource_that_was_found_in_a_terminating_namespace_goes_away(reason: str, goes: bool) -> None:  # noqa: FBT001
+    """S10: a new operator process reads it from the status, and tries nothing again."""
+    stalled = {"type": "Stalled", "status": "True", "reason": reason, "lastTransitionTime": "2026-07-01T08:00:00Z"}
+    body = {"metadata": {"name": "a"}, "status": {"conditions": [stalled]}}
+    assert parse_pool(body).deleting is goes
+    assert parse_split(body).deleting is goes
+
+
 def test_a_missing_spec_is_a_problem() -> None:
     problem = parse_pool({"kind": "InferencePool", "metadata": {"name": "a"}}).problem
     assert problem is not None

@@ -127,6 +127,16 @@ def test_what_is_done_already_is_a_success_and_no_write(outbox: Outbox, action: 
     assert outbox.counted == []
 
 
+def test_a_namespace_that_is_being_deleted_is_no_refusal_of_the_pod(outbox: Outbox) -> None:
+    """S10: the API server says so in the causes of its 403; the sentence alone could be anybody's."""
+    cause = {"reason": "NamespaceTerminating", "message": "namespace team is being terminated", "field": "metadata"}
+    outbox.answers(403, 'pods "p" is forbidden: unable to create new content', details={"causes": [cause]})
+    for action in (CreatePod(POD), ApplyObject(SERVICE)):
+        with pytest.raises(Blocked) as refused:
+            outbox.writer.carry_out(action)
+        assert refused.value.reason is Reason.NamespaceTerminating
+
+
 @pytest.mark.parametrize(
     ("status", "message", "error", "reason"),
     [

@@ -18,16 +18,17 @@ from weft.api.split import PDSplitSpec, Side
 from weft.api.status_reading import read_conditions, read_pool_status, read_split_status
 from weft.domain.errors import WeftError
 from weft.domain.labels import GROUP
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import PoolSpec, SplitSpec
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from weft.api.rules import Json
-    from weft.domain.reasons import Explanation
+    from weft.domain.status import Condition
 
 Spec = TypeVar("Spec")
 
@@ -36,16 +37,17 @@ def parse_pool(body: Json) -> PoolRecord:
     """One InferencePool. `priority` stays 0: the value of a PriorityClass is in another object."""
     metadata, status = _object(body, "metadata"), _object(body, "status")
     spec, problem = _understood(body, _pool_spec)
+    conditions = read_conditions(status)
     return PoolRecord(
         key=_key("InferencePool", metadata),
         generation=_whole(metadata.get("generation")),
         spec=spec,
         status=read_pool_status(status),
         problem=problem,
-        deleting=bool(metadata.get("deletionTimestamp")),
+        deleting=_goes_away(metadata, conditions),
         split_uid=_owning_split(metadata),
         created=_instant(metadata.get("creationTimestamp")),
-        conditions=read_conditions(status),
+        conditions=conditions,
     )
 
 
@@ -53,15 +55,24 @@ def parse_split(body: Json) -> SplitRecord:
     """One PDSplit, each side merged into a complete pool."""
     metadata, status = _object(body, "metadata"), _object(body, "status")
     spec, problem = _understood(body, _split_spec)
+    conditions = read_conditions(status)
     return SplitRecord(
         key=_key("PDSplit", metadata),
         generation=_whole(metadata.get("generation")),
         spec=spec,
         status=read_split_status(status),
         problem=problem,
-        deleting=bool(metadata.get("deletionTimestamp")),
+        deleting=_goes_away(metadata, conditions),
         created=_instant(metadata.get("creationTimestamp")),
-        conditions=read_conditions(status),
+        conditions=conditions,
+    )
+
+
+def _goes_away(metadata: Json, conditions: Iterable[Condition]) -> bool:
+    """Deleted, or noted to be in a namespace that is: no namespace ever comes back from that."""
+    return bool(metadata.get("deletionTimestamp")) or any(
+        condition.kind == "Stalled" and condition.explanation.reason is Reason.NamespaceTerminating
+        for condition in conditions
     )
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 def refused(answer: Answer) -> WeftError:
     """The error for an answer outside 2xx: permissions, quota and policies block, malformed objects are the user's."""
     message = answer.message
+    if answer.status == FORBIDDEN and _namespace_terminates(answer):
+        return Blocked(Reason.NamespaceTerminating, "the namespace is being deleted: nothing is created in it any more")
     if answer.status == FORBIDDEN:
         return not_permitted(message) if is_rbac(message) else Blocked(Reason.PodRefused, message)
     if answer.status == NOT_FOUND:
@@ -22,6 +24,12 @@ def refused(answer: Answer) -> WeftError:
     if answer.status == CONFLICT:
         return Retry(Reason.StatusConflict, message)
     return Invalid(Reason.PodRefused, message)
+
+
+def _namespace_terminates(answer: Answer) -> bool:
+    """Whether the namespace is on its way out, in the machine-readable part of the answer."""
+    causes = (answer.body.get("details") or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def is_rbac(message: str) -> bool:

@@ -11,7 +11,7 @@ from weft.control.status_writing import StatusWriter
 from weft.converge import converge_pool, converge_split
 from weft.domain.action import CreatePod
 from weft.domain.errors import Retry, WeftError
-from weft.domain.reasons import Explanation
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 
 if TYPE_CHECKING:
@@ -90,14 +90,15 @@ class Converger:
             problem = problem or error
         for event in done.events:
             self._context.events.record(subject.key, event)
-        if problem is not None and not isinstance(problem, Retry):
+        if problem is not None and not isinstance(problem, Retry) and not _everything_goes(problem):
             self._context.events.record(subject.key, Explanation(problem.reason, problem.message))
         return Converged(subject.generation, problem)
 
     def _carry_out(self, actions: Iterable[Action], known: WeftError | None) -> WeftError | None:
         """Do the actions in order and give the first refusal.
 
-        A refusal ends the creation of pods, not the rest; what may pass (`Retry`) ends the pass.
+        A refusal ends the creation of pods, not the rest; what may pass (`Retry`) ends the pass. So does a namespace
+        that is being deleted: with that in its status, the resource is not looked at again (S10).
         """
         refusal: WeftError | None = None
         for action in actions:
@@ -109,8 +110,15 @@ class Converger:
                 return refusal or error
             except WeftError as error:
                 log.info("%s was refused: %s", type(action).__name__, error)
+                if _everything_goes(error):
+                    return error
                 refusal = refusal or error
         return refusal
+
+
+def _everything_goes(problem: WeftError) -> bool:
+    """Whether the namespace is being deleted, which is nobody's mistake and takes no event."""
+    return problem.reason is Reason.NamespaceTerminating
 
 
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:

@@ -95,6 +95,7 @@ class Reason(StrEnum):
     NameTaken = "NameTaken"
     # write: why the API server did not take something
     NotPermitted = "NotPermitted"
+    NamespaceTerminating = "NamespaceTerminating"
     ApiUnavailable = "ApiUnavailable"
     StatusConflict = "StatusConflict"
     # SLO: conditions SLOMet, NetworkBound

@@ -31,6 +31,7 @@ class ResourceKey:
 class PoolRecord:
     """One InferencePool as read. `spec` is None when it cannot be understood, and `problem` then says why.
 
+    `deleting` says that it goes away, by itself or with its namespace; nothing is decided or done for it any more.
     `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0.
     `written` holds the status we last wrote as canonical JSON, so that an unchanged status is not written again.
     """
