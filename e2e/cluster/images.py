@@ -5,7 +5,6 @@ An engine image holds empty folders and links; what real images carry in their l
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import json
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 
 PAUSE_TAG = "weft.dev/pause:1"
 _HERE = Path(__file__).parent
-_MERGED_USR = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
+MERGED_USR = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
 _FOLDERS = ("dev", "etc", "home", "opt", "proc", "root", "run", "sys", "usr", "var")
 _ACCOUNTS = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
-_LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+_LAYER = "application/vnd.oci.image.layer.v1.tar"
 _CONFIGURATION = "application/vnd.oci.image.config.v1+json"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
@@ -39,13 +38,13 @@ class Start:
 def pause_image(folder: Path) -> Path:
     """Compile the process that holds a pod's namespaces. Needs gcc."""
     program = _compile("pause.c", folder / "pause", "-static")
-    layer = _layer(lambda tar: tar.add(program, "pause"))
-    return _archive(folder / "pause.tar", layer, (PAUSE_TAG,), Start(("/pause",)))
+    content = layer(lambda tar: tar.add(program, "pause"))
+    return archive(folder / "pause.tar", content, (PAUSE_TAG,), Start(("/pause",)))
 
 
 def engine_image(path: Path, tags: Sequence[str], start: Start) -> Path:
     """An image of empty folders under every tag given: `docker.io/vllm/vllm-openai:v0.32.0`. Knows no user but root."""
-    return _archive(path, _layer(_fill), tags, start)
+    return archive(path, layer(root_folders), tags, start)
 
 
 def patient_poll(folder: Path) -> Path:
@@ -59,11 +58,12 @@ def _compile(source: str, target: Path, *flags: str) -> Path:
     return target
 
 
-def _fill(tar: tarfile.TarFile) -> None:
+def root_folders(tar: tarfile.TarFile) -> None:
+    """The top of a Debian file system, with nothing in it."""
     for name in _FOLDERS:
-        tar.addfile(_entry(name, tarfile.DIRTYPE, 0o755))
+        tar.addfile(folder_entry(name))
     tar.addfile(_entry("tmp", tarfile.DIRTYPE, 0o1777))
-    for name, target in _MERGED_USR.items():
+    for name, target in MERGED_USR.items():
         link = _entry(name, tarfile.SYMTYPE, 0o777)
         link.linkname = target
         tar.addfile(link)
@@ -73,6 +73,11 @@ def _fill(tar: tarfile.TarFile) -> None:
         tar.addfile(file, io.BytesIO(text.encode()))
 
 
+def folder_entry(name: str) -> tarfile.TarInfo:
+    """An empty folder that everybody may read."""
+    return _entry(name, tarfile.DIRTYPE, 0o755)
+
+
 def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.type = kind
@@ -80,43 +85,44 @@ def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     return entry
 
 
-def _layer(fill: Callable[[tarfile.TarFile], None]) -> bytes:
+def layer(fill: Callable[[tarfile.TarFile], None]) -> bytes:
+    """What `fill` adds to a tar."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         fill(tar)
     return buffer.getvalue()
 
 
-def _archive(path: Path, layer: bytes, tags: Sequence[str], start: Start) -> Path:
+def archive(path: Path, content: bytes, tags: Sequence[str], start: Start) -> Path:
+    """An image of one layer, which `layer` gives, under every tag."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    packed = gzip.compress(layer, mtime=0)
-    configuration = json.dumps(_configuration(layer, start)).encode()
+    configuration = json.dumps(_configuration(content, start)).encode()
     manifest = json.dumps(
         {
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
             "config": _descriptor(_CONFIGURATION, configuration),
-            "layers": [_descriptor(_LAYER, packed)],
+            "layers": [_descriptor(_LAYER, content)],
         }
     ).encode()
     index = {"schemaVersion": 2, "manifests": [_named(_descriptor(_MANIFEST, manifest), tag) for tag in tags]}
     files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": json.dumps(index).encode()}
-    files |= {f"blobs/sha256/{_digest(blob)}": blob for blob in (packed, configuration, manifest)}
+    files |= {f"blobs/sha256/{_digest(blob)}": blob for blob in (content, configuration, manifest)}
     with tarfile.open(path, "w") as tar:
-        for name, content in files.items():
+        for name, blob in files.items():
             file = _entry(name, tarfile.REGTYPE, 0o644)
-            file.size = len(content)
-            tar.addfile(file, io.BytesIO(content))
+            file.size = len(blob)
+            tar.addfile(file, io.BytesIO(blob))
     return path
 
 
-def _configuration(layer: bytes, start: Start) -> dict[str, Any]:
+def _configuration(content: bytes, start: Start) -> dict[str, Any]:
     variables = [f"{name}={value}" for name, value in start.environment.items()]
     return {
         "architecture": "amd64",
         "os": "linux",
         "config": {"Entrypoint": list(start.entrypoint), "Env": variables, "WorkingDir": "/"},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(content)}"]},
     }
 
 

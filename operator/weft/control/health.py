@@ -70,6 +70,13 @@ def first_broken(vitals: Vitals, now: float) -> str | None:
     return next((claim for claim, holds in LIVENESS if not holds(vitals, now)), None)
 
 
+def first_missing(vitals: Vitals) -> str | None:
+    """The first readiness claim that does not hold, in words, or None."""
+    if vitals.watchers() < vitals.expected_watchers:
+        return "every watcher lives"
+    return None if vitals.synced() else "the caches are synced"
+
+
 class ProbeServer:
     """Serves the three endpoints on one port."""
 
@@ -99,9 +106,8 @@ class ProbeServer:
         return web.Response(status=500, text=f"not so: {broken}\n") if broken else web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        if self._vitals.synced():
-            return web.Response(text="ok\n")
-        return web.Response(status=503, text="caches are not synced yet\n")
+        missing = first_missing(self._vitals)
+        return web.Response(status=503, text=f"not yet: {missing}\n") if missing else web.Response(text="ok\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         self._telemetry.snapshot_age.set(self._vitals.cache_age_seconds())

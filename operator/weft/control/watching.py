@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 WATCHER_TASKS = "watcher for"  # how kopf names its tasks: private, so a test holds it in place
 LONGEST_BACKOFF_SECONDS = 30.0
 PATIENCE_SECONDS = 20.0  # from a start until every watcher has to live
+# kopf would ask the system who it is, and fail in an image whose /etc/passwd does not know the UID it runs as.
+IDENTITY: Any = "weft-controller"  # kopf does not export the type of it
 PAUSE_SECONDS = 5.0  # before another try after kopf failed as a whole
 
 log = logging.getLogger(__name__)
@@ -168,6 +170,7 @@ class KopfThread:
             await kopf.operator(
                 registry=registry,
                 settings=settings(),
+                identity=IDENTITY,
                 clusterwide=not namespaces,
                 namespaces=namespaces,
                 stop_flag=self._round_over,
