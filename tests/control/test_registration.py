@@ -8,7 +8,7 @@ import kopf
 from kubernetes.client import ApiClient, Configuration
 
 from weft.control.watching import EndlessBackoff, Watched, register, settings, take_event
-from weft.observe import ResourceCache
+from weft.observe.resource_cache import ResourceCache
 
 
 def registered() -> kopf.OperatorRegistry:

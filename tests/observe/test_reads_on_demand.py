@@ -12,7 +12,9 @@ from kubernetes.client import ApiClient, Configuration
 
 from tests.protocol.scripted_server import ScriptedServer
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, PodRecord
-from weft.observe import ConfigFiles, PodLogs, Priorities, Reader
+from weft.observe.lookups import ConfigFiles, Priorities
+from weft.observe.pod_logs import PodLogs
+from weft.observe.reading import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import ScriptedServer
-from weft.observe import ClusterCache, Reader
+from weft.observe.cluster_cache import ClusterCache
+from weft.observe.reading import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.failure import CLUSTER_REFUSES, INPUT_IS_WRONG, CommandFailure
 from weft.cli.kubeconfig import choose_context, has_a_kubeconfig, is_in_a_pod
 from weft.domain.labels import API_VERSION, GROUP
-from weft.observe import PLURALS, Reader, resource_path
+from weft.observe.reading import Reader, resource_path
+from weft.observe.resource_cache import PLURALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from weft.control.health import Pulse
     from weft.control.options import RunOptions
     from weft.control.telemetry import Telemetry
-    from weft.observe import ClusterCache, MetricsCollector, ResourceCache, Sources
+    from weft.observe.cluster_cache import ClusterCache
+    from weft.observe.collector import MetricsCollector
+    from weft.observe.resource_cache import ResourceCache
+    from weft.observe.snapshot_builder import Sources
 
 
 @dataclass(frozen=True, slots=True)

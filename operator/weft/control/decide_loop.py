@@ -11,7 +11,7 @@ from weft.control.status_writing import StatusWriter
 from weft.decide import decide
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
-from weft.observe import SnapshotBuilder
+from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:
     from weft.control.context import Context

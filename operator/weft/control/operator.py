@@ -25,22 +25,16 @@ from weft.control.logs import set_up_logs
 from weft.control.telemetry import Telemetry
 from weft.control.wake import Wake
 from weft.control.watching import KopfThread, Watched
-from weft.observe import (
-    PLURALS,
-    ClusterCache,
-    ConfigFiles,
-    DirectSource,
-    MetricsCollector,
-    PodLogs,
-    PreferredSource,
-    Priorities,
-    PrometheusSource,
-    Reader,
-    ResourceCache,
-    SnapshotBuilder,
-    Sources,
-    list_resources,
-)
+from weft.observe.cluster_cache import ClusterCache
+from weft.observe.collector import MetricsCollector
+from weft.observe.direct import DirectSource
+from weft.observe.lookups import ConfigFiles, Priorities
+from weft.observe.pod_logs import PodLogs
+from weft.observe.prometheus import PrometheusSource
+from weft.observe.reading import Reader
+from weft.observe.resource_cache import PLURALS, ResourceCache, list_resources
+from weft.observe.snapshot_builder import SnapshotBuilder, Sources
+from weft.observe.sources import PreferredSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -48,7 +42,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from weft.control.options import RunOptions
-    from weft.observe import MetricsSource
+    from weft.observe.sources import MetricsSource
 
 SETTLE_SECONDS = 0.3  # changes that come together make one decision
 STOP_SECONDS = 2.0

@@ -11,7 +11,7 @@ from weft.domain.errors import Retry
 from weft.domain.labels import CONVERGE_MANAGER, DECIDE_MANAGER
 from weft.domain.reasons import Reason
 from weft.domain.status import PoolProgress
-from weft.observe import version_of
+from weft.observe.resource_cache import version_of
 
 if TYPE_CHECKING:
     from weft.control.context import Context

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.fabric import build_fabric
-from weft.observe import SnapshotBuilder
+from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,14 +19,14 @@ import kopf
 
 from weft.control.connection import kopf_connection
 from weft.domain import labels
-from weft.observe import PLURALS
+from weft.observe.resource_cache import PLURALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kubernetes.client import ApiClient
 
-    from weft.observe import ResourceCache
+    from weft.observe.resource_cache import ResourceCache
 
 WATCHER_TASKS = "watcher for"  # how kopf names its tasks: private, so a test holds it in place
 LONGEST_BACKOFF_SECONDS = 30.0
