@@ -129,8 +129,8 @@ def test_a_killed_engine_is_replaced_and_the_reason_stays_visible(operator: Oper
         return failure
 
     failure = eventually(failed, "the failure is in status", timeout_seconds=90)
-    assert failure["reason"] in {"EngineFailed", "EngineFailedSilently"}
-    assert failure["message"]
+    assert failure["reason"] == "EngineCoreDied"
+    assert "engine core exited unexpectedly" in failure["message"]
 
     def replaced() -> bool:
         before = pod["metadata"]["labels"][labels.REPLICA]

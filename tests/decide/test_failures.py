@@ -66,6 +66,21 @@ def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
             "RuntimeError: boom",
         ),
         (ContainerFailure("Error", "plain words", 1), Reason.EngineFailed, "plain words"),
+        (
+            ContainerFailure("Completed", "", 0, log_tail="engine core exited unexpectedly; starting cleanup\n"),
+            Reason.EngineCoreDied,
+            "engine core exited unexpectedly; starting cleanup (exit code 0, and no cause in its log)",
+        ),
+        (
+            ContainerFailure("OOMKilled", "", 137, log_tail="EngineDeadError: EngineCore encountered an issue.\n"),
+            Reason.EngineFailed,
+            "OOMKilled: exit code 137",
+        ),
+        (
+            ContainerFailure("Completed", "", 0, log_tail="INFO:     Finished server process [1]\n"),
+            Reason.EngineFailedSilently,
+            "ended with exit code 0 and said nothing",
+        ),
         (ContainerFailure("ErrImagePull", "not found"), Reason.ImageUnavailable, "ErrImagePull: not found"),
         (ContainerFailure("ImagePullBackOff", ""), Reason.ImageUnavailable, "ImagePullBackOff"),
         (ContainerFailure("CreateContainerConfigError", 'secret "x" not found'), Reason.EngineFailed, 'secret "x"'),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.engines import adapter_for
 
@@ -55,10 +56,6 @@ LOGS = {
             "Value error, User-specified max_model_len (9999) is greater than the derived max_model_len"
         ),
     ),
-    "only a wrapper": (
-        f"{SERVER}RuntimeError: Engine core initialization failed. See root cause above.\n",
-        "RuntimeError: Engine core initialization failed. See root cause above.",
-    ),
     "the last of several": (
         "OSError: first\nTraceback (most recent call last):\nhub.errors.GatedRepoError: 401 Client Error.\n",
         "hub.errors.GatedRepoError: 401 Client Error.",
@@ -70,16 +67,67 @@ LOGS = {
 @pytest.mark.parametrize("name", LOGS)
 def test_the_root_cause_is_found(name: str) -> None:
     text, expected = LOGS[name]
-    assert VLLM.failure_line(text) == expected
+    assert VLLM.failure(text) == Explanation(Reason.EngineFailed, expected)
+
+
+# What 0.32.0 wrote when its core was killed by a signal; the process then ends with exit code 0.
+KILLED = f"""\
+{SERVER}INFO:     127.0.0.1:42944 - "POST /v1/completions HTTP/1.1" 200 OK
+(Worker pid=12755) INFO 11-21 08:29:14 [multiproc_executor.py:843] Parent process exited, terminating worker queues
+{SERVER}WARNING 11-21 08:29:14 [core_client.py:817] [shutdown] MPClient: engine core exited unexpectedly; \
+starting cleanup
+{SERVER}INFO 11-21 08:29:14 [core_client.py:777] [shutdown] MPClient: complete
+{SERVER}ERROR 11-21 08:29:14 [async_llm.py:906] AsyncLLM output_handler failed.
+{SERVER}ERROR 11-21 08:29:14 [async_llm.py:906] Traceback (most recent call last):
+{SERVER}ERROR 11-21 08:29:14 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an \
+issue. See stack trace (above) for the root cause.
+INFO:     Finished server process [1]
+"""
+GONE = {
+    "a killed core": (KILLED, "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup"),
+    "a killed worker": (
+        (
+            f"{CORE}Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.\n"
+            f"{SERVER}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+        ),
+        "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.",
+    ),
+    "a core of an earlier version": (
+        (
+            f"{SERVER}ERROR 11-21 08:29:14 [core_client.py:600] "
+            "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.\n"
+        ),
+        "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+    ),
+    "a core that was killed as it started": (
+        (
+            f"{SERVER}RuntimeError: Engine core initialization failed. See root cause above. "
+            "Failed core proc(s): {'EngineCore_DP0': -9}\n"
+        ),
+        (
+            "RuntimeError: Engine core initialization failed. See root cause above. "
+            "Failed core proc(s): {'EngineCore_DP0': -9}"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_a_process_that_is_gone_without_a_cause_is_told_as_that(name: str) -> None:
+    text, expected = GONE[name]
+    assert VLLM.failure(text) == Explanation(Reason.EngineCoreDied, expected)
+
+
+def test_a_cause_is_worth_more_than_the_word_that_a_process_is_gone() -> None:
+    failure = VLLM.failure(f"{CORE}torch.OutOfMemoryError: CUDA out of memory.\n{KILLED}")
+    assert failure == Explanation(Reason.EngineFailed, "torch.OutOfMemoryError: CUDA out of memory.")
 
 
 def test_a_log_without_errors_gives_nothing() -> None:
-    assert (
-        VLLM.failure_line("INFO 11-21 05:00:00 [api_server.py:1] Starting\nINFO: 10.0.0.1 GET /health 200 OK\n") is None
-    )
+    assert VLLM.failure("INFO 11-21 05:00:00 [api_server.py:1] Starting\nINFO: 10.0.0.1 GET /health 200 OK\n") is None
 
 
 @given(st.text(max_size=2000))
 def test_any_text_is_read_and_the_answer_is_short(text: str) -> None:
-    line = VLLM.failure_line(text)
-    assert line is None or 0 < len(line) <= 400
+    failure = VLLM.failure(text)
+    assert failure is None or 0 < len(failure.message) <= 400

@@ -12,9 +12,13 @@ from kubernetes.client import ApiClient, Configuration
 
 from tests.protocol.scripted_server import ScriptedServer
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, PodRecord
+from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.snapshot import PoolRecord, ResourceKey
+from weft.domain.status import PoolStatus
 from weft.observe.lookups import ConfigFiles, Priorities
 from weft.observe.pod_logs import PodLogs
 from weft.observe.reading import Reader
+from weft.observe.snapshot_builder import logs_needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,3 +126,20 @@ class TestPodLogs:
         assert PodLogs(reader).add([FAILED], lambda _: False) == (FAILED,)
         assert PodLogs(reader).add([foreign, healthy], lambda _: True) == (foreign, healthy)
         assert server.requests == []
+
+    @pytest.mark.parametrize(
+        ("failure", "needed"),
+        [
+            (ContainerFailure("Error", "", 1), True),
+            (ContainerFailure("Completed", "", 0), True),
+            (ContainerFailure("Error", "vllm.EngineDeadError: EngineCore encountered an issue.", 1), True),
+            (ContainerFailure("Error", "ValueError: No available memory for the cache blocks.", 1), False),
+            (ContainerFailure("ErrImagePull", "not found"), False),
+        ],
+        ids=["silent", "a core that was killed", "only that the core died", "a cause", "never started"],
+    )
+    def test_are_read_where_the_last_words_name_no_cause(self, failure: ContainerFailure, needed: bool) -> None:  # noqa: FBT001
+        status = PoolStatus(engine=EngineRelease(EngineName.VLLM, "0.32.0", "image"))
+        pool = PoolRecord(ResourceKey("InferencePool", "team", "chat", "pool"), 1, None, status)
+        assert logs_needed((pool,))(replace(FAILED, failure=failure)) is needed
+        assert not logs_needed((pool,))(replace(FAILED, failure=failure, terminating=True))

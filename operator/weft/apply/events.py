@@ -25,6 +25,7 @@ NOTE_CHARACTERS = 1024  # the API's own limit
 WARNINGS = frozenset(
     {
         Reason.EngineFailed,
+        Reason.EngineCoreDied,
         Reason.EngineFailedSilently,
         Reason.ImageUnavailable,
         Reason.PodRefused,

@@ -26,41 +26,49 @@ IMAGE_REASONS = frozenset(
 _SAYS_NOTHING = frozenset({"", "Error", "Completed", "Failed"})
 
 
-def explain_end(pods: Sequence[PodRecord], failure_line: Callable[[str], str | None]) -> Explanation:
+def explain_end(pods: Sequence[PodRecord], read_failure: Callable[[str], Explanation | None]) -> Explanation:
     """The most telling of the pods that ended: an image that cannot be pulled, an engine's own line, then silence."""
-    said = [_explain(pod, failure_line) for pod in pods]
-    order = (Reason.ImageUnavailable, Reason.EngineFailed, Reason.EngineFailedSilently)
+    said = [_explain(pod, read_failure) for pod in pods]
+    order = (Reason.ImageUnavailable, Reason.EngineFailed, Reason.EngineCoreDied, Reason.EngineFailedSilently)
     return min(said, key=lambda explanation: order.index(explanation.reason))
 
 
-def _explain(pod: PodRecord, failure_line: Callable[[str], str | None]) -> Explanation:
+def _explain(pod: PodRecord, read_failure: Callable[[str], Explanation | None]) -> Explanation:
     failure = pod.failure
-    if failure is not None and failure.reason in IMAGE_REASONS:
+    if failure is None:
+        return Explanation(Reason.EngineFailed, pod.message) if pod.message else _silence(pod)
+    if failure.reason in IMAGE_REASONS:
         return Explanation(Reason.ImageUnavailable, f"{failure.reason}: {failure.message}".removesuffix(": "))
-    words = _own_words(failure, failure_line) if failure is not None else pod.message
-    if words:
-        return Explanation(Reason.EngineFailed, words)
-    return Explanation(Reason.EngineFailedSilently, _silence(pod))
+    return _own_words(failure, read_failure) or _silence(pod)
 
 
-def _own_words(failure: ContainerFailure, failure_line: Callable[[str], str | None]) -> str:
-    """The engine's error line; else how the kubelet ended it (OOMKilled, Evicted); else its last line."""
+def _own_words(failure: ContainerFailure, read_failure: Callable[[str], Explanation | None]) -> Explanation | None:
+    """The engine's root cause; else how the kubelet ended it (OOMKilled, Evicted); else which process is gone.
+
+    Else its last line, unless it ended with exit code 0, when no line is an error.
+    """
     texts = [text for text in (failure.message, failure.log_tail) if text]
-    line = next((found for text in texts if (found := failure_line(text))), None)
-    if line:
-        return line
+    found = [explanation for text in texts if (explanation := read_failure(text)) is not None]
+    cause = next((each for each in found if each.reason is Reason.EngineFailed), None)
+    if cause is not None:
+        return cause
     if failure.reason not in _SAYS_NOTHING:
-        return f"{failure.reason}: {failure.message or _exit(failure)}"
-    return next((lines[-1].strip() for text in texts if (lines := text.strip().splitlines())), "")
+        return Explanation(Reason.EngineFailed, f"{failure.reason}: {failure.message or _exit(failure)}")
+    if found:
+        return Explanation(found[-1].reason, f"{found[-1].message} ({_exit(failure)}, and no cause in its log)")
+    last = next((lines[-1].strip() for text in texts if (lines := text.strip().splitlines())), "")
+    return Explanation(Reason.EngineFailed, last) if last and failure.exit_code != 0 else None
 
 
 def _exit(failure: ContainerFailure) -> str:
     return "no exit code" if failure.exit_code is None else f"exit code {failure.exit_code}"
 
 
-def _silence(pod: PodRecord) -> str:
+def _silence(pod: PodRecord) -> Explanation:
     ended = f"pod {pod.name} ended" + (f" with {_exit(pod.failure)}" if pod.failure is not None else "")
     hint = f"kubectl logs -n {pod.namespace} {pod.name}"
     if pod.failure is not None and pod.failure.log_forbidden:
-        return f"{ended}; its log may not be read by Weft: grant pods/log, or run: {hint}"
-    return f"{ended} and said nothing: {hint}"
+        words = f"{ended}; its log may not be read by Weft: grant pods/log, or run: {hint}"
+    else:
+        words = f"{ended} and said nothing: {hint}"
+    return Explanation(Reason.EngineFailedSilently, words)

@@ -62,7 +62,7 @@ class Surroundings:
     now: float
     nodes: Mapping[str, NodeRecord]
     lost_since: Mapping[str, float]
-    failure_line: Callable[[str], str | None]
+    read_failure: Callable[[str], Explanation | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
     ended = [pod for pod in replica.pods if pod.failure is not None or pod.phase in _ENDED]
     if not ended:
         return None
-    explanation = explain_end(ended, around.failure_line)
+    explanation = explain_end(ended, around.read_failure)
     return _loss(replica, explanation.reason, explanation.message, counts=True)
 
 

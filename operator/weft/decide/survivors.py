@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from weft.decide.planning import Planned
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease
     from weft.domain.snapshot import PoolRecord, Snapshot
     from weft.domain.status import Assignment
@@ -92,7 +93,7 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
 
     Without a valid plan nothing can be replaced, so nothing is given up either.
     """
-    around = Surroundings(roll.now, roll.nodes, roll.lost_since, _failure_line(pool.status.engine))
+    around = Surroundings(roll.now, roll.nodes, roll.lost_since, _reader_of(pool.status.engine))
     kept: list[Replica] = []
     losses: list[Loss] = []
     for replica in roll.replicas(pool):
@@ -112,11 +113,11 @@ def _promise_lost(pool: PoolRecord, planned: Planned | None, replica: Replica, f
     return None if lost is None else Loss(replica.assignment, lost, counts=False)
 
 
-def _failure_line(engine: EngineRelease | None) -> Callable[[str], str | None]:
+def _reader_of(engine: EngineRelease | None) -> Callable[[str], Explanation | None]:
     """The engine's way to read its own log; none for an engine that nobody knows."""
     if engine is not None:
         try:
-            return adapter_for(engine.name).failure_line
+            return adapter_for(engine.name).failure
         except Invalid:
             pass
     return lambda _: None

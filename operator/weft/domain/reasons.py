@@ -61,6 +61,7 @@ class Reason(StrEnum):
     NodeLost = "NodeLost"
     PodDeleted = "PodDeleted"
     EngineFailed = "EngineFailed"
+    EngineCoreDied = "EngineCoreDied"
     EngineFailedSilently = "EngineFailedSilently"
     ImageUnavailable = "ImageUnavailable"
     PodRefused = "PodRefused"

@@ -26,5 +26,8 @@ class EngineAdapter(Protocol):
     def series(self, version: str) -> EngineSeries:
         """Names of the metrics that this version exposes."""
 
-    def failure_line(self, text: str) -> str | None:
-        """The engine's own error line in a termination message or log tail, the root cause before its wrappers."""
+    def failure(self, text: str) -> Explanation | None:
+        """What a termination message or log tail says of the end, in the engine's own line.
+
+        `EngineFailed` with the root cause; `EngineCoreDied` where it only says that a process of it is gone.
+        """

@@ -12,7 +12,7 @@ from weft.engines import vllm_environment as environment
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, NamedPort
 from weft.engines.versions import parse_version
 from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict
-from weft.engines.vllm_failure import vllm_failure_line
+from weft.engines.vllm_failure import vllm_failure
 from weft.engines.vllm_model import model_location, model_mount, secrets_as_env
 from weft.engines.vllm_series import vllm_series
 
@@ -104,8 +104,8 @@ class VLLM:
     def series(self, version: str) -> EngineSeries:
         return vllm_series(version)
 
-    def failure_line(self, text: str) -> str | None:
-        return vllm_failure_line(text)
+    def failure(self, text: str) -> Explanation | None:
+        return vllm_failure(text)
 
 
 def startup_seconds(weight_bytes: float) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.api import parse_pool, parse_split
+from weft.domain.reasons import Reason
 from weft.domain.snapshot import PoolRecord, Snapshot, SplitRecord
 from weft.engines import adapter_for
 from weft.observe.records import read_object
@@ -56,7 +57,7 @@ class SnapshotBuilder:
             pools=pools,
             splits=splits,
             nodes=self._sources.cluster.nodes(),
-            pods=self._sources.logs.add(self._sources.cluster.pods(), _needs_log(pools)),
+            pods=self._sources.logs.add(self._sources.cluster.pods(), logs_needed(pools)),
             observations=dict(observations),
             memory=dict(memory),
         )
@@ -111,14 +112,18 @@ def _parsed(
     return {key: known[key] if key in known else parse(body) for key, body in keyed}
 
 
-def _needs_log(pools: tuple[PoolRecord, ...]) -> Callable[[PodRecord], bool]:
-    """Whether a failed pod's termination message says nothing to the adapter of its engine."""
+def logs_needed(pools: tuple[PoolRecord, ...]) -> Callable[[PodRecord], bool]:
+    """Whether a pod that ended by itself left no root cause in its termination message.
+
+    An engine whose core was killed ends with exit code 0, of which the kubelet keeps no last words.
+    """
     engines = {pool.key.uid: pool.status.engine.name for pool in pools if pool.status.engine is not None}
 
     def needs_log(pod: PodRecord) -> bool:
-        if pod.failure is None or pod.identity is None or not pod.failure.exit_code:
+        if pod.failure is None or pod.identity is None or pod.failure.exit_code is None or pod.terminating:
             return False
         engine = engines.get(pod.identity.pool_uid)
-        return engine is None or adapter_for(engine).failure_line(pod.failure.message) is None
+        said = adapter_for(engine).failure(pod.failure.message) if engine is not None else None
+        return said is None or said.reason is Reason.EngineCoreDied
 
     return needs_log
