@@ -78,6 +78,21 @@ def test_short_names_and_columns(kubectl: Kubectl) -> None:
     assert len(kubectl("get", "weft", "-o=name").stdout.split()) == 2
 
 
+def test_the_columns_tell_reasons_in_words(kubectl: Kubectl) -> None:
+    """A reader is told why, not `True`."""
+    kubectl("apply", "-f", "-", stdin=resource("InferencePool", "chat", {})).check_returncode()
+    time = "2026-07-01T08:00:00Z"
+    conditions = [
+        {"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": time}
+        for kind, reason in (("SLOMet", "WithinSLO"), ("Ready", "Serving"))
+    ]
+    patch = json.dumps({"status": {"conditions": conditions}})
+    kubectl("patch", "wpool", "chat", "--subresource=status", "--type=merge", "-p", patch).check_returncode()
+
+    row = kubectl("get", "wpool", "chat", "--no-headers").stdout.split()
+    assert row[-3:-1] == ["WithinSLO", "Serving"]
+
+
 def test_explain_says_units_and_defaults(kubectl: Kubectl) -> None:
     explained = kubectl("explain", "inferencepools.weft.dev.spec.scaling").stdout
 

@@ -58,7 +58,7 @@ def _condition(kind: str, field: str) -> str:
 
 
 _AGE = Column("Age", ".metadata.creationTimestamp", "date", "Age")
-_SLO = Column("SLO", _condition("SLOMet", "status"), description="Whether the latency targets are met")
+_SLO = Column("SLO", _condition("SLOMet", "reason"), description="Whether the latency targets are met, or why not")
 _REASON = Column("Reason", _condition("Ready", "reason"), description="Why it is ready, or not")
 _MODEL = Column("Model", ".spec.model.id", description="Model", priority=1)
 _URL = Column("URL", ".status.url", description="Where requests go", priority=1)
