@@ -14,6 +14,7 @@ from dataclasses import replace
 from random import Random
 from statistics import quantiles
 from time import perf_counter, process_time
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import track
@@ -38,6 +39,9 @@ from weft.domain.spec import (
 from weft.domain.status import Assignment, PoolStatus
 from weft.domain.workload import Role, Slo, Workload
 
+if TYPE_CHECKING:
+    from weft.domain.decision import Decisions
+
 LIMIT_MS = 100.0
 NODES = 64
 POOLS = 20
@@ -61,27 +65,34 @@ def measure(passes: int = PASSES) -> tuple[Result, ...]:
     catalog = load()
     used: list[float] = []
     passed: list[float] = []
+    console = Console(stderr=True)
     # Without a thread of its own the bar moves between passes, never inside one.
-    for index in track(range(passes), "decide", console=Console(stderr=True), transient=True, auto_refresh=False):
+    bar = track(range(passes), "decide", console=console, auto_refresh=False, disable=not console.is_terminal)
+    for index in bar:
         began, begun = perf_counter(), process_time()
         decisions = decide(snapshot, catalog)
         used.append((process_time() - begun) * 1000.0)
         passed.append((perf_counter() - began) * 1000.0)
-        statuses = {decision.key.uid: decision.status for decision in decisions.pools}
-        pools = tuple(replace(pool, status=statuses[pool.key.uid]) for pool in snapshot.pools)
-        pods = _pods(pools)
-        if index % CHANGE_EVERY == CHANGE_EVERY - 1:
-            pools, pods = _disturbed(pools, pods, traffic)
-        snapshot = replace(
-            snapshot,
-            now=snapshot.now + PASS_SECONDS,
-            pools=pools,
-            pods=pods,
-            observations={pool.key.uid: _observation(pool, index, traffic) for pool in pools},
-            memory=decisions.memory,
-        )
+        snapshot = _after(snapshot, decisions, index, traffic)
     size: dict[str, float | str] = {"nodes": NODES, "pools": POOLS, "pods": len(snapshot.pods), "passes": passes}
     return _p99("decide-wall-p99", passed, size), _p99("decide-processor-p99", used, size)
+
+
+def _after(snapshot: Snapshot, decisions: Decisions, index: int, traffic: Random) -> Snapshot:
+    """What the next pass sees: statuses are written, pods have followed, and traffic has moved on."""
+    statuses = {decision.key.uid: decision.status for decision in decisions.pools}
+    pools = tuple(replace(pool, status=statuses[pool.key.uid]) for pool in snapshot.pools)
+    pods = _pods(pools)
+    if index % CHANGE_EVERY == CHANGE_EVERY - 1:
+        pools, pods = _disturbed(pools, pods, traffic)
+    return replace(
+        snapshot,
+        now=snapshot.now + PASS_SECONDS,
+        pools=pools,
+        pods=pods,
+        observations={pool.key.uid: _observation(pool, index, traffic) for pool in pools},
+        memory=decisions.memory,
+    )
 
 
 def _p99(name: str, times: list[float], size: dict[str, float | str]) -> Result:

@@ -1,7 +1,7 @@
 """How long `make test` and `.ci/run` take in a fresh clone of what is committed.
 
 With nothing cached: binaries of the cluster, images, Go's modules and builds and pip's wheels are all made anew, in a
-folder that is removed afterwards (12 GB for `.ci/run`). Debian packages that are installed stay installed.
+folder that is removed afterwards (20 GB for `.ci/run`). Debian packages that are installed stay installed.
 """
 
 from __future__ import annotations
