@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -11,11 +12,12 @@ from tests.fabric.cluster import board, busy, rack
 from tests.placement.cases import free_map, tp
 from weft.domain.spec import DomainRule, PlacementSpec
 from weft.domain.status import Assignment
-from weft.placement import Hold, Slot, find_slot, leaves_domain
+from weft.placement import Hold, Refusal, Slot, find_slot, leaves_domain
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
     from weft.domain.shape import Shape
+    from weft.placement import FreeMap
 
 NODES = [*rack("a.1", 5), *rack("b.1", 3), *(board(f"b-{index}") for index in range(3))]
 SHAPES = [
@@ -55,3 +57,42 @@ def test_a_refusal_is_true(held: list[tuple[NodeRecord, int]], shape: Shape) -> 
     for domain in free.fabric.domains:
         fitting = [node for node in domain.nodes if free.on(node.name) >= shape.gpus_per_pod]
         assert domain.accelerator != shape.accelerator or len(fitting) < shape.pods
+
+
+@given(held=held, shape=st.sampled_from(SHAPES), spares=st.integers(0, 3))
+def test_what_a_refusal_asks_for_makes_room(held: list[tuple[NodeRecord, int]], shape: Shape, spares: int) -> None:
+    """Spares or not: to free what the sentence says, never nothing and never less, is enough for the replica."""
+    used = {node.name: min(gpus, node.allocatable[0][1]) for node, gpus in held}  # no node gives more than it has
+    pods = [busy(f"on-{name}", name, gpus) for name, gpus in used.items()]
+    free = free_map(NODES, *pods)
+    placement = PlacementSpec(domain=DomainRule.Preferred, spare_nodes_per_domain=spares)
+    found = find_slot(shape, placement, free)
+    if not isinstance(found, Refusal):
+        return
+    message = found.explanation.message
+    assert all(int(number) > 0 for number in re.findall(r"\bfree (-?\d+)", message))
+    if shape.pipeline_parallel == 1 and _does_what_it_asks(message, shape, free):
+        assert isinstance(find_slot(shape, placement, free), Slot), message
+
+
+def _does_what_it_asks(message: str, shape: Shape, free: FreeMap) -> bool:
+    """Free what `message` asks for, or say that it asks for nothing."""
+    if on_node := re.search(r"free (\d+) GPUs? more on ([\w.-]+)", message):
+        free.reserve(Hold(on_node[2], -int(on_node[1]), "nobody"))
+        return True
+    nodes = re.search(r"([\w.]+) comes nearest .* free (\d+) more of its nodes", message)
+    if nodes is None and (named := re.search(r"free (\d+) more of the nodes of ([\w.]+)", message)):
+        domain, count = named[2], int(named[1])
+    elif nodes is not None:
+        domain, count = nodes[1], int(nodes[2])
+    else:
+        return False
+    cleared = [
+        node
+        for node in free.fabric.nodes().values()
+        if node.domain == domain and free.on(node.name) < shape.gpus_per_pod
+    ][:count]
+    assert len(cleared) == count, message
+    for node in cleared:
+        free.reserve(Hold(node.name, free.on(node.name) - node.total, "nobody"))
+    return True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.fabric.cluster import board, busy, rack, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
 from weft.domain.reasons import Reason
+from weft.domain.spec import PlacementSpec
 from weft.placement import Hold, Refusal, find_slot
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from weft.placement import FreeMap
 
 
-def refusal(shape: Shape, free: FreeMap) -> Refusal:
-    found = find_slot(shape, ANYWHERE, free)
+def refusal(shape: Shape, free: FreeMap, placement: PlacementSpec = ANYWHERE) -> Refusal:
+    found = find_slot(shape, placement, free)
     assert isinstance(found, Refusal)
     return found
 
@@ -80,3 +81,48 @@ def test_every_domain_that_lost_has_a_reason() -> None:
     nodes = [board("b-0", gpus=2), *rack("a.1", 2), replace(board("b-1"), cordoned=True), board("b-2")]
     free = free_map(nodes, busy("x", "b-2", 1))
     assert {name for name, _ in refusal(tp(8), free).domains} == {each.name for each in free.fabric.domains}
+
+
+class TestSpares:
+    """`spareNodesPerDomain` is named where it keeps a replica out, and its nodes are not counted as free."""
+
+    def test_a_replica_of_two_trays_is_told_which_tray_is_kept(self) -> None:
+        found = refusal(tp(8, "GB200"), free_map(rack("a.1", 2)), PlacementSpec(spare_nodes_per_domain=1))
+        assert found.explanation.message == (
+            "GB200 FP8 TP8 needs 2 nodes with 4 GPUs free each inside one NVLink domain: a.1 comes nearest with 1, "
+            "and no NVLink domain has that many at all; spareNodesPerDomain keeps a.1-t1 free: lower it to use it"
+        )
+        assert dict(found.domains)["a.1"].reason is Reason.DomainTooSmall
+        assert "of which spareNodesPerDomain keeps 1 free" in dict(found.domains)["a.1"].message
+
+    def test_a_tray_of_its_own_is_freed_or_taken_from_the_spares(self) -> None:
+        free = free_map(rack("a.1", 2), busy("job", "a.1-t0", 3))
+        message = refusal(tp(2, "GB200"), free, PlacementSpec(spare_nodes_per_domain=1)).explanation.message
+        assert message == (
+            "GB200 FP8 TP2 needs 2 GPUs free on one node: the largest hole is 1 of 4 on a.1-t0; to make room, free "
+            "1 GPU more on a.1-t0 (held by default/job); spareNodesPerDomain keeps a.1-t1 free: lower it to use it"
+        )
+
+    def test_what_is_freed_fills_up_the_spares_before_it_helps(self) -> None:
+        jobs = [busy(f"job-{index}", f"a.1-t{index}", 4) for index in range(3)]
+        message = refusal(tp(4, "GB200"), free_map(rack("a.1", 3), *jobs), PlacementSpec(spare_nodes_per_domain=2))
+        assert message.explanation.message.endswith(
+            "free 3 more of the nodes of a.1 (held by default/job-0, default/job-1, default/job-2), "
+            "of which spareNodesPerDomain keeps 2"
+        )
+
+    def test_a_pool_that_keeps_every_node_is_told_so(self) -> None:
+        free = free_map(rack("a.1", 2))
+        message = refusal(tp(4, "GB200"), free, PlacementSpec(spare_nodes_per_domain=2)).explanation.message
+        assert message.endswith(
+            "every node that may take it is kept as a spare; "
+            "spareNodesPerDomain keeps a.1-t0, a.1-t1 free: lower it to use them"
+        )
+
+
+def test_the_nearest_domain_is_one_that_could_hold_it() -> None:
+    """A full rack of five helps where an empty one of three never will."""
+    jobs = [busy(f"job-{index}", f"b.1-t{index}", 4) for index in range(5)]
+    free = free_map([*rack("a.1", 3), *rack("b.1", 5)], *jobs)
+    message = refusal(tp(16, "GB200"), free).explanation.message
+    assert "b.1 comes nearest with 0; to make room, free 4 more of its nodes" in message

@@ -13,26 +13,25 @@ if TYPE_CHECKING:
 
     from weft.domain.fabric import FabricNode
     from weft.domain.shape import Shape
-    from weft.placement.eligibility import EligibleDomain
     from weft.placement.freemap import FreeMap
+    from weft.placement.rooms import Room
 
 NAMED_HOLDERS = 3
 NAMED_NODES = 3
 
 
 def refuse(
-    shape: Shape, domains: Sequence[EligibleDomain], free: FreeMap, rule: DomainRule
+    shape: Shape, rooms: Sequence[Room], free: FreeMap, rule: DomainRule
 ) -> tuple[Explanation, tuple[tuple[str, Explanation], ...]]:
     """The sentence for the condition, and one reason for every domain."""
     group = _group_pods(shape, rule)
     need = _need(shape, group)
-    verdicts = tuple((each.domain.name, _verdict(shape, group, need, each, free)) for each in domains)
-    if not any(each.nodes for each in domains):
-        message = f"{need}, but no node may take it{_passed_over(domains, everything=True)}"
-    elif shape.pods == 1:
-        message = f"{need}: {_room_on_a_node(shape, domains, free)}{_passed_over(domains)}"
+    verdicts = tuple((room.name, _verdict(shape, group, need, room, free)) for room in rooms)
+    if not any(room.nodes or room.spares for room in rooms):
+        message = f"{need}, but no node may take it{_passed_over(rooms, everything=True)}"
     else:
-        message = f"{need}: {_room_in_a_domain(shape, group, domains, free)}{_passed_over(domains)}"
+        hint = _spared(shape, rooms, free)
+        message = f"{need}: {_what_would_do(shape, group, rooms, free)}{hint}{_passed_over(rooms)}"
     return Explanation(Reason.NoSlot, message), verdicts
 
 
@@ -50,53 +49,107 @@ def _group_pods(shape: Shape, rule: DomainRule) -> int:
     return shape.pods
 
 
-def _verdict(shape: Shape, group: int, need: str, each: EligibleDomain, free: FreeMap) -> Explanation:
-    if not each.nodes:
-        return _most_common(each)
-    large_enough = sum(node.total >= shape.gpus_per_pod for node in each.nodes)
-    if large_enough < group:
-        return Explanation(Reason.DomainTooSmall, f"{need}; {each.domain.name} has {large_enough} such")
-    fitting = sum(free.on(node.name) >= shape.gpus_per_pod for node in each.nodes)
-    scattered = sum(free.on(node.name) for node in each.nodes)
+def _verdict(shape: Shape, group: int, need: str, room: Room, free: FreeMap) -> Explanation:
+    if not room.nodes and not room.spares:
+        return _most_common(room)
+    beside = f" beside {_kept(len(room.spares))}" if room.spares else ""
+    large_enough = _large_enough(room, shape)
+    if large_enough - room.spares_due < group:
+        beside = f", of which spareNodesPerDomain keeps {room.spares_due} free" if room.spares_due else ""
+        return Explanation(Reason.DomainTooSmall, f"{need}; {room.name} has {large_enough} such{beside}")
+    fitting = _fitting(room.nodes, shape, free)
+    scattered = sum(free.on(node.name) for node in room.nodes)
     return Explanation(
         Reason.DomainFragmented,
-        f"{need}; {each.domain.name} has {fitting} such and {_gpus(scattered)} free in all",
+        f"{need}; {room.name} has {fitting} such and {_gpus(scattered)} free in all{beside}",
     )
 
 
-def _most_common(each: EligibleDomain) -> Explanation:
-    reasons = Counter(refusal.reason for _, refusal in each.passed_over)
-    return max((refusal for _, refusal in each.passed_over), key=lambda refusal: reasons[refusal.reason])
+def _most_common(room: Room) -> Explanation:
+    reasons = Counter(refusal.reason for _, refusal in room.passed_over)
+    return max((refusal for _, refusal in room.passed_over), key=lambda refusal: reasons[refusal.reason])
 
 
-def _room_on_a_node(shape: Shape, domains: Sequence[EligibleDomain], free: FreeMap) -> str:
-    need = shape.gpus_per_pod
-    nodes = [node for each in domains for node in each.nodes]
-    largest = max(nodes, key=lambda node: (free.on(node.name), node.total))
+def _what_would_do(shape: Shape, group: int, rooms: Sequence[Room], free: FreeMap) -> str:
+    """What comes nearest, and what to free there; nothing that is asked for would only fill up the spares."""
+    if shape.pods > 1:
+        return _room_in_a_domain(shape, group, rooms, free)
+    usable = [node for room in rooms for node in room.nodes]
+    if not usable:
+        return "every node that may take it is kept as a spare"
+    largest = max(usable, key=lambda node: (free.on(node.name), node.total))
     hole = f"the largest hole is {free.on(largest.name)} of {largest.total} on {largest.name}"
-    roomy = [node for node in nodes if node.total >= need]
-    if not roomy:
-        return f"{hole}, and no node has that many at all"
-    node = _cheapest(roomy, free)
-    return f"{hole}; to make room, free {_gpus(need - free.on(node.name))} more on {node.name}{_held_by([node], free)}"
+    return f"{hole}{_room_on_a_node(shape, rooms, free)}"
 
 
-def _room_in_a_domain(shape: Shape, group: int, domains: Sequence[EligibleDomain], free: FreeMap) -> str:
-    need = shape.gpus_per_pod
-    roomy = {each.domain.name: [node for node in each.nodes if node.total >= need] for each in domains}
-    best = max(roomy, key=lambda name: (_fitting(roomy[name], need, free), len(roomy[name])))
-    fitting = _fitting(roomy[best], need, free)
-    have = f"{best} comes nearest with {fitting}"
+def _room_on_a_node(shape: Shape, rooms: Sequence[Room], free: FreeMap) -> str:
+    """The node that needs the least clearing, or whole nodes of the domain where the spares are due first."""
+    helpful = [node for room in rooms for node in room.nodes if _helps(node, room, shape)]
+    if helpful:
+        node = _cheapest(helpful, free)
+        missing = shape.gpus_per_pod - free.on(node.name)
+        return f"; to make room, free {_gpus(missing)} more on {node.name}{_held_by([node], free)}"
+    best = _nearest(shape, 1, rooms, free)
+    if _large_enough(best, shape) <= best.spares_due:
+        return ", and no node has that many at all"
+    return f"; {_nodes_to_free(shape, 1, best, free)}"
+
+
+def _helps(node: FabricNode, room: Room, shape: Shape) -> bool:
+    """Whether the node would be used once it has room: one that becomes wholly free is a spare while those are due."""
+    becomes_a_spare = node.total == shape.gpus_per_pod and len(room.spares) < room.spares_due
+    return node.total >= shape.gpus_per_pod and not becomes_a_spare
+
+
+def _room_in_a_domain(shape: Shape, group: int, rooms: Sequence[Room], free: FreeMap) -> str:
+    best = _nearest(shape, group, rooms, free)
+    fitting = _fitting(best.nodes, shape, free)
+    have = f"{best.name} comes nearest with {fitting}"
     if fitting >= group:
         return f"{have}, which is too few for all stages; free more nodes of one zone"
-    if len(roomy[best]) < group:
+    if _large_enough(best, shape) - best.spares_due < group:
         return f"{have}, and no NVLink domain has that many at all"
-    busy = [node for node in roomy[best] if free.on(node.name) < need]
-    return f"{have}; to make room, free {group - fitting} more of its nodes{_held_by(busy, free)}"
+    return f"{have}; {_nodes_to_free(shape, group, best, free)}"
 
 
-def _fitting(nodes: Sequence[FabricNode], need: int, free: FreeMap) -> int:
-    return sum(free.on(node.name) >= need for node in nodes)
+def _nearest(shape: Shape, group: int, rooms: Sequence[Room], free: FreeMap) -> Room:
+    """The domain with the least to free, among those that are large enough if there are any."""
+
+    def nearness(room: Room) -> tuple[bool, int, int]:
+        large_enough = _large_enough(room, shape)
+        return large_enough - room.spares_due >= group, _fitting(room.nodes, shape, free), large_enough
+
+    return max(rooms, key=nearness)
+
+
+def _nodes_to_free(shape: Shape, group: int, room: Room, free: FreeMap) -> str:
+    """How many nodes to clear: those that the group lacks, and those that the spares take before."""
+    spares = room.spares_due - len(room.spares)
+    missing = group - _fitting(room.nodes, shape, free) + spares
+    busy = [node for node in room.nodes if free.on(node.name) < shape.gpus_per_pod <= node.total]
+    whose = "its nodes" if shape.pods > 1 else f"the nodes of {room.name}"
+    first = f", of which spareNodesPerDomain keeps {spares}" if spares else ""
+    return f"to make room, free {missing} more of {whose}{_held_by(busy, free)}{first}"
+
+
+def _spared(shape: Shape, rooms: Sequence[Room], free: FreeMap) -> str:
+    """The free nodes that would do, were they not kept."""
+    kept = [node.name for room in rooms for node in room.spares if free.on(node.name) >= shape.gpus_per_pod]
+    if not kept:
+        return ""
+    return f"; spareNodesPerDomain keeps {_listed(kept)} free: lower it to use {'it' if len(kept) == 1 else 'them'}"
+
+
+def _kept(spares: int) -> str:
+    return "1 spare node" if spares == 1 else f"{spares} spare nodes"
+
+
+def _large_enough(room: Room, shape: Shape) -> int:
+    return sum(node.total >= shape.gpus_per_pod for node in (*room.nodes, *room.spares))
+
+
+def _fitting(nodes: Sequence[FabricNode], shape: Shape, free: FreeMap) -> int:
+    return sum(free.on(node.name) >= shape.gpus_per_pod for node in nodes)
 
 
 def _cheapest(nodes: Sequence[FabricNode], free: FreeMap) -> FabricNode:
@@ -110,11 +163,11 @@ def _held_by(nodes: Sequence[FabricNode], free: FreeMap) -> str:
     return f" (held by {named})" if named else ""
 
 
-def _passed_over(domains: Sequence[EligibleDomain], *, everything: bool = False) -> str:
+def _passed_over(rooms: Sequence[Room], *, everything: bool = False) -> str:
     """Nodes that would count but for a reason somebody can remove; other accelerators only where nothing is left."""
     by_reason: dict[Reason, list[tuple[FabricNode, Explanation]]] = {}
-    for each in domains:
-        for node, refusal in each.passed_over:
+    for room in rooms:
+        for node, refusal in room.passed_over:
             if everything or refusal.reason is not Reason.WrongAccelerator:
                 by_reason.setdefault(refusal.reason, []).append((node, refusal))
     parts = [_counted(reason, refused) for reason, refused in sorted(by_reason.items())]

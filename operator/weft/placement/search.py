@@ -5,13 +5,12 @@ Rule: best fit counted in slots of the arriving shape, the rule of Kueue's topol
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.spec import DomainRule
-from weft.placement.eligibility import eligible_domains
 from weft.placement.refusal import refuse
+from weft.placement.rooms import by_name, natural, rooms_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.spec import PlacementSpec
-    from weft.placement.eligibility import EligibleDomain
     from weft.placement.freemap import FreeMap
+    from weft.placement.rooms import Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +46,13 @@ class _Group:
     gpus_per_pod: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """A domain with what a search may use of it: eligible nodes, spares left out."""
-
-    name: str
-    zone: str
-    nodes: tuple[FabricNode, ...]
-
-
 def find_slot(shape: Shape, placement: PlacementSpec, free: FreeMap, siblings: Iterable[str] = ()) -> Slot | Refusal:
     """Nodes for one replica of `shape`, or why there are none. Promises nothing: the caller reserves.
 
     Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `siblings`
     are nodes of the pool's other replicas, for the spread wish, which only breaks ties.
     """
-    domains = eligible_domains(shape, placement, free)
-    rooms = [_Room(each.domain.name, each.domain.zone, _without_spares(each, placement, free)) for each in domains]
+    rooms = rooms_for(shape, placement, free)
     whole = _Group(shape.pods, shape.gpus_per_pod)
     best = _tightest(rooms, whole, free, _crowding(rooms, placement, siblings))
     if best is not None:
@@ -73,20 +62,10 @@ def find_slot(shape: Shape, placement: PlacementSpec, free: FreeMap, siblings: I
         nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, free)
         if nodes is not None:
             return Slot(nodes)
-    return Refusal(*refuse(shape, domains, free, placement.domain))
+    return Refusal(*refuse(shape, rooms, free, placement.domain))
 
 
-def _without_spares(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> tuple[FabricNode, ...]:
-    """Nodes of a rack minus as many wholly free ones as the pool wants kept as spares; a board has no spares."""
-    spares = placement.spare_nodes_per_domain
-    if spares < 1 or len(each.domain.nodes) == 1:
-        return each.nodes
-    idle = [node for node in sorted(each.nodes, key=by_name) if free.on(node.name) == node.total]
-    kept = {node.name for node in idle[-spares:]}
-    return tuple(node for node in each.nodes if node.name not in kept)
-
-
-def _tightest(rooms: Sequence[_Room], group: _Group, free: FreeMap, crowding: dict[str, int]) -> _Room | None:
+def _tightest(rooms: Sequence[Room], group: _Group, free: FreeMap, crowding: dict[str, int]) -> Room | None:
     """The room with the fewest slots, but at least one; ties by free GPUs, then by the spread wish, then by name."""
     fitting = [(_slots(room.nodes, group, free), room) for room in rooms]
     fitting = [(slots, room) for slots, room in fitting if slots > 0]
@@ -98,7 +77,7 @@ def _tightest(rooms: Sequence[_Room], group: _Group, free: FreeMap, crowding: di
     )[1]
 
 
-def _free_gpus(room: _Room, free: FreeMap) -> int:
+def _free_gpus(room: Room, free: FreeMap) -> int:
     return sum(free.on(node.name) for node in room.nodes)
 
 
@@ -108,7 +87,7 @@ def _slots(nodes: Sequence[FabricNode], group: _Group, free: FreeMap) -> int:
     return sum(rooms) // group.pods if sum(room > 0 for room in rooms) >= group.pods else 0
 
 
-def _crowding(rooms: Sequence[_Room], placement: PlacementSpec, siblings: Iterable[str]) -> dict[str, int]:
+def _crowding(rooms: Sequence[Room], placement: PlacementSpec, siblings: Iterable[str]) -> dict[str, int]:
     """How many nodes of sibling replicas each domain (or its zone) already holds, where the pool wants to spread."""
     taken = set(siblings)
     counts = {room.name: sum(node.name in taken for node in room.nodes) for room in rooms}
@@ -134,7 +113,7 @@ def _pick(nodes: Sequence[FabricNode], group: _Group, free: FreeMap) -> tuple[st
     return tuple(name for _, name in closest)
 
 
-def _stages_over_domains(rooms: Sequence[_Room], stage: _Group, stages: int, free: FreeMap) -> tuple[str, ...] | None:
+def _stages_over_domains(rooms: Sequence[Room], stage: _Group, stages: int, free: FreeMap) -> tuple[str, ...] | None:
     """Pipeline stages spread over as few domains of one zone as it takes, each stage whole inside one domain."""
     for zone in sorted({room.zone for room in rooms}):
         near = [room for room in rooms if room.zone == zone]
@@ -150,7 +129,7 @@ def _stages_in(nodes: Sequence[FabricNode], stage: _Group, free: FreeMap) -> int
     return sum(free.on(node.name) >= stage.gpus_per_pod for node in nodes) // stage.pods
 
 
-def _fill(rooms: Sequence[_Room], stage: _Group, stages: int, free: FreeMap) -> list[str]:
+def _fill(rooms: Sequence[Room], stage: _Group, stages: int, free: FreeMap) -> list[str]:
     nodes: list[str] = []
     for room in rooms:
         left = list(room.nodes)
@@ -159,13 +138,3 @@ def _fill(rooms: Sequence[_Room], stage: _Group, stages: int, free: FreeMap) -> 
             left = [node for node in left if node.name not in taken]  # every pod has a node of its own
             nodes.extend(taken)
     return nodes
-
-
-def by_name(node: FabricNode) -> tuple[tuple[int, str], ...]:
-    """Sort key of nodes in which `tray-2` comes before `tray-10`."""
-    return natural(node.name)
-
-
-def natural(name: str) -> tuple[tuple[int, str], ...]:
-    """Sort key in which numbers inside a name count as numbers."""
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part)
