@@ -61,5 +61,4 @@ def without_caches(folder: Path) -> dict[str, str]:
         "GOMODCACHE": "go-modules",
     }
     inherited = {key: value for key, value in os.environ.items() if key != "KUBEBUILDER_ASSETS"}
-    flags = f"{inherited.get('GOFLAGS', '')} -modcacherw".strip()  # else the folder could not be removed
-    return {**inherited, "GOFLAGS": flags, **{key: str(folder / place) for key, place in places.items()}}
+    return {**inherited, **{key: str(folder / place) for key, place in places.items()}}

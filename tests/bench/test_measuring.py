@@ -84,10 +84,8 @@ def test_the_peak_of_a_process_is_known_until_it_ends() -> None:
 
 def test_without_caches_means_every_cache_is_empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", "/opt/binaries")
-    monkeypatch.setenv("GOFLAGS", "-p=2")
     environment = suites.without_caches(tmp_path)
     assert "KUBEBUILDER_ASSETS" not in environment
-    assert environment["GOFLAGS"] == "-p=2 -modcacherw"
     assert environment["PATH"] == os.environ["PATH"]
     for cache in ("WEFT_CACHE", "XDG_CACHE_HOME", "PIP_CACHE_DIR", "GOCACHE", "GOMODCACHE"):
         assert environment[cache].startswith(str(tmp_path))
