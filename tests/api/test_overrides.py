@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.api.cases import resource
 from weft.api import parse_pool, parse_split
 from weft.api.overrides import laid_over
-from weft.domain.spec import RouterKind, ScalingMode, SplitSpec
+from weft.domain.spec import RouterKind, RouterSpec, ScalingMode, SplitSpec
 from weft.domain.workload import Role
 
 Json = dict[str, Any]
@@ -101,6 +103,16 @@ def test_the_front_stands_before_the_split_and_not_before_its_sides() -> None:
 
     assert (split.router.kind, split.router.replicas) == (RouterKind.Managed, 2)
     assert split.prefill.router.kind is RouterKind.Nothing
+
+
+@pytest.mark.parametrize("kind", ["None", "Managed"])
+def test_the_key_reaches_the_engines_of_both_sides(kind: str) -> None:
+    """Without a front that asks for it, nobody else would."""
+    split = _split({"router": {"type": kind, "apiKeySecretRef": {"name": "keys", "key": "token"}}})
+
+    for side, text in ((split.prefill, split.prefill_body), (split.decode, split.decode_body)):
+        assert side.router == RouterSpec(RouterKind.Nothing, api_key_secret=("keys", "token"))
+        assert json.loads(text)["router"]["apiKeySecretRef"] == {"name": "keys", "key": "token"}
 
 
 def test_the_ratio_is_guarded_by_quantities() -> None:

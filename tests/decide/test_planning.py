@@ -24,6 +24,7 @@ SPEC = pool_spec()
         (replace(SPEC, placement=replace(SPEC.placement, scheduler="Kueue")), "placement.scheduler.name Kueue"),
         (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "engine.distributed Ray"),
         (replace(SPEC, shape=replace(SPEC.shape, context_parallel=2)), "shape.contextParallel 2"),
+        (replace(SPEC, pod=replace(SPEC.pod, relaxations=("IPCLock",))), "pod.relaxations IPCLock"),
     ],
 )
 def test_a_field_that_cannot_be_served_is_refused_by_name(spec: PoolSpec, words: str) -> None:

@@ -83,7 +83,6 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
         (spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), plan(), Reason.FeatureUnsupported),
         (spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi"}')), plan(), Reason.FeatureUnsupported),
         (spec(kv=KVSpec(Precision.NVFP4)), plan(), Reason.FeatureUnsupported),
-        (spec(engine=EngineSpec(distributed="Ray")), plan(), Reason.FeatureUnsupported),
         (spec(engine=EngineSpec(env=(("VLLM_HOST_IP", "1"),))), plan(), Reason.ArgumentConflict),
         (spec(engine=EngineSpec(args=("-tp", "4"))), plan(), Reason.ArgumentConflict),
         (
@@ -94,7 +93,7 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
         (spec(), plan(shape(16, gpus_per_pod=8), replace(RELEASE, version="0.10.2")), Reason.EngineUnsupported),
         (spec(), plan(shape(8, data_parallel=2, gpus_per_pod=4)), Reason.ShapeInvalid),
     ],
-    ids=["connector", "offload", "kv-nvfp4", "ray", "env", "args", "uri", "old-multi-pod", "wide-dp-rank"],
+    ids=["connector", "offload", "kv-nvfp4", "env", "args", "uri", "old-multi-pod", "wide-dp-rank"],
 )
 def test_what_cannot_be_launched_is_refused_with_its_reason(wanted: PoolSpec, chosen: Plan, reason: Reason) -> None:
     with pytest.raises(Invalid) as refused:
@@ -162,11 +161,6 @@ def test_a_front_of_one_pool_selects_its_pods() -> None:
 def test_a_front_of_a_pair_selects_both_sides() -> None:
     said = " ".join(VLLM.front(FrontRequest("team", RouterSpec(), (("a", "1"),), (("b", "2"),))).command)
     assert "--vllm-pd-disaggregation --kv-connector nixl --prefill-selector a=1 --decode-selector b=2" in said
-
-
-def test_a_front_that_cannot_check_keys_is_refused() -> None:
-    with pytest.raises(Invalid, match="apiKeySecretRef"):
-        VLLM.front(FrontRequest("team", RouterSpec(api_key_secret=("keys", "key")), (("a", "1"),)))
 
 
 def test_loading_large_weights_may_take_longer() -> None:

@@ -14,8 +14,7 @@ from tests.render.pools import RELEASE, plan, pool, shape, spec
 from tests.render.restricted import violations
 from tests.render.shapes import SHAPES
 from weft.domain import labels
-from weft.domain.errors import Invalid
-from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PlacementSpec, PodSpec, RolloutSpec, SourceKind
+from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, SourceKind
 from weft.render import render_pods
 
 if TYPE_CHECKING:
@@ -94,14 +93,6 @@ def test_users_labels_never_replace_ours() -> None:
     assert tags["team"] == "llm"
 
 
-@pytest.mark.parametrize(
-    ("relaxation", "broken"),
-    [("IPCLock", {"capabilities.add"}), ("HostNetwork", {"hostNetwork"}), ("RunAsRoot", {"runAsNonRoot", "runAsUser"})],
-)
-def test_a_relaxation_lifts_what_it_names_and_nothing_else(relaxation: str, broken: set[str]) -> None:
-    assert set(violations(render_one(spec(pod=PodSpec(relaxations=(relaxation,)))))) == broken
-
-
 def test_an_image_volume_carries_the_weights() -> None:
     source = ModelSource(SourceKind.Image, "models/llama:1", "weights", pull_policy="IfNotPresent")
     pod = render_one(spec(model=ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source)))
@@ -116,11 +107,6 @@ def test_an_object_store_is_streamed_with_its_credentials() -> None:
     assert container["command"][2] == "s3://bucket/llama"
     assert after(container["command"], "--load-format") == "runai_streamer"
     assert container["envFrom"] == [{"secretRef": {"name": "store"}}]
-
-
-def test_what_cannot_be_scheduled_is_refused_by_name() -> None:
-    with pytest.raises(Invalid, match=r"placement\.scheduler Kueue"):
-        render_one(spec(placement=PlacementSpec(scheduler="Kueue", scheduler_queue="q")))
 
 
 def test_users_variables_win_over_ours_and_appear_once() -> None:

@@ -108,7 +108,7 @@ def _split_spec(spec: Json) -> SplitSpec:
         read = PDSplitSpec.model_validate(spec)
     except ValidationError as error:
         raise _Misunderstood(explain(error, PDSplitSpec)) from None
-    common = plain(read, without=("prefill", "decode", "ratio", "router"))
+    common = plain(read, without=("prefill", "decode", "ratio"))
     prefill, decode = (_merged_side(common, spec, role) for role in (Role.Prefill, Role.Decode))
     ratio = read.ratio
     prefill_spec = pool_spec(prefill)

@@ -161,7 +161,6 @@ def _placement(read: Placement) -> spec.PlacementSpec:
         spread=read.spread,
         spare_nodes_per_domain=read.spare_nodes_per_domain,
         scheduler=read.scheduler.name,
-        scheduler_queue=read.scheduler.queue,
     )
 
 
@@ -219,7 +218,6 @@ def router_spec(read: Router) -> spec.RouterSpec:
         image=read.image,
         resources=_resources(read.resources),
         api_key_secret=_key_of(read.api_key_secret_ref),
-        gateway_json=canonical_json(plain(read.gateway)) if read.gateway else None,
     )
 
 

@@ -53,5 +53,9 @@ def _router_claims(router: RouterSpec) -> tuple[tuple[bool, str, str], ...]:
     keys_unchecked = router.kind is RouterKind.Managed and router.api_key_secret is not None
     return (
         (router.kind is RouterKind.Gateway, "router.type Gateway", "use Managed or None"),
-        (keys_unchecked, "router.apiKeySecretRef with a managed router", "remove it, or use router.type None"),
+        (
+            keys_unchecked,
+            "router.apiKeySecretRef with a managed router",
+            "remove it, or use router.type None, where the engines ask for the key",
+        ),
     )

@@ -123,7 +123,6 @@ class PlacementSpec:
     spread: str = "Domain"
     spare_nodes_per_domain: int = 0
     scheduler: str = "Default"
-    scheduler_queue: str | None = None
 
 
 class ScalingMode(StrEnum):
@@ -196,7 +195,6 @@ class RouterSpec:
     image: str | None = None
     resources: Pairs = ()
     api_key_secret: tuple[str, str] | None = None
-    gateway_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

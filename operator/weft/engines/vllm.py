@@ -77,11 +77,6 @@ class VLLM:
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
         """`vllm-router`, which finds its engines by watching pods of the namespace."""
-        if request.router.api_key_secret is not None:
-            raise Invalid(
-                Reason.FeatureUnsupported,
-                "router.apiKeySecretRef is not supported with a managed router: vllm-router checks no keys itself",
-            )
         return ContainerLaunch(
             command=(
                 "vllm-router",
@@ -123,8 +118,6 @@ def _refuse_what_is_unsupported(request: LaunchRequest, version: Version) -> Non
     conflict = vllm_argument_conflict(spec.engine.args, shape) or vllm_env_conflict(tuple(dict(spec.engine.env)))
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
-    if spec.engine.distributed != "Native":
-        raise Invalid(Reason.FeatureUnsupported, "engine.distributed Ray is not supported: use Native")
     if shape.pods > 1 and version < SERVES_SEVERAL_NODES:
         raise Invalid(
             Reason.EngineUnsupported,

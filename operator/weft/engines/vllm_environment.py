@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
 NIXL_PORT = 5600
-HOST_NETWORK = "HostNetwork"  # the node's interfaces have names of their own
 POD_IP = "status.podIP"
 # UCX on an accelerator needs its copy transports beside the wire; without a GPU there are none.
 _UCX_TLS = {"TCP": "tcp,cuda_copy,cuda_ipc,sm,self", "RDMA": "^tcp"}
@@ -37,7 +36,7 @@ def _ours(request: LaunchRequest, ready_seconds: int) -> Iterator[EnvValue]:
     yield EnvValue("VLLM_ENGINE_READY_TIMEOUT_S", str(ready_seconds))
     yield from _hub(request)
     yield from _kv_transfer(request)
-    if request.plan.shape.pods > 1 and HOST_NETWORK not in request.spec.pod.relaxations:
+    if request.plan.shape.pods > 1:
         yield EnvValue("GLOO_SOCKET_IFNAME", "eth0")
         yield EnvValue("NCCL_SOCKET_IFNAME", "eth0")
     if request.on_cpu:

@@ -17,7 +17,7 @@ HOME = f"/home/{GROUP.partition('.')[0]}"
 _IDENTITY = {"HOME": HOME, "USER": "weft"}
 
 
-def render_container(launch: ContainerLaunch, name: str, relaxations: tuple[str, ...] = ()) -> Json:
+def render_container(launch: ContainerLaunch, name: str) -> Json:
     """The container without image and resources."""
     container: Json = {
         "name": name,
@@ -25,7 +25,7 @@ def render_container(launch: ContainerLaunch, name: str, relaxations: tuple[str,
         "env": _environment(launch),
         "ports": [{"name": port.name, "containerPort": port.number, "protocol": "TCP"} for port in launch.ports],
         "lifecycle": {"preStop": {"sleep": {"seconds": launch.pre_stop_seconds}}},
-        "securityContext": container_security(relaxations),
+        "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(launch),
     }

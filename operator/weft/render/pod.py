@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
-from weft.domain.errors import Bug, Invalid
+from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
 from weft.engines import LaunchRequest, adapter_for
 from weft.render import names
 from weft.render.container import render_container, render_volumes
 from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.metadata import child_metadata, pool_labels
-from weft.render.security import network, pod_security
+from weft.render.security import pod_security
 
 if TYPE_CHECKING:
     from weft.domain.shape import Plan
@@ -30,16 +30,7 @@ _REQUEST_ONLY = {"cpu"}
 
 def render_pods(pool: PoolRecord, assignment: Assignment) -> tuple[Json, ...]:
     """One pod a rank, in order of rank; raises `Invalid` for a wish that the engine cannot fulfil."""
-    spec, _ = _planned(pool)
-    _refuse_what_is_unsupported(spec)
     return tuple(_render_pod(pool, assignment, rank) for rank in range(len(assignment.nodes)))
-
-
-def _refuse_what_is_unsupported(spec: PoolSpec) -> None:
-    if spec.placement.scheduler != "Default":
-        raise Invalid(
-            Reason.FeatureUnsupported, f"placement.scheduler {spec.placement.scheduler} is not supported: use Default"
-        )
 
 
 def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
@@ -69,7 +60,7 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
             "enableServiceLinks": False,  # a Service named `vllm` would set VLLM_PORT to a URL
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": launch.grace_seconds,
-            "securityContext": pod_security(spec.pod.relaxations),
+            "securityContext": pod_security(),
             "containers": [_engine_container(spec, plan, launch)],
             "volumes": render_volumes(launch),
         },
@@ -140,12 +131,12 @@ def _user_fields(spec: PoolSpec) -> Json:
         "priorityClassName": pod.priority_class,
         "imagePullSecrets": [{"name": name} for name in pod.image_pull_secrets] or None,
     }
-    return {**{key: value for key, value in fields.items() if value is not None}, **network(pod)}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _engine_container(spec: PoolSpec, plan: Plan, launch: ContainerLaunch) -> Json:
     return {
-        **render_container(launch, ENGINE_CONTAINER, spec.pod.relaxations),
+        **render_container(launch, ENGINE_CONTAINER),
         "image": plan.engine.image,
         "resources": _resources(spec, plan),
     }
