@@ -10,9 +10,9 @@ import pytest
 
 from tests.converge.world import World
 from tests.render.pools import changed, plan, pool, shape, spec
-from weft.domain.action import ApplyObject, DeleteObject
+from weft.domain.action import ApplyObject, CreatePod, DeleteObject
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import RolloutSpec, RouterKind, RouterSpec
+from weft.domain.spec import ModelSpec, RolloutSpec, RouterKind, RouterSpec
 from weft.domain.status import Condition, Failure
 from weft.render import has_all_of, render_disruption_budget
 
@@ -171,6 +171,18 @@ def test_what_waits_for_the_world_does_not_stall() -> None:
     waiting = Condition("Placed", "False", Explanation(Reason.NoSlot, "no node has 1 free GPU"))
     record = replace(changed(ONE, assignments=()), conditions=(waiting,))
     assert conditions(World(), record) == {"Ready": ("False", Reason.NoSlot), "Reconciling": ("True", Reason.Scaling)}
+
+
+def test_a_config_map_that_is_missing_creates_no_pod_and_does_not_stall() -> None:
+    """Without it nobody knows how the weights are stored; Weft looks again by itself."""
+    assert ONE.spec is not None
+    model = ModelSpec(ONE.spec.model.model_id, config_map=("secret", "config.json"))
+    missing = Condition("Planned", "False", Explanation(Reason.ModelConfigMissing, "create it"))
+    record = replace(ONE, spec=replace(ONE.spec, model=model), conditions=(missing,))
+    answer = World().look(record)
+    assert not [action for action in answer.actions if isinstance(action, CreatePod)]
+    found = {each.kind: each.explanation.reason for each in answer.progress.conditions}
+    assert found == {"Ready": Reason.ModelConfigMissing, "Reconciling": Reason.Scaling}
 
 
 def test_a_wrong_edit_of_a_serving_pool_stalls_it_and_keeps_it_serving() -> None:

@@ -2,6 +2,7 @@
 
 from weft.catalog.catalog import Catalog, EngineFacts, KnownModel
 from weft.catalog.config_json import architecture_from_config
+from weft.catalog.config_map import missing_config
 from weft.catalog.efficiency import Efficiency
 from weft.catalog.loading import load
 from weft.catalog.parameters import parameter_count
@@ -13,5 +14,6 @@ __all__ = [
     "KnownModel",
     "architecture_from_config",
     "load",
+    "missing_config",
     "parameter_count",
 ]

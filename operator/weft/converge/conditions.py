@@ -50,7 +50,7 @@ def stall(conditions: Sequence[Condition], problem: Explanation | None) -> Expla
     """What only an edit can mend: a problem of the spec, or a plan that was refused."""
     planned = said_false(conditions, "Planned")
     refused = planned if planned is not None and planned.reason in NEEDS_AN_EDIT else None
-    return problem or refused
+    return refused if problem is None or problem.reason is Reason.ModelConfigMissing else problem
 
 
 def said_false(conditions: Sequence[Condition], kind: str) -> Explanation | None:

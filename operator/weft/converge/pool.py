@@ -12,7 +12,7 @@ from weft.converge.objects import Surroundings
 from weft.converge.replicas import rank_of, replicas_of
 from weft.converge.serving import front_trouble
 from weft.converge.starting import create_missing, release_whole
-from weft.domain.errors import Invalid
+from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
@@ -84,7 +84,7 @@ def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Exp
     """What was rendered, or nothing and the reason."""
     try:
         return render(), None
-    except Invalid as error:
+    except (Invalid, Blocked) as error:
         return (), Explanation(error.reason, error.message)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.catalog import architecture_from_config, load
+from weft.catalog import architecture_from_config, load, missing_config
+from weft.domain.errors import Blocked
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
@@ -23,7 +24,13 @@ def router_image(engine: EngineName) -> str:
 
 
 def checkpoint_precision(model: ModelSpec) -> Precision | None:
-    """How the published weights are stored, None when the model is unknown."""
+    """How the published weights are stored, None when the model is unknown.
+
+    Raises `Blocked` while the ConfigMap that would say so is missing: a guess could load them in another precision.
+    """
+    missing = missing_config(model)
+    if missing is not None:
+        raise Blocked(missing.reason, missing.message)
     if model.config_json is not None:
         return architecture_from_config(model.model_id, model.config_json).checkpoint_precision
     known = load().architecture(model.model_id)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.catalog import architecture_from_config
-from weft.domain.errors import Invalid
+from weft.catalog import architecture_from_config, missing_config
+from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 def resolve_architecture(model: ModelSpec, catalog: Catalog) -> Architecture:
     """The model's own config.json where the pool brings one, else the catalog's entry of its id.
 
-    Raises `Invalid`: ModelUnknown with the command that adds a config, or ArchitectureUnsupported.
+    Raises `Invalid`: ModelUnknown with the command that adds a config, or ArchitectureUnsupported; and `Blocked`:
+    ModelConfigMissing, until the ConfigMap is there.
     """
+    missing = missing_config(model)
+    if missing is not None:
+        raise Blocked(missing.reason, missing.message)
     if model.config_json is not None:
         return architecture_from_config(model.model_id, model.config_json)
     known = catalog.architecture(model.model_id)
