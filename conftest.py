@@ -69,6 +69,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 build.ensure(_BINARIES_BEHIND_FIXTURES[fixture])
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Build before workers start, whose progress nobody would see."""
+    for fixture in ("binaries", "tools"):
+        with contextlib.suppress(build.BinariesMissingError):  # as above
+            build.ensure(_BINARIES_BEHIND_FIXTURES[fixture])
+
+
 def _fixtures_with_binaries(item: pytest.Item) -> set[str]:
     return _BINARIES_BEHIND_FIXTURES.keys() & set(getattr(item, "fixturenames", ()))
 

@@ -1,13 +1,11 @@
-"""The node itself: pods run on it as on any other, engines among them, and nothing is left of it in the end."""
+"""The node itself: pods run on it as on any other, and nothing is left of it in the end."""
 
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +16,13 @@ from e2e.cluster.node import missing_tools
 from e2e.cluster.node_engines import GPU
 from e2e.cluster.prometheus import PrometheusMissingError, PrometheusServer
 from e2e.cluster.waiting import eventually
-from e2e.team import ENGINE_START_SECONDS, Endpoint
+from e2e.team import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from e2e.cluster.node import RealNode
-    from e2e.team import Json, Team
+    from e2e.team import Team
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -83,57 +81,6 @@ def test_prometheus_scrapes_pods_of_pools_under_the_usual_labels(node: RealNode,
             (series,) = json.load(answer)["data"]["result"]
     labels = {"namespace": small.namespace, "pod": "small", "container": "server"}
     assert series["metric"].items() >= labels.items()
-
-
-def test_a_container_that_fails_is_restarted_and_its_last_words_are_kept(team: Team) -> None:
-    team.kubectl("apply", "-f", str(FIXTURES / "failing-pod.yaml"))
-
-    def backing_off() -> Json:
-        pod: Json = json.loads(team.kubectl("get", "pod", "failing", "-o", "json"))
-        container: Json = pod["status"]["containerStatuses"][0]
-        assert container["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff", container
-        return container
-
-    container = eventually(backing_off, "the container backs off", timeout_seconds=60)
-    assert container["restartCount"] >= 1
-    assert container["lastState"]["terminated"]["exitCode"] == 1
-    assert container["lastState"]["terminated"]["message"] == "unrecognized arguments: --wrong\n"
-    team.kubectl("delete", "pod/failing", "--now")
-
-
-@pytest.mark.timeout(600)
-def test_an_engine_answers_by_the_name_of_its_service(team: Team) -> None:
-    """Real vLLM as an unknown user on a read-only root."""
-    team.kubectl("apply", "-f", str(FIXTURES / "vllm-pod.yaml"))
-    front = Endpoint(*team.service_address("vllm"))
-    eventually(lambda: serves(front), "the engine answers", timeout_seconds=ENGINE_START_SECONDS)
-    assert front.complete(max_tokens=8)["usage"]["completion_tokens"] == 8
-    team.kubectl("delete", "pod/vllm", "--now")
-
-
-@pytest.mark.timeout(600)
-def test_a_prompt_is_handed_from_prefill_to_decode(team: Team) -> None:
-    """Real NIXL: the decode pod has computed none of the prompt."""
-    team.kubectl("apply", "-f", str(FIXTURES / "prefill-decode.yaml"))
-    router = Endpoint(*team.service_address("router"))
-    eventually(lambda: serves(router), "the router has a pair", timeout_seconds=2 * ENGINE_START_SECONDS)
-    decode = json.loads(team.kubectl("get", "pod", "decode", "-o", "json"))["status"]["podIP"]
-    assert prompt_tokens(Endpoint(decode, 8000), "external_kv_transfer") > 0
-    assert prompt_tokens(Endpoint(decode, 8000), "local_compute") == 0
-    team.kubectl("delete", "pod", "prefill", "decode", "router", "--now")
-
-
-def serves(endpoint: Endpoint) -> bool:
-    try:
-        return bool(endpoint.complete("a prompt of more than one block " * 8)["usage"])
-    except urllib.error.URLError:
-        return False
-
-
-def prompt_tokens(endpoint: Endpoint, source: str) -> float:
-    pattern = rf'^vllm:prompt_tokens_by_source_total{{.*source="{source}"}} (\S+)$'
-    (value,) = re.findall(pattern, endpoint.metrics(), re.MULTILINE)
-    return float(value)
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])

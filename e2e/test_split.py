@@ -32,10 +32,15 @@ def test_a_split_answers_and_its_prompt_came_over_nixl(operator: OperatorProcess
 
     eventually(answered, "a completion through the front", timeout_seconds=60)
     (decode,) = team.pods("pair-decode")
-    text = Endpoint(decode["status"]["podIP"], 8000).metrics()
-    transferred = re.findall(
-        r'vllm:prompt_tokens_by_source_total\{[^}]*source="external_kv_transfer"[^}]*\} ([0-9.e+]+)', text
-    )
-    assert sum(map(float, transferred)) >= 64
+    metrics = Endpoint(decode["status"]["podIP"], 8000).metrics()
+    assert prompt_tokens(metrics, "external_kv_transfer") >= 64
+    assert prompt_tokens(metrics, "local_compute") == 0
     versions = {team.get("wpool", f"pair-{side}")["status"]["engine"]["version"] for side in ("prefill", "decode")}
     assert len(versions) == 1
+
+
+def prompt_tokens(metrics: str, source: str) -> float:
+    """Prompt tokens that an engine took from one source, by its own count."""
+    pattern = rf'^vllm:prompt_tokens_by_source_total{{.*source="{source}"}} (\S+)$'
+    (value,) = re.findall(pattern, metrics, re.MULTILINE)
+    return float(value)

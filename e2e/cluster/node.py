@@ -162,11 +162,11 @@ class RealNode:
         """Make OCI archives known to the node."""
         node_containerd.import_images(self.enclosure, archives)
 
-    def offer_model(self, namespace: str, claim: str) -> None:
-        """Create a claim that holds the tiny model, as a team's own storage would."""
+    def offer_model(self, namespace: str, claim: str, model: Path | None = None) -> None:
+        """Create a claim that holds a model (by default the tiny one), as a team's own storage would."""
         assert self.engine is not None
         with self.cluster.api_client() as api:
-            node_engines.offer_model(api, self.engine, namespace, claim)
+            node_engines.offer_model(api, model or self.engine.model, namespace, claim)
 
     def stop(self) -> None:
         """End every process of node and control plane and remove what they leave. Safe to call twice."""

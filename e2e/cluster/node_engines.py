@@ -86,8 +86,8 @@ def offer_gpus(api: client.ApiClient, node: str, count: int) -> None:
     client.CoreV1Api(api).patch_node_status(node, patch)
 
 
-def offer_model(api: client.ApiClient, environment: EngineEnvironment, namespace: str, claim: str) -> None:
-    """Create a claim in a namespace, bound to a read-only volume that holds the tiny model."""
+def offer_model(api: client.ApiClient, model: Path, namespace: str, claim: str) -> None:
+    """Create a claim in a namespace, bound to a read-only volume that holds the folder of a model."""
     volume_name = f"{namespace}-{claim}"
     common = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
     volume = {
@@ -98,7 +98,7 @@ def offer_model(api: client.ApiClient, environment: EngineEnvironment, namespace
             **common,
             "capacity": {"storage": "1Gi"},
             "claimRef": {"namespace": namespace, "name": claim},
-            "hostPath": {"path": str(environment.model), "type": "Directory"},
+            "hostPath": {"path": str(model), "type": "Directory"},
             "persistentVolumeReclaimPolicy": "Retain",
         },
     }
