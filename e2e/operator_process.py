@@ -71,7 +71,7 @@ class OperatorProcess:
         It is the shipped service account unless a kubeconfig says otherwise. Its log is `name`.log in the cluster's
         folder; a name is free again once its process has ended.
         """
-        port = _free_port()
+        port = free_port()
         identity = kubeconfig or cluster.kubeconfig_for_service_account(SYSTEM_NAMESPACE, SERVICE_ACCOUNT)
         command = [sys.executable, "-m", "weft.cli", "run", "--plain-logs", "--kubeconfig", str(identity)]
         listen = ["--host", "127.0.0.1", "--port", str(port)]
@@ -151,7 +151,8 @@ def _resident_of_tree(pid: int) -> int:
     return pages * resource.getpagesize() + sum(_resident_of_tree(int(child)) for child in children)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nothing listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         number: int = probe.getsockname()[1]

@@ -14,12 +14,17 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
+    die_with(parent)
+    os.execvp(command[0], command)  # noqa: S606 - the point is to become the command
+
+
+def die_with(parent: int) -> None:
+    """Tie this process to its parent, whose id it was told; a fork does not inherit that."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        sys.exit(f"cannot tie {command[0]} to its parent: {os.strerror(ctypes.get_errno())}")
+        sys.exit(f"cannot tie this process to its parent: {os.strerror(ctypes.get_errno())}")
     if os.getppid() != parent:  # it died before the request was in place
         sys.exit(1)
-    os.execvp(command[0], command)  # noqa: S606 - the point is to become the command
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import ModelSpec, PoolSpec, RouterKind, RouterSpec
+from weft.domain.workload import Role
 
 SPEC = pool_spec()
 
@@ -24,6 +25,7 @@ SPEC = pool_spec()
         (replace(SPEC, placement=replace(SPEC.placement, scheduler="Kueue")), "placement.scheduler.name Kueue"),
         (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "engine.distributed Ray"),
         (replace(SPEC, shape=replace(SPEC.shape, context_parallel=2)), "shape.contextParallel 2"),
+        (replace(SPEC, kv=replace(SPEC.kv, locality="Required")), "kvTransfer.locality Required"),
         (replace(SPEC, pod=replace(SPEC.pod, relaxations=("IPCLock",))), "pod.relaxations IPCLock"),
     ],
 )
@@ -35,6 +37,19 @@ def test_a_field_that_cannot_be_served_is_refused_by_name(spec: PoolSpec, words:
     assert words in message
     assert "use " in message or "remove it" in message
     assert world.nodes_of("chat") == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "planned"), [((("cpu", "8"),), "False"), ((("cpu", "8"), ("rdma/hca", "8")), "True")]
+)
+def test_rdma_without_a_device_is_refused(resources: tuple[tuple[str, str], ...], planned: str) -> None:
+    engine = replace(SPEC.engine, resources=resources)
+    spec = replace(SPEC, role=Role.Prefill, kv=replace(SPEC.kv, transport="RDMA"), engine=engine)
+    world = World.of([board("b-0")], pool("chat", spec))
+    world.turn()
+    status, _, message = world.condition("chat", "Planned")
+    assert status == planned
+    assert ("engine.resources.rdma" in message) is (planned == "False")
 
 
 def test_an_argument_that_contradicts_the_shape_is_refused_by_name() -> None:

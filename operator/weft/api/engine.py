@@ -139,9 +139,12 @@ class KVTransfer(ApiModel):
 
     connector: Literal["NIXL", "Mooncake", "LMCache"] = Field(default="NIXL", description="Library that moves KV.")
     transport: Literal["Auto", "RDMA", "TCP"] = Field(
-        default="Auto", description="Network to use; Auto takes RDMA where pods ask for RDMA devices, else TCP."
+        default="Auto",
+        description="Network to use. Auto: what the engine finds in its pod. RDMA needs engine.resources.rdma, and nodes "
+        "that do not limit locked memory, since pods get no IPC_LOCK yet.",
     )
     locality: Literal["Preferred", "Required", "Any"] = Field(
         default="Preferred",
-        description="Whether prefill and decode share a network tier: preferred, required, or of no interest.",
+        description="Whether prefill and decode replicas share a zone: preferred, required (refused so far), or of no "
+        "interest.",
     )

@@ -69,8 +69,8 @@ class Pod(ApiModel):
     relaxations: Annotated[list[Relaxation], EACH_ONCE] = Field(
         default_factory=list,
         max_length=8,
-        description="Security restrictions to lift; none by default, and only where the administrator's policy allows "
-        "it: IPCLock (capability IPC_LOCK, for RDMA), HostNetwork (the node's network), RunAsRoot (UID 0).",
+        description="Security restrictions to lift; none by default, and any refused so far: IPCLock (capability "
+        "IPC_LOCK, for RDMA), HostNetwork (the node's network), RunAsRoot (UID 0).",
         json_schema_extra=SET,
     )
 

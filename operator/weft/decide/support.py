@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.spec import RouterKind
+from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.launch import LaunchRequest
 
@@ -23,11 +24,24 @@ def refuse_unsupported(spec: PoolSpec) -> None:
         (spec.placement.scheduler != "Default", f"placement.scheduler.name {spec.placement.scheduler}", "use Default"),
         ((spec.shape.context_parallel or 1) > 1, f"shape.contextParallel {spec.shape.context_parallel}", "use 1"),
         (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
+        (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
         *_router_claims(spec.router),
     )
     for unsupported, field, allowed in claims:
         if unsupported:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
+    _refuse_rdma_without_devices(spec)
+
+
+def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
+    """Without a device in its pod an engine told to leave TCP alone has no wire at all."""
+    devices = {name for name, _ in spec.engine.resources} - {"cpu", "memory"}
+    if spec.role is not Role.Aggregated and spec.kv.transport == "RDMA" and not devices:
+        raise Invalid(
+            Reason.SpecInvalid,
+            "kvTransfer.transport RDMA needs RDMA devices in the pods: name them in engine.resources.rdma, or use "
+            "transport Auto or TCP",
+        )
 
 
 def refuse_unsupported_front(router: RouterSpec) -> None:
