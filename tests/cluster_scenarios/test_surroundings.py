@@ -73,6 +73,25 @@ def test_a_quota_that_refuses_pods_is_named_and_its_rise_heals(
     assert place.condition(chat, "Stalled") == ("", "")
 
 
+def test_what_the_scheduler_says_of_a_waiting_pod_is_told_at_once_and_once(
+    place: Place, operator: OperatorProcess, chat: str
+) -> None:
+    """Long before the minute is over after which the replica is placed anew, and without a further write (L3)."""
+    place.create_pool(chat, engine={"resources": {"memory": "100Ti"}})
+    eventually(lambda: "Insufficient memory" in message(place, chat, "Ready"), "the scheduler is quoted")
+    eventually(lambda: "Insufficient memory" in message(place, chat, "Placed"), "by deciding, too")
+    version = place.pool(chat)["metadata"]["resourceVersion"]
+    decided = operator.metric("weft_decision_seconds_count")
+    eventually(lambda: operator.metric("weft_decision_seconds_count") >= decided + 5, "time to write again")
+    assert place.pool(chat)["metadata"]["resourceVersion"] == version
+
+
+def message(place: Place, name: str, kind: str) -> str:
+    """What one condition says; nothing while it is absent."""
+    found = (each for each in place.status(name).get("conditions") or () if each["type"] == kind)
+    return next((str(each["message"]) for each in found), "")
+
+
 def test_a_node_selector_that_fits_nowhere_is_named_and_its_correction_heals(place: Place, chat: str) -> None:
     """F8."""
     place.create_pool(chat, placement={"nodeSelector": {PLACE_LABEL: "nowhere"}})

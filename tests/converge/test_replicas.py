@@ -13,6 +13,7 @@ from tests.render.pools import changed, plan, pool, shape, spec
 from weft.converge import converge_pool
 from weft.domain import labels
 from weft.domain.action import ApplyObject, CreatePod, DeletePod, ReleasePods, UnroutePod
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import EngineSpec
 from weft.render import pod_name, revision
 
@@ -295,6 +296,19 @@ def test_the_selector_finds_the_first_pod_of_each_replica_only() -> None:
 def ready(record: PoolRecord, world: World) -> str:
     (found,) = [one for one in world.look(record).progress.conditions if one.kind == "Ready"]
     return found.status
+
+
+def test_the_scheduler_is_quoted_while_a_released_pod_waits() -> None:
+    record, world = one_pod(), World()
+    for _ in range(2):
+        world.carry_out(*world.look(record).actions)
+    (body,) = world.pods.values()
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no memory"}
+    body["status"]["conditions"] = [refused]
+    ready, moving = world.look(record).progress.conditions
+    words = f"0 of 1 replicas are ready; pod {pod_name(record.key, 3, 0)} waits for the scheduler: no memory"
+    assert ready.explanation == Explanation(Reason.ReplicasStarting, words)
+    assert moving.explanation == Explanation(Reason.Scaling, words)
 
 
 def test_growing_beyond_the_least_makes_no_serving_pool_unready() -> None:

@@ -196,6 +196,24 @@ def test_pods_that_nobody_schedules_are_given_up_after_a_minute() -> None:
     assert "volume node affinity" in world.condition("chat", "Placed")[2]
 
 
+def test_what_the_scheduler_says_is_told_before_the_minute_is_over() -> None:
+    """And told once: the same words again change nothing (L3)."""
+    world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(8, external(2))))
+    world.scheduler_works = False
+    world.turn(3)
+    assert world.condition("chat", "Placed")[2] == "2 replicas placed: H200 BF16 TP8"
+    world.pods["chat-1-0"] = replace(world.pods["chat-1-0"], message="Insufficient memory")
+    world.turn()
+    told = world.condition("chat", "Placed")
+    assert told[:2] == ("True", "AllPlaced")
+    assert told[2].endswith("; pod chat-1-0 waits for the scheduler: Insufficient memory")
+    world.turn(4)
+    assert world.condition("chat", "Placed") == told
+    world.scheduler_works = True
+    world.turn(2)
+    assert world.condition("chat", "Placed")[2] == "2 replicas placed: H200 BF16 TP8"
+
+
 def test_a_replica_of_several_pods_lives_and_dies_whole() -> None:
     from tests.fabric.cluster import rack  # noqa: PLC0415 - only this case has a rack
 

@@ -8,7 +8,15 @@ import pytest
 
 from weft.domain import labels
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, Taint
-from weft.observe.records import accelerator_like, epoch_seconds, pod_requests, read_node, read_object, read_pod
+from weft.observe.records import (
+    accelerator_like,
+    epoch_seconds,
+    pod_requests,
+    read_node,
+    read_object,
+    read_pod,
+    scheduler_words,
+)
 
 Json = dict[str, Any]
 
@@ -118,10 +126,10 @@ class TestPod:
         assert record.released == epoch_seconds("2026-01-01T00:00:05Z")
 
     def test_repeats_the_schedulers_word_while_it_cannot_be_placed(self) -> None:
-        condition = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+        condition = {"type": "PodScheduled", "status": "False", "message": "no room"}
         record = read_pod(pod({"phase": "Pending", "conditions": [condition]}))
         assert record is not None
-        assert record.message == "0/3 nodes are available"
+        assert record.message == "no room"
 
     def test_with_an_unknown_phase_is_unknown(self) -> None:
         record = read_pod(pod({"phase": "Dreaming"}))
@@ -130,6 +138,43 @@ class TestPod:
 
 
 class TestFailure:
+    @pytest.mark.parametrize(
+        ("said", "words"),
+        [
+            (
+                (
+                    "0/4 nodes are available: 1 Insufficient memory, 3 node(s) didn't satisfy plugin(s) "
+                    "[NodeAffinity]. no new claims to deallocate, preemption: 0/4 nodes are available: 4 Preemption is "
+                    "not helpful for scheduling."
+                ),
+                "Insufficient memory",
+            ),
+            (
+                (
+                    "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector, "
+                    "1 node(s) had untolerated taint(s) {a: b, c: d}."
+                ),
+                "Insufficient cpu, node(s) had untolerated taint(s) {a: b, c: d}",
+            ),
+            (
+                "0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+                "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            ),
+            ("no nodes available to schedule pods", "no nodes available to schedule pods"),
+            ("another scheduler's words. preemption: none", "another scheduler's words."),
+            ("", ""),
+        ],
+        ids=["this version", "earlier ones", "only other nodes", "no node", "another scheduler", "nothing"],
+    )
+    def test_the_scheduler_is_quoted_without_what_it_says_of_other_nodes(self, said: str, words: str) -> None:
+        """Their number changes with every node that comes or goes, and with it every status (L3)."""
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+        assert scheduler_words(condition) == words
+
+    def test_a_gate_is_no_word_of_the_scheduler(self) -> None:
+        condition = {"status": "False", "reason": "SchedulingGated", "message": "blocked due to gates"}
+        assert scheduler_words(condition) == ""
+
     @pytest.mark.parametrize(
         ("status", "expected"),
         [

@@ -25,6 +25,7 @@ class Census:
     ready: int
     leaving: int
     undecided: bool  # the spec asks for pods that deciding has not looked at
+    waiting: str | None  # what the scheduler says of a pod that it does not bind
 
     @classmethod
     def of(cls, pool: PoolRecord, replicas: Sequence[Replica]) -> Census:
@@ -39,4 +40,5 @@ class Census:
             ready=sum(replica.ready for replica in replicas),
             leaving=sum(replica.assignment is None for replica in replicas),
             undecided=not decided,
+            waiting=next((pod.waiting for replica in replicas for pod in replica.live if pod.waiting), None),
         )

@@ -90,15 +90,18 @@ def _why_unplaced(pool: PoolRecord, census: Census) -> Explanation | None:
 
 
 def _starting(census: Census) -> Explanation:
-    return Explanation(
-        Reason.ReplicasStarting,
-        f"{census.ready} of {census.desired} replicas are ready; the others start or load the model",
-    )
+    waiting = census.waiting or "the others start or load the model"
+    return Explanation(Reason.ReplicasStarting, f"{_counted(census)}; {waiting}")
+
+
+def _counted(census: Census) -> str:
+    return f"{census.ready} of {census.desired} replicas are ready"
 
 
 def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
     """What is under way towards the decided state."""
     paused = pool.spec is not None and pool.spec.rollout.paused
+    waiting = f"; {census.waiting}" if census.waiting else ""
     claims = (
         (census.undecided and not paused, Reason.RollingOut, "the new spec is not decided yet"),
         (
@@ -106,7 +109,7 @@ def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
             Reason.RollingOut,
             f"{census.outdated} of {census.assigned} replicas are of an earlier revision",
         ),
-        (census.ready < census.desired, Reason.Scaling, f"{census.ready} of {census.desired} replicas are ready"),
+        (census.ready < census.desired, Reason.Scaling, f"{_counted(census)}{waiting}"),
         (census.leaving > 0, Reason.Draining, f"{census.leaving} replicas are leaving"),
     )
     return next((Explanation(reason, message) for holds, reason, message in claims if holds), None)

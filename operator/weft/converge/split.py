@@ -130,7 +130,8 @@ def _conditions(
         f"{side.ready} of {side.census.desired if side.census else 0} {side.role.value.lower()}" for side in sides
     )
     said = said_false(split.conditions, "Planned") or said_false(split.conditions, "Placed")
-    starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready")
+    waiting = next((f"; {side.census.waiting}" for side in sides if side.census and side.census.waiting), "")
+    starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready{waiting}")
     not_ready = trouble if _paired(sides) else stalled or trouble or starting
     serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{counts} replicas serve"))
     found = (Condition("Ready", "False", not_ready) if not_ready is not None else serving,)

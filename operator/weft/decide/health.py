@@ -124,16 +124,11 @@ def a_member_is_missing(replica: Replica, _: Surroundings) -> Loss | None:
 def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
     """A released pod is still not bound after the grace time."""
     for pod in replica.pods:
-        if is_unscheduled(pod) and around.now - released_at(pod) >= SCHEDULING_SECONDS:
+        if pod.unscheduled and around.now - released_at(pod) >= SCHEDULING_SECONDS:
             said = pod.message or "the scheduler gave no reason"
             message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
             return _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
     return None
-
-
-def is_unscheduled(pod: PodRecord) -> bool:
-    """Released, but on no node yet."""
-    return not pod.gated and pod.node is None and pod.phase is PodPhase.Pending
 
 
 def released_at(pod: PodRecord) -> float:

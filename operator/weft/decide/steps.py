@@ -142,7 +142,7 @@ def _outcome(course: Course, now: float) -> Outcome:
         turn.scale.recommended,
         (
             conditions.planned(planned.plan),
-            conditions.placed(_placement(course, now)),
+            conditions.placed(_with_the_scheduler(_placement(course, now), course)),
             conditions.slo_met(planned.spec.slo, turn.observation),
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
         ),
@@ -169,6 +169,13 @@ def _placement(course: Course, now: float) -> Explanation:
     if have < growth.desired:
         return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
     return Explanation(Reason.AllPlaced, f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}")
+
+
+def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:
+    """The same, with what the scheduler says while it does not bind a pod of a replica that stays."""
+    staying = [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
+    waiting = next((pod.waiting for each in staying for pod in each.pods if pod.waiting), None)
+    return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
 
 
 def _why_no_slot(course: Course, have: int) -> str:

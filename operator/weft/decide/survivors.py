@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, is_unscheduled, loss_of, released_at
+from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
 from weft.decide.promises import keep_promise
 from weft.domain.errors import Invalid
 from weft.engines import adapter_for
@@ -34,7 +34,7 @@ class Survivors:
     def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
         """When the next released pod of a replica that stays would run out of time."""
         kept = [replica for replica in self.replicas if replica.assignment in staying]
-        pods = [pod for replica in kept for pod in replica.pods if is_unscheduled(pod)]
+        pods = [pod for replica in kept for pod in replica.pods if pod.unscheduled]
         return min((max(1.0, released_at(pod) + SCHEDULING_SECONDS - now) for pod in pods), default=None)
 
 

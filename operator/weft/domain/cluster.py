@@ -95,9 +95,19 @@ class PodRecord:
     created: float = 0.0
     released: float | None = None  # when its last scheduling gate went away, as far as conditions tell
     ip: str | None = None
-    message: str = ""  # the scheduler's word on a pending pod
+    message: str = ""  # the scheduler's word on a pending pod that it may bind
     failure: ContainerFailure | None = None
     priority: int = 0
+
+    @property
+    def unscheduled(self) -> bool:
+        """Whether it is released, but on no node yet."""
+        return not self.gated and self.node is None and self.phase is PodPhase.Pending
+
+    @property
+    def waiting(self) -> str | None:
+        """What it waits for in the scheduler's words, where there are any."""
+        return f"pod {self.name} waits for the scheduler: {self.message}" if self.unscheduled and self.message else None
 
     @property
     def holds_devices(self) -> bool:

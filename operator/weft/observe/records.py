@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Devices = tuple[tuple[str, int], ...]
 
+# The stock scheduler counts each of its reasons, as in 0/4 nodes are available: 1 Insufficient memory, 3 node(s) ...
+_NODES_COUNTED = re.compile(r"\d+/\d+ nodes are available: (?P<reasons>\d+ .*?)(?:\. |\.?$)", re.DOTALL)
+_EACH_COUNT = re.compile(r", (?=\d+ )")
+_OTHER_NODES = re.compile(r"\[NodeAffinity\]|node affinity/selector")
 _WAITING_IS_NORMAL = {"", "ContainerCreating", "PodInitializing"}
 
 
@@ -67,7 +72,7 @@ def read_pod(body: Json) -> PodRecord | None:
         created=epoch_seconds(meta.get("creationTimestamp")) or 0.0,
         released=None if gated or identity is None else _released(meta, scheduled),
         ip=status.get("podIP") or None,
-        message=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+        message=scheduler_words(scheduled),
         failure=read_failure(status),
         priority=int(spec.get("priority") or 0),
     )
@@ -127,6 +132,23 @@ def pod_requests(spec: Json) -> Devices:
     for name, count in _each_request(c for c in init if c.get("restartPolicy") != "Always"):
         total[name] = max(total.get(name, 0), count)
     return tuple(sorted((name, count) for name, count in total.items() if count > 0))
+
+
+def scheduler_words(condition: Json) -> str:
+    """Why the scheduler does not bind a pod, or nothing. That it may not do so yet is no word of it.
+
+    Our pods are pinned to one node each, so what it counts of all the others is left out: it says nothing about the
+    pod, and would change with every node that comes or goes.
+    """
+    if condition.get("status") != "False" or condition.get("reason") == "SchedulingGated":
+        return ""
+    said = str(condition.get("message") or "").strip()
+    listed = _NODES_COUNTED.match(said)
+    if listed is None:
+        return said.partition(" preemption:")[0]
+    reasons = [reason.partition(" ")[2] for reason in _EACH_COUNT.split(listed["reasons"])]
+    telling = [reason for reason in reasons if not _OTHER_NODES.search(reason)]
+    return ", ".join(telling or reasons)
 
 
 def read_failure(status: Json) -> ContainerFailure | None:
