@@ -79,6 +79,50 @@ def test_no_shape_is_a_no_with_its_reason(tmp_path: Path, body: dict[str, Any], 
     assert hint in ending.out
 
 
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "torch_dtype": "bfloat16",
+}
+NAMED = {"id": "acme/secret", "config": {"configMapRef": {"name": "secret"}}}
+
+
+def config_map(key: str = "config.json", namespace: str | None = None) -> dict[str, Any]:
+    metadata = {"name": "secret", **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {key: json.dumps(CONFIG)}}
+
+
+@pytest.mark.parametrize("body", [pool(), split()], ids=["pool", "split"])
+def test_a_config_map_in_the_same_file_describes_the_model(tmp_path: Path, body: dict[str, Any]) -> None:
+    named = {**body, "spec": {**body["spec"], "model": NAMED}}
+    ending = weft("plan", "-f", written(tmp_path / "all.yaml", named, config_map()))
+    assert ending.code == 0, ending.out + ending.err
+    assert "Planned True" in ending.out
+
+
+def test_a_config_map_without_the_key_is_a_no_that_names_it(tmp_path: Path) -> None:
+    named = {**pool(), "spec": {**pool()["spec"], "model": NAMED}}
+    ending = weft("plan", "-f", written(tmp_path / "all.yaml", named, config_map("hf.json")))
+    assert ending.code == 1
+    assert "ModelConfigMissing" in ending.out
+    assert "the key config.json" in ending.out
+
+
+def test_a_config_map_that_is_nowhere_is_asked_for_in_one_sentence(tmp_path: Path) -> None:
+    """One of another namespace is another one."""
+    named = {**pool(), "spec": {**pool()["spec"], "model": NAMED}}
+    ending = weft("plan", "-f", written(tmp_path / "all.yaml", named, config_map(namespace="other")))
+    assert ending.code == 2
+    assert "ConfigMap secret of namespace default" in ending.sentence
+    assert "--context" in ending.sentence
+
+
 def test_a_split_shows_both_sides_and_no_tpot_for_prefill(tmp_path: Path) -> None:
     ending = weft("plan", "-f", written(tmp_path / "split.yaml", split()))
     prefill, _, decode = ending.out.partition("Decode pool reasoner-decode")

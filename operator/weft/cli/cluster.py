@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiException, Configuration
 
 Json = dict[str, Any]
+NOT_FOUND = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,21 @@ class ClusterReader:
     def pods(self) -> list[Json]:
         """All pods of the cluster."""
         return self._listed("pods of all namespaces", resource_path("v1", "pods"))
+
+    def config_map(self, namespace: str, name: str) -> Json:
+        """One ConfigMap; empty where there is none."""
+        from kubernetes.client import ApiException
+
+        try:
+            found: Json = self._answer(
+                f"ConfigMap {name} in namespace {namespace}",
+                lambda: self.reader.get(resource_path("v1", "configmaps", namespace, name)),
+            )
+        except CommandFailure as failure:
+            if isinstance(failure.__cause__, ApiException) and failure.__cause__.status == NOT_FOUND:
+                return {}
+            raise
+        return found
 
     def _listed(self, what: str, path: str) -> list[Json]:
         pages: list[Json] = self._answer(what, lambda: list(self.reader.pages(path, {})))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.api.parsing import parse_pool, parse_split
 from weft.cli.failure import CommandFailure
+from weft.cli.config_maps import ConfigMaps
 from weft.decide import decide
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.labels import API_VERSION
@@ -36,9 +37,10 @@ class Planned:
 
 def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float) -> list[Planned]:
     """Decide for every InferencePool and PDSplit of the documents together: they compete for the same GPUs."""
-    ours = _ours(documents)
-    pools = [_fresh(parse_pool(body)) for body in ours if body["kind"] == "InferencePool"]
-    splits = [parse_split(body) for body in ours if body["kind"] == "PDSplit"]
+    ours = _ours(documents, world.namespace)
+    configs = ConfigMaps.of(documents, world)
+    pools = [configs.into_pool(_fresh(parse_pool(body))) for body in ours if body["kind"] == "InferencePool"]
+    splits = [configs.into_split(parse_split(body)) for body in ours if body["kind"] == "PDSplit"]
     read: list[PoolRecord | SplitRecord] = [*pools, *splits]
     wrong = [f"{one.key}: {one.problem.message}" for one in read if one.problem is not None]
     if wrong:
@@ -95,9 +97,9 @@ def _fresh(pool: PoolRecord) -> PoolRecord:
     return replace(pool, status=PoolStatus(), deleting=False)
 
 
-def _ours(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[str, Any]]:
     """The resources of ours, each with an identity; what else lies in the same file is left alone."""
-    ours = [_with_identity(body) for body in documents if _is_ours(body)]
+    ours = [_with_identity(body, default_namespace) for body in documents if _is_ours(body)]
     if not ours:
         raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{_but(documents)}")
     names = [(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]) for body in ours]
@@ -116,10 +118,10 @@ def _but(documents: list[dict[str, Any]]) -> str:
     return f", only {', '.join(found)}" if found else ": the input is empty"
 
 
-def _with_identity(body: dict[str, Any]) -> dict[str, Any]:
+def _with_identity(body: dict[str, Any], default_namespace: str) -> dict[str, Any]:
     given = body.get("metadata")
     metadata: dict[str, Any] = given if isinstance(given, dict) else {}
-    name, namespace = metadata.get("name"), metadata.get("namespace") or "default"
+    name, namespace = metadata.get("name"), metadata.get("namespace") or default_namespace
     if not isinstance(name, str) or not name or not isinstance(namespace, str):
         raise CommandFailure(f"every {body['kind']} needs a name: write metadata.name")
     identity = {"name": name, "namespace": namespace, "uid": _uid(body["kind"], namespace, name), "generation": 1}

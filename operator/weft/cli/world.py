@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.failure import CommandFailure
@@ -21,13 +21,18 @@ IMAGINED_NODES = 64  # of each accelerator
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Nodes and pods to plan against. `imagined` ones have made-up names."""
+    """Nodes and pods to plan against. `imagined` ones have made-up names.
+
+    `cluster` is where they were read, if anywhere; `namespace` is where a resource goes that names none.
+    """
 
     nodes: tuple[NodeRecord, ...]
     pods: tuple[PodRecord, ...] = ()
     imagined: bool = False
 
 
+    cluster: ClusterReader | None = None
+    namespace: str = "default"
 def world_of_file(path: str) -> World:
     """The nodes of `kubectl get nodes -o yaml`, and the pods if the file has them too."""
     documents = load_documents(path)
@@ -43,7 +48,7 @@ def world_of_file(path: str) -> World:
 
 def world_of_cluster(reader: ClusterReader) -> World:
     """All nodes and pods of a cluster."""
-    return _world(reader.nodes(), reader.pods())
+    return replace(_world(reader.nodes(), reader.pods()), cluster=reader, namespace=reader.namespace)
 
 
 def imagined_world(catalog: Catalog) -> World:

@@ -1,0 +1,66 @@
+"""The config.json that a pool names by its ConfigMap: out of the file that is planned, or out of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.failure import CommandFailure
+from weft.cli.files import of_kind
+
+if TYPE_CHECKING:
+    from weft.cli.world import World
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.spec import PoolSpec
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigMaps:
+    """ConfigMaps of the file by (namespace, name), before those of the cluster if there is one."""
+
+    given: dict[tuple[str, str], Json]
+    world: World
+
+    @classmethod
+    def of(cls, documents: list[Json], world: World) -> ConfigMaps:
+        """Those among the documents, as `kubectl apply` would place them."""
+        given = {}
+        for body in of_kind(documents, "ConfigMap"):
+            metadata = _mapping(body.get("metadata"))
+            given[metadata.get("namespace") or world.namespace, metadata.get("name") or ""] = body
+        return cls(given, world)
+
+    def into_pool(self, pool: PoolRecord) -> PoolRecord:
+        """The pool with the text that its model names."""
+        return pool if pool.spec is None else replace(pool, spec=self._filled(pool.key.namespace, pool.spec))
+
+    def into_split(self, split: SplitRecord) -> SplitRecord:
+        """The split, likewise on both sides."""
+        if split.spec is None:
+            return split
+        prefill, decode = (self._filled(split.key.namespace, each) for each in (split.spec.prefill, split.spec.decode))
+        return replace(split, spec=replace(split.spec, prefill=prefill, decode=decode))
+
+    def _filled(self, namespace: str, spec: PoolSpec) -> PoolSpec:
+        if spec.model.config_map is None:
+            return spec
+        name, key = spec.model.config_map
+        text = _mapping(self._body(namespace, name).get("data")).get(key)
+        return replace(spec, model=replace(spec.model, config_json=text if isinstance(text, str) else None))
+
+    def _body(self, namespace: str, name: str) -> Json:
+        if (namespace, name) in self.given:
+            return self.given[namespace, name]
+        if self.world.cluster is None:
+            raise CommandFailure(
+                f"ConfigMap {name} of namespace {namespace}, which holds a model's config.json, is not in the file: "
+                "add it, or name the cluster that has it with --context"
+            )
+        return self.world.cluster.config_map(namespace, name)
+
+
+def _mapping(value: object) -> Json:
+    """A part of an object that nobody has checked yet."""
+    return value if isinstance(value, dict) else {}
