@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.api.parsing import parse_pool, parse_split
-from weft.cli.failure import CommandFailure
 from weft.cli.config_maps import ConfigMaps
+from weft.cli.failure import CommandFailure
+from weft.cli.reference import refused_namespace
 from weft.decide import decide
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.labels import API_VERSION

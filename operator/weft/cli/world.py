@@ -29,10 +29,10 @@ class World:
     nodes: tuple[NodeRecord, ...]
     pods: tuple[PodRecord, ...] = ()
     imagined: bool = False
-
-
     cluster: ClusterReader | None = None
     namespace: str = "default"
+
+
 def world_of_file(path: str) -> World:
     """The nodes of `kubectl get nodes -o yaml`, and the pods if the file has them too."""
     documents = load_documents(path)
