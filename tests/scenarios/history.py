@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from weft.domain import labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,19 +18,23 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-POOLS, PODS = "apis/weft.dev/v1alpha1/inferencepools", "api/v1/pods"
+POOLS, PODS, SERVICES = "apis/weft.dev/v1alpha1/inferencepools", "api/v1/pods", "api/v1/services"
+WATCHED = (POOLS, PODS, SERVICES)
 OK = 200
+HALVES = ("prefill", "decode")
 SETTLE_SECONDS = 1  # how long a watch may take to tell what is over
 
 
 @dataclass(slots=True)
 class World:
-    """Pools and pods of one namespace at one version, by name."""
+    """Pools, pods and Services of one namespace at one version, by name."""
 
     version: int = 0
     born: str | None = None  # engine pod that this version created
+    written: str | None = None  # Service that this version created or changed
     pools: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, Json] = field(default_factory=dict)
+    services: dict[str, Json] = field(default_factory=dict)
 
     def ready(self, pool: str) -> int:
         """Replicas of a pool that serve: their first pod is ready and stays."""
@@ -39,25 +46,64 @@ class World:
             for pod in self.pods.values()
         )
 
+    def take_in(self, event: Event) -> None:
+        """One more change."""
+        name = event.body["metadata"]["name"]
+        engine = event.path == PODS and "weft.dev/replica" in event.body["metadata"].get("labels", {})
+        self.version = event.version
+        self.born = name if engine and event.kind == "ADDED" else None
+        self.written = name if event.path == SERVICES and event.kind != "DELETED" else None
+        known = {POOLS: self.pools, PODS: self.pods, SERVICES: self.services}[event.path]
+        known[name] = event.body
+        if event.kind == "DELETED":
+            del known[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of one object, as a watch tells it."""
+
+    path: str
+    kind: str
+    body: Json
+
+    @property
+    def version(self) -> int:
+        return int(self.body["metadata"]["resourceVersion"])
+
+
+@dataclass(slots=True)
+class History:
+    """Every single change in a namespace that was empty. The API server tells of a minute: `look` more often."""
+
+    place: Place
+    version: int
+    events: list[Event] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, place: Place) -> History:
+        """From this moment on."""
+        return cls(place, version_now(place))
+
+    def look(self) -> None:
+        """Take in what happened since the last look."""
+        until = version_now(self.place)
+        with ThreadPoolExecutor() as watches:
+            for found in watches.map(lambda path: list(_changes(self.place, path, self.version)), WATCHED):
+                self.events += [event for event in found if event.version <= until]
+        self.version = until
+
+    def worlds(self) -> Iterator[World]:
+        """The world after each change: one object that changes."""
+        world = World()
+        for event in sorted(self.events, key=lambda event: event.version):
+            world.take_in(event)
+            yield world
+
 
 def version_now(place: Place) -> int:
     """Version of the cluster's state at this moment."""
     return int(json.loads(_read(place, PODS, {}))["metadata"]["resourceVersion"])
-
-
-def history(place: Place, since: int) -> Iterator[World]:
-    """The world after every single change since a version, of a minute ago at most, when it was empty."""
-    world, events = World(), []
-    for path, known in ((POOLS, world.pools), (PODS, world.pods)):
-        for kind, body in _changes(place, path, since):
-            events.append((int(body["metadata"]["resourceVersion"]), known, kind, body))
-    for version, known, kind, body in sorted(events, key=lambda event: event[0]):
-        engine = kind == "ADDED" and "weft.dev/replica" in body["metadata"].get("labels", {})
-        world.version, world.born = version, body["metadata"]["name"] if engine else None
-        known[body["metadata"]["name"]] = body
-        if kind == "DELETED":
-            del known[body["metadata"]["name"]]
-        yield world
 
 
 def check_rules(world: World, nodes: Mapping[str, SimulatedNode]) -> None:
@@ -74,6 +120,24 @@ def check_rules(world: World, nodes: Mapping[str, SimulatedNode]) -> None:
             held.update({pod["spec"]["nodeName"]: _gpus(pod)})
     for counts in (promised, held):
         assert all(count <= nodes[name].gpus for name, count in counts.items()), f"GPUs are given twice: {counts}"
+
+
+def check_counts(world: World) -> None:
+    """S4: what is desired lies within the bounds, and no more is assigned than is desired."""
+    for pool in world.pools.values():
+        status, scaling = pool.get("status") or {}, pool["spec"]["scaling"]
+        if "desiredReplicas" in status:
+            assert scaling["minReplicas"] <= status["desiredReplicas"] <= scaling["maxReplicas"]
+            assert len(status.get("assignments") or ()) <= status["desiredReplicas"]
+
+
+def check_pairs(world: World) -> None:
+    """S6: an address that is written chooses the front of a pair only while both halves serve."""
+    if world.written is None:
+        return
+    chosen = world.services[world.written]["spec"]["selector"]
+    if labels.FRONT_OF in chosen and chosen[labels.ROUTED] == "true":
+        assert all(world.ready(f"{world.written}-{half}") for half in HALVES), f"half a pair at {world.version}"
 
 
 def check_assigned_first(world: World) -> None:
@@ -95,11 +159,12 @@ def _conditions(pod: Json) -> list[Json]:
     return found
 
 
-def _changes(place: Place, plural: str, since: int) -> list[tuple[str, Json]]:
+def _changes(place: Place, path: str, since: int) -> Iterator[Event]:
     query = {"watch": "true", "resourceVersion": str(since), "timeoutSeconds": str(SETTLE_SECONDS)}
-    events = [json.loads(line) for line in _read(place, plural, query).splitlines()]
-    assert all(event["type"] != "ERROR" for event in events), f"the API server has forgotten version {since}"
-    return [(event["type"], event["object"]) for event in events]
+    for line in _read(place, path, query).splitlines():
+        told = json.loads(line)
+        assert told["type"] != "ERROR", f"the API server has forgotten version {since}"
+        yield Event(path, told["type"], told["object"])
 
 
 def _read(place: Place, plural: str, query: dict[str, str]) -> bytes:

@@ -1,6 +1,6 @@
 """The operator, killed right after each of its writes and started again, for ever.
 
-    python -m tests.scenarios.mortal_operator KUBECONFIG NAMESPACE
+    python -m tests.scenarios.mortal_operator KUBECONFIG NAMESPACE PORT
 
 It is the shipped operator with the client it always uses. A life ends by SIGKILL when the API server has carried out
 its first write, before the operator has read the answer. Every life is a process of its own that remembers nothing,
@@ -17,6 +17,7 @@ from typing import Any
 
 from kubernetes.client import ApiClient
 
+from e2e.cluster.die_with_parent import die_with
 from weft.control import Operator, RunOptions
 from weft.control.connection import connect
 
@@ -42,9 +43,11 @@ def live(options: RunOptions) -> None:
 
 def live_again_and_again(options: RunOptions) -> None:
     """One life after the other; ends when one does not end by a write."""
+    parent = os.getpid()
     while True:
         child = os.fork()
         if child == 0:
+            die_with(parent)
             live(options)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
@@ -53,7 +56,7 @@ def live_again_and_again(options: RunOptions) -> None:
 
 
 if __name__ == "__main__":
-    where, namespace = sys.argv[1:]
+    where, namespace, listen = sys.argv[1:]
     live_again_and_again(
-        RunOptions(where, None, (namespace,), host="127.0.0.1", port=0, tick_seconds=1.0, resync_seconds=1.0)
+        RunOptions(where, None, (namespace,), host="127.0.0.1", port=int(listen), tick_seconds=1.0, resync_seconds=1.0)
     )

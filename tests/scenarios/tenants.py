@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kubernetes import client
 
 from tests.installed import GROUP, PLACE_LABEL, VERSION
+from tests.manifests import install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from tests.installed import Place
 
 Json = dict[str, Any]
+USERS_OWN = ("api/v1/secrets", "api/v1/configmaps", "api/v1/persistentvolumeclaims", "api/v1/serviceaccounts")
+A_VOLUME = {"pvc": {"claimName": "models", "path": "llama"}}  # where a model lies, and the Secret that opens a hub
+A_HUB = {"huggingFace": {"tokenSecretRef": {"name": "hugging-face", "key": "token"}}}
 
 
 def hold_gpus(place: Place, name: str, node: str, gpus: int, labels: Mapping[str, str] | None = None) -> Json:
@@ -95,3 +99,23 @@ def change_split(place: Place, name: str, patch: Json) -> None:
             patch,
             _content_type="application/merge-patch+json",
         )
+
+
+def make_users_objects(place: Place) -> None:
+    """What a pool reads and a user owns."""
+    volume_name, modes, size = f"{place.namespace}-models", ["ReadOnlyMany"], {"storage": "1Gi"}
+    volume = {"accessModes": modes, "capacity": size, "hostPath": {"path": "/models"}}
+    claim = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": volume_name}
+    objects: list[Json] = [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hugging-face"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "configuration"}},
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume_name}, "spec": volume},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}, "spec": claim},
+    ]
+    with place.weft.cluster.api_client() as api:
+        install(api, objects, place.namespace)
+
+
+def users_objects(place: Place) -> set[str]:
+    """UIDs of everything that users and administrators made."""
+    return {body["metadata"]["uid"] for path in USERS_OWN for body in place.objects(path)}

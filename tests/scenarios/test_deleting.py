@@ -11,7 +11,15 @@ from kubernetes.client.exceptions import ApiException
 from e2e.cluster.presets import h200_boards
 from e2e.cluster.waiting import eventually
 from tests.manifests import install, load
-from tests.scenarios.tenants import create_split, delete_split, hold_gpus, split_condition
+from tests.scenarios.tenants import (
+    A_VOLUME,
+    create_split,
+    delete_split,
+    hold_gpus,
+    make_users_objects,
+    split_condition,
+    users_objects,
+)
 
 if TYPE_CHECKING:
     from e2e.operator_process import OperatorProcess
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(150)
 
 Json = dict[str, Any]
-USERS_OWN = ("api/v1/secrets", "api/v1/configmaps", "api/v1/persistentvolumeclaims", "api/v1/serviceaccounts")
 CHILDREN = (
     *("api/v1/pods", "api/v1/services", "apis/apps/v1/deployments", "apis/apps/v1/replicasets"),
     "apis/policy/v1/poddisruptionbudgets",
@@ -28,10 +35,7 @@ CHILDREN = (
 OWNED = (*CHILDREN, "apis/weft.dev/v1alpha1/inferencepools")
 DEFINITIONS = ("inferencepools.weft.dev", "pdsplits.weft.dev")
 NOT_FOUND = 404
-FROM_A_VOLUME = {
-    "id": "meta-llama/Llama-3.1-8B-Instruct",
-    "source": {"pvc": {"claimName": "models", "path": "llama-8b"}},
-}
+FROM_A_VOLUME = {"id": "meta-llama/Llama-3.1-8B-Instruct", "source": A_VOLUME}
 A_FRONT = {"type": "Managed", "resources": {"cpu": "1", "memory": "1Gi"}}
 SPLIT = {"model": FROM_A_VOLUME, "shape": {"tensorParallel": 1}, "router": A_FRONT}
 
@@ -100,26 +104,6 @@ def test_deleted_definitions_take_everything_along(weft: InstalledWeft, operator
         install(api, [body for body in load("base") if body["kind"] == "CustomResourceDefinition"])
     eventually(lambda: created(place, "again"), "a pool can be created again")
     place.wait_ready("again", seconds=90)
-
-
-def make_users_objects(place: Place) -> None:
-    """What a pool reads and a user owns."""
-    volume_name, modes, size = f"{place.namespace}-models", ["ReadOnlyMany"], {"storage": "1Gi"}
-    volume = {"accessModes": modes, "capacity": size, "hostPath": {"path": "/models"}}
-    claim = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": volume_name}
-    objects: list[Json] = [
-        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hugging-face"}},
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "configuration"}},
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume_name}, "spec": volume},
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}, "spec": claim},
-    ]
-    with place.weft.cluster.api_client() as api:
-        install(api, objects, place.namespace)
-
-
-def users_objects(place: Place) -> set[str]:
-    """UIDs of everything that users and administrators made."""
-    return {body["metadata"]["uid"] for path in USERS_OWN for body in place.objects(path)}
 
 
 def a_pod_with_our_labels(place: Place) -> Json:

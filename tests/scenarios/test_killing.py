@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,16 +10,33 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.cluster.presets import h200_boards, nvl72_rack
+from e2e.cluster.simulated_pods import AfterCrash, Crash, crash_container
 from e2e.cluster.waiting import eventually
-from e2e.operator_process import REPOSITORY
+from e2e.operator_process import REPOSITORY, OperatorProcess, free_port
 from tests.installed import PLACE_LABEL
 from tests.scenarios.audit import writes
-from tests.scenarios.history import check_assigned_first, check_rules, history, version_now
-from tests.scenarios.tenants import create_split, delete_split, split_condition
+from tests.scenarios.history import (
+    History,
+    check_assigned_first,
+    check_counts,
+    check_pairs,
+    check_rules,
+    version_now,
+)
+from tests.scenarios.tenants import (
+    A_HUB,
+    A_VOLUME,
+    create_split,
+    delete_split,
+    engines,
+    make_users_objects,
+    split_condition,
+    users_objects,
+)
+from weft.domain import labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.installed import InstalledWeft, Place
 
@@ -33,6 +46,7 @@ Json = dict[str, Any]
 
 LEAST_DEATHS = 25  # of a pool of two-pod replicas: created, one to three, three to one
 LEAST_DEATHS_OF_A_SPLIT = 15
+DECISIONS, DECISIONS_OF_A_REST = "weft_decision_seconds_count", 4
 REFUSED = 300  # HTTP status, and above
 OURS = "app.kubernetes.io/managed-by=weft"
 CHILDREN = ("api/v1/services", "apis/apps/v1/deployments", "apis/policy/v1/poddisruptionbudgets")
@@ -44,78 +58,130 @@ MOMENTS = {"lastTransitionTime", "created", "since", "at", "resourceVersion", "t
 class Life:
     """What a resource came to: its state at the end of each phase, and how many had to serve from which version on."""
 
-    began: int
+    history: History
     states: list[str] = field(default_factory=list)
-    floors: list[tuple[int, int]] = field(default_factory=list)
+    floors: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
 
     def floor(self, version: int) -> int:
         """Replicas that had to serve at a version."""
         return [floor for since, floor in self.floors if since <= version][-1]
 
+    def keeps(self, floor: int) -> None:
+        """From now on so many serve at every moment."""
+        self.floors.append((version_now(self.history.place), floor))
 
-def test_a_pool_ends_the_same_when_the_operator_dies_after_every_write(weft: InstalledWeft, tmp_path: Path) -> None:
-    """Created with one replica of two pods, scaled to three, to one, and deleted."""
-    calm, killed = weft.place("calm-pool", RACKS), weft.place("killed-pool", RACKS)
-    with calm.operator("--tick", "1"):
-        expected = live(calm)
-    with mortal_operators(weft, killed, tmp_path / "deaths") as deaths:
-        lived = live(killed)
+
+@pytest.fixture
+def written_to(weft: InstalledWeft) -> Callable[[], set[str]]:
+    """Namespaces in which Weft wrote during the test; empty words stand for the cluster."""
+    before = len(writes(weft.cluster))
+    return lambda: {each.namespace for each in writes(weft.cluster)[before:]}
+
+
+def test_a_pool_ends_the_same_when_the_operator_dies_after_every_write(
+    weft: InstalledWeft, written_to: Callable[[], set[str]]
+) -> None:
+    """Created with one replica of two pods, scaled to three, left to Weft without metrics, scaled to one, deleted."""
+    calm, killed, next_door = weft.place("calm-pool", RACKS), weft.place("killed-pool", RACKS), weft.place("other", ())
+    next_door.create_pool("chat")
+    with calm.operator("--tick", "1") as operator:
+        expected = live(calm, operator)
+    with mortal_operator(killed) as operator:
+        lived = live(killed, operator)
+        assert deaths(operator) >= LEAST_DEATHS
     assert expected.states == lived.states
-    assert deaths() >= LEAST_DEATHS
     for place in (calm, killed):
         assert pods_made(place) == sorted(f"{replica}-{rank}" for replica in range(3) for rank in range(2))
         assert len(pods_deleted(place)) == 4
+    assert written_to() == {calm.namespace, killed.namespace}
+    assert next_door.status("chat") == {}
 
 
-def test_a_split_ends_the_same_when_the_operator_dies_after_every_write(weft: InstalledWeft, tmp_path: Path) -> None:
-    """Created until the pair serves, and deleted."""
+def test_a_split_ends_the_same_when_the_operator_dies_after_every_write(
+    weft: InstalledWeft, written_to: Callable[[], set[str]]
+) -> None:
+    """Created until the pair serves, bereft of a half, and deleted."""
     calm, killed = weft.place("calm-split", h200_boards(1)), weft.place("killed-split", h200_boards(1))
     with calm.operator("--tick", "1"):
         expected = live_as_a_split(calm)
-    with mortal_operators(weft, killed, tmp_path / "deaths") as deaths:
+    with mortal_operator(killed) as operator:
         lived = live_as_a_split(killed)
+        assert deaths(operator) >= LEAST_DEATHS_OF_A_SPLIT
     assert expected == lived
-    assert deaths() >= LEAST_DEATHS_OF_A_SPLIT
-    for place in (calm, killed):
-        assert len(pods_made(place)) == 2
-        assert pods_deleted(place) == set()
+    assert written_to() == {calm.namespace, killed.namespace}
 
 
-def live(place: Place) -> Life:
+def live(place: Place, operator: OperatorProcess) -> Life:
     """One pool from its creation to its end, with its history held to the rules."""
-    life = Life(version_now(place), floors=[(0, 0)])
+    make_users_objects(place)
+    life = Life(History.begin(place))
     place.create_pool(
         "chat",
-        model={"id": "meta-llama/Llama-3.3-70B-Instruct"},
+        model={"id": "meta-llama/Llama-3.3-70B-Instruct", "source": A_VOLUME},
         shape={"tensorParallel": 8},
         placement={"accelerators": ["GB200"], "nodeSelector": {PLACE_LABEL: place.namespace}},
-        scaling={"mode": "External", "replicas": 1},
+        scaling={"mode": "External", "replicas": 1, "maxReplicas": 3, "scaleDownDelay": "1s"},
     )
     place.wait_ready("chat", seconds=60)
-    for replicas in (3, 1):
-        life.states.append(state(place, ["inferencepools"]))
-        life.floors.append((version_now(place), 1))
-        place.change_pool("chat", {"spec": {"scaling": {"replicas": replicas}}})
-        place.wait_ready("chat", replicas, seconds=60)
     life.states.append(state(place, ["inferencepools"]))
-    check_history(place, life)
+    life.keeps(1)
+    place.change_pool("chat", {"spec": {"scaling": {"replicas": 3}}})
+    place.wait_ready("chat", 3, seconds=60)
+    life.states.append(state(place, ["inferencepools"]))
+    life.history.look()
+    leave_to_weft_without_metrics(place, operator, life)
+    life.keeps(1)
+    place.change_pool("chat", {"spec": {"scaling": {"mode": "External", "replicas": 1}}})
+    place.wait_ready("chat", seconds=60)
+    life.states.append(state(place, ["inferencepools"]))
+    life.history.look()
+    check_history(life)
+    users = users_objects(place)
     place.delete_pool("chat")
     eventually(lambda: not place.left_over() and not place.pods(), "nothing is left", timeout_seconds=90)
+    assert users_objects(place) == users
     return life
+
+
+def leave_to_weft_without_metrics(place: Place, operator: OperatorProcess, life: Life) -> None:
+    """S5: Weft may run one replica from now on, no engine says how busy it is, and three stay."""
+    life.keeps(3)
+    place.change_pool("chat", {"spec": {"scaling": {"mode": "Auto", "replicas": None}}})
+    eventually(lambda: held_without_metrics(place), "it says that it holds", timeout_seconds=60)
+    decisions = eventually(lambda: operator.metric(DECISIONS), "the operator lives and has decided")
+    eventually(lambda: operator.metric(DECISIONS) >= decisions + DECISIONS_OF_A_REST, "it decides again and again")
+    assert place.is_ready("chat", 3)
+
+
+def held_without_metrics(place: Place) -> bool:
+    return bool(place.status("chat")["scale"]["reason"] == "HoldMetricsMissing")
 
 
 def live_as_a_split(place: Place) -> str:
     """One split from its creation to its end; gives its state while it served."""
+    make_users_objects(place)
+    history = History.begin(place)
     spec = {
-        "model": {"id": "meta-llama/Llama-3.1-8B-Instruct"},
+        "model": {"id": "meta-llama/Llama-3.1-8B-Instruct", "source": A_HUB},
         "shape": {"tensorParallel": 1},
         "router": {"type": "Managed", "resources": {"cpu": "1", "memory": "1Gi"}},
     }
     create_split(place, "pair", spec)
     eventually(lambda: is_settled(place), "the pair serves and rests", timeout_seconds=60)
     found = state(place, ["pdsplits", "inferencepools"])
+    assert routed(place)
+    assert (len(pods_made(place)), pods_deleted(place)) == (2, set())
+    lost = lose_a_half(place)
+    history.look()
+    for world in history.worlds():
+        check_counts(world)
+        check_pairs(world)
+    users = users_objects(place)
     delete_split(place, "pair")
     eventually(lambda: not place.left_over() and not place.pods(), "nothing is left", timeout_seconds=90)
+    assert users_objects(place) == users
+    assert pods_made(place)[:2] == ["0-0", "0-0"]
+    assert pods_deleted(place) <= {lost}
     return found
 
 
@@ -125,12 +191,27 @@ def is_settled(place: Place) -> bool:
     )
 
 
-def check_history(place: Place, life: Life) -> None:
-    """S1, S2 and S9 after every single change that anybody made, and assignments before pods."""
-    nodes = {f"{place.namespace}-{node.name}": node for node in RACKS}
+def lose_a_half(place: Place) -> str:
+    """S6: the only prefill engine fails, and the pair's address chooses nothing; gives the name of its pod."""
+    (half,) = (pod["metadata"]["name"] for pod in engines(place, "pair-prefill"))
+    crash_container(place.weft.cluster, place.namespace, half, Crash(after=AfterCrash.FAIL))
+    eventually(lambda: not routed(place), "nothing is sent to half a pair", timeout_seconds=60)
+    return str(half)
+
+
+def routed(place: Place) -> bool:
+    """Whether the address of the pair chooses its front."""
+    (service,) = (body for body in place.objects("api/v1/services") if body["metadata"]["name"] == "pair")
+    return bool(service["spec"]["selector"][labels.ROUTED] == "true")
+
+
+def check_history(life: Life) -> None:
+    """S1, S2, S4 and S9 after every single change that anybody made, and assignments before pods."""
+    nodes = {f"{life.history.place.namespace}-{node.name}": node for node in RACKS}
     born = 0
-    for world in history(place, life.began):
+    for world in life.history.worlds():
         check_rules(world, nodes)
+        check_counts(world)
         check_assigned_first(world)
         assert world.ready("chat") >= life.floor(world.version), f"too few serve at version {world.version}"
         born += world.born is not None
@@ -138,16 +219,19 @@ def check_history(place: Place, life: Life) -> None:
 
 
 def pods_made(place: Place) -> list[str]:
-    """Replica and rank of every engine pod that was ever created."""
-    return sorted(name.split("-", name.count("-") - 1)[-1] for name in _pods(place, "create"))
+    """Replica and rank of every engine pod that was ever created, none of them twice."""
+    names = pods(place, "create")
+    assert len(set(names)) == len(names)
+    return sorted(name.split("-", name.count("-") - 1)[-1] for name in names)
 
 
 def pods_deleted(place: Place) -> set[str]:
     """Every pod that Weft deleted; to ask twice, before a cache has heard of it, changes nothing."""
-    return set(_pods(place, "delete"))
+    return set(pods(place, "delete"))
 
 
-def _pods(place: Place, verb: str) -> list[str]:
+def pods(place: Place, verb: str) -> list[str]:
+    """Names of the pods to which Weft did that."""
     asked = writes(place.weft.cluster)
     done = [each for each in asked if (each.verb, each.resource, each.namespace) == (verb, "/pods", place.namespace)]
     return [each.name for each in done if each.code < REFUSED]
@@ -172,15 +256,15 @@ def timeless(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return value
 
 
-@contextlib.contextmanager
-def mortal_operators(weft: InstalledWeft, place: Place, log: Path) -> Iterator[Callable[[], int]]:
-    """While it is open, one operator after the other serves the place; each dies after a write. Counts the deaths."""
-    command = [sys.executable, "-m", "tests.scenarios.mortal_operator", str(weft.kubeconfig), place.namespace]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=REPOSITORY, start_new_session=True)
-    try:
-        yield lambda: log.read_text().count("killed\n")
-        assert process.poll() is None, log.read_text()[-2000:]
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+def mortal_operator(place: Place) -> OperatorProcess:
+    """One operator after the other that serves a place; each dies after a write."""
+    port, name = free_port(), f"mortal-{place.namespace}"
+    command = [sys.executable, "-m", "tests.scenarios.mortal_operator", str(place.weft.kubeconfig), place.namespace]
+    environment = {"PYTHONPATH": str(REPOSITORY)}
+    return OperatorProcess(place.weft.cluster.processes.start(name, [*command, str(port)], environment), port)
+
+
+def deaths(operator: OperatorProcess) -> int:
+    """How often it died; it is there to this moment."""
+    assert operator.running, operator.process.tail()
+    return operator.process.log.read_text().count("killed\n")
