@@ -173,6 +173,19 @@ def test_what_waits_for_the_world_does_not_stall() -> None:
     assert conditions(World(), record) == {"Ready": ("False", Reason.NoSlot), "Reconciling": ("True", Reason.Scaling)}
 
 
+def test_a_changed_spec_under_a_paused_rollout_says_that_it_waits_for_the_user() -> None:
+    world = settled(ONE)
+    newer = changed(ONE, revision="newer")
+    assert conditions(world, newer)["Reconciling"] == ("True", Reason.RollingOut)
+    assert newer.spec is not None
+    paused = replace(newer, spec=replace(newer.spec, rollout=RolloutSpec(paused=True)))
+    found = {each.kind: each.explanation for each in world.look(paused).progress.conditions}
+    assert found["Ready"].reason is Reason.Serving
+    assert found["Reconciling"] == Explanation(
+        Reason.Paused, "1 of 1 replicas are of an earlier revision, and rollout.paused keeps them: unset it"
+    )
+
+
 def test_a_config_map_that_is_missing_creates_no_pod_and_does_not_stall() -> None:
     """Without it nobody knows how the weights are stored; Weft looks again by itself."""
     assert ONE.spec is not None

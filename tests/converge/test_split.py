@@ -14,7 +14,7 @@ from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
-from weft.domain.spec import RouterKind, ScalingMode
+from weft.domain.spec import RolloutSpec, RouterKind, ScalingMode
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 from weft.render import surplus
@@ -124,6 +124,17 @@ def test_a_pair_is_ready_when_its_front_is() -> None:
     assert ready(world, DUO, PREFILL, DECODE) == ("True", Reason.Serving)
     assert (seen.prefill_ready, seen.decode_ready, seen.serving_generation) == (1, 1, DUO.generation)
     assert seen.url == "http://duo.team.svc:8000"
+
+
+def test_a_split_whose_rollout_is_paused_says_so() -> None:
+    world = World()
+    serve(world, PREFILL, DECODE)
+    newer = changed(DECODE, revision="newer")
+    assert newer.spec is not None
+    paused = replace(newer, spec=replace(newer.spec, rollout=RolloutSpec(paused=True)))
+    for decode, reason in ((newer, Reason.RollingOut), (paused, Reason.Paused)):
+        found = {c.kind: c.explanation.reason for c in world.look_at(DUO, PREFILL, decode).progress.conditions}
+        assert found["Reconciling"] is reason
 
 
 def test_an_edited_child_is_put_back_with_an_event() -> None:

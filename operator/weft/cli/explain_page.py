@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.figures import figure, moment
+from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -106,7 +107,7 @@ def _assignments(status: Json) -> RenderableType | None:
         return None
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for one in assignments:
-        outdated = "" if one.get("revision") == status.get("revision") else "Outdated"
+        outdated = "" if one.get("revision") == status.get("revision") else Reason.Outdated.value
         table.add_row(f"replica {one['replica']}", ", ".join(one["nodes"]), f"since {moment(one['since'])}", outdated)
     return table
 

@@ -25,6 +25,7 @@ class Census:
     ready: int
     leaving: int
     undecided: bool  # the spec asks for pods that deciding has not looked at
+    paused: bool  # outdated replicas stay as they are
     waiting: str | None  # what the scheduler says of a pod that it does not bind
 
     @classmethod
@@ -40,5 +41,6 @@ class Census:
             ready=sum(replica.ready for replica in replicas),
             leaving=sum(replica.assignment is None for replica in replicas),
             undecided=not decided,
+            paused=pool.spec is not None and pool.spec.rollout.paused,
             waiting=next((pod.waiting for replica in replicas for pod in replica.live if pod.waiting), None),
         )

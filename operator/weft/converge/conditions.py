@@ -42,7 +42,7 @@ def pool_conditions(
     ]
     if stalled is not None:
         return (*found, Condition("Stalled", "True", stalled))
-    moving = _what_moves(pool, census)
+    moving = _what_moves(census)
     return (*found, Condition("Reconciling", "True", moving)) if moving is not None else tuple(found)
 
 
@@ -98,17 +98,17 @@ def _counted(census: Census) -> str:
     return f"{census.ready} of {census.desired} replicas are ready"
 
 
-def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
-    """What is under way towards the decided state."""
-    paused = pool.spec is not None and pool.spec.rollout.paused
+def _outdated(census: Census) -> str:
+    return f"{census.outdated} of {census.assigned} replicas are of an earlier revision"
+
+
+def _what_moves(census: Census) -> Explanation | None:
+    """What is under way towards the decided state, or what keeps it from being."""
     waiting = f"; {census.waiting}" if census.waiting else ""
     claims = (
-        (census.undecided and not paused, Reason.RollingOut, "the new spec is not decided yet"),
-        (
-            census.outdated > 0 and not paused,
-            Reason.RollingOut,
-            f"{census.outdated} of {census.assigned} replicas are of an earlier revision",
-        ),
+        (census.undecided and not census.paused, Reason.RollingOut, "the new spec is not decided yet"),
+        (census.outdated > 0 and not census.paused, Reason.RollingOut, _outdated(census)),
+        (census.outdated > 0, Reason.Paused, f"{_outdated(census)}, and rollout.paused keeps them: unset it"),
         (census.ready < census.desired, Reason.Scaling, f"{_counted(census)}{waiting}"),
         (census.leaving > 0, Reason.Draining, f"{census.leaving} replicas are leaving"),
     )

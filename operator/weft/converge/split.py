@@ -144,10 +144,12 @@ def _conditions(
 def _moving(sides: Sequence[Side], counts: str) -> Explanation | None:
     """What is under way on either side."""
     censuses = [side.census for side in sides if side.census is not None]
-    rolling = any(census.outdated or census.undecided for census in censuses)
+    rolling = any((census.outdated or census.undecided) and not census.paused for census in censuses)
+    halted = any(census.outdated and census.paused for census in censuses)
     growing = len(censuses) < len(SIDES) or any(census.ready < max(1, census.desired) for census in censuses)
     claims = (
         (rolling, Reason.RollingOut, "replicas of an earlier revision are being replaced"),
+        (halted, Reason.Paused, "replicas are of an earlier revision, and rollout.paused keeps them: unset it"),
         (growing, Reason.Scaling, f"{counts} replicas are ready"),
         (any(census.leaving for census in censuses), Reason.Draining, "replicas are leaving"),
     )
