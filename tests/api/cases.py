@@ -90,10 +90,22 @@ WRONG = (
         ("spec.workload.outputTokens", "p95 must not be below mean"),
     ),
     WrongInput(
+        "more requests than there are people",
+        {"workload": {"requestsPerSecond": "1e24"}},
+        ("spec.workload.requestsPerSecond", "at most 1000000 requests per second"),
+        ("spec.workload.requestsPerSecond", "at most 1000000 requests per second"),
+    ),
+    WrongInput(
+        "a misspelt field that leaves a required one unset",
+        {"model": {"idd": "example/model"}},
+        ("unknown field", "spec.model.idd"),
+        ("spec.model.idd", "unknown field, perhaps id;", "and 1 more"),
+    ),
+    WrongInput(
         "unknown field",
         {"scaling": {"minReplica": 2}},
         ("unknown field", "spec.scaling.minReplica"),
-        ("spec.scaling.minReplica", "unknown field", "minReplicas"),
+        ("spec.scaling.minReplica", "unknown field, perhaps minReplicas;", "maxReplicas"),
     ),
     WrongInput(
         "unknown percentile",

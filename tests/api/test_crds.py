@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from weft.api import crds, write_crds
+from weft.api import crds, refused_name, write_crds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +77,16 @@ def test_every_list_says_how_it_merges(schema: Json) -> None:
 def test_only_a_config_json_is_kept_unlooked_at(schema: Json) -> None:
     unpruned = [path for path, node in _nodes(schema) if node.get("x-kubernetes-preserve-unknown-fields")]
     assert unpruned == ["spec.model.config.inline"]
+
+
+@pytest.mark.parametrize("kind", ["InferencePool", "PDSplit"])
+def test_names_are_judged_as_the_api_server_judges_them(kind: str) -> None:
+    """tests/api/test_admission.py asks the API server about the same."""
+    longest = {"InferencePool": 45, "PDSplit": 37}[kind]
+    taken = ["a", "chat", "chat-8b", "a" * longest]
+    refused = ["", "чат", "CHAT_x", "8b", "chat-", "chat.8b", "a b", "a\n", "a" * (longest + 1), "a" * 80]
+    assert [None] * len(taken) == [refused_name(kind, name) for name in taken]
+    assert [name for name in refused if refused_name(kind, name) is None] == []
 
 
 def _nodes(schema: Json, path: str = "", *, items: bool = False) -> Iterator[tuple[str, Json]]:

@@ -44,6 +44,16 @@ def test_an_override_has_no_defaults_of_its_own() -> None:
     assert split.decode.placement.spread == "Zone"
 
 
+def test_a_sentence_about_a_side_names_the_field_to_edit() -> None:
+    split = _split({"shape": {"pipelineParallel": 2}, "prefill": {"shape": {"tensorParallel": 3}}})
+    told = "spec.shape.tensorParallel 3 and spec.shape.pipelineParallel 2"
+
+    assert (
+        split.as_written(Role.Prefill, told) == "spec.prefill.shape.tensorParallel 3 and spec.shape.pipelineParallel 2"
+    )
+    assert split.as_written(Role.Decode, told) == told
+
+
 def test_lists_with_names_merge_by_name_and_other_lists_are_replaced() -> None:
     common = {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}], "args": ["--x"]}
     override = {"env": [{"name": "B", "value": "3"}, {"name": "C", "value": "4"}], "args": ["--y"]}

@@ -75,6 +75,15 @@ def test_a_missing_spec_is_a_problem() -> None:
     assert problem.message == "spec.model: this field is required"
 
 
+@pytest.mark.parametrize("spec", [[], "chat", 3, [{"model": 1}]], ids=str)
+@pytest.mark.parametrize("kind", ["InferencePool", "PDSplit"])
+def test_a_spec_that_is_no_object_is_told_as_that(kind: str, spec: Any) -> None:  # noqa: ANN401 - any JSON
+    """And not as one that lacks its fields."""
+    problem = _parse({"kind": kind, "metadata": {"name": "a"}, "spec": spec}).problem
+    assert problem is not None
+    assert problem.message.startswith("spec: must be an object")
+
+
 @given(ANY_JSON)
 def test_no_body_raises(body: Any) -> None:  # noqa: ANN401 - any JSON
     """F9."""

@@ -91,11 +91,10 @@ def test_wrong_arguments_end_with_2_and_one_sentence(arguments: tuple[str, ...],
     assert (ending.code, ending.out) == (2, "")
 
 
-def test_a_fabric_that_no_cluster_wrote_is_wrong_input(tmp_path: Path) -> None:
-    for content, words in (({"kind": "Secret"}, "holds no Node"), ({"kind": "Node"}, "no cluster wrote")):
-        ending = weft("fabric", "-f", written(tmp_path / "nodes.yaml", content))
-        assert words in ending.sentence
-        assert 2 == ending.code
+def test_a_fabric_without_nodes_is_wrong_input(tmp_path: Path) -> None:
+    ending = weft("fabric", "-f", written(tmp_path / "nodes.yaml", {"kind": "Secret"}))
+    assert "holds no Node" in ending.sentence
+    assert 2 == ending.code
 
 
 COMMANDS = (("explain", "wpool/chat"), ("top",), ("fabric",), ("run", "--port", "0"))
@@ -188,7 +187,9 @@ def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:
                 running.send_signal(signal.SIGINT)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     running.wait(2)
-        assert (130, b"", b"") == (running.returncode, *running.communicate())
+        out, told = running.communicate()
+        assert (130, b"") == (running.returncode, out)
+        assert {f"weft: reading {fifo} ..."} >= set(told.decode().splitlines())  # if the machine is slow
 
 
 def test_a_full_disk_is_no_traceback() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import yaml
+
+from tests.cli.terminal import pool
 from tests.eventually import eventually
 from weft.cli import terminal
 
@@ -29,3 +34,15 @@ def test_what_is_quick_is_not_mentioned(capsys: pytest.CaptureFixture[str]) -> N
     with terminal.working("planning"):
         assert 2.0 >= terminal.PATIENCE_SECONDS
     assert ("", "") == capsys.readouterr()
+
+
+def test_a_file_that_comes_slowly_is_named() -> None:
+    """Here it comes only once the line is there."""
+    command = [sys.executable, "-m", "weft.cli", "plan", "-f", "-"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as running:
+        assert running.stderr is not None
+        assert "weft: reading standard input ...\n" == running.stderr.readline()
+        out, more = running.communicate(yaml.safe_dump(pool()), timeout=50)
+    assert (0, "") == (running.returncode, more)
+    assert "InferencePool/chat" in out

@@ -97,6 +97,19 @@ def test_one_half_without_a_plan_holds_both() -> None:
     assert split_conditions(world)["Planned"] == ("False", "ModelUnknown")
 
 
+def test_a_wrong_pin_is_named_where_the_split_has_it() -> None:
+    """A reader edits the split, never its children."""
+    world = split_world(half(Role.Prefill, 3), half(Role.Decode))
+    record = world.splits["pd"]
+    assert record.spec is not None
+    overrides = ((Role.Prefill, "shape.tensorParallel"),)
+    world.splits["pd"] = replace(record, spec=replace(record.spec, overrides=overrides))
+    world.turn()
+    assert world.last is not None
+    message = world.last.splits[0].conditions[0].explanation.message
+    assert message.startswith("Prefill pool: spec.prefill.shape.tensorParallel 3: ")
+
+
 def test_a_gateway_front_is_refused_by_name() -> None:
     world = split_world(half(Role.Prefill), half(Role.Decode))
     world.splits["pd"] = split(half(Role.Prefill), half(Role.Decode), RouterKind.Gateway)

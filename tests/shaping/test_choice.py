@@ -133,6 +133,14 @@ def test_a_count_that_is_bounded_needs_a_larger_shape() -> None:
     assert reasons(plan)["H100 BF16 TP1"] is Reason.AtMaximum
 
 
+def test_a_demand_far_out_of_reach_is_told_in_numbers_that_people_read() -> None:
+    """No exponents, and no `0%` of something that is served."""
+    plan = Wish(LLAMA_8B, (H100,), rate=1_000_000, scaling=ScalingSpec(max_replicas=2)).plan()
+    assert "for 1000000 requests/s" in plan.verdict.message
+    assert plan.verdict.message.endswith("as many as are allowed serve under 1% of it")
+    assert "e+" not in plan.verdict.message
+
+
 def test_a_gpu_budget_bounds_the_replicas() -> None:
     plan = Wish(LLAMA_70B, (H200,), rate=500, scaling=ScalingSpec(max_replicas=100, max_gpus=4)).plan()
     assert plan.shape.gpus <= 4

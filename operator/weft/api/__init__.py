@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.api.crd import crds, write_crds
+from weft.api.crd import crds, refused_name, write_crds
 from weft.api.figures import quantised
 from weft.api.parsing import parse_pool, parse_split
 from weft.api.status_writing import converge_status, pool_status, split_converge_status, split_status
@@ -14,6 +14,7 @@ __all__ = [
     "parse_split",
     "pool_status",
     "quantised",
+    "refused_name",
     "split_converge_status",
     "split_status",
     "write_crds",

@@ -26,6 +26,7 @@ MAX_REPLICAS = 1000  # assignments of more would bring a status near the 1.5 MiB
 MAX_NODES_OF_REPLICA = 2000
 MAX_MESSAGE_CHARACTERS = 4096
 MAX_TOKENS = 100_000_000
+MAX_REQUESTS_PER_SECOND = 1_000_000
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -35,6 +36,7 @@ NO_SPACE = r"^[^\s]+$"
 
 _QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$"
 _QUANTITY_REFUSED = "must be a quantity above zero such as 8, 500m or 64Gi"
+_RATE_REFUSED = f"must be at most {MAX_REQUESTS_PER_SECOND} requests per second"
 _DURATION_REFUSED = "must be a duration above zero such as 300ms, 90s or 1h30m"
 _LIMIT_REFUSED = "must be a count of replicas such as 1, or a percentage such as 25%"
 _INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True}
@@ -68,6 +70,13 @@ def _positive_quantity(value: object) -> int | str:
     if not 0 < number < math.inf:
         raise refusal(_QUANTITY_REFUSED)
     return value
+
+
+def _rate(value: object) -> int | str:
+    rate = _positive_quantity(value)
+    if parse_quantity(rate) > MAX_REQUESTS_PER_SECOND:
+        raise refusal(_RATE_REFUSED)
+    return rate
 
 
 def _int_or_percent(value: object) -> int | str:
@@ -134,22 +143,21 @@ Duration = Annotated[
         }
     ),
 ]
-Quantity = Annotated[
+_POSITIVE: Json = {
+    "rule": "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",
+    "message": _QUANTITY_REFUSED,
+}
+_NOT_ABSURD: Json = {
+    "rule": "!isQuantity(string(self)) || "
+    f"!quantity(string(self)).isGreaterThan(quantity('{MAX_REQUESTS_PER_SECOND}'))",
+    "message": _RATE_REFUSED,
+}
+_QUANTITY_SCHEMA: Json = {**_INT_OR_STRING, "maxLength": 32, "pattern": _QUANTITY_PATTERN, VALIDATIONS: [_POSITIVE]}
+Quantity = Annotated[int | str, PlainValidator(_positive_quantity), WithJsonSchema(_QUANTITY_SCHEMA)]
+RequestsPerSecond = Annotated[
     int | str,
-    PlainValidator(_positive_quantity),
-    WithJsonSchema(
-        {
-            **_INT_OR_STRING,
-            "maxLength": 32,
-            "pattern": _QUANTITY_PATTERN,
-            VALIDATIONS: [
-                {
-                    "rule": "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",
-                    "message": _QUANTITY_REFUSED,
-                }
-            ],
-        }
-    ),
+    PlainValidator(_rate),
+    WithJsonSchema({**_QUANTITY_SCHEMA, VALIDATIONS: [_POSITIVE, _NOT_ABSURD]}),
 ]
 IntOrPercent = Annotated[
     int | str,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.api.rules import Json
     from weft.domain.workload import Role
 
@@ -20,6 +22,15 @@ def side_body(common: Json, override: Json, role: Role) -> Json:
     if isinstance(scaling, dict) and scaling.get("mode") == "External":
         body["scaling"] = scaling | {"replicas": scaling.get("minReplicas", 1)}
     return body
+
+
+def leaves(override: Json, above: str = "") -> Iterator[str]:
+    """Paths of what an override sets, such as `shape.tensorParallel`."""
+    for key, value in override.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}"
 
 
 def laid_over(common: Any, override: Any) -> Any:  # noqa: ANN401 - any JSON

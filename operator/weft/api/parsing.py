@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from weft.api.overrides import side_body
+from weft.api.overrides import leaves, side_body
 from weft.api.pool import InferencePoolSpec
 from weft.api.problems import explain, spec_problem, unknown_override
 from weft.api.reading import canonical_json, plain, pool_spec, router_spec
@@ -84,9 +84,12 @@ class _Misunderstood(Exception):  # noqa: N818 - never leaves this module
         self.problem = problem
 
 
-def _understood(body: Json, read: Callable[[Json], Spec]) -> tuple[Spec | None, Explanation | None]:
+def _understood(body: object, read: Callable[[Json], Spec]) -> tuple[Spec | None, Explanation | None]:
+    given = body.get("spec") if isinstance(body, dict) else None
+    if given is not None and not isinstance(given, dict):
+        return None, spec_problem("spec: must be an object, as `spec: {model: {id: ...}}` is")
     try:
-        return read(_without_nulls(_object(body, "spec"))), None
+        return read(_without_nulls(given or {})), None
     except _Misunderstood as misunderstood:
         return None, misunderstood.problem
     except WeftError as error:
@@ -121,6 +124,9 @@ def _split_spec(spec: Json) -> SplitSpec:
         ratio_min=parse_quantity(ratio.min) if ratio and ratio.min is not None else None,
         ratio_max=parse_quantity(ratio.max) if ratio and ratio.max is not None else None,
         engine=prefill_spec.engine,
+        overrides=tuple(
+            (role, path) for role in (Role.Prefill, Role.Decode) for path in leaves(_object(spec, role.value.lower()))
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 
 from weft.api.rules import ApiModel
@@ -23,10 +24,10 @@ def spec_problem(message: str) -> Explanation:
 
 
 def explain(error: ValidationError, model: type[ApiModel], path: str = "spec") -> Explanation:
-    """The first thing that is wrong, and how many more there are."""
+    """The first thing that is wrong, and how many more there are; a misspelt field before the one it leaves unset."""
     errors = error.errors(include_url=False, include_input=False)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    first = errors[0]
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join([path, *(_part(part) for part in first["loc"] if part != "[key]")])
     return spec_problem(f"{where}: {_allowed(first, model)}{more}")
 
@@ -39,7 +40,7 @@ def unknown_override(side: Json, model: type[ApiModel], path: str) -> Explanatio
         names = override if isinstance(override, dict) and known else ()
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
-            return spec_problem(f"{path}.{_part(section)}.{_part(unknown)}: {_known_fields(model, (section,))}")
+            return spec_problem(f"{path}.{_part(section)}.{_part(unknown)}: {_known_fields(model, (section, unknown))}")
     return None
 
 
@@ -49,7 +50,7 @@ def _aliases(model: type[ApiModel]) -> list[str]:
 
 def _allowed(error: ErrorDetails, model: type[ApiModel]) -> str:
     if error["type"] == "extra_forbidden":
-        return _known_fields(model, error["loc"][:-1])
+        return _known_fields(model, error["loc"])
     if error["type"] == "missing":
         return "this field is required"
     if error["type"] in {"model_type", "dict_type"}:
@@ -59,13 +60,17 @@ def _allowed(error: ErrorDetails, model: type[ApiModel]) -> str:
 
 
 def _known_fields(model: type[ApiModel], loc: tuple[int | str, ...]) -> str:
-    """The fields that the object at `loc` has."""
+    """What could be meant by the unknown field at `loc`, and the fields that its object has."""
+    *above, unknown = loc
     found: type[ApiModel] | None = model
-    for part in loc:
+    for part in above:
         found = _member(found, part) if found is not None else None
     if found is None:
         return "unknown field"
-    return f"unknown field; the known ones are {', '.join(_aliases(found)[:_MOST_FIELDS_NAMED])}"
+    known = _aliases(found)
+    close = get_close_matches(str(unknown)[:_LONGEST_PATH_PART], known, n=1)
+    meant = f", perhaps {close[0]}" if close else ""
+    return f"unknown field{meant}; the known ones are {', '.join(known[:_MOST_FIELDS_NAMED])}"
 
 
 def _member(model: type[ApiModel], part: int | str) -> type[ApiModel] | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from weft.api.fields import MAX_TOKENS, Duration, Quantity, described
+from weft.api.fields import MAX_TOKENS, Duration, RequestsPerSecond, described
 from weft.api.rules import VALIDATIONS, ApiModel, Rule
 
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
@@ -58,7 +58,7 @@ def _token_count(what: str, mean: int) -> Any:  # noqa: ANN401 - what stands for
 class Workload(ApiModel):
     """Expected traffic. Live metrics replace each value once there is enough of it; status.observed.live says which."""
 
-    requests_per_second: Quantity = Field(
+    requests_per_second: RequestsPerSecond = Field(
         default=1, description="Requests per second that the pool must serve, such as 20 or 500m."
     )
     input_tokens: TokenCount = _token_count("prompt", 1024)

@@ -70,6 +70,7 @@ def _ending(error: Exception) -> tuple[str, int]:
 
 def _usage(message: str, context: object) -> str:
     command = getattr(context, "command_path", "weft")
+    message = message.replace("Value error, ", "").replace("Input should be", "must be")
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see `{command} --help`"
 
 

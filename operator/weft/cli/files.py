@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from weft.cli.failure import CommandFailure
+from weft.cli.strict_yaml import Loader, RepeatedKeyError, each_key_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,8 @@ def load_documents(path: str) -> list[Json]:
     text = _read(path)
     try:
         documents = _parsed(text)
+    except RepeatedKeyError as error:
+        raise CommandFailure(f"{shown(path)} cannot be understood: {_where(error)}: give it once") from error
     except yaml.MarkedYAMLError as error:
         raise CommandFailure(f"{shown(path)} is not YAML: {_where(error)}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has, say
@@ -68,13 +71,12 @@ def _read(path: str) -> str:
 def _parsed(text: str) -> list[object]:
     if text.lstrip().startswith("{"):  # JSON is YAML, but ten times faster to read as what it is
         try:
-            return [json.loads(text)]
+            return [json.loads(text, object_pairs_hook=each_key_once)]
         except ValueError:
-            pass
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+            pass  # the YAML reader names the line
     if _could_be_deep(text):
-        _refuse_deep(yaml.parse(text, Loader=loader))
-    return list(yaml.load_all(text, Loader=loader))
+        _refuse_deep(yaml.parse(text, Loader=Loader))
+    return list(yaml.load_all(text, Loader=Loader))
 
 
 def _could_be_deep(text: str) -> bool:

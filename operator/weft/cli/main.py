@@ -9,9 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from weft import __version__
+from weft.cli import options
 from weft.cli.commands import Commands
 from weft.cli.failure import ANSWER_IS_NO, CommandFailure
 from weft.cli.terminal import Format, print_data, show, working, write
+
+LONGEST_SECONDS = 3600.0  # what is asked less often than this is not looked after
 
 app = typer.Typer(
     cls=Commands,
@@ -26,7 +29,10 @@ Context = Annotated[
     str | None, typer.Option("--context", metavar="NAME", help="kubeconfig context; unset: the current one")
 ]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="namespace; unset: the context's")
+    str | None,
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="namespace; unset: the context's", callback=options.namespace
+    ),
 ]
 Output = Annotated[Format, typer.Option("--output", "-o", help="how to print the answer")]
 
@@ -71,13 +77,14 @@ def plan(
     Exit code 1 when a pool gets no shape or no place.
     """
     from weft.catalog import load
-    from weft.cli.files import load_documents
+    from weft.cli.files import load_documents, shown
     from weft.cli.plan_page import as_data, as_page, is_a_yes
     from weft.cli.planning import plan_all
 
     if file == fabric == "-":
         raise CommandFailure("--file and --fabric cannot both be standard input: put one into a file")
-    documents = load_documents(file)
+    with working(f"reading {shown(file)}"):
+        documents = load_documents(file)
     world = _world(fabric, context, imagine=True)
     with working("planning"):
         planned = plan_all(documents, world, load(), time.time())
@@ -93,12 +100,13 @@ def plan(
 
 def _world(file: str | None, context: str | None, *, imagine: bool) -> Any:  # noqa: ANN401 - weft.cli.world.World
     from weft.catalog import load
+    from weft.cli.files import shown
     from weft.cli.world import imagined_world, world_of_cluster, world_of_file
 
     if file is not None and context is not None:
         raise CommandFailure("a file with nodes and --context exclude each other: give one of them")
     if file is not None:
-        with working(f"reading {file}"):
+        with working(f"reading {shown(file)}"):
             return world_of_file(file)
     if context is None and imagine:
         return imagined_world(load())
@@ -135,7 +143,7 @@ def top(
     context: Context = None,
     namespace: Namespace = None,
     seconds: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.5, help="seconds between looks")
+        float, typer.Option("--interval", metavar="SECONDS", min=0.5, max=LONGEST_SECONDS, help="seconds between looks")
     ] = 2.0,
     *,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="every namespace")] = False,
@@ -210,10 +218,22 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     context: Context = None,
     namespace: Annotated[
         list[str] | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="serve and write only here; repeatable"),
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="serve and write only here; repeatable",
+            callback=options.namespaces,
+        ),
     ] = None,
     prometheus_url: Annotated[
-        str | None, typer.Option("--prometheus-url", metavar="URL", help="unset: engines are scraped directly")
+        str | None,
+        typer.Option(
+            "--prometheus-url",
+            metavar="URL",
+            help="unset, or while it is away: engines are scraped directly",
+            callback=options.web_address,
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="where /healthz, /readyz and /metrics listen")
@@ -222,12 +242,20 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
         int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")
     ] = 8080,
     tick: Annotated[
-        float, typer.Option("--tick", metavar="SECONDS", min=0.1, help="between decisions when nothing happens")
+        float,
+        typer.Option(
+            "--tick", metavar="SECONDS", min=0.1, max=LONGEST_SECONDS, help="between decisions when nothing happens"
+        ),
     ] = 2.0,
     metrics_interval: Annotated[
-        float, typer.Option("--metrics-interval", metavar="SECONDS", min=0.1, help="between looks at metrics")
+        float,
+        typer.Option(
+            "--metrics-interval", metavar="SECONDS", min=0.1, max=LONGEST_SECONDS, help="between looks at metrics"
+        ),
     ] = 5.0,
-    resync: Annotated[float, typer.Option("--resync", metavar="SECONDS", min=1.0, help="between full passes")] = 120.0,
+    resync: Annotated[
+        float, typer.Option("--resync", metavar="SECONDS", min=1.0, max=LONGEST_SECONDS, help="between full passes")
+    ] = 120.0,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until it is told to stop."""

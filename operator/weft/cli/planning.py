@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.api.crd import refused_name
 from weft.api.parsing import parse_pool, parse_split
 from weft.cli.config_maps import ConfigMaps
 from weft.cli.failure import CommandFailure
@@ -76,12 +77,28 @@ def _told(
     ]
     for split in splits:
         sides = tuple(
-            (pool, pools[pool.key.uid])
+            (pool, _as_written(split, pool, pools[pool.key.uid]))
             for pool in snapshot.pools
             if pool.split_uid == split.key.uid and pool.key.uid in pools
         )
         told.append(Planned(str(split.key), sides, split_decisions.get(split.key.uid)))
     return told
+
+
+def _as_written(split: SplitRecord, pool: PoolRecord, decision: PoolDecision) -> PoolDecision:
+    """The decision about one side, in sentences that name the fields of the split."""
+    if split.spec is None or pool.spec is None:
+        return decision
+    conditions = tuple(
+        replace(
+            one,
+            explanation=replace(
+                one.explanation, message=split.spec.as_written(pool.spec.role, one.explanation.message)
+            ),
+        )
+        for one in decision.conditions
+    )
+    return replace(decision, conditions=conditions)
 
 
 def _child(split: SplitRecord, role: Role) -> PoolRecord:
@@ -125,6 +142,9 @@ def _with_identity(body: dict[str, Any], default_namespace: str) -> dict[str, An
     name, namespace = metadata.get("name"), metadata.get("namespace") or default_namespace
     if not isinstance(name, str) or not name or not isinstance(namespace, str):
         raise CommandFailure(f"every {body['kind']} needs a name: write metadata.name")
+    refused = refused_name(body["kind"], name) or refused_namespace(namespace)
+    if refused is not None:
+        raise CommandFailure(f"{body['kind']}/{name}: {refused}")
     identity = {"name": name, "namespace": namespace, "uid": _uid(body["kind"], namespace, name), "generation": 1}
     return {**body, "metadata": {**metadata, **identity}}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.cli.dumps import what_is_wrong
 from weft.cli.failure import CommandFailure
 from weft.cli.files import load_documents, of_kind, shown
 from weft.domain.cluster import NodeRecord
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 IMAGINED_NODES = 64  # of each accelerator
+_HOW = "`kubectl get nodes,pods -A -o yaml`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,14 @@ class World:
 def world_of_file(path: str) -> World:
     """The nodes of `kubectl get nodes -o yaml`, and the pods if the file has them too."""
     documents = load_documents(path)
-    nodes = of_kind(documents, "Node")
-    if not nodes:
-        raise CommandFailure(f"{shown(path)} holds no Node: make it with `kubectl get nodes,pods -A -o yaml`")
-    try:
-        return _world(nodes, of_kind(documents, "Pod"))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"{shown(path)} holds a Node or Pod that no cluster wrote ({type(error).__name__}: {error})"
-        raise CommandFailure(f"{message}: make it with `kubectl get nodes,pods -A -o yaml`") from error
+    if not of_kind(documents, "Node"):
+        raise CommandFailure(f"{shown(path)} holds no Node: make it with {_HOW}")
+    for number, body in enumerate(documents, start=1):
+        wrong = what_is_wrong(body) if body.get("kind") in {"Node", "Pod"} else None
+        if wrong is not None:
+            message = f"{body['kind']} in object {number} of {shown(path)}: {wrong}, as {_HOW} prints it"
+            raise CommandFailure(message)
+    return _world(of_kind(documents, "Node"), of_kind(documents, "Pod"))
 
 
 def world_of_cluster(reader: ClusterReader) -> World:

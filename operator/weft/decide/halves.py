@@ -81,7 +81,7 @@ def _summary(
         engine if isinstance(engine, EngineRelease) else split.status.engine,
         prefill_desired=prefill.status.desired_replicas if prefill is not None else 0,
         decode_desired=decode.status.desired_replicas if decode is not None else 0,
-        conditions=_conditions(problem, halves),
+        conditions=_conditions(split, problem, halves),
         prefill_recommended=prefill.recommended if prefill is not None else None,
         decode_recommended=decode.recommended if decode is not None else None,
         prefill_shape=shapes[0],
@@ -89,7 +89,9 @@ def _summary(
     )
 
 
-def _conditions(problem: Explanation | None, halves: list[PoolDecision | None]) -> tuple[Condition, ...]:
+def _conditions(
+    split: SplitRecord, problem: Explanation | None, halves: list[PoolDecision | None]
+) -> tuple[Condition, ...]:
     """The worse of both halves, by its name; a split without children yet is planned or not."""
     if problem is not None:
         nothing = Explanation(Reason.NothingToPlace, "there is no valid plan")
@@ -99,14 +101,15 @@ def _conditions(problem: Explanation | None, halves: list[PoolDecision | None]) 
         planned = Explanation(Reason.ShapeChosen, "both halves run the same engine release")
         nothing = Explanation(Reason.NothingToPlace, "the child pools do not exist yet")
         return Condition("Planned", "True", planned), Condition("Placed", "Unknown", nothing)
-    return tuple(found for kind in _KINDS if (found := _worst(kind, present)) is not None)
+    return tuple(found for kind in _KINDS if (found := _worst(split, kind, present)) is not None)
 
 
-def _worst(kind: str, present: list[tuple[Role, PoolDecision]]) -> Condition | None:
+def _worst(split: SplitRecord, kind: str, present: list[tuple[Role, PoolDecision]]) -> Condition | None:
     found = [(role, each) for role, half in present for each in half.conditions if each.kind == kind]
     if not found:
         return None
     order = ("True", "Unknown", "False") if kind == "NetworkBound" else ("False", "Unknown", TRUE)
     role, worst = min(found, key=lambda entry: order.index(entry[1].status))
-    message = f"{role.value} pool: {worst.explanation.message}"
+    told = worst.explanation.message
+    message = f"{role.value} pool: {told if split.spec is None else split.spec.as_written(role, told)}"
     return Condition(kind, worst.status, Explanation(worst.explanation.reason, message))

@@ -6,6 +6,7 @@ every value is hashable.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -220,7 +221,8 @@ class SplitSpec:
     """One PDSplit's spec: each side is a complete PoolSpec (common fields with that side's overrides laid over them).
 
     `prefill_body` and `decode_body` are the same sides as canonical JSON of an InferencePool spec, for the child pools.
-    `ratio_min` and `ratio_max` guard prefill replicas per decode replica.
+    `ratio_min` and `ratio_max` guard prefill replicas per decode replica. `overrides` are the fields that a side has of
+    its own, such as `(Role.Prefill, "shape.tensorParallel")`.
     """
 
     prefill: PoolSpec
@@ -231,3 +233,11 @@ class SplitSpec:
     ratio_min: float | None = None
     ratio_max: float | None = None
     engine: EngineSpec = field(default_factory=EngineSpec)
+    overrides: tuple[tuple[Role, str], ...] = ()
+
+    def as_written(self, role: Role, sentence: str) -> str:
+        """A sentence about one side's pool, naming each field where the split has it: `spec.prefill.shape...`."""
+        for side, path in self.overrides:
+            if side is role:
+                sentence = re.sub(rf"\bspec\.{re.escape(path)}\b", f"spec.{role.value.lower()}.{path}", sentence)
+        return sentence

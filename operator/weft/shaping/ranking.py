@@ -154,10 +154,10 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
             f"{best.shape} would cost {best.cost:.3g} instead of {chosen.cost:.3g}; a change must save 15 %",
         )
     rate = chosen.case.request.workload.requests_per_second
-    short = "" if chosen.served >= _ENOUGH else f"; as many as are allowed serve {chosen.served:.0%} of it"
+    short = "" if chosen.served >= _ENOUGH else f"; as many as are allowed serve {_part(chosen.served)} of it"
     return Explanation(
         Reason.ShapeChosen,
-        f"{_bill(chosen)} for {rate:.3g} requests/s; one serves {prediction.capacity:.3g} requests/s, bound by "
+        f"{_bill(chosen)} for {_figure(rate)} requests/s; one serves {prediction.capacity:.3g} requests/s, bound by "
         f"{prediction.limit.value}{short}",
     )
 
@@ -180,7 +180,7 @@ def criticism(loser: Scored, chosen: Scored) -> Explanation:
         return _missed(loser)
     rate = loser.case.request.workload.requests_per_second
     if loser.served < _ENOUGH:
-        sentence = f"as many replicas as are allowed serve {loser.served:.0%} of {rate:.3g} requests/s"
+        sentence = f"as many replicas as are allowed serve {_part(loser.served)} of {_figure(rate)} requests/s"
         return Explanation(Reason.AtMaximum, sentence)
     bill = f"{_bill(loser)}, {_bill(chosen)}"
     if loser.cost > chosen.cost * SIMPLER_WITHIN or loser.simplicity < chosen.simplicity:
@@ -189,7 +189,17 @@ def criticism(loser: Scored, chosen: Scored) -> Explanation:
 
 
 def _bill(scored: Scored) -> str:
-    return f"{scored.replicas} x {scored.shape} cost {scored.cost:.3g}"
+    return f"{scored.replicas} x {scored.shape} cost {_figure(scored.cost)}"
+
+
+def _figure(value: float) -> str:
+    """Three significant digits, and no exponent."""
+    return f"{float(f'{value:.3g}'):.10g}"
+
+
+def _part(served: float) -> str:
+    """A part of the demand that is neither none nor all of it."""
+    return "under 1%" if served < 0.01 else f"{min(0.99, served):.0%}"  # noqa: PLR2004 - what rounds to 0 %
 
 
 def _missed(loser: Scored) -> Explanation:

@@ -1,0 +1,101 @@
+"""Whether the Nodes and Pods of a file look as a cluster writes them: an edited file is told where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Json = dict[str, Any]
+_ABSENT = object()
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for pair in value.items() for each in pair)
+
+
+def _are_amounts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str | int) for each in value.values())
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_object, value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What stands at a path, where something stands there; a list on the way means each of its items."""
+
+    path: str
+    holds: Callable[[object], bool]
+    expected: str
+    needed: bool = False
+
+    def is_broken_by(self, body: Json) -> bool:
+        found = list(_at(body, self.path.split(".")))
+        return any(not self.holds(value) for value in found if value is not _ABSENT) or (
+            self.needed and _ABSENT in found
+        )
+
+
+_OBJECT, _OBJECTS, _TEXTS, _AMOUNTS = "an object", "a list of objects", "an object of texts", "an object of amounts"
+_OF_BOTH = (
+    _Claim("metadata", _is_object, _OBJECT, needed=True),
+    _Claim("metadata.name", _is_text, "a text", needed=True),
+    _Claim("metadata.labels", _are_texts, _TEXTS),
+    _Claim("metadata.ownerReferences", _are_objects, _OBJECTS),
+    _Claim("spec", _is_object, _OBJECT),
+    _Claim("status", _is_object, _OBJECT),
+    _Claim("status.conditions", _are_objects, _OBJECTS),
+)
+_CLAIMS = {
+    "Node": (
+        *_OF_BOTH,
+        _Claim("spec.taints", _are_objects, _OBJECTS),
+        _Claim("spec.taints.key", _is_text, "a text", needed=True),
+        _Claim("status.capacity", _are_amounts, _AMOUNTS),
+        _Claim("status.allocatable", _are_amounts, _AMOUNTS),
+    ),
+    "Pod": (
+        *_OF_BOTH,
+        _Claim("metadata.namespace", _is_text, "a text", needed=True),
+        _Claim("metadata.uid", _is_text, "a text", needed=True),
+        _Claim("spec.containers", _are_objects, _OBJECTS),
+        _Claim("spec.containers.resources", _is_object, _OBJECT),
+        _Claim("spec.containers.resources.requests", _are_amounts, _AMOUNTS),
+        _Claim("spec.containers.resources.limits", _are_amounts, _AMOUNTS),
+        _Claim("spec.initContainers", _are_objects, _OBJECTS),
+        _Claim("status.containerStatuses", _are_objects, _OBJECTS),
+    ),
+}
+
+
+def what_is_wrong(body: Json) -> str | None:
+    """The first field of a Node or Pod that no cluster would write, with what is expected there."""
+    broken = next((claim for claim in _CLAIMS[body["kind"]] if claim.is_broken_by(body)), None)
+    return f"{broken.path} must be {broken.expected}" if broken is not None else None
+
+
+def _at(value: object, path: list[str]) -> Iterator[object]:
+    """Everything at a path; `_ABSENT` where its last step leads nowhere, nothing where an earlier one does."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _at(item, path)
+    elif not path:
+        yield value
+    elif isinstance(value, dict):
+        inner = value.get(path[0])
+        if inner is not None:
+            yield from _at(inner, path[1:]) if len(path) > 1 else (inner,)
+        elif len(path) == 1:
+            yield _ABSENT

@@ -1,0 +1,38 @@
+"""What the values of options must look like: checked before anything else is done."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import typer
+
+from weft.cli.reference import refused_namespace
+
+
+def namespace(name: str | None) -> str | None:
+    """A name that a namespace may have."""
+    refused = refused_namespace(name) if name is not None else None
+    if refused is not None:
+        raise typer.BadParameter(refused)
+    return name
+
+
+def namespaces(names: list[str] | None) -> list[str] | None:
+    """Such names."""
+    return [name for name in names or () if namespace(name)] or None
+
+
+def web_address(url: str | None) -> str | None:
+    """An http or https URL with a host."""
+    if url is not None and not _is_web_address(url):
+        raise typer.BadParameter(f"{url!r} is no URL of a Prometheus: write for example http://prometheus:9090")
+    return url
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for one that is no number
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and not any(map(str.isspace, url))

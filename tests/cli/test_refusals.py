@@ -1,0 +1,147 @@
+"""What the API server would refuse, `weft plan` refuses too, naming the field and what is allowed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.terminal import node, pod, pool, split, weft, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Json = dict[str, Any]
+
+
+@pytest.mark.parametrize("name", ["чат", "CHAT_x", "8b", "a" * 80, "chat.eu"])
+def test_a_name_that_no_resource_may_have_is_refused(tmp_path: Path, name: str) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool(name)))
+    assert f"InferencePool/{name}: metadata.name must be a DNS label" in ending.sentence
+    assert "at most 45 characters" in ending.sentence
+    assert (ending.code, ending.out) == (2, "")
+
+
+def test_a_namespace_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    body = {**pool(), "metadata": {"name": "chat", "namespace": "A B"}}
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", body))
+    assert "'A B' is no name of a namespace" in ending.sentence
+    assert 2 == ending.code
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"modle": {"id": "a/b"}}, "spec.modle: unknown field, perhaps model; the known ones are"),
+        ([], "spec: must be an object"),
+        ("chat", "spec: must be an object"),
+        (
+            {"model": {"id": "a/b"}, "workload": {"requestsPerSecond": "1e24"}},
+            "spec.workload.requestsPerSecond: must be at most 1000000 requests per second",
+        ),
+    ],
+    ids=["a misspelt field", "a list", "a text", "an absurd rate"],
+)
+def test_a_wrong_spec_is_told_by_what_is_wrong_and_not_by_what_follows(
+    tmp_path: Path, spec: object, words: str
+) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", {**pool(), "spec": spec}))
+    assert words in ending.sentence
+    assert (ending.code, ending.out) == (2, "")
+
+
+def test_a_pin_of_one_side_is_named_where_the_split_has_it(tmp_path: Path) -> None:
+    body = split()
+    body["spec"]["prefill"] = {"shape": {"tensorParallel": 3}}
+    ending = weft("plan", "-f", written(tmp_path / "split.yaml", body))
+    assert "ShapeInvalid: spec.prefill.shape.tensorParallel 3: TP 3 does not divide" in ending.out
+    assert 1 == ending.code
+
+
+TWICE_IN_YAML = "apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: {name: a}\nmetadata: {name: b}\n"
+TWICE_IN_JSON = '{"apiVersion": "weft.dev/v1alpha1",\n "kind": "InferencePool", "metadata": {"name": "a", "name": "b"}}'
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [(TWICE_IN_YAML, "line 4, column 1: key 'metadata'"), (TWICE_IN_JSON, "line 2, column 53: key 'name'")],
+    ids=["yaml", "json"],
+)
+def test_a_key_that_is_there_twice_is_refused_with_its_line(content: str, where: str) -> None:
+    """Of two values either could be meant."""
+    ending = weft("plan", "-f", "-", stdin=content)
+    assert f"standard input cannot be understood: {where} is there twice: give it once" in ending.sentence
+    assert (ending.code, ending.out) == (2, "")
+
+
+def test_what_a_merge_key_brings_in_may_be_there_again() -> None:
+    merged = json.dumps(pool()["spec"])
+    text = f"kind: ConfigMap\napiVersion: v1\nbase: &base {merged}\n---\n"
+    whole = (
+        "apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: {name: a}\n"
+        f"spec:\n  <<: &base {merged}\n  workload: {{requestsPerSecond: 3}}\n"
+    )
+    ending = weft("plan", "-f", "-", stdin=text + whole)
+    assert 0 == ending.code, ending.err
+    assert "for 3 requests/s" in ending.out
+
+
+def _with(body: Json, **members: object) -> Json:
+    return {**body, **members}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"kind": "Node"}, "Node in object 2 of FILE: metadata must be an object"),
+        (_with(node("b"), metadata=[1]), "Node in object 2 of FILE: metadata must be an object"),
+        (_with(node("b"), metadata={}), "Node in object 2 of FILE: metadata.name must be a text"),
+        (_with(node("b"), metadata={"name": "b", "labels": {"a": 5}}), "metadata.labels must be an object of texts"),
+        (_with(node("b"), spec=7), "Node in object 2 of FILE: spec must be an object"),
+        (_with(node("b"), spec={"taints": 7}), "spec.taints must be a list of objects"),
+        (_with(node("b"), spec={"taints": [{"effect": "NoSchedule"}]}), "spec.taints.key must be a text"),
+        (_with(node("b"), status={"capacity": "8"}), "status.capacity must be an object of amounts"),
+        (_with(node("b"), status={"conditions": {"Ready": True}}), "status.conditions must be a list of objects"),
+        (_with(pod("p", "a", 1), metadata={"name": "p", "uid": "u"}), "Pod in object 2 of FILE: metadata.namespace"),
+        (_with(pod("p", "a", 1), spec={"containers": "main"}), "spec.containers must be a list of objects"),
+        (
+            _with(pod("p", "a", 1), spec={"containers": [{"resources": {"limits": 3}}]}),
+            "spec.containers.resources.limits must be an object of amounts",
+        ),
+    ],
+)
+def test_a_fabric_that_no_cluster_wrote_is_told_by_object_and_field(tmp_path: Path, body: Json, words: str) -> None:
+    file = written(tmp_path / "nodes.yaml", node("a"), body)
+    for ending in (
+        weft("fabric", "-f", file),
+        weft("plan", "-f", written(tmp_path / "pool.yaml", pool()), "--fabric", file),
+    ):
+        assert words.replace("FILE", file) in ending.sentence
+        assert ending.sentence.endswith(", as `kubectl get nodes,pods -A -o yaml` prints it")
+        assert (ending.code, ending.out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "--prometheus-url", "ftp://x"), "'ftp://x' is no URL of a Prometheus"),
+        (("run", "--prometheus-url", "http://"), "'http://' is no URL of a Prometheus"),
+        (("run", "--prometheus-url", "http://x:port"), "'http://x:port' is no URL of a Prometheus"),
+        (("run", "--namespace", "A B"), "'A B' is no name of a namespace"),
+        (("run", "--namespace", "a", "-n", "b-"), "'b-' is no name of a namespace"),
+        (("run", "--tick", "inf"), "must be less than or equal to 3600"),
+        (("explain", "wpool/a", "-n", "A"), "'A' is no name of a namespace"),
+        (("top", "-n", "-"), "'-' is no name of a namespace"),
+        (("plan", "-f", "-", "-o", "xml"), "'--output' / '-o': 'xml' is not one of"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_option_that_cannot_be_is_refused_before_anything_else(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    """Without a kubeconfig: nothing was looked at yet."""
+    monkeypatch.setenv("KUBECONFIG", "missing")
+    ending = weft(*arguments)
+    assert words in ending.sentence
+    assert (ending.code, ending.out) == (2, "")
