@@ -70,6 +70,34 @@ def test_without_metrics_the_count_stays() -> None:
     assert scale.reason is Reason.HoldMetricsMissing
 
 
+def test_the_status_calls_live_what_is_in_force() -> None:
+    world = auto_world()
+    observe(world, 0.5, input_tokens=1100.0)
+    world.turn()
+    observed = world.status("chat").observed
+    assert observed is not None
+    assert observed.live == ("requestsPerSecond",)
+    observe(world, 0.5, input_tokens=4000.0)
+    world.turn()
+    observe(world, 0.0)
+    world.turn()
+    observed = world.status("chat").observed
+    assert observed is not None
+    assert observed.live == ("requestsPerSecond", "inputTokens")
+
+
+def test_an_edited_workload_counts_at_once_where_nothing_else_is_measured() -> None:
+    world = auto_world()
+    observe(world, 0.9)
+    world.turn(2)
+    assert world.status("chat").desired_replicas == 1
+    spec = pool_spec(8, AUTO)
+    longer = replace(spec.workload, input_tokens=4000, output_tokens=800, input_tokens_p95=8000, output_tokens_p95=1600)
+    world.edit("chat", replace(spec, workload=longer))
+    world.turn()
+    assert world.status("chat").desired_replicas > 1
+
+
 def test_longer_requests_need_more_replicas_at_the_same_rate() -> None:
     """Live token counts change what one replica serves; the shape stays as it is."""
     world = auto_world()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.scaling.cases import seen
 from weft.domain.workload import Slo, Workload
-from weft.scaling import live_figures, live_workload
+from weft.scaling import live_figures, live_workload, replaced_values
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -51,10 +51,39 @@ def test_prefix_hits_follow_in_steps() -> None:
     assert live_workload(DECLARED, replace(observation, prefix_hit=0.05), None).prefix_hit == 0.0
 
 
-def test_figures_for_the_reader_name_what_is_live() -> None:
+def test_figures_for_the_reader_are_those_with_a_target_and_a_number() -> None:
     observation = replace(traffic(900, math.nan), ttft=((50, 0.1), (95, 0.4)), tpot=((95, math.nan),))
-    figures = live_figures(observation, Slo(ttft=((95, 0.5),), tpot=((95, 0.05),)))
+    figures = live_figures(observation, Slo(ttft=((95, 0.5),), tpot=((95, 0.05),)), ("inputTokens",))
     assert figures is not None
-    assert figures.live == ("requestsPerSecond", "inputTokens")
+    assert figures.live == ("inputTokens",)
     assert (figures.ttft, figures.tpot, figures.output_tokens) == (((95, 0.4),), (), None)
-    assert live_figures(None, Slo()) is None
+    assert live_figures(None, Slo(), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("observation", "names"),
+    [
+        (None, ()),
+        (replace(traffic(4000, 200), answered=0), ()),
+        (traffic(None, None, rate=math.nan), ()),
+        (traffic(1100, 200), ("requestsPerSecond",)),
+        (traffic(4000, 200), ("requestsPerSecond", "inputTokens")),
+        (replace(traffic(1000, 20), prefix_hit=0.5), ("requestsPerSecond", "outputTokens", "prefixHitPercent")),
+    ],
+)
+def test_what_is_in_force_is_called_live_and_nothing_else(
+    observation: PoolObservation | None, names: tuple[str, ...]
+) -> None:
+    """1100 tokens against a declared 1000 change nothing, so inputTokens is not live."""
+    assert replaced_values(DECLARED, live_workload(DECLARED, observation, None), observation) == names
+
+
+def test_what_stays_in_force_stays_live_when_traffic_stops() -> None:
+    once = live_workload(DECLARED, traffic(4000, 200), None)
+    silent = traffic(None, None, rate=0.0)
+    again = live_workload(DECLARED, silent, once)
+    assert replaced_values(DECLARED, again, silent) == ("requestsPerSecond", "inputTokens")
+    assert replaced_values(DECLARED, again, None) == ("inputTokens",)
+    shown = live_figures(None, Slo(), ("inputTokens",))
+    assert shown is not None
+    assert shown.live == ("inputTokens",)

@@ -21,6 +21,7 @@ from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric import build_fabric
+from weft.scaling import replaced_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,9 +102,11 @@ def _turns(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> list[Tu
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
-        memory[pool.key.uid] = replace(answer.memory, workload=prospect.live)
+        declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
+        memory[pool.key.uid] = replace(answer.memory, workload=in_force, declared=declared)
         observation = stage.snapshot.observations.get(pool.key.uid)
-        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage)))
+        live = replaced_values(declared, in_force, observation)
+        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), live))
     return turns
 
 

@@ -47,7 +47,9 @@ def _prospect(
     live = None
     memory = snapshot.memory.get(pool.key.uid)
     if pool.spec is not None:
-        live = live_workload(pool.spec.workload, _traffic(unit, snapshot), memory.workload if memory else None)
+        declared = pool.spec.workload  # one that was edited starts anew: what was measured beside it is measured again
+        in_force = memory.workload if memory is not None and memory.declared == declared else None
+        live = live_workload(declared, _traffic(unit, snapshot), in_force)
     if isinstance(engine, Explanation):
         return Prospect(pool, None, engine, live)
     answer = plan_pool(pool, facts, live, engine)

@@ -30,13 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One pool's turn: its plan, what survived, how many there shall be, and what is measured."""
+    """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
+
+    `live` names the workload values that metrics replace.
+    """
 
     planned: Planned
     survivors: Survivors
     scale: ScaleAnswer
     observation: PoolObservation | None
     draining: int  # pods of replicas that have no assignment any more
+    live: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ def _outcome(course: Course, now: float) -> Outcome:
         assignments=(*growth.kept, *growth.added),
         failure=course.failure,
         scale=turn.scale.explanation,
-        observed=live_figures(turn.observation, planned.spec.slo),
+        observed=live_figures(turn.observation, planned.spec.slo, turn.live),
     )
     decision = PoolDecision(
         planned.pool.key,

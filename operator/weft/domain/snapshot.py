@@ -139,8 +139,8 @@ class ScaleMemory:
     `wanted` are (epoch seconds, replicas) samples of the last window. `since` is when unbroken sight of the pool's
     metrics
     began, so that nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
-    the count last changed, `loads` the last minute of load, `workload` the live token counts in force, and `lost` the
-    nodes that do not answer, each with the time when that was first seen.
+    the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
+    was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
     """
 
     since: float
@@ -149,6 +149,7 @@ class ScaleMemory:
     stepped: float | None = None
     loads: tuple[LoadSample, ...] = ()
     workload: Workload | None = None
+    declared: Workload | None = None
     lost: tuple[tuple[str, float], ...] = ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.scaling.demand import ScaleRequest
-from weft.scaling.live import live_figures, live_workload
+from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
 from weft.scaling.reading import read_percentile
 from weft.scaling.settle import ScaleAnswer
@@ -16,6 +16,7 @@ __all__ = [
     "live_figures",
     "live_workload",
     "read_percentile",
+    "replaced_values",
     "scale_pool",
     "scale_split",
 ]

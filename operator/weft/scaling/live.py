@@ -7,7 +7,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from weft.domain.status import Observed
-from weft.scaling.reading import FRESH_SECONDS, is_sane
+from weft.scaling.reading import is_sane, what_is_missing
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -46,22 +46,24 @@ def live_workload(declared: Workload, observation: PoolObservation | None, in_fo
 def has_enough_traffic(observation: PoolObservation) -> bool:
     """Whether means over the last window say something."""
     rate = observation.requests_per_second
-    return is_sane(rate) and rate >= ENOUGH_REQUESTS_PER_SECOND and observation.age_seconds <= FRESH_SECONDS
+    return what_is_missing(observation) is None and rate is not None and rate >= ENOUGH_REQUESTS_PER_SECOND
 
 
-def live_figures(observation: PoolObservation | None, slo: Slo) -> Observed | None:
-    """What the status shows of an observation; None where there is none."""
+def replaced_values(declared: Workload, in_force: Workload, observation: PoolObservation | None) -> tuple[str, ...]:
+    """Names of the workload values that decisions take from metrics: a rate that counts, and what differs in force."""
+    names = (
+        ("requestsPerSecond", what_is_missing(observation) is None),
+        ("inputTokens", in_force.input_tokens != declared.input_tokens),
+        ("outputTokens", in_force.output_tokens != declared.output_tokens),
+        ("prefixHitPercent", in_force.prefix_hit != declared.prefix_hit),
+    )
+    return tuple(name for name, replaced in names if replaced)
+
+
+def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str, ...]) -> Observed | None:
+    """What the status shows of an observation, and the `live` names beside it; None where there is neither."""
     if observation is None or observation.answered <= 0:
-        return None
-    live: tuple[str, ...] = ()
-    if has_enough_traffic(observation):
-        names = (
-            ("requestsPerSecond", observation.requests_per_second),
-            ("inputTokens", observation.input_tokens),
-            ("outputTokens", observation.output_tokens),
-            ("prefixHitPercent", observation.prefix_hit),
-        )
-        live = tuple(name for name, value in names if is_sane(value))
+        return Observed(live=live) if live else None
     return Observed(
         requests_per_second=_sane(observation.requests_per_second),
         input_tokens=_sane(observation.input_tokens),

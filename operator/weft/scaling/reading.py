@@ -35,14 +35,9 @@ class Reading:
 
 def read(observation: PoolObservation | None, role: Role) -> Reading | str:
     """The believable part of an observation, or a phrase that says what is missing."""
-    if observation is None or observation.expected <= 0:
-        return "no replica reports metrics yet"
-    if not (math.isfinite(observation.age_seconds) and observation.age_seconds <= FRESH_SECONDS):
-        return f"metrics are older than {FRESH_SECONDS:.0f} s"
-    if observation.answered <= 0:
-        return f"none of {observation.expected} ready replicas answered"
-    if not is_sane(observation.requests_per_second):
-        return "the request rate is missing or not a number"
+    missing = what_is_missing(observation)
+    if missing is not None or observation is None or observation.requests_per_second is None:
+        return missing or ""
     complete = observation.complete and is_sane(observation.waiting)
     return Reading(
         observation.requests_per_second,
@@ -52,6 +47,19 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
         whole=complete and is_sane(observation.running),
         surely_arriving=_surely_arriving(observation.arrivals, observation.arrival_seconds),
     )
+
+
+def what_is_missing(observation: PoolObservation | None) -> str | None:
+    """Why a pool's rate cannot be believed, as a phrase; None where it can."""
+    if observation is None or observation.expected <= 0:
+        return "no replica reports metrics yet"
+    if not (math.isfinite(observation.age_seconds) and observation.age_seconds <= FRESH_SECONDS):
+        return f"metrics are older than {FRESH_SECONDS:.0f} s"
+    if observation.answered <= 0:
+        return f"none of {observation.expected} ready replicas answered"
+    if not is_sane(observation.requests_per_second):
+        return "the request rate is missing or not a number"
+    return None
 
 
 def _surely_arriving(arrivals: float | None, seconds: float | None) -> float:
