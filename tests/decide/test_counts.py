@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.decide.world import World, pool, pool_spec
+import pytest
+
+from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.domain.reasons import Reason
@@ -157,3 +159,21 @@ def test_slo_conditions_compare_percentiles_with_their_targets() -> None:
         answers.append(world.condition("chat", "SLOMet"))
     assert [reason for _, reason, _ in answers] == ["MetricsMissing", "NoTraffic", "WithinSLO", "AboveSLO"]
     assert answers[3] == ("False", "AboveSLO", "p95 TTFT is above 500 ms")
+
+
+@pytest.mark.parametrize("scaling", [replace(AUTO, max_gpus=4), replace(external(3), max_gpus=4)], ids=["auto", "own"])
+def test_a_budget_below_one_replica_is_named_where_people_look(scaling: ScalingSpec) -> None:
+    """S4: the count is below `minReplicas`, so the condition says which field keeps it there."""
+    world = auto_world(scaling)
+    assert world.status("chat").desired_replicas == 0
+    assert world.condition("chat", "Placed") == (
+        "False",
+        "BudgetExhausted",
+        "maxGPUs 4 allows 0 replicas of 8 GPUs: raise it to at least 8",
+    )
+
+
+def test_a_budget_below_the_minimum_is_named_although_what_it_pays_for_is_placed() -> None:
+    world = auto_world(replace(AUTO, min_replicas=3, max_gpus=16))
+    assert world.serving("chat") == 2
+    assert world.condition("chat", "Placed")[:2] == ("False", "BudgetExhausted")

@@ -219,6 +219,20 @@ def test_a_budget_below_one_replica_wins_over_the_minimum() -> None:
     pool.step(None)
     pool.step(None)
     assert (pool.current, reason(pool)) == (0, Reason.BudgetExhausted)
+    assert pool.answer is not None
+    assert pool.answer.shortfall == pool.answer.explanation
+    assert pool.answer.explanation.message == "maxGPUs 7 allows 0 replicas of 8 GPUs: raise it to at least 8"
+
+
+def test_a_budget_below_the_minimum_says_how_far_to_raise_it() -> None:
+    pool = Pool().configured(max_gpus=17, min_replicas=3)
+    answer = pool.step(None)
+    assert pool.current == 2
+    assert answer.shortfall is not None
+    assert answer.shortfall.message == (
+        "maxGPUs 17 allows 2 replicas of 8 GPUs, fewer than minReplicas 3: raise it to 24 or lower minReplicas"
+    )
+    assert pool.configured(max_gpus=24).step(None).shortfall is None
 
 
 def test_max_step_limits_each_minute_and_not_each_pass() -> None:

@@ -32,7 +32,7 @@ specs = st.builds(
     ScalingSpec,
     min_replicas=st.integers(1, 4),
     max_replicas=st.integers(4, 12),
-    max_gpus=st.one_of(st.none(), st.integers(32, 100)),
+    max_gpus=st.one_of(st.none(), st.integers(1, 100)),
     max_step=st.one_of(st.none(), st.integers(1, 3)),
     scale_down_delay_seconds=st.sampled_from([0.5, 30.0, 300.0]),
     headroom=st.floats(0, 1),
@@ -47,9 +47,11 @@ def test_counts_stay_within_bounds_and_steps(
     pool = Pool(spec=spec, capacity=capacity)
     for observation, seconds in looks:
         before = pool.current
-        pool.step(observation, seconds)
-        assert spec.min_replicas <= pool.current <= spec.max_replicas
-        assert pool.current * pool.gpus <= (spec.max_gpus or 10_000)
+        answer = pool.step(observation, seconds)
+        budget = 10_000 if spec.max_gpus is None else spec.max_gpus
+        assert min(spec.min_replicas, budget // pool.gpus) <= pool.current <= spec.max_replicas
+        assert pool.current * pool.gpus <= budget
+        assert (answer.shortfall is not None) == (budget < spec.min_replicas * pool.gpus)
         assert not before or abs(pool.current - before) <= (spec.max_step or 100)
 
 

@@ -51,10 +51,11 @@ class ScalingBounds(ApiModel):
     max_gpus: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
         alias="maxGPUs",
-        description="Most GPUs that all replicas together hold; in a PDSplit for each side alone. Unset: no limit.",
+        description="Most GPUs that all replicas together hold; in a PDSplit for each side alone. It wins over "
+        "minReplicas, and the condition Placed says so. Unset: no limit.",
     )
     max_step: Annotated[int, Field(ge=1, le=MAX_REPLICAS)] | None = described(
-        "Most replicas added or removed in one decision. Unset: no limit."
+        "Most replicas that demand adds or removes within a minute. Unset: no limit."
     )
     scale_down_delay: Duration = Field(
         default="5m", description="How long fewer replicas must have been enough before any is removed."

@@ -167,11 +167,13 @@ def _placement(course: Course, now: float) -> Explanation:
     if growth.refusal is not None:
         return Explanation(growth.refusal.reason, _why_no_slot(course, have))
     if growth.desired == 0:
-        return Explanation(Reason.NothingToPlace, "no replica is desired")
+        return turn.scale.shortfall or Explanation(Reason.NothingToPlace, "no replica is desired")
     if course.failure is not None and remaining_seconds(course.failure, now) > 0 and have < growth.desired:
         return Explanation(Reason.BackingOff, _why_waiting(course.failure))
     if have < growth.desired:
         return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
+    if turn.scale.shortfall is not None:
+        return turn.scale.shortfall
     return Explanation(Reason.AllPlaced, f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}")
 
 

@@ -17,11 +17,15 @@ MOST_NODES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Least and most replicas, and what sets the upper bound."""
+    """Least and most replicas, and what sets the upper bound.
+
+    `shortfall` says that the budget does not pay for the fewest replicas that the spec asks for, and what would.
+    """
 
     least: int
     most: int
     at_most: Explanation
+    shortfall: Explanation | None = None
 
     def clamp(self, replicas: int) -> int:
         """The nearest allowed count."""
@@ -29,7 +33,10 @@ class Bounds:
 
 
 def bounds_of(request: ScaleRequest) -> Bounds:
-    """MinReplicas to maxReplicas, cut by `maxGPUs` (which wins over minReplicas) and by what a status can hold."""
+    """MinReplicas to maxReplicas, cut by `maxGPUs` (which wins over minReplicas) and by what a status can hold.
+
+    Below the fewest nothing is hidden: `shortfall` then says so in the condition Placed.
+    """
     spec = request.spec
     limits = [
         (
@@ -46,4 +53,15 @@ def bounds_of(request: ScaleRequest) -> Bounds:
         message = f"maxGPUs {spec.max_gpus} allows {affordable} replicas of {request.gpus} GPUs; demand asks for more"
         limits.append((affordable, Explanation(Reason.BudgetExhausted, message)))
     most, explanation = min(limits, key=lambda limit: limit[0])
-    return Bounds(max(0, min(spec.min_replicas, most)), max(0, most), explanation)
+    return Bounds(max(0, min(spec.min_replicas, most)), max(0, most), explanation, _shortfall(request))
+
+
+def _shortfall(request: ScaleRequest) -> Explanation | None:
+    spec, gpus = request.spec, max(1, request.gpus)
+    fewest = max(1, spec.min_replicas)
+    if spec.max_gpus is None or spec.max_gpus >= fewest * gpus:
+        return None
+    allowed = f"maxGPUs {spec.max_gpus} allows {spec.max_gpus // gpus} replicas of {gpus} GPUs"
+    lower = f", fewer than minReplicas {fewest}: raise it to {fewest * gpus} or lower minReplicas"
+    wish = lower if fewest > 1 else f": raise it to at least {gpus}"
+    return Explanation(Reason.BudgetExhausted, f"{allowed}{wish}")

@@ -25,7 +25,8 @@ STEP_SECONDS = 60.0
 class ScaleAnswer:
     """The count of one pool. `recommended` is what Auto would run; `memory` goes into the next request.
 
-    `changed` is what happened in this pass, for an event; `wake_after_seconds` is when time alone changes the answer.
+    `changed` is what happened in this pass, for an event; `wake_after_seconds` is when time alone changes the answer;
+    `shortfall` says that the budget holds the count below the fewest that the spec asks for.
     """
 
     desired: int
@@ -34,11 +35,16 @@ class ScaleAnswer:
     memory: ScaleMemory
     changed: Explanation | None = None
     wake_after_seconds: float | None = None
+    shortfall: Explanation | None = None
 
 
 def settle(sight: Sight, want: Want) -> ScaleAnswer:
     """The desired count for a want."""
     bounds = bounds_of(sight.request)
+    return replace(_settled(sight, want, bounds), shortfall=bounds.shortfall)
+
+
+def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     if sight.request.spec.mode is ScalingMode.External:
         return _external(sight, want, bounds)
     sight = replace(sight, memory=_remember_want(sight, want, bounds))
@@ -135,7 +141,7 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, flo
     """Why the count is what it is, and when time alone would change it."""
     request = sight.request
     if bounds.most == 0:
-        return bounds.at_most, None
+        return bounds.shortfall or bounds.at_most, None
     if _is_frozen(sight) and request.spec.freeze_until is not None:
         return (
             Explanation(Reason.Frozen, f"held at {request.current} replicas by freezeUntil"),
