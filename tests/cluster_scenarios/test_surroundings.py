@@ -77,13 +77,28 @@ def test_what_the_scheduler_says_of_a_waiting_pod_is_told_at_once_and_once(
     place: Place, operator: OperatorProcess, chat: str
 ) -> None:
     """Long before the minute is over after which the replica is placed anew, and without a further write (L3)."""
-    place.create_pool(chat, engine={"resources": {"memory": "100Ti"}})
-    eventually(lambda: "Insufficient memory" in message(place, chat, "Ready"), "the scheduler is quoted")
-    eventually(lambda: "Insufficient memory" in message(place, chat, "Placed"), "by deciding, too")
+    two = {"mode": "External", "replicas": 2}  # the GPUs of one board have room for both, its processors for one
+    place.create_pool(chat, engine={"resources": {"cpu": "150"}}, scaling=two)
+    eventually(lambda: place.status(chat).get("readyReplicas") == 1, "one serves")
+    eventually(lambda: "Insufficient cpu" in message(place, chat, "Ready"), "the scheduler is quoted")
+    eventually(lambda: "Insufficient cpu" in message(place, chat, "Placed"), "by deciding, too")
     version = place.pool(chat)["metadata"]["resourceVersion"]
     decided = operator.metric("weft_decision_seconds_count")
     eventually(lambda: operator.metric("weft_decision_seconds_count") >= decided + 5, "time to write again")
     assert place.pool(chat)["metadata"]["resourceVersion"] == version
+
+
+def test_no_pod_is_made_for_which_no_node_is_large_enough(place: Place, operator: OperatorProcess, chat: str) -> None:
+    """Devices that no node offers, and more memory than any has: said by name, and healed by a smaller wish."""
+    rdma = {"rdma": {"resource": "rdma/hca_shared_devices", "count": 8}}
+    place.create_pool(chat, engine={"resources": rdma})
+    eventually(lambda: "0 rdma/hca_shared_devices, not 8" in message(place, chat, "Placed"), "what is missing is named")
+    place.change_pool(chat, {"spec": {"engine": {"resources": {"rdma": None, "memory": "100Ti"}}}})
+    eventually(lambda: "2048Gi memory, not 102400Gi" in message(place, chat, "Ready"), "what is too much is named")
+    assert operator.is_ready()
+    assert place.pods() == []
+    place.change_pool(chat, {"spec": {"engine": {"resources": {"memory": "100Gi"}}}})
+    place.wait_ready(chat)
 
 
 def message(place: Place, name: str, kind: str) -> str:

@@ -117,3 +117,18 @@ def test_a_pool_that_is_being_deleted_is_left_alone_and_promises_nothing() -> No
     decisions = world.decide()
     assert [each.key.name for each in decisions.pools] == ["new"]
     assert world.nodes_of("new") == [("b-0",)]
+
+
+def test_no_replica_is_placed_where_a_pod_would_lack_what_else_it_asks_for() -> None:
+    """Nothing is created for it until a node offers the device; the plan itself stands."""
+    bare = [replace(board(name), offers=(("memory", 2.0**41),)) for name in ("b-0", "b-1")]
+    spec = pool_spec()
+    asking = replace(spec, engine=replace(spec.engine, resources=(("rdma/ib", "8"),)))
+    world = World.of(bare, pool("chat", asking))
+    world.turn(3)
+    assert world.pods == {}
+    assert world.condition("chat", "Planned")[0] == "True"
+    assert "node b-0 has 0 rdma/ib, not 8" in world.condition("chat", "Placed")[2]
+    world.nodes = [bare[0], replace(bare[1], offers=(("memory", 2.0**41), ("rdma/ib", 8.0)))]
+    world.turn()
+    assert world.nodes_of("chat") == [("b-1",)]

@@ -9,9 +9,10 @@ from tests.fabric.cluster import board, busy, rack, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
 from weft.domain.reasons import Reason
 from weft.domain.spec import PlacementSpec
-from weft.placement import Hold, Refusal, find_slot
+from weft.placement import Hold, Refusal, Slot, find_slot
 
 if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord
     from weft.domain.shape import Shape
     from weft.placement import FreeMap
 
@@ -126,3 +127,39 @@ def test_the_nearest_domain_is_one_that_could_hold_it() -> None:
     free = free_map([*rack("a.1", 3), *rack("b.1", 5)], *jobs)
     message = refusal(tp(16, "GB200"), free).explanation.message
     assert "b.1 comes nearest with 0; to make room, free 4 more of its nodes" in message
+
+
+def with_the_rest(node: NodeRecord, **amounts: float) -> NodeRecord:
+    """A node of which everything is known that it offers."""
+    return replace(node, offers=tuple((name.replace("_", "/"), amount) for name, amount in amounts.items()))
+
+
+def test_a_device_that_no_node_offers_is_named() -> None:
+    """The scheduler would leave the pod pending for ever."""
+    nodes = [with_the_rest(board(name), rdma_ib=8.0, cpu=192.0) for name in ("b-0", "b-1")]
+    found = find_slot(tp(8), ANYWHERE, free_map(nodes), needs=(("rdma/hca", "8"),))
+    assert isinstance(found, Refusal)
+    assert found.explanation.message.endswith(
+        "no node may take it; passed over: 2 NodeLacksResource (b-0, b-1): node b-0 has 0 rdma/hca, not 8"
+    )
+
+
+def test_devices_that_others_hold_are_not_there() -> None:
+    nodes = [with_the_rest(board(name), rdma_ib=8.0) for name in ("b-0", "b-1")]
+    other = replace(busy("x", "b-0", 1), requests=(("nvidia.com/gpu", 1), ("rdma/ib", 4)))
+    assert find_slot(tp(4), ANYWHERE, free_map(nodes, other), needs=(("rdma/ib", "8"),)) == Slot(("b-1",))
+    assert find_slot(tp(4), ANYWHERE, free_map(nodes, other), needs=(("rdma/ib", "4"),)) == Slot(("b-0",))
+
+
+def test_a_node_with_less_memory_than_a_pod_asks_for_is_named() -> None:
+    node = with_the_rest(board("b-0"), cpu=192.0, memory=2.0**41)
+    free = free_map([node])
+    assert find_slot(tp(8), ANYWHERE, free, needs=(("cpu", "192"), ("memory", "2Ti"))) == Slot(("b-0",))
+    found = find_slot(tp(8), ANYWHERE, free, needs=(("cpu", "192"), ("memory", "100Ti")))
+    assert isinstance(found, Refusal)
+    assert found.explanation.message.endswith("passed over: node b-0 has 2048Gi memory, not 102400Gi")
+
+
+def test_a_node_of_which_nothing_else_is_known_is_believed_to_have_it() -> None:
+    """`weft plan` makes nodes up."""
+    assert find_slot(tp(8), ANYWHERE, free_map([board("b-0")]), needs=(("rdma/ib", "8"),)) == Slot(("b-0",))

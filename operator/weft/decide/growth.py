@@ -60,7 +60,7 @@ def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
     """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
     for growth in growths:
         if growth.refusal is not None and growth.waits_for is None:
-            found = find_slot(growth.planned.plan.shape, growth.planned.spec.placement, free)
+            found = _slot(growth.planned, free)
             growth.refusal = found.explanation if isinstance(found, Refusal) else growth.refusal
     for growth in growths:
         if growth.waits_for is not None:
@@ -75,13 +75,18 @@ def _held_back(other: Growth) -> Explanation:
 def _place_one(growth: Growth, free: FreeMap, now: float) -> None:
     planned = growth.planned
     siblings = [node for assignment in (*growth.kept, *growth.added) for node in assignment.nodes]
-    found = find_slot(planned.plan.shape, planned.spec.placement, free, siblings)
+    found = _slot(planned, free, siblings)
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
     growth.added.append(_assignment(growth, found, now))
     for hold in holds_of(planned.pool, found.nodes, planned.plan.shape.gpus_per_pod):
         free.reserve(hold)
+
+
+def _slot(planned: Planned, free: FreeMap, siblings: Sequence[str] = ()) -> Slot | Refusal:
+    spec = planned.spec
+    return find_slot(planned.plan.shape, spec.placement, free, siblings, spec.engine.resources)
 
 
 def _assignment(growth: Growth, slot: Slot, now: float) -> Assignment:

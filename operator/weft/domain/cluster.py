@@ -21,7 +21,10 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """One Node. `capacity` and `allocatable` hold only accelerator-like extended resources, as whole devices."""
+    """One Node. `capacity` and `allocatable` hold only accelerator-like extended resources, as whole devices.
+
+    `offers` is everything that is allocatable, as plain numbers; None where nobody knows (a node that was made up).
+    """
 
     name: str
     uid: str
@@ -31,6 +34,7 @@ class NodeRecord:
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
     ready: bool = True
+    offers: tuple[tuple[str, float], ...] | None = None
 
     def label(self, key: str) -> str | None:
         """Value of one label, or None."""

@@ -16,7 +16,9 @@ class FabricNode:
     """A node with accelerators. `total` is allocatable devices, `used` what pods hold (anyone's).
 
     `unusable` explains why nothing new may go here (not ready, cordoned); taints and labels are matched per pool.
-    `shared` marks time-sliced, MPS or MIG devices, which never serve TP > 1.
+    `shared` marks time-sliced, MPS or MIG devices, which never serve TP > 1. `left` is what else pods may ask for:
+    of extended resources what pods do not hold, of CPU and memory all there is, as nobody counts who has it; None where
+    nobody knows.
     """
 
     name: str
@@ -31,6 +33,7 @@ class FabricNode:
     taints: tuple[Taint, ...] = ()
     shared: bool = False
     unusable: Explanation | None = None
+    left: tuple[tuple[str, float], ...] | None = field(default=None, repr=False)
 
     @property
     def free(self) -> int:

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     EngineUnsupported = "EngineUnsupported"
     ArgumentConflict = "ArgumentConflict"
     FeatureUnsupported = "FeatureUnsupported"
+    PairIncompatible = "PairIncompatible"
     # why a candidate shape lost: status.plan.alternatives
     HeadsNotDivisible = "HeadsNotDivisible"
     ExpertsNotDivisible = "ExpertsNotDivisible"
@@ -50,6 +51,7 @@ class Reason(StrEnum):
     NodeCordoned = "NodeCordoned"
     NodeTainted = "NodeTainted"
     NodeNotSelected = "NodeNotSelected"
+    NodeLacksResource = "NodeLacksResource"
     WrongAccelerator = "WrongAccelerator"
     # what looked odd while reading the nodes: fabric notes
     AcceleratorUnknown = "AcceleratorUnknown"

@@ -110,7 +110,14 @@ def _node(domain: str, member: _Member, used: Mapping[tuple[str, str], int]) -> 
         taints=node.taints,
         shared=devices.shared,
         unusable=_unusable(node),
+        left=_left(node, used),
     )
+
+
+def _left(node: NodeRecord, used: Mapping[tuple[str, str], int]) -> tuple[tuple[str, float], ...] | None:
+    if node.offers is None:
+        return None
+    return tuple((name, amount - used.get((node.name, name), 0)) for name, amount in node.offers)
 
 
 def _unusable(node: NodeRecord) -> Explanation | None:

@@ -44,6 +44,7 @@ def read_node(body: Json) -> NodeRecord:
         taints=tuple(Taint(t["key"], t.get("value") or "", t.get("effect") or "") for t in spec.get("taints") or ()),
         cordoned=bool(spec.get("unschedulable")),
         ready=_condition(status, "Ready").get("status") == "True",
+        offers=tuple(_amounts(status.get("allocatable") or {})),
     )
 
 
@@ -219,6 +220,15 @@ def _each_request(containers: Iterable[Json]) -> Iterable[tuple[str, int]]:
 def _is_extended(name: str) -> bool:
     domain, slash, _ = name.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+
+
+def _amounts(quantities: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
+    """Every readable quantity, sorted by name."""
+    for name, value in sorted(quantities.items()):
+        try:
+            yield name, parse_quantity(str(value))
+        except Invalid:
+            continue
 
 
 def _whole(value: object) -> int | None:

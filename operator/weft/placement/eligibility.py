@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.units import GIB, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from weft.domain.cluster import Taint
     from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
     from weft.domain.shape import Shape
-    from weft.domain.spec import PlacementSpec, Toleration
+    from weft.domain.spec import Pairs, PlacementSpec, Toleration
     from weft.placement.freemap import FreeMap
 
 BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
@@ -42,11 +43,19 @@ class EligibleDomain:
     passed_over: tuple[tuple[FabricNode, Explanation], ...]
 
 
-def eligible_domains(shape: Shape, placement: PlacementSpec, free: FreeMap) -> tuple[EligibleDomain, ...]:
-    """Every domain of the fabric with its nodes sorted into usable and not, for this shape and pool."""
-    key = (shape.accelerator, shape.gpus > 1, placement)
+def eligible_domains(
+    shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()
+) -> tuple[EligibleDomain, ...]:
+    """Every domain of the fabric with its nodes sorted into usable and not, for this shape and pool.
+
+    `needs` is what each pod asks for beside accelerators, as quantities by resource.
+    """
+    key = (shape.accelerator, shape.gpus > 1, placement, needs)
     if key not in free.eligible:
-        free.eligible[key] = tuple(_sort_out(domain, shape, placement, free.fabric) for domain in free.fabric.domains)
+        amounts = {resource: parse_quantity(amount) for resource, amount in needs}
+        free.eligible[key] = tuple(
+            _sort_out(domain, shape, placement, free.fabric, amounts) for domain in free.fabric.domains
+        )
     answer: tuple[EligibleDomain, ...] = free.eligible[key]
     return answer
 
@@ -89,10 +98,12 @@ def _supplier(accelerator: str, nodes: list[FabricNode]) -> Supplier:
     )
 
 
-def _sort_out(domain: NvlinkDomain, shape: Shape, placement: PlacementSpec, fabric: Fabric) -> EligibleDomain:
+def _sort_out(
+    domain: NvlinkDomain, shape: Shape, placement: PlacementSpec, fabric: Fabric, needs: Mapping[str, float]
+) -> EligibleDomain:
     usable, passed_over = [], []
     for node in domain.nodes:
-        refusal = next(_refusals(node, shape, placement, fabric), None)
+        refusal = next(_refusals(node, shape, placement, fabric), None) or has_the_rest(node, needs)
         if refusal is None:
             usable.append(node)
         else:
@@ -132,6 +143,26 @@ def is_selected(node: FabricNode, placement: PlacementSpec) -> Explanation | Non
         if labels.get(key) != value:
             return Explanation(Reason.NodeNotSelected, f"node {node.name} is not labelled {key}={value}")
     return None
+
+
+def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | None:
+    """Refuse a node that lacks something else that a pod asks for: RDMA devices, or more CPU or memory than it has.
+
+    How much CPU and memory others hold is not known, so of these the whole node counts.
+    """
+    if node.left is None or not needs:
+        return None
+    left = dict(node.left)
+    for resource, amount in needs.items():
+        if (there := left.get(resource, 0.0)) < amount:
+            message = f"node {node.name} has {_shown(resource, there)} {resource}, not {_shown(resource, amount)}"
+            return Explanation(Reason.NodeLacksResource, message)
+    return None
+
+
+def _shown(resource: str, amount: float) -> str:
+    unit, name = (GIB, "Gi") if resource == "memory" else (1, "")
+    return f"{max(0.0, amount) / unit:.1f}".removesuffix(".0") + name
 
 
 def is_tolerated(node: FabricNode, placement: PlacementSpec) -> Explanation | None:

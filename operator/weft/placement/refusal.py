@@ -175,10 +175,11 @@ def _passed_over(rooms: Sequence[Room], *, everything: bool = False) -> str:
 
 
 def _counted(reason: Reason, refused: Sequence[tuple[FabricNode, Explanation]]) -> str:
-    """One node in its own words, several by number and name."""
+    """One node in its own words, several by number and name; what they lack is in the words of the first."""
     if len(refused) == 1:
         return refused[0][1].message
-    return f"{len(refused)} {reason.value} ({_listed([node.name for node, _ in refused])})"
+    named = f"{len(refused)} {reason.value} ({_listed([node.name for node, _ in refused])})"
+    return f"{named}: {refused[0][1].message}" if reason is Reason.NodeLacksResource else named
 
 
 def _listed(names: Sequence[str]) -> str:

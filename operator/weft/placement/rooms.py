@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weft.domain.fabric import FabricNode, NvlinkDomain
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
-    from weft.domain.spec import PlacementSpec
+    from weft.domain.spec import Pairs, PlacementSpec
     from weft.placement.eligibility import EligibleDomain
     from weft.placement.freemap import FreeMap
 
@@ -41,9 +41,9 @@ class Room:
         return self.domain.zone
 
 
-def rooms_for(shape: Shape, placement: PlacementSpec, free: FreeMap) -> tuple[Room, ...]:
+def rooms_for(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> tuple[Room, ...]:
     """Every domain of the fabric as a search for this shape and pool may use it."""
-    return tuple(_room(each, placement, free) for each in eligible_domains(shape, placement, free))
+    return tuple(_room(each, placement, free) for each in eligible_domains(shape, placement, free, needs))
 
 
 def _room(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Room:

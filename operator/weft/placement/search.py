@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.domain.fabric import FabricNode
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
-    from weft.domain.spec import PlacementSpec
+    from weft.domain.spec import Pairs, PlacementSpec
     from weft.placement.freemap import FreeMap
     from weft.placement.rooms import Room
 
@@ -46,13 +46,16 @@ class _Group:
     gpus_per_pod: int
 
 
-def find_slot(shape: Shape, placement: PlacementSpec, free: FreeMap, siblings: Iterable[str] = ()) -> Slot | Refusal:
+def find_slot(
+    shape: Shape, placement: PlacementSpec, free: FreeMap, siblings: Iterable[str] = (), needs: Pairs = ()
+) -> Slot | Refusal:
     """Nodes for one replica of `shape`, or why there are none. Promises nothing: the caller reserves.
 
     Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `siblings`
-    are nodes of the pool's other replicas, for the spread wish, which only breaks ties.
+    are nodes of the pool's other replicas, for the spread wish, which only breaks ties; `needs` is what each pod asks
+    for beside accelerators.
     """
-    rooms = rooms_for(shape, placement, free)
+    rooms = rooms_for(shape, placement, free, needs)
     whole = _Group(shape.pods, shape.gpus_per_pod)
     best = _tightest(rooms, whole, free, _crowding(rooms, placement, siblings))
     if best is not None:
