@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.cases import Pool
+from tests.scaling.scrapes import COUNTERS, GAUGES, SCRAPES, Line, observed, scraped
 from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import ScalingSpec
 
@@ -27,6 +28,7 @@ observations = st.one_of(
         running=numbers,
         kv_usage=numbers,
     ),
+    scraped,
 )
 specs = st.builds(
     ScalingSpec,
@@ -77,3 +79,18 @@ def test_a_second_look_at_the_same_time_changes_nothing(
         second = pool.step(observation, 0.0)
         assert (second.desired, second.explanation, second.memory) == (first.desired, first.explanation, first.memory)
         assert second.changed is None
+
+
+@given(growth=st.floats(0, 500), at=st.integers(0, SCRAPES - 1), capacity=st.floats(0.1, 20))
+def test_engines_that_restart_buy_no_replicas_and_count_as_no_collapse(growth: float, at: int, capacity: float) -> None:
+    """What a counter lost by its restart is at most what it counted since the scrape before."""
+    steady: Line = [growth] * SCRAPES
+    restarted: Line = [*steady[:at], "restarts", *steady[at + 1 :]]
+    counts = []
+    for counter in (steady, restarted):
+        pool = Pool(capacity=capacity)
+        idle: Line = [0.0] * SCRAPES
+        pool.step(observed([{**dict.fromkeys(GAUGES, idle), **dict.fromkeys(COUNTERS, counter)}]))
+        counts.append(pool.current)
+    most, found = counts
+    assert most * (SCRAPES - 3) / (SCRAPES - 1) - 1 <= found <= most
