@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EngineSeries:
-    """Exposed names of one engine version; None where the version has no such series.
+    """Exposed names of one engine version, all of which observation reads; None where the version has no such series.
 
     Gauges and counters are whole names (counters with `_total`). Histograms are base names, which `_bucket`, `_sum` and
     `_count` follow. Tokens and requests are counts, times seconds, `kv_usage` a fraction.
@@ -20,25 +20,16 @@ class EngineSeries:
     waiting_by_reason: str | None  # label `reason`: `capacity` is the real queue, `deferred` waits for KV
     # counters
     finished: str  # label `finished_reason`; its rate is completed requests per second
-    input_tokens: str
-    output_tokens: str
     prefix_queries: str  # in tokens
     prefix_hits: str  # in tokens
-    preemptions: str
     # histograms
     ttft: str
     inter_token: str
     tpot: str | None  # one sample per request: the mean gap
-    end_to_end: str
-    queue: str
-    prefill: str
-    decode: str
     request_input_tokens: str
     request_output_tokens: str
     request_computed_tokens: str | None  # prompt tokens really computed, after cache hits
     transfer: str | None  # KV transfer times of the pulling side
-    # transfers that failed, a counter
-    failed_transfers: str | None
 
     @property
     def scaling_needs(self) -> tuple[str, ...]:
