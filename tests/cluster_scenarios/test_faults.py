@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(180)
 
-WRITES_OF_A_NEW_POOL = 8  # at least: plan and assignment, Service, budget, pod, release, progress
+WRITES_OF_A_NEW_POOL = 9  # at least: plan and assignment, Service, budget, pod, that it was seen, release, progress
 
 
 @pytest.fixture(scope="module")
