@@ -151,13 +151,13 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     if chosen.shape != best.shape:
         return Explanation(
             Reason.ShapeKept,
-            f"{best.shape} would cost {best.cost:.3g} instead of {chosen.cost:.3g}; a change must save 15 %",
+            f"{best.shape} would cost {_figure(best.cost)} instead of {_figure(chosen.cost)}; a change must save 15 %",
         )
     rate = chosen.case.request.workload.requests_per_second
     short = "" if chosen.served >= _ENOUGH else f"; as many as are allowed serve {_part(chosen.served)} of it"
     return Explanation(
         Reason.ShapeChosen,
-        f"{_bill(chosen)} for {_figure(rate)} requests/s; one serves {prediction.capacity:.3g} requests/s, bound by "
+        f"{_bill(chosen)} for {_figure(rate)} requests/s; one serves {_figure(prediction.capacity)} requests/s, bound by "
         f"{prediction.limit.value}{short}",
     )
 
@@ -199,7 +199,7 @@ def _figure(value: float) -> str:
 
 def _part(served: float) -> str:
     """A part of the demand that is neither none nor all of it."""
-    return "under 1%" if served < 0.01 else f"{min(0.99, served):.0%}"  # noqa: PLR2004 - what rounds to 0 %
+    return "under 1%" if 0 < served < 0.01 else f"{min(0.99, served):.0%}"  # noqa: PLR2004 - what rounds to 0 %
 
 
 def _missed(loser: Scored) -> Explanation:
