@@ -157,8 +157,8 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     short = "" if chosen.served >= _ENOUGH else f"; as many as are allowed serve {_part(chosen.served)} of it"
     return Explanation(
         Reason.ShapeChosen,
-        f"{_bill(chosen)} for {_figure(rate)} requests/s; one serves {_figure(prediction.capacity)} requests/s, bound by "
-        f"{prediction.limit.value}{short}",
+        f"{_bill(chosen)} for {_figure(rate)} requests/s; one serves {_figure(prediction.capacity)} requests/s, "
+        f"bound by {prediction.limit.value}{short}",
     )
 
 
