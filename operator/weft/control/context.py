@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from weft.control.options import RunOptions
     from weft.control.telemetry import Telemetry
     from weft.observe.cluster_cache import ClusterCache
+    from weft.observe.cluster_clock import ClusterClock
     from weft.observe.collector import MetricsCollector
     from weft.observe.resource_cache import ResourceCache
     from weft.observe.snapshot_builder import Sources
@@ -25,6 +26,7 @@ class Context:
 
     options: RunOptions
     catalog: Catalog
+    clock: ClusterClock
     cluster: ClusterCache
     resources: ResourceCache
     sources: Sources

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -64,7 +63,7 @@ class Converger:
         if pool.deleting:
             return Converged(pool.generation)
         pods, objects = view.pods.get(pool.key.uid, ()), view.objects.get(pool.key.namespace, ())
-        done = converge_pool(pool, view.fabric, pods, objects, time.time())
+        done = converge_pool(pool, view.fabric, pods, objects, self._context.clock.now())
         return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, known)
 
     def _split(self, view: View, split: SplitRecord, known: WeftError | None) -> Converged:
@@ -73,7 +72,7 @@ class Converger:
         children = view.children(split.key.uid)
         pods = tuple(pod for child in children for pod in view.pods.get(child.key.uid, ()))
         objects = view.objects.get(split.key.namespace, ())
-        done = converge_split(split, children, objects, pods, time.time())
+        done = converge_split(split, children, objects, pods, self._context.clock.now())
         return self._finish(Subject(split.key, split.generation, view.versions[split.key.uid]), done, known)
 
     def _finish(
@@ -85,7 +84,7 @@ class Converger:
         problem = self._carry_out(done.actions, known)
         progress = with_problem(done.progress, problem or known)
         try:
-            self._statuses.write_progress(subject.key, progress, subject.version, time.time())
+            self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
         except WeftError as error:
             problem = problem or error
         for event in done.events:

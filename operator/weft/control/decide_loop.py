@@ -56,7 +56,7 @@ class DecideLoop:
 
     def _pass(self) -> float | None:
         """Decide on everything once; gives the seconds after which time alone changes the answer."""
-        snapshot = self._builder.build(time.time(), self._context.collector.observations(), self._memory)
+        snapshot = self._builder.build(self._context.clock.now(), self._context.collector.observations(), self._memory)
         with self._context.telemetry.decision_seconds.time():
             decisions = decide(snapshot, self._context.catalog)
         self._memory = decisions.memory

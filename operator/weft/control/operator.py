@@ -26,6 +26,7 @@ from weft.control.telemetry import Telemetry
 from weft.control.wake import Wake
 from weft.control.watching import KopfThread, Watched
 from weft.observe.cluster_cache import ClusterCache
+from weft.observe.cluster_clock import ClusterClock
 from weft.observe.collector import MetricsCollector
 from weft.observe.direct import DirectSource
 from weft.observe.lookups import ConfigFiles, Priorities
@@ -108,13 +109,15 @@ class Operator:
         changed: Callable[[str | None], None],
     ) -> Context:
         options = self._options
-        reader, sender, telemetry = Reader(client), Sender(client, bucket), Telemetry()
+        clock = ClusterClock()
+        reader, sender, telemetry = Reader(client, clock.hear), Sender(client, bucket), Telemetry()
         resources = ResourceCache(lambda uid: _resource_changed(resources, changed, uid))
         resources.expect(options.namespaces)
         cluster = ClusterCache(reader, options.namespaces, changed)
         return Context(
             options=options,
             catalog=catalog.load(),
+            clock=clock,
             cluster=cluster,
             resources=resources,
             sources=Sources(cluster, resources, ConfigFiles(reader), Priorities(reader), PodLogs(reader)),

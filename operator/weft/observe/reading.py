@@ -9,7 +9,7 @@ from urllib.parse import quote
 from kubernetes.client.exceptions import ApiException
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kubernetes.client import ApiClient
 
@@ -22,9 +22,10 @@ GONE = 410
 class Reader:
     """Reads from one API server. Raises `kubernetes.client.ApiException` on any answer outside 2xx."""
 
-    def __init__(self, client: ApiClient) -> None:
-        """Share the client's connection pool; thread-safe as the client is."""
+    def __init__(self, client: ApiClient, hear_date: Callable[[str | None], None] = lambda _: None) -> None:
+        """Share the client's connection pool; thread-safe as the client is. `hear_date` is told each answer's Date."""
         self._client = client
+        self._hear_date = hear_date
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Json:
         """One object or list as plain JSON."""
@@ -56,6 +57,7 @@ class Reader:
             auth_settings=["BearerToken"],
         )
         answer = self._client.call_api(*request, _request_timeout=timeout_seconds)
+        self._hear_date(answer.response.headers.get("Date"))
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - the HTTP success class
             answer.read()
             raise ApiException(http_resp=answer)

@@ -1,0 +1,35 @@
+"""F16: time may be set back between two decisions, when the API server's clock was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board
+
+HOUR = 3600.0
+
+
+def waiting_world() -> World:
+    """One replica serves on a node that has just gone silent, another was released a moment ago and waits."""
+    world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(8, external(1))))
+    world.turn(5)
+    world.scheduler_works = False
+    world.edit("chat", pool_spec(8, external(2)))
+    world.turn(4)
+    (serving,) = (pod.node for pod in world.pods.values() if pod.ready)
+    world.nodes = [replace(node, ready=node.name != serving) for node in world.nodes]
+    world.turn()
+    return world
+
+
+def test_a_clock_that_is_set_back_gives_no_replica_up() -> None:
+    """Neither a node's silence nor the scheduler's time is over; the silence is counted on from there."""
+    world = waiting_world()
+    before = world.status("chat").assignments
+    assert len(before) == 2
+    world.now -= HOUR
+    world.turn(3)
+    assert world.status("chat").assignments == before
+    world.turn(12)
+    assert world.status("chat").assignments != before

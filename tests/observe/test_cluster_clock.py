@@ -1,0 +1,111 @@
+"""F16: clocks that are wrong, or jump by an hour, end no wait that has hardly begun."""
+
+from __future__ import annotations
+
+import ast
+from datetime import UTC, datetime
+from email.utils import format_datetime, formatdate
+from pathlib import Path
+
+import pytest
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+
+import weft
+from tests.protocol.scripted_server import ScriptedServer
+from weft.observe.cluster_clock import ClusterClock
+from weft.observe.reading import Reader
+
+HOUR = 3600.0
+NOW = 1_800_000_000.0
+PACKAGE = Path(weft.__file__).parent
+
+
+class Machine:
+    """Where an operator runs: a wall clock that may jump, a monotonic one that cannot, and the API server's."""
+
+    def __init__(self, *, skew: float = 0.0) -> None:
+        self.wall, self.monotonic, self.server = NOW + skew, 5.0, NOW
+        self.clock = ClusterClock(lambda: self.wall, lambda: self.monotonic)
+
+    def wait(self, seconds: float) -> None:
+        self.wall, self.monotonic, self.server = (time + seconds for time in (self.wall, self.monotonic, self.server))
+
+    def hear(self, seconds_ago: float = 0.0) -> None:
+        self.clock.hear(formatdate(self.server - seconds_ago, usegmt=True))
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_our_own_clock_may_jump_while_we_run(jump: float) -> None:
+    machine = Machine()
+    machine.hear()
+    began = machine.clock.now()
+    machine.wall += jump
+    machine.wait(7)
+    machine.hear()
+    assert machine.clock.now() - began == pytest.approx(7)
+
+
+@pytest.mark.parametrize("skew", [HOUR, -HOUR])
+def test_the_api_servers_clock_is_believed_when_ours_differs(skew: float) -> None:
+    machine = Machine(skew=skew)
+    assert machine.clock.now() == pytest.approx(NOW + skew)
+    machine.hear()
+    machine.wait(7)
+    assert machine.clock.now() == pytest.approx(NOW + 7)
+
+
+def test_an_api_server_that_is_set_back_is_followed() -> None:
+    """Else it would stamp every pod as an hour old."""
+    machine = Machine()
+    machine.hear()
+    machine.server -= HOUR
+    machine.hear()
+    assert machine.clock.now() == pytest.approx(NOW - HOUR)
+
+
+def test_an_api_server_that_is_set_forward_ends_no_wait() -> None:
+    machine = Machine()
+    machine.hear()
+    machine.server += HOUR
+    machine.hear()
+    assert machine.clock.now() == pytest.approx(NOW)
+
+
+def test_an_answer_that_took_long_does_not_set_the_clock() -> None:
+    machine = Machine()
+    machine.hear()
+    machine.wait(100)
+    machine.hear(seconds_ago=30)
+    assert machine.clock.now() == pytest.approx(NOW + 100)
+
+
+@pytest.mark.parametrize("date", [None, "", "yesterday", format_datetime(datetime(1970, 1, 1, tzinfo=UTC))[:9]])
+def test_an_answer_without_a_date_that_can_be_read_changes_nothing(date: str | None) -> None:
+    machine = Machine(skew=HOUR)
+    machine.clock.hear(date)
+    assert machine.clock.now() == pytest.approx(NOW + HOUR)
+
+
+def test_every_answer_tells_the_time_even_a_refusal() -> None:
+    heard: list[str | None] = []
+    with ScriptedServer() as server:
+        reader = Reader(ApiClient(Configuration(host=server.url)), heard.append)
+        reader.get("/api/v1/pods")
+        server.fail(403)
+        with pytest.raises(ApiException):
+            reader.get("/api/v1/pods")
+    assert len(heard) == 2
+    assert all(heard)
+
+
+@pytest.mark.parametrize("package", ["observe", "control"])
+def test_nothing_else_asks_the_machine_for_the_time(package: str) -> None:
+    """Where the process measures, it measures monotonic time."""
+    asking = {
+        f"{path.parent.name}/{path.name}"
+        for path in (PACKAGE / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"time.time", "datetime.now", "datetime.utcnow"}
+    }
+    assert asking == ({"observe/cluster_clock.py"} if package == "observe" else set())
