@@ -162,6 +162,19 @@ def test_a_worker_whose_leader_ended_goes_with_it() -> None:
     assert deletes == names(world)
 
 
+def test_workers_do_not_wait_for_a_leader_whose_node_is_away() -> None:
+    """Nobody ends it there, so it stays terminating; its workers would hold their GPUs all the while."""
+    record = two_pods()
+    world = started(record)
+    leader, worker = names(world)
+    gone = changed(record, assignments=())
+    world.carry_out(*world.look(gone).actions)
+    assert not [action for action in world.look(gone).actions if isinstance(action, DeletePod)]
+    world.nodes = (replace(board("node-a"), ready=False), board("node-b"))
+    assert [a.name for a in world.look(gone).actions if isinstance(a, DeletePod)] == [worker]
+    assert "deletionTimestamp" in world.pods[leader]["metadata"]
+
+
 def test_a_pod_of_a_running_replica_is_never_created_again() -> None:
     record = two_pods()
     world = started(record)

@@ -147,11 +147,42 @@ def test_the_wait_says_when_it_ends() -> None:
 
 def test_a_deleted_pod_is_no_failure_and_is_replaced_at_once() -> None:
     world = serving_world()
+    world.turn(12)
     world.pods["chat-0-0"] = replace(world.pods["chat-0-0"], terminating=True)
     world.turn()
     assert [each.replica for each in world.status("chat").assignments] == [1]
     assert world.status("chat").failure is None
     assert [event.reason for event in world.decision("chat").events] == [Reason.PodDeleted]
+
+
+@pytest.mark.parametrize("unseen", [True, False], ids=["by force", "with grace"])
+def test_whoever_takes_every_pod_away_is_answered_ever_more_slowly(unseen: bool) -> None:  # noqa: FBT001
+    """F12: another controller that deletes what Weft creates gets no fight, but the back-off of a failure."""
+    world = World.of([board("b-0")], pool("chat", pool_spec()))
+    for _ in range(360):
+        world.turn()
+        for name, pod in list(world.pods.items()):
+            if unseen and not pod.gated:
+                del world.pods[name]
+            elif not pod.gated:
+                world.pods[name] = replace(pod, terminating=True)
+    assert 6 <= world.status("chat").next_replica <= 14
+    assert failure_of(world)[0] is Reason.PodDeleted
+
+
+def test_a_replica_of_which_a_part_stays_gated_is_placed_anew() -> None:
+    """The operator died between two gates, and meanwhile somebody took the slot of the second."""
+    from tests.fabric.cluster import rack  # noqa: PLC0415 - only some cases have a rack
+
+    world = World.of(rack("a.1", 9), pool("moe", pool_spec(16, accelerator="GB200")))
+    world.turn(4)
+    ranks = {name: pod for name, pod in world.pods.items() if name.startswith("moe-0-")}
+    world.pods["moe-0-3"] = replace(ranks["moe-0-3"], gated=True, node=None, phase=PodPhase.Pending, ready=False)
+    for seconds, replicas in ((30.0, [0]), (40.0, [])):
+        world.now += seconds
+        world.decide()
+        assert [each.replica for each in world.status("moe").assignments] == replicas
+    assert [event.reason for event in world.decision("moe").events] == [Reason.SlotTaken]
 
 
 def test_a_node_that_is_gone_loses_its_replica_at_once() -> None:
@@ -234,6 +265,7 @@ def test_a_replica_of_several_pods_lives_and_dies_whole() -> None:
 def test_a_replica_that_vanished_without_a_trace_is_replaced_under_a_new_id(restarted: bool) -> None:  # noqa: FBT001
     """Design 7, for `kubectl delete --force`: nobody sees the pod end, and a new process remembers nothing."""
     world = serving_world()
+    world.turn(12)
     del world.pods["chat-0-0"]
     world.memory = {} if restarted else world.memory
     world.turn()

@@ -53,7 +53,7 @@ def converge_pool(
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
         return Convergence((), _progress(pool, replicas, None, None))
-    retired = tuple(action for replica in replicas for action in retire(replica))
+    retired = tuple(action for replica in replicas for action in retire(replica, fabric))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas)))
     applied = tuple(around.apply(wanted))

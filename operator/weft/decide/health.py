@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.ending import explain_end
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SCHEDULING_SECONDS = 60.0
 # A kubelet that restarts is back sooner; the engine may serve all the while.
 NODE_LOST_SECONDS = 60.0
+# Whoever takes pods away faster than this would be answered by a storm of new ones.
+YOUNG_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,10 @@ def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
     return None
 
 
-def somebody_deletes_it(replica: Replica, _: Surroundings) -> Loss | None:
+def somebody_deletes_it(replica: Replica, around: Surroundings) -> Loss | None:
     """A pod of a replica that should stay is terminating: drained, evicted or deleted by hand."""
     pod = next((pod for pod in replica.pods if pod.terminating), None)
-    return None if pod is None else _no_fault(replica, Reason.PodDeleted, f"somebody deletes pod {pod.name}")
+    return None if pod is None else _taken_away(replica, around, f"somebody deletes pod {pod.name}")
 
 
 def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
@@ -110,7 +112,7 @@ def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
     return _loss(replica, explanation.reason, explanation.message, counts=True)
 
 
-def a_member_is_missing(replica: Replica, _: Surroundings) -> Loss | None:
+def a_member_is_missing(replica: Replica, around: Surroundings) -> Loss | None:
     """Pods are released only when all exist, so one that is missing afterwards was deleted.
 
     Also when nothing is left of it: an id whose engine may have run is never used again.
@@ -118,7 +120,18 @@ def a_member_is_missing(replica: Replica, _: Surroundings) -> Loss | None:
     if replica.whole or not replica.may_have_run:
         return None
     missing = len(replica.assignment.nodes) - len(replica.pods)
-    return _no_fault(replica, Reason.PodDeleted, f"{missing} of its {len(replica.assignment.nodes)} pods are gone")
+    return _taken_away(replica, around, f"{missing} of its {len(replica.assignment.nodes)} pods are gone")
+
+
+def part_of_it_stays_behind(replica: Replica, around: Surroundings) -> Loss | None:
+    """Gates of some pods fell long ago, and those of the others cannot: their slot was taken in between."""
+    gated = next((pod for pod in replica.pods if pod.gated), None)
+    if gated is None or not replica.released:
+        return None
+    if around.now - min(released_at(pod) for pod in replica.pods if not pod.gated) < SCHEDULING_SECONDS:
+        return None
+    message = f"{gated.name} could not follow the others within {SCHEDULING_SECONDS:g} s: its slot was taken"
+    return _loss(replica, Reason.SlotTaken, message, counts=True)
 
 
 def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
@@ -134,6 +147,12 @@ def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
 def released_at(pod: PodRecord) -> float:
     """When the pod lost its last gate, as far as anybody knows."""
     return pod.released if pod.released is not None else pod.created
+
+
+def _taken_away(replica: Replica, around: Surroundings, what: str) -> Loss:
+    """No fault of the replica, but it counts when it comes so soon that it might go on like that."""
+    young = around.now - replica.assignment.since < YOUNG_SECONDS
+    return replace(_no_fault(replica, Reason.PodDeleted, what), counts=young)
 
 
 def _no_fault(replica: Replica, reason: Reason, what: str) -> Loss:
@@ -152,5 +171,6 @@ _CLAIMS = (
     somebody_deletes_it,
     a_pod_has_ended,
     a_member_is_missing,
+    part_of_it_stays_behind,
     nobody_schedules_it,
 )
