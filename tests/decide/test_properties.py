@@ -117,9 +117,10 @@ ACTS = {
 
 
 def world_of(first: list[PoolSpec]) -> World:
-    """Three pools of their own and a pair."""
+    """Three pools of their own and a pair, whose halves are never of different generations."""
     world = World.of(NODES, *(pool(name, spec) for name, spec in zip(SINGLE, first, strict=False)))
-    prefill, decode = replace(first[3], role=Role.Prefill), replace(first[4], role=Role.Decode)
+    prefill = replace(first[3], role=Role.Prefill, placement=first[4].placement)
+    decode = replace(first[4], role=Role.Decode)
     world.splits["pd"] = split(prefill, decode)
     world.pools["pd-prefill"] = pool("pd-prefill", prefill, split_uid="uid-pd")
     world.pools["pd-decode"] = pool("pd-decode", decode, split_uid="uid-pd")

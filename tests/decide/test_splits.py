@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.decide.world import World, external, pool, pool_spec
-from tests.fabric.cluster import board, busy
+from tests.fabric.cluster import amd_board, board, busy
 from weft.catalog import load
+from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import ResourceKey, SplitRecord
-from weft.domain.spec import PoolSpec, RouterKind, RouterSpec, ScalingSpec, SplitSpec
+from weft.domain.spec import KVSpec, PlacementSpec, PoolSpec, RouterKind, RouterSpec, ScalingSpec, SplitSpec
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 
@@ -108,6 +111,59 @@ def test_a_wrong_pin_is_named_where_the_split_has_it() -> None:
     assert world.last is not None
     message = world.last.splits[0].conditions[0].explanation.message
     assert message.startswith("Prefill pool: spec.prefill.shape.tensorParallel 3: ")
+
+
+def split_message(world: World, kind: str = "Planned") -> str:
+    assert world.last is not None
+    return next(each.explanation.message for each in world.last.splits[0].conditions if each.kind == kind)
+
+
+@pytest.mark.parametrize("children", [False, True])
+def test_halves_that_could_not_shake_hands_are_refused_by_name(children: bool) -> None:  # noqa: FBT001
+    prefill = half(Role.Prefill)
+    unequal = replace(half(Role.Decode), kv=KVSpec(Precision.FP8))
+    world = split_world(prefill, unequal, children=children)
+    world.turn(2)
+    assert split_conditions(world)["Planned"] == ("False", "PairIncompatible")
+    assert "kvCache.precision is BF16 in prefill and FP8 in decode" in split_message(world)
+    assert not children or (world.nodes_of("pd-prefill"), world.nodes_of("pd-decode")) == ([], [])
+
+
+def test_halves_on_gpus_of_different_vendors_are_refused_by_name() -> None:
+    world = split_world(half(Role.Prefill), replace(half(Role.Decode), placement=PlacementSpec(("MI300X",))))
+    world.nodes.append(amd_board("amd-0"))
+    world.turn(2)
+    assert split_conditions(world)["Planned"] == ("False", "PairIncompatible")
+    assert world.nodes_of("pd-prefill") == []
+
+
+def test_a_split_that_moves_to_another_vendor_takes_its_image_along_and_keeps_its_version() -> None:
+    """The release in status is of the old vendor, and the children carry its image in their specs."""
+    there = PlacementSpec(("MI300X",))
+    world = split_world(replace(half(Role.Prefill), placement=there), replace(half(Role.Decode), placement=there))
+    world.nodes.extend(amd_board(f"amd-{i}") for i in range(2))
+    world.splits["pd"] = replace(world.splits["pd"], status=SplitStatus(OLDER))
+    for name in ("pd-prefill", "pd-decode"):
+        record = world.pools[name]
+        assert record.spec is not None
+        forced = replace(record.spec.engine, name=OLDER.name, version=OLDER.version, image=OLDER.image)
+        world.pools[name] = replace(record, spec=replace(record.spec, engine=forced))
+    world.turn(2)
+    wanted = load().release(EngineName.VLLM, OLDER.version, "amd")
+    assert world.splits["pd"].status.engine == wanted
+    assert world.status("pd-prefill").engine == world.status("pd-decode").engine == wanted
+
+
+def test_while_halves_are_refused_the_split_still_tells_how_it_serves() -> None:
+    world = split_world(half(Role.Prefill), half(Role.Decode))
+    world.turn(5)
+    record = world.splits["pd"]
+    assert record.spec is not None
+    unequal = replace(record.spec.decode, kv=KVSpec(Precision.FP8))
+    world.splits["pd"] = replace(record, spec=replace(record.spec, decode=unequal))
+    world.turn()
+    assert {"Planned", "Placed", "SLOMet"} <= split_conditions(world).keys()
+    assert (world.serving("pd-prefill"), world.serving("pd-decode")) == (1, 1)
 
 
 def test_a_gateway_front_is_refused_by_name() -> None:

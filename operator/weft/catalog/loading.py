@@ -52,6 +52,7 @@ def _accelerator(name: str, facts: dict[str, Any]) -> Accelerator:
     return Accelerator(
         name=name,
         vendor=facts["vendor"],
+        generation=facts["generation"],
         resource=facts["resource"],
         products=tuple(facts["products"]),
         memory_bytes=facts["memoryMiB"] * MIB,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.counts import Prospect, count, prospects
-from weft.decide.halves import decide_splits, prescribed_engines
+from weft.decide.halves import decide_splits
 from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.order import Unit, in_order
+from weft.decide.pairs import plan_pairs
 from weft.decide.planning import Facts, Planned
 from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, Turn, take_turns
@@ -53,9 +54,9 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     A second call on its own result changes nothing.
     """
     facts = Facts(build_fabric(snapshot.nodes, snapshot.pods, catalog), catalog)
-    engines = prescribed_engines(snapshot.splits, facts)
+    pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)
-    stage = _look(snapshot, units, facts, prospects(snapshot, units, facts, engines))
+    stage = _look(snapshot, units, facts, prospects(snapshot, units, facts, pairs))
     memory: dict[str, ScaleMemory] = {}
     turns = [_turns(unit, stage, memory) for unit in units if stage.is_planned(unit)]
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
@@ -68,7 +69,7 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
             memory[decision.key.uid] = replace(memory[decision.key.uid], lost=lost)
     return Decisions(
         decided,
-        decide_splits(snapshot.splits, snapshot.pools, decided, engines),
+        decide_splits(snapshot.splits, snapshot.pools, decided, pairs),
         memory,
         _wake(outcomes, memory, snapshot.now),
     )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from weft.decide.planning import Facts, Planned, plan_pool
 from weft.domain.reasons import Explanation
 from weft.scaling import RatioGuard, ScaleAnswer, ScaleRequest, live_workload, scale_pool, scale_split
+from weft.shaping import Unpaired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from weft.decide.order import Unit
-    from weft.domain.shape import EngineRelease
+    from weft.decide.pairs import Pair
     from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot, SplitRecord
     from weft.domain.workload import Workload
 
@@ -31,28 +32,28 @@ class Prospect:
 
 
 def prospects(
-    snapshot: Snapshot, units: Sequence[Unit], facts: Facts, engines: Mapping[str, EngineRelease | Explanation]
+    snapshot: Snapshot, units: Sequence[Unit], facts: Facts, pairs: Mapping[str, Pair | Unpaired]
 ) -> dict[str, Prospect]:
-    """Plan every pool; the halves of a split run the release that the split prescribes."""
+    """Plan every pool; the halves of a split run what was chosen for both."""
     found: dict[str, Prospect] = {}
     for unit in units:
         for pool in unit:
-            found[pool.key.uid] = _prospect(pool, unit, snapshot, facts, engines.get(pool.split_uid or ""))
+            found[pool.key.uid] = _prospect(pool, unit, snapshot, facts, pairs.get(pool.split_uid or ""))
     return found
 
 
-def _prospect(
-    pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, engine: EngineRelease | Explanation | None
-) -> Prospect:
+def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pair: Pair | Unpaired | None) -> Prospect:
     live = None
     memory = snapshot.memory.get(pool.key.uid)
     if pool.spec is not None:
         declared = pool.spec.workload  # one that was edited starts anew: what was measured beside it is measured again
         in_force = memory.workload if memory is not None and memory.declared == declared else None
         live = live_workload(declared, _traffic(unit, snapshot), in_force)
-    if isinstance(engine, Explanation):
-        return Prospect(pool, None, engine, live)
-    answer = plan_pool(pool, facts, live, engine)
+    if isinstance(pair, Unpaired):
+        concerns = pool.spec is None or pair.role in {None, pool.spec.role}
+        return Prospect(pool, None, pair.why if concerns else None, live)
+    paired = pair.plan(pool.spec.role) if pair is not None and pool.spec is not None else None
+    answer = plan_pool(pool, facts, live, paired)
     if isinstance(answer, Explanation):
         return Prospect(pool, None, answer, live)
     return Prospect(pool, answer, None, live)

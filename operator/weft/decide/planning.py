@@ -16,7 +16,6 @@ from weft.shaping import ShapeRequest, Supply, choose, resolve_architecture
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.fabric import Fabric
-    from weft.domain.model import Architecture
     from weft.domain.shape import EngineRelease, Plan, Prediction
     from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec
@@ -59,24 +58,23 @@ class Planned:
 
 
 def plan_pool(
-    pool: PoolRecord, facts: Facts, live: Workload | None = None, engine: EngineRelease | None = None
+    pool: PoolRecord, facts: Facts, live: Workload | None = None, paired: Plan | None = None
 ) -> Planned | Explanation:
     """The plan of a pool, or why there is none.
 
     `live` is the measured workload, which changes what a replica is expected to serve but never the shape: a shape
-    follows what the user declared, so that neither noise nor a restart rolls a pool. `engine` is the release that the
-    split prescribes; a pool of its own keeps the one in its status.
+    follows what the user declared, so that neither noise nor a restart rolls a pool. `paired` is what was chosen for
+    this half of a split together with the other; a pool of its own keeps the release in its status.
     """
     if pool.spec is None:
         return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
     spec = pool.spec
     try:
         refuse_unsupported(spec)
-        architecture = resolve_architecture(spec.model, facts.catalog)
-        release = engine or kept_engine(spec.engine, pool.status.engine, facts.catalog)
-        request = _request(spec, architecture, facts, pool.status.plan, release)
-        plan = _kept_or_new(pool.status.plan, choose(request, facts.catalog))
-        refuse_what_the_engine_cannot(spec, plan, architecture.checkpoint_precision)
+        release = paired.engine if paired else kept_engine(spec.engine, pool.status.engine, facts.catalog)
+        request = shape_request(spec, facts, pool.status.plan, release)
+        plan = _kept_or_new(pool.status.plan, paired or choose(request, facts.catalog))
+        refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
         return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
@@ -95,12 +93,11 @@ def kept_engine(wish: EngineSpec, release: EngineRelease | None, catalog: Catalo
     return release if release.image in known else replace(release, image=known[0])
 
 
-def _request(
-    spec: PoolSpec, architecture: Architecture, facts: Facts, incumbent: Plan | None, engine: EngineRelease | None
-) -> ShapeRequest:
+def shape_request(spec: PoolSpec, facts: Facts, incumbent: Plan | None, engine: EngineRelease | None) -> ShapeRequest:
+    """What a shape is chosen from; raises `Invalid` for an unknown model and `Blocked` where there is no hardware."""
     return ShapeRequest(
         spec=spec,
-        architecture=architecture,
+        architecture=resolve_architecture(spec.model, facts.catalog),
         workload=spec.workload,
         supplies=facts.supplies_for(spec.placement),
         incumbent=incumbent,

@@ -38,12 +38,14 @@ _BYTES_PER_WEIGHT = {
 class Accelerator:
     """One kind of GPU as data sheets and node labels describe it.
 
-    `name` is the catalog key (`H200`, `GB200`, `cpu`). FLOP/s are dense and keyed by precision; bandwidths are bytes
+    `name` is the catalog key (`H200`, `GB200`, `cpu`); on all of a `generation` an engine chooses the same attention
+    backend, so that only they read each other's KV cache. FLOP/s are dense and keyed by precision; bandwidths are bytes
     per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
     """
 
     name: str
     vendor: str
+    generation: str
     resource: str
     products: tuple[str, ...]
     memory_bytes: int

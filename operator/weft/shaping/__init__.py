@@ -2,6 +2,7 @@
 
 from weft.shaping.choice import choose
 from weft.shaping.models import resolve_architecture
+from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
 
-__all__ = ["ShapeRequest", "Supply", "choose", "resolve_architecture"]
+__all__ = ["ShapeRequest", "Supply", "Unpaired", "choose", "choose_pair", "resolve_architecture"]

@@ -10,6 +10,8 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
 from weft.domain.units import GIB
+from weft.domain.workload import Role
+from weft.engines.handover import tensor_conflict
 from weft.perf import ReplicaModel, footprint, sequence_bytes_per_gpu
 
 if TYPE_CHECKING:
@@ -39,10 +41,54 @@ class Case:
             kv_precision=self.request.spec.kv.precision or Precision.BF16,
         )
 
+    @property
+    def engine_version(self) -> str:
+        """The version that will run: the one to keep, else the wished or default one."""
+        if self.request.engine is not None:
+            return self.request.engine.version
+        return self.request.spec.engine.version or self.catalog.engine(self.option.shape.engine).version
+
+    @property
+    def is_of_another_generation(self) -> bool:
+        """Whether the other half of the split runs on GPUs whose KV cache this one could not read."""
+        partner = self.request.partner
+        return partner is not None and self.option.accelerator.generation != partner.generation
+
 
 OF_MEMORY = frozenset({Reason.OutOfMemory, Reason.NoRoomForKV})
 
 Claim = Callable[[Case], Explanation | None]
+
+
+def _both_halves_are_of_one_generation(case: Case) -> Explanation | None:
+    partner, own = case.request.partner, case.option.accelerator.generation
+    if partner is None or not case.is_of_another_generation:
+        return None
+    return Explanation(
+        Reason.PairIncompatible,
+        f"the other half runs on {partner.generation} GPUs, where engines choose another attention backend than on "
+        f"{own}: they refuse each other's KV cache",
+    )
+
+
+def _a_half_is_one_stage(case: Case) -> Explanation | None:
+    stages = case.option.shape.pipeline_parallel
+    if stages == 1 or case.request.spec.role is Role.Aggregated:
+        return None
+    return Explanation(
+        Reason.PairIncompatible,
+        f"NIXL moves no KV between pipeline stages, and a half of a split would have {stages}; allowed: 1",
+    )
+
+
+def _groups_hand_over_kv(case: Case) -> Explanation | None:
+    partner, own = case.request.partner, case.option.shape.tensor_parallel
+    if partner is None or partner.tensor_parallel is None:
+        return None
+    is_prefill = case.request.spec.role is Role.Prefill
+    sizes = (own, partner.tensor_parallel) if is_prefill else (partner.tensor_parallel, own)
+    why = tensor_conflict(case.engine_version, *sizes)
+    return Explanation(Reason.PairIncompatible, why) if why is not None else None
 
 
 def _heads_divide(case: Case) -> Explanation | None:
@@ -179,6 +225,8 @@ def _one_sequence_fits_beside_them(case: Case) -> Explanation | None:
 
 
 CLAIMS: tuple[Claim, ...] = (
+    _both_halves_are_of_one_generation,
+    _a_half_is_one_stage,
     _heads_divide,
     _groups_are_what_the_engine_forms,
     _experts_divide,
@@ -188,6 +236,7 @@ CLAIMS: tuple[Claim, ...] = (
     _replica_stays_in_a_domain_unless_stages_may_leave,
     _pods_are_equal_parts_of_nodes,
     _precision_is_served,
+    _groups_hand_over_kv,
     _weights_fit,
     _one_sequence_fits_beside_them,
 )

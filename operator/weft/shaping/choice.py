@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid, WeftError
+from weft.domain.reasons import Reason
 from weft.domain.shape import Candidate, EngineName, EngineRelease, Plan
 from weft.shaping.candidates import Ground, Option, more_stages, served_precision, single_stage
 from weft.shaping.checks import OF_MEMORY, Case, refusal
@@ -35,12 +36,25 @@ if TYPE_CHECKING:
 MOST_ALTERNATIVES = 10
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The plan, and how its shape did against the others."""
+
+    plan: Plan
+    scored: Scored
+
+
 def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
     """The shape to run, what it should do and why the others lost. The same request has the same answer.
 
     Raises `Invalid`: EngineUnsupported, PrecisionUnsupported, ShapeInvalid (a pin contradicts the model or the
-    hardware), ModelDoesNotFit; or `Blocked`: NoAccelerator.
+    hardware), ModelDoesNotFit, PairIncompatible; or `Blocked`: NoAccelerator.
     """
+    return answer(request, catalog).plan
+
+
+def answer(request: ShapeRequest, catalog: Catalog) -> Answer:
+    """What `choose` chooses, with its score."""
     if request.incumbent:
         request = replace(request, incumbent=replace(request.incumbent, alternatives=()))  # a lighter key
     outcome = _remembered(request, catalog)
@@ -50,7 +64,7 @@ def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
 
 
 @functools.lru_cache(maxsize=1024)
-def _remembered(request: ShapeRequest, catalog: Catalog) -> Plan | WeftError:
+def _remembered(request: ShapeRequest, catalog: Catalog) -> Answer | WeftError:
     """A pure function of its arguments: deciding asks the same every second."""
     try:
         return _chosen(request, catalog)
@@ -66,12 +80,12 @@ class Refused:
     why: Explanation
 
 
-def _chosen(request: ShapeRequest, catalog: Catalog) -> Plan:
+def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
     engine = request.spec.engine.name or EngineName.VLLM
     catalog.engine(engine)  # refuses one that cannot be rendered
     possible, refused = _sorted_out(request, engine, catalog)
     if not possible:
-        raise nothing_possible(request, tuple((each.case, each.why) for each in refused))
+        raise _nothing_possible(request, refused)
     scored = [score(case) for case in possible]
     within = ranked([each for each in scored if each.meets_slo])
     outside = nearest([each for each in scored if not each.meets_slo])
@@ -84,13 +98,22 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Plan:
     losers += [_candidate(each, criticism(each, chosen)) for each in order[len(better) + 1 :]]
     losers += [Candidate(each.case.option.shape, each.why) for each in refused]
     doing = chosen if chosen.meets_slo else with_targets_in_reach(chosen)
-    return Plan(
+    plan = Plan(
         shape=chosen.shape,
         prediction=doing.assessment.prediction,
         engine=_release(request, chosen.case.option.accelerator, catalog),
         verdict=praise(chosen, best),
         alternatives=tuple(losers[:MOST_ALTERNATIVES]),
     )
+    return Answer(plan, chosen)
+
+
+def _nothing_possible(request: ShapeRequest, refused: list[Refused]) -> WeftError:
+    """The error; hardware that the other half of a split rules out is not worth a word while there is other."""
+    told = [each for each in refused if not each.case.is_of_another_generation] or refused
+    if told and all(each.why.reason is Reason.PairIncompatible for each in told):
+        return Invalid(Reason.PairIncompatible, told[0].why.message)
+    return nothing_possible(request, tuple((each.case, each.why) for each in told))
 
 
 def _candidate(scored: Scored, verdict: Explanation) -> Candidate:
@@ -121,10 +144,9 @@ def _checked(options: tuple[Option, ...], request: ShapeRequest, catalog: Catalo
 
 
 def _grounds(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> Iterator[Ground]:
-    allowed = {name.casefold() for name in request.spec.placement.accelerators}
     precision = served_precision(request)
     for supply in sorted(request.supplies, key=lambda each: (each.accelerator, each.memory_bytes, each.domain_gpus)):
-        if not allowed or supply.accelerator.casefold() in allowed:
+        if request.allows(supply):
             yield Ground(supply, catalog.accelerator(supply.accelerator), engine, precision)
 
 

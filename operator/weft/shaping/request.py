@@ -28,10 +28,19 @@ class Supply:
 
 
 @dataclass(frozen=True, slots=True)
+class Partner:
+    """What the other half of a split imposes: GPUs of its generation and, once that is chosen, a size beside its TP."""
+
+    generation: str
+    tensor_parallel: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ShapeRequest:
     """One choice. `workload` is the traffic to shape for, which may differ from the one that the spec declares.
 
-    `incumbent` is the running plan, if it can still be placed; `engine` is the release that must be kept, if any.
+    `incumbent` is the running plan, if it can still be placed; `engine` is the release that must be kept, if any;
+    `partner` is the other half of a split, once anything of it is settled.
     """
 
     spec: PoolSpec
@@ -40,6 +49,12 @@ class ShapeRequest:
     supplies: tuple[Supply, ...]
     incumbent: Plan | None = None
     engine: EngineRelease | None = None
+    partner: Partner | None = None
+
+    def allows(self, supply: Supply) -> bool:
+        """Whether the pool may run on it by the name of its accelerator."""
+        allowed = {name.casefold() for name in self.spec.placement.accelerators}
+        return not allowed or supply.accelerator.casefold() in allowed
 
     @property
     def target_context_tokens(self) -> float:

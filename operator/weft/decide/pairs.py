@@ -1,0 +1,101 @@
+"""What both halves of each split run, chosen together before either is counted or placed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.planning import Facts, kept_engine, shape_request
+from weft.decide.support import refuse_unsupported, refuse_unsupported_front, refuse_what_the_engine_cannot
+from weft.domain.errors import Blocked, Invalid
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.workload import Role
+from weft.engines.handover import settings_conflict
+from weft.shaping import Unpaired, choose_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.domain.shape import EngineRelease, Plan
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.spec import PoolSpec
+    from weft.shaping import ShapeRequest
+
+HALVES = (Role.Prefill, Role.Decode)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What the halves of one split run."""
+
+    prefill: Plan
+    decode: Plan
+
+    @property
+    def release(self) -> EngineRelease:
+        """The same on both sides: a pair keeps to the GPUs of one vendor."""
+        return self.decode.engine
+
+    def plan(self, role: Role) -> Plan:
+        """Of one half."""
+        return self.prefill if role is Role.Prefill else self.decode
+
+
+def plan_pairs(splits: Iterable[SplitRecord], pools: Iterable[PoolRecord], facts: Facts) -> dict[str, Pair | Unpaired]:
+    """What both halves of each split run, or why that is nothing; by UID of the split."""
+    children = {(pool.split_uid, pool.spec.role): pool for pool in pools if pool.split_uid and pool.spec}
+    return {
+        split.key.uid: _pair(split, [children.get((split.key.uid, role)) for role in HALVES], facts)
+        for split in splits
+        if not split.deleting
+    }
+
+
+def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -> Pair | Unpaired:
+    spec = split.spec
+    if spec is None:
+        return Unpaired(split.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood"))
+    try:
+        refuse_unsupported_front(spec.router)
+        kept = kept_engine(spec.engine, split.status.engine, facts.catalog)
+    except Invalid as error:
+        return Unpaired(Explanation(error.reason, error.message))
+    conflict = settings_conflict(spec.prefill, spec.decode)
+    if conflict is not None:
+        return Unpaired(conflict)
+    prefill, decode = (
+        _request(child, side, facts, kept) for child, side in zip(children, (spec.prefill, spec.decode), strict=True)
+    )
+    if isinstance(prefill, Unpaired):
+        return prefill
+    if isinstance(decode, Unpaired):
+        return decode
+    plans = choose_pair(prefill, decode, facts.catalog)
+    return plans if isinstance(plans, Unpaired) else _launchable(Pair(*plans), (prefill, decode))
+
+
+def _request(
+    child: PoolRecord | None, side: PoolSpec, facts: Facts, kept: EngineRelease | None
+) -> ShapeRequest | Unpaired:
+    """What one half is chosen from: the child as it is, or as it will be.
+
+    The split alone says which engine, since a child repeats what was resolved before.
+    """
+    spec = child.spec if child is not None and child.spec is not None else side
+    wish = replace(spec.engine, name=side.engine.name, version=side.engine.version, image=side.engine.image)
+    try:
+        refuse_unsupported(spec)
+        return shape_request(replace(spec, engine=wish), facts, child.status.plan if child is not None else None, kept)
+    except (Invalid, Blocked) as error:
+        return Unpaired(Explanation(error.reason, error.message), side.role)
+
+
+def _launchable(pair: Pair, requests: tuple[ShapeRequest, ShapeRequest]) -> Pair | Unpaired:
+    """The pair, unless the engine of one half could not be started like this."""
+    for request in requests:
+        spec = request.spec
+        try:
+            refuse_what_the_engine_cannot(spec, pair.plan(spec.role), request.architecture.checkpoint_precision)
+        except Invalid as error:
+            return Unpaired(Explanation(error.reason, error.message), spec.role)
+    return pair

@@ -1,0 +1,149 @@
+"""The shapes of both halves of a split, chosen together: what cannot hand over KV never stands in one pair.
+
+A pair keeps to one generation of GPUs, and its tensor groups to sizes that the connector joins. Within a generation
+each half in turn is chosen freely and the other beside it; the cheapest pair that meets the SLO wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Blocked, Invalid
+from weft.domain.reasons import Explanation, Reason
+from weft.shaping.choice import answer
+from weft.shaping.ranking import CHANGE_SAVES_AT_LEAST
+from weft.shaping.request import Partner
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.domain.shape import Plan
+    from weft.domain.workload import Role
+    from weft.shaping.choice import Answer
+    from weft.shaping.request import ShapeRequest
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One way to run both halves."""
+
+    prefill: Answer
+    decode: Answer
+
+    @property
+    def rank(self) -> tuple[int, float, float, float, str]:
+        """Smaller is better: fewer halves that miss the SLO, the smaller miss, more of the rate served, the cost."""
+        halves = (self.prefill, self.decode)
+        missing = sum(not half.scored.meets_slo for half in halves)
+        names = f"{self.prefill.plan.shape} {self.decode.plan.shape}"
+        return missing, round(self.overshoot, 2), -round(self.served, 6), self.cost, names
+
+    @property
+    def overshoot(self) -> float:
+        """How far the worst missed target of either half is exceeded; 1 is met."""
+        missing = (half.scored for half in (self.prefill, self.decode) if not half.scored.meets_slo)
+        return max((scored.overshoot for scored in missing), default=1.0)
+
+    @property
+    def served(self) -> float:
+        """The part of the rate that the half which serves less of it serves."""
+        return min(self.prefill.scored.served, self.decode.scored.served)
+
+    @property
+    def cost(self) -> float:
+        """Of all replicas of both halves."""
+        return self.prefill.scored.cost + self.decode.scored.cost
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaired:
+    """Why two halves cannot be planned; `role` is the half that it is about, None where it is about both."""
+
+    why: Explanation
+    role: Role | None = None
+
+
+def choose_pair(prefill: ShapeRequest, decode: ShapeRequest, catalog: Catalog) -> tuple[Plan, Plan] | Unpaired:
+    """The plans of both halves, or why there are none. The same requests have the same answer."""
+    ours, theirs = _generations(prefill, catalog), _generations(decode, catalog)
+    common = sorted(ours & theirs)
+    if not common:
+        return _nothing_in_common(ours, theirs)
+    tried = {generation: _tried(prefill, decode, generation, catalog) for generation in common}
+    found = [pair for pairs, _ in tried.values() for pair in pairs]
+    if not found:
+        return _why_none({generation: problem for generation, (_, problem) in tried.items() if problem is not None})
+    best = min(found, key=lambda pair: pair.rank)
+    running = next((pair for pair in found if _runs(pair, prefill, decode)), None)
+    chosen = running if running is not None and _stays(best, running) else best
+    return chosen.prefill.plan, chosen.decode.plan
+
+
+def _generations(request: ShapeRequest, catalog: Catalog) -> set[str]:
+    allowed = (supply for supply in request.supplies if request.allows(supply))
+    return {catalog.accelerator(supply.accelerator).generation for supply in allowed}
+
+
+def _nothing_in_common(prefill: set[str], decode: set[str]) -> Unpaired:
+    message = (
+        f"prefill may use {_listed(prefill)} GPUs and decode {_listed(decode)} ones: engines on GPUs of different "
+        "generations refuse each other's KV cache, so allow both halves one generation in placement.accelerators"
+    )
+    return Unpaired(Explanation(Reason.PairIncompatible, message))
+
+
+def _tried(
+    prefill: ShapeRequest, decode: ShapeRequest, generation: str, catalog: Catalog
+) -> tuple[list[_Pair], Unpaired | None]:
+    """The pairs of one generation in which one half has all the choice, and the first thing that was in the way."""
+    pairs: list[_Pair] = []
+    problem: Unpaired | None = None
+    for first, second in ((decode, prefill), (prefill, decode)):
+        free = _beside(first, Partner(generation), catalog)
+        if isinstance(free, Unpaired):
+            problem = problem or free
+            continue
+        bound = _beside(second, Partner(generation, free.plan.shape.tensor_parallel), catalog)
+        if isinstance(bound, Unpaired):
+            problem = problem or bound
+            continue
+        pairs.append(_Pair(bound, free) if first is decode else _Pair(free, bound))
+    return pairs, problem
+
+
+def _beside(request: ShapeRequest, partner: Partner, catalog: Catalog) -> Answer | Unpaired:
+    try:
+        return answer(replace(request, partner=partner), catalog)
+    except (Invalid, Blocked) as error:
+        return Unpaired(Explanation(error.reason, error.message), request.spec.role)
+
+
+def _why_none(problems: dict[str, Unpaired]) -> Unpaired:
+    """One sentence for all generations that were tried."""
+    first = next(iter(problems.values()))
+    if len({problem.why.message for problem in problems.values()}) == 1:
+        return first
+    told = "; ".join(f"on {generation} GPUs {problem.why.message}" for generation, problem in problems.items())
+    return Unpaired(Explanation(first.why.reason, told), first.role)
+
+
+def _runs(pair: _Pair, prefill: ShapeRequest, decode: ShapeRequest) -> bool:
+    running = (half.incumbent.shape if half.incumbent else None for half in (prefill, decode))
+    return tuple(running) == (pair.prefill.plan.shape, pair.decode.plan.shape)
+
+
+def _stays(best: _Pair, running: _Pair) -> bool:
+    """The running pair stays unless the best one is at least 15 % better in what it is better in."""
+    missing, overshoot, unserved, cost, _ = best.rank
+    left = 1.0 - CHANGE_SAVES_AT_LEAST
+    if running.rank[0] != missing:
+        return False
+    if running.rank[1] != overshoot:
+        return running.overshoot * left < best.overshoot
+    if running.rank[2] != unserved:
+        return best.served * left < running.served
+    return running.cost * left < cost
+
+
+def _listed(names: set[str]) -> str:
+    return " or ".join(sorted(names))

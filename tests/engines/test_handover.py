@@ -1,0 +1,75 @@
+"""When one engine can hand its KV cache to another: what both sides must agree on, and which sizes are joined."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.render.pools import spec
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
+from weft.domain.workload import Role
+from weft.engines.handover import settings_conflict, tensor_conflict
+
+
+def prefill(args: tuple[str, ...] = (), env: tuple[tuple[str, str], ...] = (), **engine: str) -> PoolSpec:
+    return spec(Role.Prefill, engine=EngineSpec(args=args, env=env, **engine))  # type: ignore[arg-type]
+
+
+DECODE = spec(Role.Decode)
+
+
+@pytest.mark.parametrize(
+    ("ours", "field"),
+    [
+        (spec(Role.Prefill, kv=KVSpec(Precision.FP8)), "kvCache.precision is FP8 in prefill and BF16 in decode"),
+        (prefill(speculative_json='{"method":"MTP","tokens":1}'), "engine.speculative"),
+        (prefill(("--attention-backend", "FLASHINFER")), "engine.args --attention-backend is FLASHINFER in prefill"),
+        (prefill(("--attention_backend=FLASHINFER",)), "engine.args --attention-backend"),
+        (prefill(("--disable-hybrid-kv-cache-manager",)), "--disable-hybrid-kv-cache-manager is true in prefill"),
+        (prefill(("--no-disable-hybrid-kv-cache-manager",)), "--disable-hybrid-kv-cache-manager is false in prefill"),
+        (prefill(env=(("VLLM_ATTENTION_BACKEND", "FLASHINFER"),)), "engine.env VLLM_ATTENTION_BACKEND"),
+    ],
+    ids=["kv-precision", "speculative", "backend", "backend-joined", "switch", "switch-off", "variable"],
+)
+def test_what_the_handshake_compares_must_be_the_same_on_both_sides(ours: PoolSpec, field: str) -> None:
+    conflict = settings_conflict(ours, DECODE)
+    assert conflict is not None
+    assert conflict.reason is Reason.PairIncompatible
+    assert field in conflict.message
+    assert "decode" in conflict.message
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (spec(Role.Prefill, kv=KVSpec(Precision.BF16)), DECODE),
+        (prefill(("--block-size", "32")), spec(Role.Decode, engine=EngineSpec(args=("--block_size=32",)))),
+        (prefill(("--max-num-seqs", "8"), (("A", "b"),)), DECODE),
+    ],
+    ids=["named-default", "spelling", "of-one-side"],
+)
+def test_what_comes_to_the_same_is_no_conflict(ours: PoolSpec, theirs: PoolSpec) -> None:
+    assert settings_conflict(ours, theirs) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "prefill_size", "decode_size", "joins"),
+    [
+        ("0.11.2", 4, 4, True),
+        ("0.11.2", 4, 8, True),
+        ("0.13.0", 8, 4, False),
+        ("0.14.0", 8, 4, True),
+        ("v0.32.0", 8, 1, True),
+        ("0.32.0", 6, 4, False),
+    ],
+)
+def test_unequal_groups_are_joined_where_the_version_can(
+    version: str,
+    prefill_size: int,
+    decode_size: int,
+    joins: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    why = tensor_conflict(version, prefill_size, decode_size)
+    assert (why is None) is joins
+    assert why is None or (f"TP {prefill_size}" in why and f"TP {decode_size}" in why)
