@@ -26,7 +26,7 @@ from weft.api.status import InferencePoolStatus, PDSplitStatus
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import ResourceKey
-from weft.domain.status import Calibration, Condition, Observed, PoolProgress, PoolStatus, SplitProgress
+from weft.domain.status import Condition, Observed, PoolProgress, PoolStatus, SplitProgress
 
 Json = dict[str, Any]
 
@@ -127,7 +127,7 @@ def test_last_words_of_any_length_are_cut() -> None:
 def test_no_status_raises(status: Any) -> None:  # noqa: ANN401 - any JSON
     parse_pool({"status": status})
     parse_split({"status": status})
-    names = ("engine", "plan", "assignments", "failure", "scale", "observed", "calibration", "conditions", "revision")
+    names = ("engine", "plan", "assignments", "failure", "scale", "observed", "conditions", "revision")
     parse_pool({"status": dict.fromkeys(names, status)})
 
 
@@ -220,6 +220,19 @@ class TestLiveFigures:
             "updated": "2026-07-01T08:00:00Z",
         }
 
+    def test_those_of_a_split_are_shown_and_kept_likewise(self) -> None:
+        def written(observed: Observed, live: Json, now: float) -> Json:
+            decision = SplitDecision(SPLIT, 1, None, 1, 1, (), observed=observed)
+            figures: Json = split_status(decision, live, now)["observed"]
+            return figures
+
+        shown = written(self.OBSERVED, {}, NOW)
+        assert shown == self.written(self.OBSERVED, {}, NOW)
+        PDSplitStatus.model_validate({"observed": shown})
+        more = replace(self.OBSERVED, requests_per_second=20.0)
+        assert written(more, {"observed": shown}, NOW + 299) == shown
+        assert written(more, {"observed": shown}, NOW + 300)["requestsPerSecond"] == "20"
+
     @pytest.mark.parametrize(
         ("factor", "after_seconds", "rewritten"),
         [(1.5, 299, False), (1.04, 3600, False), (1.06, 300, True), (0.9, 301, True)],
@@ -233,18 +246,6 @@ class TestLiveFigures:
         shown = self.written(self.OBSERVED, {}, NOW)
         changed = replace(self.OBSERVED, ttft=((95, 0.4), (99, 0.9)))
         assert self.written(changed, {"observed": shown}, NOW + 300)["ttft"] == {"p95": "400ms", "p99": "900ms"}
-
-    def test_calibration_likewise(self) -> None:
-        def written(calibration: Calibration, live: Json, now: float) -> Json:
-            figures: Json = pool_status(_decision(PoolStatus(calibration=calibration)), live, now)["calibration"]
-            return figures
-
-        shown = written(Calibration(1.0, 0.9), {}, NOW)
-        live = {"calibration": shown}
-        assert shown == {"prefill": "1", "decode": "0.9", "updated": "2026-07-01T08:00:00Z"}
-        assert written(Calibration(1.02, 0.9), live, NOW + 900) == shown
-        assert written(Calibration(1.2, 0.9), live, NOW + 200) == shown
-        assert written(Calibration(1.2, 0.9), live, NOW + 900)["prefill"] == "1.2"
 
     @given(st.floats(1, 100), st.floats(0, 1e6))
     def test_a_figure_that_does_not_change_is_written_once(self, value: float, later: float) -> None:

@@ -41,8 +41,13 @@ class Rdma(ApiModel):
 class EngineResources(ApiModel):
     """What one engine pod asks for beside its GPUs, which the shape decides."""
 
-    cpu: Quantity | None = described("CPU cores per pod, such as 16 or 500m. Unset: chosen by the shape.")
-    memory: Quantity | None = described("Memory per pod in bytes, such as 128Gi. Unset: chosen by the shape.")
+    cpu: Quantity | None = described(
+        "CPU cores that each pod requests, such as 16 or 500m; never a limit. Unset: none requested, so a pod "
+        "gets what its node has left."
+    )
+    memory: Quantity | None = described(
+        "Memory that each pod requests and may use, in bytes, such as 128Gi. Unset: none requested and no limit."
+    )
     shared_memory: Quantity | None = described(
         "Size of /dev/shm per pod in bytes, such as 16Gi; it counts against memory. Unset: chosen by the shape."
     )
@@ -140,8 +145,8 @@ class KVTransfer(ApiModel):
     connector: Literal["NIXL", "Mooncake", "LMCache"] = Field(default="NIXL", description="Library that moves KV.")
     transport: Literal["Auto", "RDMA", "TCP"] = Field(
         default="Auto",
-        description="Network to use. Auto: what the engine finds in its pod. RDMA needs engine.resources.rdma, and nodes "
-        "that do not limit locked memory, since pods get no IPC_LOCK yet.",
+        description="Network to use. Auto: what the engine finds in its pod. RDMA needs engine.resources.rdma, and "
+        "nodes that do not limit locked memory, since pods get no IPC_LOCK yet.",
     )
     locality: Literal["Preferred", "Required", "Any"] = Field(
         default="Preferred",

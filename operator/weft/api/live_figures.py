@@ -1,21 +1,18 @@
-"""`status.observed` and `status.calibration`: live figures that may not make a steady state write.
+"""`status.observed`: live figures that may not make a steady state write.
 
 They are rewritten together, once they are 5 minutes old and one of them is 5 % off; the exact ones are on `/metrics`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from weft.api.figures import SHORTEST_REWRITE_SECONDS, figure, instant, is_off, milliseconds, read_instant, rounded
 from weft.api.status_reading import read_pool_status
-from weft.domain.status import Calibration, Observed
 
 if TYPE_CHECKING:
     from weft.api.rules import Json
-
-Figures = TypeVar("Figures", Observed, Calibration)
+    from weft.domain.status import Observed
 
 
 def observed_figures(current: Observed | None, shown: Json | None, now: float) -> Json | None:
@@ -28,19 +25,6 @@ def observed_figures(current: Observed | None, shown: Json | None, now: float) -
     if shown is not None and previous is not None and not _observed_is_off(previous, current):
         return shown
     return _observed(current) | {"updated": instant(int(now))}
-
-
-def calibration_figures(current: Calibration | None, shown: Json | None, now: float) -> Json | None:
-    """`status.calibration` likewise."""
-    if current is None:
-        return None
-    previous = read_pool_status({"calibration": shown}).calibration
-    if shown is not None and previous is not None:
-        is_close = not is_off(previous.prefill, current.prefill) and not is_off(previous.decode, current.decode)
-        if is_close or not _is_due(shown, now):
-            return shown
-    kept = replace(current, prefill=rounded(current.prefill), decode=rounded(current.decode))
-    return {"prefill": figure(kept.prefill), "decode": figure(kept.decode), "updated": instant(int(now))}
 
 
 def _is_due(shown: Json, now: float) -> bool:

@@ -143,7 +143,9 @@ class ObservedStatus(ApiModel):
     prefix_hit_percent: Figure | None = described("Percent of prompt tokens found in the prefix cache.")
     ttft: Figures | None = described("Time to the first token, by percentile.")
     tpot: Figures | None = described("Time per further token, by percentile.")
-    attainment_percent: Figure | None = described("Percent of requests within the SLO.")
+    attainment_percent: Figure | None = described(
+        "Percent of requests within the target of the highest percentile; of TTFT and TPOT the lower."
+    )
     live: list[Word] = Field(
         default_factory=list,
         max_length=8,
@@ -151,14 +153,6 @@ class ObservedStatus(ApiModel):
         json_schema_extra=SET,
     )
     updated: Instant | None = described("When these figures were written.")
-
-
-class CalibrationStatus(ApiModel):
-    """Measured speed over predicted speed; 1 is what the performance model predicts."""
-
-    prefill: Figure = Field(description="Factor for prefill.")
-    decode: Figure = Field(description="Factor for decode.")
-    updated: Instant | None = described("When these factors were written.")
 
 
 class InferencePoolStatus(ApiModel):
@@ -186,7 +180,6 @@ class InferencePoolStatus(ApiModel):
     failure: FailureStatus | None = described("The last failure of a replica of the current revision.")
     scale: Explained | None = described("Why desiredReplicas is what it is.")
     observed: ObservedStatus | None = described("Live figures, rounded.")
-    calibration: CalibrationStatus | None = described("Measured speed over predicted speed.")
     conditions: list[ConditionStatus] | None = Field(
         default=None, max_length=16, description="Conditions by type.", json_schema_extra=BY_TYPE
     )

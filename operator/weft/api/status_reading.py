@@ -16,7 +16,6 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Plan, Prediction, Shape
 from weft.domain.status import (
     Assignment,
-    Calibration,
     Condition,
     Failure,
     Observed,
@@ -47,7 +46,6 @@ def read_pool_status(status: Json) -> PoolStatus:
         failure=_part(status, "failure", shown.FailureStatus, _failure),
         scale=_part(status, "scale", shown.Explained, _explanation),
         observed=_part(status, "observed", shown.ObservedStatus, _observed),
-        calibration=_part(status, "calibration", shown.CalibrationStatus, _calibration),
     )
 
 
@@ -167,7 +165,3 @@ def _fraction(percent: str | None) -> float | None:
 
 def _percentiles(read: Mapping[str, str] | None) -> tuple[tuple[int, float], ...]:
     return tuple(sorted((int(key[1:]), read_milliseconds(value)) for key, value in (read or {}).items()))
-
-
-def _calibration(read: shown.CalibrationStatus) -> Calibration:
-    return Calibration(read_figure(read.prefill), read_figure(read.decode))

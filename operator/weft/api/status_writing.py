@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.api.fields import MAX_MESSAGE_CHARACTERS, MAX_REPLICAS
 from weft.api.figures import figure, instant, milliseconds
-from weft.api.live_figures import calibration_figures, observed_figures
+from weft.api.live_figures import observed_figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,6 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         failure=_failure(status.failure) if status.failure else None,
         scale=_explained(status.scale) if status.scale else None,
         observed=observed_figures(status.observed, live_status.get("observed"), now),
-        calibration=calibration_figures(status.calibration, live_status.get("calibration"), now),
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )
 
@@ -64,6 +63,7 @@ def split_status(decision: SplitDecision, live_status: Json, now: float) -> Json
         decode=_present(desired=decode, recommended=decision.decode_recommended),
         ratio=figure(round(prefill / decode, 2)) if decode else None,
         plan=_split_plan(decision.prefill_shape, decision.decode_shape),
+        observed=observed_figures(decision.observed, live_status.get("observed"), now),
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )
 

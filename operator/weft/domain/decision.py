@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease, Shape
     from weft.domain.snapshot import ResourceKey, ScaleMemory
-    from weft.domain.status import Condition, PoolStatus
+    from weft.domain.status import Condition, Observed, PoolStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PoolDecision:
 
 @dataclass(frozen=True, slots=True)
 class SplitDecision:
-    """The next status of one split: the engine release of both sides, desired counts and conditions."""
+    """The next status of one split: the engine release of both sides, desired counts, figures and conditions."""
 
     key: ResourceKey
     generation: int
@@ -44,6 +44,7 @@ class SplitDecision:
     decode_recommended: int | None = None
     prefill_shape: Shape | None = None
     decode_shape: Shape | None = None
+    observed: Observed | None = None
 
 
 @dataclass(frozen=True, slots=True)

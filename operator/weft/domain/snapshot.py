@@ -67,6 +67,9 @@ class SplitRecord:
         return f"{self.key.name}-{role.value.lower()}"
 
 
+Buckets = tuple[tuple[float, float], ...]  # (upper bound, cumulative count), ascending, the last bound infinite
+
+
 @dataclass(frozen=True, slots=True)
 class PodObservation:
     """What one pod's engine metrics say over the last window. None means that the series is missing, never zero.
@@ -90,7 +93,7 @@ class PodObservation:
 
 @dataclass(frozen=True, slots=True)
 class PoolObservation:
-    """A pool's metrics: sums, token means and merged percentiles over the pods that answered.
+    """A pool's metrics: sums, token means, merged percentiles and histograms over the pods that answered.
 
     `arrivals` requests came in during the last `arrival_seconds`, a much shorter time than the window of the rest: what
     was answered in it plus what was added inside. `answered` of `expected` ready leader pods gave fresh samples;
@@ -111,6 +114,8 @@ class PoolObservation:
     ttft: tuple[tuple[int, float], ...] = ()
     tpot: tuple[tuple[int, float], ...] = ()
     transfer_seconds: float | None = None
+    ttft_buckets: Buckets = ()
+    tpot_buckets: Buckets = ()
     arrivals: float | None = None
     arrival_seconds: float | None = None
     missing: tuple[str, ...] = ()

@@ -52,7 +52,8 @@ class Condition:
 class Observed:
     """Live figures of a pool for its reader; the writer quantises them, the exact ones are on `/metrics`.
 
-    `ttft` and `tpot` are (percentile, seconds); `attainment` is the fraction of requests within the SLO; `live` names
+    `ttft` and `tpot` are (percentile, seconds); `attainment` is the fraction of requests within the SLO (of a
+    split, in the half that does worse); `live` names
     the workload values that metrics replace at present (`requestsPerSecond`, `inputTokens`, ...).
     """
 
@@ -64,14 +65,6 @@ class Observed:
     tpot: tuple[tuple[int, float], ...] = ()
     attainment: float | None = None
     live: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """Measured over predicted speed, one factor for prefill and one for decode; 1 is what the model predicts."""
-
-    prefill: float = 1.0
-    decode: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +80,6 @@ class PoolStatus:
     failure: Failure | None = None
     scale: Explanation | None = None
     observed: Observed | None = None
-    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weft.domain.snapshot import Buckets
+
 Sample = tuple[float, float]
-Buckets = tuple[tuple[float, float], ...]  # (upper bound, cumulative count), ascending, the last bound infinite
 
 PERCENTILES = (50, 90, 95, 99)
 

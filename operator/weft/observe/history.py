@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.observe.arithmetic import Buckets, Sample, increase, latest, rate
+from weft.observe.arithmetic import Sample, increase, latest, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from weft.domain.snapshot import Buckets
 
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those of the target)

@@ -10,8 +10,8 @@ from weft.observe.arithmetic import merged, percentiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from weft.domain.snapshot import Buckets
     from weft.engines.series import EngineSeries
-    from weft.observe.arithmetic import Buckets
     from weft.observe.history import History, Target
 
 STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
@@ -63,6 +63,7 @@ def observe_pool(targets: Iterable[Target], histories: Mapping[str, History], se
     pods = tuple(pod for pod, _ in answered)
     windows = [history for _, history in answered]
     arrivals, arrival_seconds = _arrivals(windows, series)
+    ttft, tpot = _buckets(windows, series.ttft), _buckets(windows, series.tpot or series.inter_token)
     return PoolObservation(
         expected=len(expected),
         answered=len(pods),
@@ -74,8 +75,10 @@ def observe_pool(targets: Iterable[Target], histories: Mapping[str, History], se
         waiting=_total(_known(pods, lambda pod: pod.waiting)),
         running=_total(_known(pods, lambda pod: pod.running)),
         kv_usage=_mean(_known(pods, lambda pod: pod.kv_usage)),
-        ttft=percentiles(_buckets(windows, series.ttft)),
-        tpot=percentiles(_buckets(windows, series.tpot or series.inter_token)),
+        ttft=percentiles(ttft),
+        tpot=percentiles(tpot),
+        ttft_buckets=ttft,
+        tpot_buckets=tpot,
         transfer_seconds=_weighted(pods, lambda pod: pod.transfer_seconds),
         arrivals=arrivals,
         arrival_seconds=arrival_seconds,

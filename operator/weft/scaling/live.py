@@ -7,6 +7,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from weft.domain.status import Observed
+from weft.scaling.attainment import attainment
 from weft.scaling.reading import is_sane, what_is_missing
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str,
         prefix_hit=_sane(observation.prefix_hit),
         ttft=_wanted(observation.ttft, slo.ttft),
         tpot=_wanted(observation.tpot, slo.tpot),
+        attainment=attainment(slo, observation),
         live=live,
     )
 
