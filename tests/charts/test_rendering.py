@@ -61,6 +61,13 @@ def test_a_namespace_and_pod_logs_render_what_the_overlays_hold(tools: Tools) ->
             "spec.template.spec.containers.0.args.1",
             "--prometheus-url=http://prometheus:9090",
         ),
+        ("networkPolicy.prometheus.port=8481", "NetworkPolicy", "spec.egress.3.ports.0.port", 8481),
+        (
+            "networkPolicy.prometheus.to[0].ipBlock.cidr=10.0.0.7/32",
+            "NetworkPolicy",
+            "spec.egress.3.to",
+            [{"ipBlock": {"cidr": "10.0.0.7/32"}}],
+        ),
         ("namespaces={b}", "Deployment", "spec.template.spec.containers.0.args.1", "--namespace=b"),
         ("priorityClassName=", "Deployment", "spec.template.spec.priorityClassName", None),
         ("nodeSelector.pool=cpu", "Deployment", "spec.template.spec.nodeSelector.pool", "cpu"),
@@ -86,7 +93,14 @@ def test_the_front_is_authorized_in_the_namespaces_that_are_listed(tools: Tools)
 
 
 @pytest.mark.parametrize(
-    "setting", ["podLog=true", "namespaces={Not_A_Name}", "image.digest=latest", "crds.install=maybe"]
+    "setting",
+    [
+        "podLog=true",
+        "namespaces={Not_A_Name}",
+        "image.digest=latest",
+        "crds.install=maybe",
+        "networkPolicy.prometheus.port=0",
+    ],
 )
 @pytest.mark.timeout(300)
 def test_a_wrong_value_is_refused_by_name(tools: Tools, setting: str) -> None:
