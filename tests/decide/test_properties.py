@@ -23,6 +23,7 @@ from weft.placement import leaves_domain
 
 if TYPE_CHECKING:
     from weft.domain.decision import Decisions
+    from weft.domain.shape import Plan
     from weft.domain.snapshot import Snapshot
     from weft.domain.status import Assignment
 from weft.domain.workload import Role
@@ -36,6 +37,7 @@ autos = st.builds(
     ScalingSpec,
     min_replicas=st.integers(1, 2),
     max_replicas=st.integers(2, 5),
+    max_gpus=st.one_of(st.none(), st.integers(1, 24)),
     max_step=st.one_of(st.none(), st.just(1)),
     scale_down_delay_seconds=st.sampled_from([1.0, 20.0]),
 )
@@ -212,12 +214,19 @@ def test_counts_and_serving_replicas_stay_within_their_bounds(first: list[PoolSp
         for name in NAMES:
             spec, status = world.pools[name].spec, world.status(name)
             assert spec is not None
-            assert spec.scaling.min_replicas <= status.desired_replicas <= spec.scaling.max_replicas
+            assert _fewest(spec, status.plan) <= status.desired_replicas <= spec.scaling.max_replicas
             least = status.desired_replicas - limits_of(spec.rollout, status.desired_replicas).unavailable
             kept = {each.replica for each in status.assignments}
             assert len(serving[name] & kept) >= min(least, len(serving[name]))
             surge = limits_of(spec.rollout, status.desired_replicas).surge
             assert len(status.assignments) <= max(status.desired_replicas + surge, len(serving[name]))
+
+
+def _fewest(spec: PoolSpec, plan: Plan | None) -> int:
+    """`minReplicas`, or what `maxGPUs` pays for."""
+    if spec.scaling.max_gpus is None or plan is None:
+        return spec.scaling.min_replicas
+    return min(spec.scaling.min_replicas, spec.scaling.max_gpus // plan.shape.gpus)
 
 
 def _healthy(world: World, name: str) -> set[int]:
