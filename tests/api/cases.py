@@ -341,4 +341,11 @@ WRONG = (
         ("spec.ratio", "ratio.min must not be above ratio.max"),
         kind="PDSplit",
     ),
+    WrongInput(
+        "a ratio of counts that others own",
+        {"ratio": {"max": 2}, "scaling": {"mode": "External"}},
+        ("spec", "ratio must be absent while scaling.mode is External"),
+        ("spec", "ratio must be absent while scaling.mode is External"),
+        kind="PDSplit",
+    ),
 )

@@ -128,6 +128,7 @@ def _mended(body: Json) -> Json:
         del router["type"]
     if "ratio" in body:
         body["ratio"].pop("max", None)
+        body.get("scaling", {}).pop("mode", None)
     return body
 
 

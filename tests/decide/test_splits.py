@@ -154,6 +154,26 @@ def test_a_split_that_moves_to_another_vendor_takes_its_image_along_and_keeps_it
     assert world.status("pd-prefill").engine == world.status("pd-decode").engine == wanted
 
 
+@pytest.mark.parametrize(
+    ("scaling", "told"),
+    [
+        (ScalingSpec(max_replicas=2), "1 to 2 prefill and 4 to 10 decode replicas"),
+        (ScalingSpec(max_replicas=40, max_gpus=16), "1 to 4 prefill"),
+    ],
+    ids=["maxReplicas", "maxGPUs"],
+)
+def test_a_ratio_that_the_bounds_never_allow_is_refused_by_name(scaling: ScalingSpec, told: str) -> None:
+    world = split_world(half(Role.Prefill, scaling=scaling), half(Role.Decode, scaling=ScalingSpec(min_replicas=4)))
+    record = world.splits["pd"]
+    assert record.spec is not None
+    world.splits["pd"] = replace(record, spec=replace(record.spec, ratio_min=5.0))
+    world.turn(2)
+    assert split_conditions(world)["Planned"] == ("False", "PairIncompatible")
+    assert "ratio.min 5 cannot be kept" in split_message(world)
+    assert told in split_message(world)
+    assert world.nodes_of("pd-decode") == []
+
+
 def test_while_halves_are_refused_the_split_still_tells_how_it_serves() -> None:
     world = split_world(half(Role.Prefill), half(Role.Decode))
     world.turn(5)

@@ -75,6 +75,28 @@ def test_a_guard_that_meets_a_bound_lowers_the_other_half() -> None:
     assert step(pools, (seen(7.0, 1), seen(7.0, 1)), RatioGuard(least=0.5)) == (2, 4)
 
 
+def test_a_pair_is_never_left_outside_of_a_ratio_that_its_bounds_allow() -> None:
+    """Lowering one half never lowers it below its own least: the nearest counts that keep to everything."""
+    pools = pair(1, 1)
+    pools[0].configured(max_replicas=6)
+    pools[1].configured(min_replicas=1)
+    assert step(pools, (seen(7.0, 1), seen(7.0, 1)), RatioGuard(least=5)) == (5, 1)
+    assert step(pair(1, 1), (seen(7.0, 1), seen(7.0, 1)), RatioGuard(least=0.75, most=0.8)) == (6, 8)
+
+
+def test_a_pair_outside_of_its_ratio_says_so() -> None:
+    """The window of the half that must shrink is not cut short; the ratio waits for it."""
+    pools = pair(2, 8)
+    guard = RatioGuard(least=1.0)
+    pools[0].configured(max_replicas=4)
+    counts = step(pools, (seen(7.0, 2), seen(7.0, 8)), guard)
+    assert counts == (4, 8)
+    told = [pool.answer.explanation.message for pool in pools if pool.answer]
+    assert all(message.endswith("; not yet within ratio.min 1") for message in told)
+    assert step(pools, (None, None), guard) == counts
+    assert [message.count("not yet") for message in told] == [1, 1]
+
+
 def test_the_same_question_twice_has_the_same_answer() -> None:
     pools = pair()
     guard = RatioGuard(least=0.5, most=2.0)

@@ -14,6 +14,7 @@ from weft.api.rules import ApiModel, Rule
 from weft.api.scaling import Rollout, ScalingBounds, SplitScaling
 from weft.api.serving import Pod, SplitRouter
 from weft.api.traffic import Slo, Workload
+from weft.domain.spec import ScalingMode
 from weft.domain.units import parse_quantity
 
 OVERRIDE = "x-weft-override"  # for our own schema generator: below this field there are no defaults
@@ -93,6 +94,11 @@ class PDSplitSpec(ApiModel):
             f"!({_side_args('prefill')} || {_side_args('decode')})",
             "engine.name must be VLLM, SGLang or TensorRTLLM when prefill.engine.args or decode.engine.args is set: "
             "they belong to one engine",
+        ),
+        Rule(
+            cel="!has(self.ratio) || !has(self.scaling) || !has(self.scaling.mode) || self.scaling.mode != 'External'",
+            message="ratio must be absent while scaling.mode is External, because the counts belong to others",
+            holds=lambda split: split.ratio is None or split.scaling.mode != ScalingMode.External,
         ),
     )
 

@@ -11,6 +11,7 @@ from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role
 from weft.engines.handover import settings_conflict
+from weft.scaling import RatioGuard
 from weft.shaping import Unpaired, choose_pair
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolRecord, SplitRecord
-    from weft.domain.spec import PoolSpec
+    from weft.domain.spec import PoolSpec, SplitSpec
     from weft.shaping import ShapeRequest
 
 HALVES = (Role.Prefill, Role.Decode)
@@ -68,10 +69,15 @@ def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -
     )
     if isinstance(prefill, Unpaired):
         return prefill
-    if isinstance(decode, Unpaired):
-        return decode
+    return decode if isinstance(decode, Unpaired) else _chosen(spec, prefill, decode, facts)
+
+
+def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts: Facts) -> Pair | Unpaired:
     plans = choose_pair(prefill, decode, facts.catalog)
-    return plans if isinstance(plans, Unpaired) else _launchable(Pair(*plans), (prefill, decode))
+    if isinstance(plans, Unpaired):
+        return plans
+    pair = Pair(*plans)
+    return _without_a_ratio(spec, pair) or _launchable(pair, (prefill, decode))
 
 
 def _request(
@@ -88,6 +94,33 @@ def _request(
         return shape_request(replace(spec, engine=wish), facts, child.status.plan if child is not None else None, kept)
     except (Invalid, Blocked) as error:
         return Unpaired(Explanation(error.reason, error.message), side.role)
+
+
+def _without_a_ratio(spec: SplitSpec, pair: Pair) -> Unpaired | None:
+    """Why the bounds of both halves leave no counts within the ratio; None where they do."""
+    guard = RatioGuard(spec.ratio_min, spec.ratio_max)
+    prefill, decode = _counts(spec.prefill, pair.prefill), _counts(spec.decode, pair.decode)
+    if not prefill or not decode or guard.nearest((1, 1), prefill, decode) is not None:
+        return None
+    return Unpaired(
+        Explanation(
+            Reason.PairIncompatible,
+            f"{guard} cannot be kept: {_range(prefill)} prefill and {_range(decode)} decode replicas are allowed, so "
+            "widen these bounds (minReplicas, maxReplicas, maxGPUs) or the ratio",
+        )
+    )
+
+
+def _counts(side: PoolSpec, plan: Plan) -> range:
+    """How many replicas a half may have; `maxGPUs` wins over `minReplicas`."""
+    scaling = side.scaling
+    affordable = scaling.max_replicas if scaling.max_gpus is None else scaling.max_gpus // plan.shape.gpus
+    most = min(scaling.max_replicas, affordable)
+    return range(max(1, min(scaling.min_replicas, most)), most + 1)
+
+
+def _range(counts: range) -> str:
+    return f"{counts.start} to {counts.stop - 1}"
 
 
 def _launchable(pair: Pair, requests: tuple[ShapeRequest, ShapeRequest]) -> Pair | Unpaired:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from weft.scaling.demand import ScaleRequest
 from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
+from weft.scaling.ratio import RatioGuard
 from weft.scaling.reading import read_percentile
 from weft.scaling.settle import ScaleAnswer
-from weft.scaling.split import RatioGuard, scale_split
+from weft.scaling.split import scale_split
 
 __all__ = [
     "RatioGuard",

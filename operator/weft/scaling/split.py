@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import ceil, floor
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from weft.scaling.bounds import bounds_of
 from weft.scaling.demand import ScaleRequest, Sight, Want, declared_want, look, offered, want_for
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
 
+if TYPE_CHECKING:
+    from weft.scaling.ratio import RatioGuard
 
-@dataclass(frozen=True, slots=True)
-class RatioGuard:
-    """Least and most prefill replicas per decode replica; None is no guard."""
-
-    least: float | None = None
-    most: float | None = None
+_NOT_YET = "; not yet within "
 
 
 def scale_split(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) -> tuple[ScaleAnswer, ScaleAnswer]:
@@ -26,10 +23,18 @@ def scale_split(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) 
     """
     prefill, decode = owned_count(prefill), owned_count(decode)
     first, second = _once(prefill, decode, guard)
-    if first.changed is None and second.changed is None:
+    if first.changed is not None or second.changed is not None:
+        settled = _once(from_the_new_count(prefill, first), from_the_new_count(decode, second), guard)
+        first, second = replace(settled[0], changed=first.changed), replace(settled[1], changed=second.changed)
+    if guard.holds(first.desired, second.desired):
         return first, second
-    settled = _once(from_the_new_count(prefill, first), from_the_new_count(decode, second), guard)
-    return replace(settled[0], changed=first.changed), replace(settled[1], changed=second.changed)
+    return _outside(first, guard), _outside(second, guard)
+
+
+def _outside(answer: ScaleAnswer, guard: RatioGuard) -> ScaleAnswer:
+    """The answer of a half in a pair that is outside of the ratio: windows, steps and holds come first."""
+    told = answer.explanation.message.partition(_NOT_YET)[0]
+    return replace(answer, explanation=replace(answer.explanation, message=f"{told}{_NOT_YET}{guard}"))
 
 
 def _once(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) -> tuple[ScaleAnswer, ScaleAnswer]:
@@ -64,13 +69,11 @@ def _guarded(sights: tuple[Sight, Sight], wants: tuple[Want, Want], guard: Ratio
     if prefill is None or decode is None:
         return wants
     bounds = bounds_of(sights[0].request), bounds_of(sights[1].request)
-    prefill, decode = bounds[0].clamp(prefill), bounds[1].clamp(decode)
-    if guard.least is not None and prefill < guard.least * decode:
-        prefill = bounds[0].clamp(ceil(guard.least * decode - 1e-9))
-        decode = min(decode, max(1, floor(prefill / guard.least + 1e-9)))
-    if guard.most is not None and prefill > guard.most * decode:
-        decode = bounds[1].clamp(ceil(prefill / guard.most - 1e-9))
-        prefill = min(prefill, max(1, floor(decode * guard.most + 1e-9)))
-    guarded = replace(wants[0], replicas=prefill), replace(wants[1], replicas=decode)
-    unguarded = wants[0].replicas, wants[1].replicas
-    return wants if unguarded == (prefill, decode) else guarded
+    wanted = bounds[0].clamp(prefill), bounds[1].clamp(decode)
+    if guard.holds(*wanted):
+        return wants
+    ranges = [range(each.least, each.most + 1) for each in bounds]
+    nearest = guard.nearest(wanted, ranges[0], ranges[1])
+    if nearest is None:
+        return wants
+    return replace(wants[0], replicas=nearest[0]), replace(wants[1], replicas=nearest[1])
