@@ -69,6 +69,19 @@ def test_both_halves_are_placed_and_summed_up() -> None:
     assert split_conditions(world)["Placed"] == ("True", "AllPlaced")
 
 
+@pytest.mark.parametrize(("locality", "together"), [("Preferred", True), ("Any", False)])
+def test_halves_prefer_the_zone_of_each_other(locality: str, together: bool) -> None:  # noqa: FBT001
+    """The first half takes the tightest board; the other, near it, an empty one rather than a tight one elsewhere."""
+    kv = KVSpec(locality=locality)
+    world = split_world(replace(half(Role.Prefill, 2), kv=kv), replace(half(Role.Decode, 4), kv=kv), boards=0)
+    zones = {"e-0": "east", "e-1": "east", "w-0": "west"}
+    world.nodes = [board(name, labels={"topology.kubernetes.io/zone": zone}) for name, zone in zones.items()]
+    world.pods = {"a": busy("a", "e-0", 6), "b": busy("b", "w-0", 4)}
+    world.turn(3)
+    (prefill,), (decode,) = world.nodes_of("pd-prefill"), world.nodes_of("pd-decode")
+    assert (zones[prefill[0]] == zones[decode[0]]) is together
+
+
 def test_when_gpus_run_out_the_halves_stay_in_step() -> None:
     """Three slots for 2 + 4 wanted: never all to one half, and none to a half whose other half has nothing."""
     world = split_world(half(Role.Prefill, 8, external(2)), half(Role.Decode, 8, external(4)), boards=3)

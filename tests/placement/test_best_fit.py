@@ -10,7 +10,7 @@ import pytest
 from tests.fabric.cluster import board, busy, rack, taint, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
 from weft.domain.spec import DomainRule, PlacementSpec, Toleration
-from weft.placement import Hold, Slot, find_slot
+from weft.placement import Hold, Neighbours, Slot, find_slot
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
@@ -175,5 +175,25 @@ def test_spare_trays_stay_free_for_repairs() -> None:
 def test_replicas_of_a_pool_spread_over_domains_among_equals() -> None:
     free = free_map([*rack("a.1", 2), *rack("b.1", 2)], busy("x", "a.1-t0", 4), busy("y", "b.1-t0", 4))
     shape = tp(4, "GB200")
-    assert find_slot(shape, ANYWHERE, free, siblings=["a.1-t0"]) == Slot(("b.1-t1",))
-    assert find_slot(shape, ANYWHERE, free, siblings=["b.1-t0"]) == Slot(("a.1-t1",))
+    assert find_slot(shape, ANYWHERE, free, Neighbours(("a.1-t0",))) == Slot(("b.1-t1",))
+    assert find_slot(shape, ANYWHERE, free, Neighbours(("b.1-t0",))) == Slot(("a.1-t1",))
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize(
+    ("spread", "node"), [("Domain", "b-2"), ("None", "b-2"), ("Zone", "b-0")], ids=["domain", "none", "zone"]
+)
+def test_a_half_goes_to_the_zone_of_the_other_unless_it_shall_spread_over_zones(spread: str, node: str) -> None:
+    """Near counts for more than tight: the fuller board is in the other zone."""
+    nodes = [board("b-0", labels={ZONE: "west"}), *(board(f"b-{i}", labels={ZONE: "east"}) for i in (1, 2))]
+    free = free_map(nodes, busy("x", "b-0", 6), busy("decode", "b-1", 8))
+    there = Neighbours(partners=("b-1",))
+    assert find_slot(tp(2), PlacementSpec(spread=spread), free, there) == Slot((node,))
+
+
+def test_a_half_takes_what_there_is_where_its_zone_is_full() -> None:
+    nodes = [board("b-0", labels={ZONE: "west"}), board("b-1", labels={ZONE: "east"})]
+    free = free_map(nodes, busy("decode", "b-1", 8))
+    assert find_slot(tp(2), ANYWHERE, free, Neighbours(partners=("b-1",))) == Slot(("b-0",))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.decide.promises import holds_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment
-from weft.placement import Refusal, Slot, find_slot
+from weft.placement import Neighbours, Refusal, Slot, find_slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,11 @@ class Growth:
         return self.refusal is None and len(self.added) < self.missing
 
     @property
+    def nodes(self) -> tuple[str, ...]:
+        """Of all its replicas."""
+        return tuple(node for assignment in (*self.kept, *self.added) for node in assignment.nodes)
+
+    @property
     def fill(self) -> float:
         """Placed replicas per desired one."""
         return (len(self.kept) + len(self.added)) / max(1, self.desired)
@@ -53,14 +58,14 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> None:
             behind.waits_for = stuck[0].waits_for or stuck[0]
             behind.refusal = _held_back(behind.waits_for)
         else:
-            _place_one(behind, free, now)
+            _place_one(behind, growths, free, now)
 
 
 def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
     """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
     for growth in growths:
         if growth.refusal is not None and growth.waits_for is None:
-            found = _slot(growth.planned, free)
+            found = _slot(growth.planned, free, Neighbours())
             growth.refusal = found.explanation if isinstance(found, Refusal) else growth.refusal
     for growth in growths:
         if growth.waits_for is not None:
@@ -72,10 +77,11 @@ def _held_back(other: Growth) -> Explanation:
     return Explanation(Reason.NoSlot, f"held back, as the {other.planned.spec.role.value} half has no slot: {because}")
 
 
-def _place_one(growth: Growth, free: FreeMap, now: float) -> None:
+def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float) -> None:
     planned = growth.planned
-    siblings = [node for assignment in (*growth.kept, *growth.added) for node in assignment.nodes]
-    found = _slot(planned, free, siblings)
+    near = planned.spec.kv.locality != "Any"
+    partners = tuple(node for other in unit if near and other is not growth for node in other.nodes)
+    found = _slot(planned, free, Neighbours(growth.nodes, partners))
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
@@ -84,9 +90,9 @@ def _place_one(growth: Growth, free: FreeMap, now: float) -> None:
         free.reserve(hold)
 
 
-def _slot(planned: Planned, free: FreeMap, siblings: Sequence[str] = ()) -> Slot | Refusal:
+def _slot(planned: Planned, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
     spec = planned.spec
-    return find_slot(planned.plan.shape, spec.placement, free, siblings, spec.engine.resources)
+    return find_slot(planned.plan.shape, spec.placement, free, neighbours, spec.engine.resources)
 
 
 def _assignment(growth: Growth, slot: Slot, now: float) -> Assignment:

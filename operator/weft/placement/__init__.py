@@ -5,13 +5,14 @@ from __future__ import annotations
 from weft.placement.eligibility import Supplier, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
-from weft.placement.search import Refusal, Slot, find_slot
+from weft.placement.search import Neighbours, Refusal, Slot, find_slot
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
     "Departure",
     "FreeMap",
     "Hold",
+    "Neighbours",
     "Refusal",
     "Slot",
     "Supplier",

@@ -31,6 +31,21 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Nodes that matter to where a replica goes: of `siblings` in its pool, and of `partners` in the other half.
+
+    In a zone of a partner KV travels the shorter way, which counts for more than a tight fit. Where the pool wants to
+    spread over zones, partners do not count.
+    """
+
+    siblings: tuple[str, ...] = ()
+    partners: tuple[str, ...] = ()
+
+
+ALONE = Neighbours()
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why there is no slot and what would make room, and the reason of every domain that was looked at."""
 
@@ -47,17 +62,16 @@ class _Group:
 
 
 def find_slot(
-    shape: Shape, placement: PlacementSpec, free: FreeMap, siblings: Iterable[str] = (), needs: Pairs = ()
+    shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours = ALONE, needs: Pairs = ()
 ) -> Slot | Refusal:
     """Nodes for one replica of `shape`, or why there are none. Promises nothing: the caller reserves.
 
-    Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `siblings`
-    are nodes of the pool's other replicas, for the spread wish, which only breaks ties; `needs` is what each pod asks
-    for beside accelerators.
+    Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `needs`
+    is what each pod asks for beside accelerators.
     """
     rooms = rooms_for(shape, placement, free, needs)
     whole = _Group(shape.pods, shape.gpus_per_pod)
-    best = _tightest(rooms, whole, free, _crowding(rooms, placement, siblings))
+    best = _tightest(rooms, whole, free, _wishes(rooms, placement, neighbours))
     if best is not None:
         return Slot(_pick(best.nodes, whole, free))
     if shape.pipeline_parallel > 1 and shape.pods > 1 and placement.domain is DomainRule.Preferred:
@@ -68,16 +82,38 @@ def find_slot(
     return Refusal(*refuse(shape, rooms, free, placement.domain))
 
 
-def _tightest(rooms: Sequence[Room], group: _Group, free: FreeMap, crowding: dict[str, int]) -> Room | None:
-    """The room with the fewest slots, but at least one; ties by free GPUs, then by the spread wish, then by name."""
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """How far each room is from the other half (0 near, 1 not), and how many siblings are in its part of the fabric."""
+
+    distance: dict[str, int]
+    crowding: dict[str, int]
+
+
+def _tightest(rooms: Sequence[Room], group: _Group, free: FreeMap, wishes: _Wishes) -> Room | None:
+    """The nearest room with the fewest slots, but at least one; ties by free GPUs, then the spread wish, then name."""
     fitting = [(_slots(room.nodes, group, free), room) for room in rooms]
     fitting = [(slots, room) for slots, room in fitting if slots > 0]
     if not fitting:
         return None
     return min(
         fitting,
-        key=lambda each: (each[0], _free_gpus(each[1], free), crowding.get(each[1].name, 0), natural(each[1].name)),
+        key=lambda each: (
+            wishes.distance.get(each[1].name, 0),
+            each[0],
+            _free_gpus(each[1], free),
+            wishes.crowding.get(each[1].name, 0),
+            natural(each[1].name),
+        ),
     )[1]
+
+
+def _wishes(rooms: Sequence[Room], placement: PlacementSpec, neighbours: Neighbours) -> _Wishes:
+    partners = set(neighbours.partners)
+    zones = {room.zone for room in rooms if any(node.name in partners for node in room.domain.nodes)}
+    apart = placement.spread == "Zone" or not zones
+    distance = {} if apart else {room.name: int(room.zone not in zones) for room in rooms}
+    return _Wishes(distance, _crowding(rooms, placement, neighbours.siblings))
 
 
 def _free_gpus(room: Room, free: FreeMap) -> int:
