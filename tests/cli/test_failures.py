@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEPLOYMENT = b"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
 NEIGHBOUR = b"apiVersion: inference.networking.k8s.io/v1\nkind: InferencePool\nmetadata: {name: web}\n"
+NUMBERED = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: {name: 5}\n"
 NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\n"
 
 
@@ -30,7 +31,10 @@ NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\
     [
         (b"", "the input is empty"),
         (b"a: [b", "is not YAML: line "),
-        (b"when: 2024-13-45", "is not YAML"),
+        (b"when: !!int soon", "is not YAML"),
+        (b"kind: [InferencePool]\napiVersion: weft.dev/v1alpha1\n", "only weft.dev/v1alpha1 ['InferencePool']"),
+        (b"kind: List\nitems: [3]\n", "items in document 1 of"),
+        (NUMBERED, "metadata.name and metadata.namespace of InferencePool 5 must be texts"),
         (b"\x80\x81\x82", "is not text"),
         (b"- a\n- b\n", "is a list, not a Kubernetes object"),
         (b"{}\n---\nhello [bold]there[/nope]\n", "is a text, not a Kubernetes object"),
@@ -45,7 +49,10 @@ NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\
     ids=[
         "empty",
         "no YAML",
-        "no date",
+        "no number",
+        "a list of kinds",
+        "a List of numbers",
+        "a number for a name",
         "binary",
         "a list",
         "a text",
@@ -74,12 +81,15 @@ def test_wrong_input_ends_with_2_and_one_sentence(tmp_path: Path, content: bytes
         (("plan", "-f", "/"), "Is a directory"),
         (("plan", "-f", "/dev/zero"), "larger than 256 MiB"),
         (("plan", "-f", "a\0b"), "cannot read"),
-        (("plan", "-f", "-", "--fabric", "-"), "cannot both be standard input"),
+        (("plan", "-f", "-", "--fabric", "-"), "standard input can be read once"),
         (("plan", "-f", "-", "--fabric", "missing.yaml"), "cannot read missing.yaml"),
         (("plan", "-f", "-", "--fabric", "nodes.yaml", "--context", "c"), "exclude each other"),
         (("plan", "-f", "-", "-o", "xml"), "'xml' is not one of"),
         (("explain", "Deployment/web"), "write InferencePool/NAME or PDSplit/NAME"),
         (("explain", "wpool/"), "write InferencePool/NAME or PDSplit/NAME"),
+        (("explain", "wpool/.."), "write InferencePool/NAME or PDSplit/NAME"),
+        (("run", "--port", "soon"), "must be a whole number; see `weft run --help`"),
+        (("plan", "-f", ""), "cannot read ''"),
         (("weave",), "no such command 'weave'"),
         (("crds", "/proc/crds"), "name a folder that you may write to"),
     ],

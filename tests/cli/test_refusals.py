@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.cli.terminal import node, pod, pool, split, weft, written
 
@@ -87,6 +88,22 @@ def test_what_a_merge_key_brings_in_may_be_there_again() -> None:
     assert "for 3 requests/s" in ending.out
 
 
+def test_a_time_needs_no_quotes() -> None:
+    """As in kubectl, which reads every time as text."""
+    text = yaml.safe_dump(pool(scaling={"freezeUntil": "T"})).replace(
+        "freezeUntil: T", "freezeUntil: 2026-07-01T08:00:00Z"
+    )
+    ending = weft("plan", "-f", "-", stdin=text)
+    assert 0 == ending.code, ending.err
+
+
+def test_several_files_are_planned_together(tmp_path: Path) -> None:
+    files = [written(tmp_path / f"{name}.yaml", pool(name)) for name in ("a", "b")]
+    ending = weft("plan", "-f", files[0], "-f", files[1])
+    assert "InferencePool/a" in ending.out
+    assert "InferencePool/b" in ending.out
+
+
 def _with(body: Json, **members: object) -> Json:
     return {**body, **members}
 
@@ -130,6 +147,8 @@ def test_a_fabric_that_no_cluster_wrote_is_told_by_object_and_field(tmp_path: Pa
         (("run", "--prometheus-url", "http://x:port"), "'http://x:port' is no URL of a Prometheus"),
         (("run", "--namespace", "A B"), "'A B' is no name of a namespace"),
         (("run", "--namespace", "a", "-n", "b-"), "'b-' is no name of a namespace"),
+        (("run", "--host", "999.1.1.1"), "'999.1.1.1' is no address"),
+        (("run", "--host", ""), "'' is no address"),
         (("run", "--tick", "inf"), "must be less than or equal to 3600"),
         (("explain", "wpool/a", "-n", "A"), "'A' is no name of a namespace"),
         (("top", "-n", "-"), "'-' is no name of a namespace"),

@@ -141,6 +141,15 @@ def test_a_demand_far_out_of_reach_is_told_in_numbers_that_people_read() -> None
     assert "e+" not in plan.verdict.message
 
 
+def test_a_prompt_that_fits_nowhere_is_told_as_that() -> None:
+    plan = Wish(LLAMA_8B, (H100,), slo=Slo(), input_tokens=100_000_000).plan()
+    assert plan.verdict.reason is Reason.BestEffort
+    assert (
+        plan.verdict.message
+        == "no shape has room for a sequence of the mean length of spec.workload beside the weights"
+    )
+
+
 def test_a_gpu_budget_bounds_the_replicas() -> None:
     plan = Wish(LLAMA_70B, (H200,), rate=500, scaling=ScalingSpec(max_replicas=100, max_gpus=4)).plan()
     assert plan.shape.gpus <= 4

@@ -94,8 +94,10 @@ def _understood(body: object, read: Callable[[Json], Spec]) -> tuple[Spec | None
         return None, misunderstood.problem
     except WeftError as error:
         return None, spec_problem(error.message)
-    except (ValueError, OverflowError, TypeError, RecursionError) as error:
-        # What JSON allows and no field type foresees: an integer of 5,000 digits, a config nested 1,000 levels deep.
+    except RecursionError:
+        return None, spec_problem("spec: is nested too deep")
+    except (ValueError, OverflowError, TypeError) as error:
+        # What JSON allows and no field type foresees, such as an integer of 5,000 digits.
         return None, spec_problem(f"spec: a value is out of every range that is allowed ({error})")
 
 

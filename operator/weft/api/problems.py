@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from weft.api.rules import Json
 
 _LONGEST_PATH_PART = 64
+_IN_PLAIN_WORDS = {
+    "missing": "this field is required",
+    "model_type": "must be an object",
+    "dict_type": "must be an object",
+    "list_type": "must be a list",
+    "string_type": "must be a text, in quotes where YAML reads something else",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "invalid_key": "a key must be a text, in quotes where YAML reads something else",
+}
 _MOST_FIELDS_NAMED = 24
 
 
@@ -51,11 +61,11 @@ def _aliases(model: type[ApiModel]) -> list[str]:
 def _allowed(error: ErrorDetails, model: type[ApiModel]) -> str:
     if error["type"] == "extra_forbidden":
         return _known_fields(model, error["loc"])
-    if error["type"] == "missing":
-        return "this field is required"
-    if error["type"] in {"model_type", "dict_type"}:
-        return "must be an object"
-    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    if error["type"] in _IN_PLAIN_WORDS:
+        return _IN_PLAIN_WORDS[error["type"]]
+    message = error["msg"].removeprefix("Value error, ")
+    for theirs in ("Input should ", "String should ", "List should ", "Dictionary should "):
+        message = message.replace(theirs, "must ")
     return message[:1].lower() + message[1:]
 
 

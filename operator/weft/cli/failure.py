@@ -29,6 +29,15 @@ FAULT_OF_OURS = 4
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
+# What typer and pydantic say of a value, and what a person needs to hear.
+_IN_PLAIN_WORDS = (
+    ("Value error, ", ""),
+    ("Input should be", "must be"),
+    ("a valid integer, unable to parse string as an integer", "a whole number"),
+    ("a valid number, unable to parse string as a number", "a number"),
+)
+
+
 class CommandFailure(Exception):  # noqa: N818 - it is how a command ends, not a fault of ours
     """One sentence for the person at the terminal, saying what to do, and the exit code."""
 
@@ -70,7 +79,8 @@ def _ending(error: Exception) -> tuple[str, int]:
 
 def _usage(message: str, context: object) -> str:
     command = getattr(context, "command_path", "weft")
-    message = message.replace("Value error, ", "").replace("Input should be", "must be")
+    for theirs, ours in _IN_PLAIN_WORDS:
+        message = message.replace(theirs, ours)
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see `{command} --help`"
 
 

@@ -44,7 +44,7 @@ def load_documents(path: str) -> list[Json]:
 
 def shown(path: str) -> str:
     """A path as sentences name it."""
-    return "standard input" if path == STANDARD_INPUT else path
+    return "standard input" if path == STANDARD_INPUT else path or "''"
 
 
 def of_kind(documents: list[Json], *kinds: str) -> list[Json]:
@@ -104,6 +104,9 @@ def _opened(path: str, number: int, document: object) -> list[Json]:
     if not isinstance(document, dict):
         what = _NAMES.get(type(document), f"a {type(document).__name__}")
         raise CommandFailure(f"document {number} of {shown(path)} is {what}, not a Kubernetes object")
-    if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
-        return [item for item in document["items"] if isinstance(item, dict)]
-    return [document]
+    if not str(document.get("kind", "")).endswith("List"):
+        return [document]
+    items = document.get("items") or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise CommandFailure(f"items in document {number} of {shown(path)} must be a list of Kubernetes objects")
+    return items

@@ -54,8 +54,11 @@ def version_option(
 
 @app.command()
 def plan(
-    file: Annotated[
-        str, typer.Option("--file", "-f", metavar="FILE", help="YAML with InferencePools and PDSplits; - is stdin")
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="YAML with InferencePools and PDSplits; - is stdin; repeatable"
+        ),
     ],
     fabric: Annotated[
         str | None,
@@ -81,10 +84,10 @@ def plan(
     from weft.cli.plan_page import as_data, as_page, is_a_yes
     from weft.cli.planning import plan_all
 
-    if file == fabric == "-":
-        raise CommandFailure("--file and --fabric cannot both be standard input: put one into a file")
-    with working(f"reading {shown(file)}"):
-        documents = load_documents(file)
+    if [*files, fabric].count("-") > 1:
+        raise CommandFailure("standard input can be read once: put the rest into files")
+    with working(f"reading {', '.join(map(shown, files))}"):
+        documents = [body for file in files for body in load_documents(file)]
     world = _world(fabric, context, imagine=True)
     with working("planning"):
         planned = plan_all(documents, world, load(), time.time())
@@ -236,7 +239,10 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="where /healthz, /readyz and /metrics listen")
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="where /healthz, /readyz and /metrics listen", callback=options.address
+        ),
     ] = "0.0.0.0",  # noqa: S104 - a pod's probes come from outside
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")

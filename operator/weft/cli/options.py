@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from urllib.parse import urlsplit
 
 import typer
@@ -27,6 +28,15 @@ def web_address(url: str | None) -> str | None:
     if url is not None and not _is_web_address(url):
         raise typer.BadParameter(f"{url!r} is no URL of a Prometheus: write for example http://prometheus:9090")
     return url
+
+
+def address(host: str) -> str:
+    """A name or number that leads somewhere; that it is this machine's own is found out by listening there."""
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        raise typer.BadParameter(f"{host!r} is no address: write for example 0.0.0.0 or localhost") from None
+    return host
 
 
 def _is_web_address(url: str) -> bool:

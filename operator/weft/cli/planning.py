@@ -128,11 +128,11 @@ def _ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[
 
 
 def _is_ours(body: dict[str, Any]) -> bool:
-    return body.get("apiVersion") == API_VERSION and body.get("kind") in {"InferencePool", "PDSplit"}
+    return body.get("apiVersion") == API_VERSION and body.get("kind") in ("InferencePool", "PDSplit")
 
 
 def _but(documents: list[dict[str, Any]]) -> str:
-    found = sorted({f"{body.get('apiVersion', '?')} {body.get('kind', '?')}" for body in documents})
+    found = sorted({f"{body.get('apiVersion') or '?'} {body.get('kind') or '?'}" for body in documents})
     return f", only {', '.join(found)}" if found else ": the input is empty"
 
 
@@ -140,8 +140,10 @@ def _with_identity(body: dict[str, Any], default_namespace: str) -> dict[str, An
     given = body.get("metadata")
     metadata: dict[str, Any] = given if isinstance(given, dict) else {}
     name, namespace = metadata.get("name"), metadata.get("namespace") or default_namespace
-    if not isinstance(name, str) or not name or not isinstance(namespace, str):
+    if name in (None, ""):
         raise CommandFailure(f"every {body['kind']} needs a name: write metadata.name")
+    if not isinstance(name, str) or not isinstance(namespace, str):
+        raise CommandFailure(f"metadata.name and metadata.namespace of {body['kind']} {name} must be texts: quote them")
     refused = refused_name(body["kind"], name) or refused_namespace(namespace)
     if refused is not None:
         raise CommandFailure(f"{body['kind']}/{name}: {refused}")

@@ -6,7 +6,7 @@ import re
 
 from weft.cli.failure import CommandFailure
 
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _KIND_WORDS = {
     "inferencepool": "InferencePool",
     "inferencepools": "InferencePool",
@@ -23,13 +23,13 @@ def parse_reference(text: str) -> tuple[str, str]:
     """Kind and name of `InferencePool/chat`, `wpool/chat` or `pds/big`."""
     word, slash, name = text.partition("/")
     kind = _KIND_WORDS.get(word.lower())
-    if not slash or not name or "/" in name or kind is None:
+    if not slash or kind is None or not _DNS_LABEL.fullmatch(name):
         raise CommandFailure(f"{text!r} is no name of a resource: write InferencePool/NAME or PDSplit/NAME")
     return kind, name
 
 
 def refused_namespace(name: str) -> str | None:
     """What is wrong with the name of a namespace."""
-    if _NAMESPACE.fullmatch(name):
+    if _DNS_LABEL.fullmatch(name):
         return None
     return f"{name!r} is no name of a namespace: it is at most 63 of a-z, 0-9 and -, and no - at its ends"

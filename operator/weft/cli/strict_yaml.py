@@ -1,8 +1,8 @@
-"""YAML and JSON as Kubernetes reads them: a key that is there twice is an error, not a choice."""
+"""YAML and JSON as Kubernetes reads them: a key that is there twice is an error, and a time is a text."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import yaml
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 _MERGE = "tag:yaml.org,2002:merge"
+_TIME = "tag:yaml.org,2002:timestamp"
 
 
 class RepeatedKeyError(yaml.MarkedYAMLError):
@@ -17,7 +18,12 @@ class RepeatedKeyError(yaml.MarkedYAMLError):
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml where it is there
-    """The safe loader, which keeps the last of two equal keys, but for that."""
+    """The safe loader, which keeps the last of two equal keys and reads dates, but for that."""
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, pattern) for tag, pattern in rules if tag != _TIME]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """The mapping; what `<<` brings in may be there again."""

@@ -41,7 +41,7 @@ def world_of_file(path: str) -> World:
     if not of_kind(documents, "Node"):
         raise CommandFailure(f"{shown(path)} holds no Node: make it with {_HOW}")
     for number, body in enumerate(documents, start=1):
-        wrong = what_is_wrong(body) if body.get("kind") in {"Node", "Pod"} else None
+        wrong = what_is_wrong(body) if body.get("kind") in ("Node", "Pod") else None
         if wrong is not None:
             message = f"{body['kind']} in object {number} of {shown(path)}: {wrong}, as {_HOW} prints it"
             raise CommandFailure(message)

@@ -147,7 +147,9 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     prediction = chosen.assessment.prediction
     if not chosen.meets_slo:
         missed = ", ".join(str(miss) for miss in chosen.assessment.misses)
-        return Explanation(Reason.BestEffort, f"no shape meets the SLO; the closest one is predicted at {missed}")
+        closest = f"no shape meets the SLO; the closest one is predicted at {missed}"
+        too_long = "no shape has room for a sequence of the mean length of spec.workload beside the weights"
+        return Explanation(Reason.BestEffort, closest if missed else too_long)
     if chosen.shape != best.shape:
         return Explanation(
             Reason.ShapeKept,
