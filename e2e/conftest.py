@@ -51,4 +51,5 @@ def team(node: RealNode, request: pytest.FixtureRequest) -> Iterator[Team]:
         if request.session.testsfailed:
             print(kubectl(node.cluster, "-n", namespace, "get", "pods,wpool,pds,events", "-o", "wide"))
         client.CoreV1Api(api).delete_namespace(namespace)
+        kubectl(node.cluster, "-n", namespace, "delete", "pods", "--all", "--now", "--wait=false")
     kubectl(node.cluster, "wait", "--for=delete", f"namespace/{namespace}", "--timeout=110s")
