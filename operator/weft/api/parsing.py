@@ -127,7 +127,9 @@ def _split_spec(spec: Json) -> SplitSpec:
         ratio_max=parse_quantity(ratio.max) if ratio and ratio.max is not None else None,
         engine=prefill_spec.engine,
         overrides=tuple(
-            (role, path) for role in (Role.Prefill, Role.Decode) for path in leaves(_object(spec, role.value.lower()))
+            (role, path)
+            for role in (Role.Prefill, Role.Decode)
+            for path in sorted(leaves(_object(spec, role.value.lower())))
         ),
     )
 
