@@ -14,8 +14,6 @@ from weft.cli.commands import Commands
 from weft.cli.failure import ANSWER_IS_NO, CommandFailure
 from weft.cli.terminal import Format, print_data, show, working, write
 
-LONGEST_SECONDS = 3600.0  # what is asked less often than this is not looked after
-
 app = typer.Typer(
     cls=Commands,
     add_completion=False,
@@ -25,15 +23,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 yes, 1 the answer is no, 2 wrong input, 3 the cluster refuses, 4 a fault of Weft.",
 )
 
-Context = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="kubeconfig context; unset: the current one")
-]
-Namespace = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace", "-n", metavar="NAME", help="namespace; unset: the context's", callback=options.namespace
-    ),
-]
 Output = Annotated[Format, typer.Option("--output", "-o", help="how to print the answer")]
 
 
@@ -124,8 +113,8 @@ def explain(
     resource: Annotated[
         str, typer.Argument(metavar="KIND/NAME", help="InferencePool/NAME or PDSplit/NAME (wpool/NAME, pds/NAME)")
     ],
-    context: Context = None,
-    namespace: Namespace = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
 ) -> None:
     """Tell from its status why a resource is as it is. Exit code 1 while it is not Ready."""
     from weft.cli.reference import parse_reference
@@ -143,10 +132,13 @@ def explain(
 
 @app.command()
 def top(
-    context: Context = None,
-    namespace: Namespace = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
     seconds: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.5, max=LONGEST_SECONDS, help="seconds between looks")
+        float,
+        typer.Option(
+            "--interval", metavar="SECONDS", min=0.5, max=options.LONGEST_SECONDS, help="seconds between looks"
+        ),
     ] = 2.0,
     *,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="every namespace")] = False,
@@ -175,7 +167,7 @@ def top(
 
 @app.command()
 def fabric(
-    context: Context = None,
+    context: options.Context = None,
     file: Annotated[
         str | None, typer.Option("--file", "-f", metavar="FILE", help="nodes and pods from a file instead; - is stdin")
     ] = None,
@@ -214,54 +206,15 @@ def crds(
 @app.command()
 def run(  # noqa: PLR0913 - one option a setting, as on every operator's command line
     *,
-    kubeconfig: Annotated[
-        str | None,
-        typer.Option("--kubeconfig", metavar="FILE", help="unset: the service account, or the usual file"),
-    ] = None,
-    context: Context = None,
-    namespace: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            metavar="NAME",
-            help="serve and write only here; repeatable",
-            callback=options.namespaces,
-        ),
-    ] = None,
-    prometheus_url: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus-url",
-            metavar="URL",
-            help="unset, or while it is away: engines are scraped directly",
-            callback=options.web_address,
-        ),
-    ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host", metavar="ADDRESS", help="where /healthz, /readyz and /metrics listen", callback=options.address
-        ),
-    ] = "0.0.0.0",  # noqa: S104 - a pod's probes come from outside
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")
-    ] = 8080,
-    tick: Annotated[
-        float,
-        typer.Option(
-            "--tick", metavar="SECONDS", min=0.1, max=LONGEST_SECONDS, help="between decisions when nothing happens"
-        ),
-    ] = 2.0,
-    metrics_interval: Annotated[
-        float,
-        typer.Option(
-            "--metrics-interval", metavar="SECONDS", min=0.1, max=LONGEST_SECONDS, help="between looks at metrics"
-        ),
-    ] = 5.0,
-    resync: Annotated[
-        float, typer.Option("--resync", metavar="SECONDS", min=1.0, max=LONGEST_SECONDS, help="between full passes")
-    ] = 120.0,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespaces = None,
+    prometheus_url: options.PrometheusUrl = None,
+    host: options.Host = "0.0.0.0",  # noqa: S104 - a pod's probes come from outside
+    port: options.Port = 8080,
+    tick: options.Tick = 2.0,
+    metrics_interval: options.MetricsInterval = 5.0,
+    resync: options.Resync = 120.0,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until it is told to stop."""

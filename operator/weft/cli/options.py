@@ -1,13 +1,16 @@
-"""What the values of options must look like: checked before anything else is done."""
+"""Options that commands share or have many of, and what their values must look like: checked before anything else."""
 
 from __future__ import annotations
 
 import socket
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 from weft.cli.reference import refused_namespace
+
+LONGEST_SECONDS = 3600.0  # what is asked less often than this is not looked after
 
 
 def namespace(name: str | None) -> str | None:
@@ -46,3 +49,44 @@ def _is_web_address(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in {"http", "https"} and bool(parts.hostname) and not any(map(str.isspace, url))
+
+
+def _seconds(name: str, least: float, purpose: str) -> typer.models.OptionInfo:
+    found: typer.models.OptionInfo = typer.Option(name, metavar="SECONDS", min=least, max=LONGEST_SECONDS, help=purpose)
+    return found
+
+
+Context = Annotated[
+    str | None, typer.Option("--context", metavar="NAME", help="kubeconfig context; unset: the current one")
+]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="namespace; unset: the context's", callback=namespace),
+]
+Namespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="serve and write only here; repeatable", callback=namespaces
+    ),
+]
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option("--kubeconfig", metavar="FILE", help="unset: the service account, or the usual file"),
+]
+PrometheusUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--prometheus-url",
+        metavar="URL",
+        help="unset, or while it is away: engines are scraped directly",
+        callback=web_address,
+    ),
+]
+Host = Annotated[
+    str,
+    typer.Option("--host", metavar="ADDRESS", help="where /healthz, /readyz and /metrics listen", callback=address),
+]
+Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")]
+Tick = Annotated[float, _seconds("--tick", 0.1, "between decisions when nothing happens")]
+MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "between looks at metrics")]
+Resync = Annotated[float, _seconds("--resync", 1.0, "between full passes")]
