@@ -152,7 +152,7 @@ def test_a_pool_is_served_with_the_permissions_of_the_namespaced_overlay(weft: I
     with place.operator(kubeconfig=kubeconfig) as process:
         place.create_pool("chat")
         place.wait_ready("chat")
-        assert process.metric("weft_pass_failures_total") == 0
+        assert process.metric("weft_pass_failures_total", reason="NotPermitted") == 0
 
 
 def renamed(body: Json, account: str) -> Json:

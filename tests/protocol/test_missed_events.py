@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -56,8 +57,10 @@ def pods(server: ScriptedServer) -> Iterator[Reflector[PodRecord]]:
     reflector.start()
     eventually(lambda: reflector.synced and server.watches(PODS), "pods are watched")
     yield reflector
+    stopping = threading.Thread(target=reflector.stop, daemon=True)  # a stream that is just opened ends by its timeout
+    stopping.start()
     server.cut()
-    reflector.stop()
+    stopping.join(5)
 
 
 @pytest.mark.parametrize("missed", range(len(CHANGES)))
