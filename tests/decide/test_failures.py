@@ -111,6 +111,17 @@ def test_a_crash_loop_creates_one_replica_per_back_off_step() -> None:
     assert failure_of(world)[1] == attempts + 1 or failure_of(world)[1] == attempts
 
 
+def test_replicas_that_fail_one_after_another_are_one_attempt() -> None:
+    """A board with a bad driver takes its eight replicas along within seconds: that is no reason to wait 5 minutes."""
+    world = serving_world(replicas=3)
+    for name in ("chat-0-0", "chat-1-0", "chat-2-0"):
+        world.end(name, OUT_OF_MEMORY)
+        world.turn(seconds=2)
+    assert failure_of(world) == (Reason.EngineFailed, 1)
+    world.turn(8)
+    assert world.serving("chat") == 3
+
+
 def test_a_new_revision_does_not_wait() -> None:
     world = serving_world()
     for _ in range(4):

@@ -9,21 +9,23 @@ from weft.domain.status import Failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.domain.reasons import Explanation
+    from weft.decide.health import Loss
 
 FIRST_WAIT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 300.0
 GOOD_SECONDS = 600.0
 
 
-def failed_again(before: Failure | None, failures: Sequence[Explanation], revision: str, now: float) -> Failure | None:
-    """The record after a pass in which replicas of `revision` failed; several at once are one attempt."""
-    if not failures:
+def failed_again(before: Failure | None, losses: Sequence[Loss], revision: str, now: float) -> Failure | None:
+    """The record after a pass in which replicas of `revision` failed; what was placed together fails together."""
+    if not losses:
         return before
     count = 1
     if before is not None and before.revision == revision and now - before.last < wait_seconds(before) + GOOD_SECONDS:
+        if remaining_seconds(before, now) > 0 and all(loss.assignment.since <= before.last for loss in losses):
+            return before
         count = before.count + 1
-    return Failure(revision, count, now, failures[0])
+    return Failure(revision, count, now, losses[0].explanation)
 
 
 def forgiven(failure: Failure | None, revision: str, now: float, *, some_ready: bool) -> Failure | None:

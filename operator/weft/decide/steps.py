@@ -100,11 +100,7 @@ def _departure(replica: Replica, planned: Planned) -> Departure:
 def _failure(turn: Turn, now: float) -> Failure | None:
     planned, status = turn.planned, turn.planned.pool.status
     ready = any(replica.ready for replica in turn.survivors.replicas)
-    failures = [
-        loss.explanation
-        for loss in turn.survivors.losses
-        if loss.counts and loss.assignment.revision == planned.revision
-    ]
+    failures = [loss for loss in turn.survivors.losses if loss.counts and loss.assignment.revision == planned.revision]
     before = forgiven(status.failure, planned.revision, now, some_ready=ready and not failures)
     return failed_again(before, failures, planned.revision, now)
 
