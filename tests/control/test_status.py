@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from weft.control.status import needs_write
+from weft.control.status_writing import decided_status
+from weft.domain.decision import PoolDecision
+from weft.domain.snapshot import ResourceKey
+from weft.domain.status import Observed, PoolStatus
 
 Json = dict[str, Any]
+
+NOW = 1_782_892_800.0
 
 READY = {"type": "Ready", "status": "True", "reason": "Serving", "message": ""}
 PLANNED = {"type": "Planned", "status": "True", "reason": "ShapeChosen", "message": ""}
@@ -84,3 +91,18 @@ def test_the_first_status_is_a_write_and_an_empty_one_is_not() -> None:
     fresh: Json = {"metadata": {}}
     assert needs_write(fresh, WANTED, "weft-decide")
     assert not needs_write(fresh, {"assignments": []}, "weft-decide")
+
+
+def test_a_status_that_is_written_anyway_carries_the_figures_of_now() -> None:
+    """L3 forbids writes for the figures alone; in the write of a scale-up yesterday's rate would only mislead."""
+    before = PoolStatus(desired_replicas=1, observed=Observed(requests_per_second=10.0))
+    status = decided_status(_decision(before), {"metadata": {}}, NOW)
+    body = {"metadata": {}, "status": status}
+    busier = replace(before, observed=Observed(requests_per_second=30.0))
+    assert status == decided_status(_decision(busier), body, NOW + 10)
+    grown = decided_status(_decision(replace(busier, desired_replicas=3)), body, NOW + 10)
+    assert (3, "30") == (grown["desiredReplicas"], grown["observed"]["requestsPerSecond"])
+
+
+def _decision(status: PoolStatus) -> PoolDecision:
+    return PoolDecision(ResourceKey("InferencePool", "team", "chat", "u-1"), 1, status, 1, ())

@@ -1,6 +1,7 @@
 """`status.observed`: live figures that may not make a steady state write.
 
-They are rewritten together, once they are 5 minutes old and one of them is 5 % off; the exact ones are on `/metrics`.
+They are rewritten together, once they are 5 minutes old and one of them is 5 % off, or with a status that is written
+for another reason; the exact ones are on `/metrics`.
 """
 
 from __future__ import annotations

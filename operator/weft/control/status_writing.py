@@ -34,12 +34,7 @@ class StatusWriter:
         body = self._live(decision.key, version)
         if body is None:
             return False
-        live = body.get("status") or {}
-        if isinstance(decision, PoolDecision):
-            wanted = pool_status(decision, live, now)
-        else:
-            wanted = split_status(decision, live, now)
-        return self._write(decision.key, body, wanted, DECIDE_MANAGER)
+        return self._write(decision.key, body, decided_status(decision, body, now), DECIDE_MANAGER)
 
     def write_progress(
         self, key: ResourceKey, progress: PoolProgress | SplitProgress, version: int, now: float
@@ -74,3 +69,16 @@ class StatusWriter:
             return False
         self._context.resources.put(answer)
         return True
+
+
+def decided_status(decision: PoolDecision | SplitDecision, body: Json, now: float) -> Json:
+    """The part of the status that deciding owns. One that is written anyway carries the live figures of now."""
+    live = body.get("status") or {}
+    wanted = _status(decision, live, now)
+    return _status(decision, live | {"observed": None}, now) if needs_write(body, wanted, DECIDE_MANAGER) else wanted
+
+
+def _status(decision: PoolDecision | SplitDecision, live: Json, now: float) -> Json:
+    if isinstance(decision, PoolDecision):
+        return pool_status(decision, live, now)
+    return split_status(decision, live, now)
