@@ -69,7 +69,7 @@ def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
         (
             ContainerFailure("Completed", "", 0, log_tail="engine core exited unexpectedly; starting cleanup\n"),
             Reason.EngineCoreDied,
-            "engine core exited unexpectedly; starting cleanup (exit code 0, and no cause in its log)",
+            "engine core exited unexpectedly; starting cleanup (exit code 0); its last lines name no cause",
         ),
         (
             ContainerFailure("OOMKilled", "", 137, log_tail="EngineDeadError: EngineCore encountered an issue.\n"),
@@ -79,7 +79,7 @@ def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
         (
             ContainerFailure("Completed", "", 0, log_tail="INFO:     Finished server process [1]\n"),
             Reason.EngineFailedSilently,
-            "ended with exit code 0 and said nothing",
+            "ended with exit code 0; its last lines name no cause",
         ),
         (ContainerFailure("ErrImagePull", "not found"), Reason.ImageUnavailable, "ErrImagePull: not found"),
         (ContainerFailure("ImagePullBackOff", ""), Reason.ImageUnavailable, "ImagePullBackOff"),
@@ -94,6 +94,16 @@ def test_every_way_to_end_has_its_reason(failure: ContainerFailure, reason: Reas
     assert recorded is not None
     assert recorded.explanation.reason is reason
     assert words in recorded.explanation.message
+
+
+def test_a_core_that_died_behind_a_log_that_may_not_be_read_names_the_permission() -> None:
+    """The termination message ends with who is gone; why stands further up, where only the log reaches."""
+    world = serving_world()
+    said = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+    world.end("chat-0-0", ContainerFailure("Error", said, exit_code=1, log_forbidden=True))
+    world.turn()
+    assert failure_of(world)[0] is Reason.EngineCoreDied
+    assert "grant pods/log, or run: kubectl logs -n team chat-0-0" in world.condition("chat", "Placed")[2]
 
 
 def test_a_crash_loop_creates_one_replica_per_back_off_step() -> None:

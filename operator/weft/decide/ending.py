@@ -39,10 +39,12 @@ def _explain(pod: PodRecord, read_failure: Callable[[str], Explanation | None]) 
         return Explanation(Reason.EngineFailed, pod.message) if pod.message else _silence(pod)
     if failure.reason in IMAGE_REASONS:
         return Explanation(Reason.ImageUnavailable, f"{failure.reason}: {failure.message}".removesuffix(": "))
-    return _own_words(failure, read_failure) or _silence(pod)
+    return _own_words(pod, failure, read_failure) or _silence(pod)
 
 
-def _own_words(failure: ContainerFailure, read_failure: Callable[[str], Explanation | None]) -> Explanation | None:
+def _own_words(
+    pod: PodRecord, failure: ContainerFailure, read_failure: Callable[[str], Explanation | None]
+) -> Explanation | None:
     """The engine's root cause; else how the kubelet ended it (OOMKilled, Evicted); else which process is gone.
 
     Else its last line, unless it ended with exit code 0, when no line is an error.
@@ -55,7 +57,7 @@ def _own_words(failure: ContainerFailure, read_failure: Callable[[str], Explanat
     if failure.reason not in _SAYS_NOTHING:
         return Explanation(Reason.EngineFailed, f"{failure.reason}: {failure.message or _exit(failure)}")
     if found:
-        return Explanation(found[-1].reason, f"{found[-1].message} ({_exit(failure)}, and no cause in its log)")
+        return Explanation(found[-1].reason, f"{found[-1].message} ({_exit(failure)}); {_cause_unknown(pod)}")
     last = next((lines[-1].strip() for text in texts if (lines := text.strip().splitlines())), "")
     return Explanation(Reason.EngineFailed, last) if last and failure.exit_code != 0 else None
 
@@ -66,9 +68,11 @@ def _exit(failure: ContainerFailure) -> str:
 
 def _silence(pod: PodRecord) -> Explanation:
     ended = f"pod {pod.name} ended" + (f" with {_exit(pod.failure)}" if pod.failure is not None else "")
+    return Explanation(Reason.EngineFailedSilently, f"{ended}; {_cause_unknown(pod)}")
+
+
+def _cause_unknown(pod: PodRecord) -> str:
     hint = f"kubectl logs -n {pod.namespace} {pod.name}"
     if pod.failure is not None and pod.failure.log_forbidden:
-        words = f"{ended}; its log may not be read by Weft: grant pods/log, or run: {hint}"
-    else:
-        words = f"{ended} and said nothing: {hint}"
-    return Explanation(Reason.EngineFailedSilently, words)
+        return f"its log may not be read by Weft: grant pods/log, or run: {hint}"
+    return f"its last lines name no cause: {hint}"
