@@ -109,16 +109,18 @@ def new_events(moment: float, world: World, seen: set[str]) -> list[Json]:
     """Kubernetes events of ours that were not told yet, oldest first."""
     fresh = [event for event in world.events if event["metadata"]["uid"] not in seen and _is_ours(event)]
     seen.update(event["metadata"]["uid"] for event in fresh)
-    owner = {name: stream.name for stream in STREAMS for name in (stream.pool, stream.decode_pool) if name}
     return [
-        {
-            "t": round(moment, 1),
-            "what": owner.get(event["regarding"]["name"], event["regarding"]["name"]),
-            "reason": event.get("reason", ""),
-            "message": event.get("note", ""),
-        }
+        {"t": round(moment, 1), "reason": event.get("reason", ""), **_told(event["regarding"]["name"], event)}
         for event in sorted(fresh, key=lambda event: event.get("eventTime") or "")
     ]
+
+
+def _told(name: str, event: Json) -> Json:
+    """What an event is about, as the report calls it: half of a split is told in the words of the split."""
+    stream = next((stream for stream in STREAMS if name in {stream.pool, stream.decode_pool}), None)
+    half = name.removeprefix(f"{stream.name}-") if stream is not None and stream.decode_pool else ""
+    note = event.get("note", "")
+    return {"what": stream.name if stream else name, "message": f"{half}: {note}" if half else note}
 
 
 def _is_ours(event: Json) -> bool:

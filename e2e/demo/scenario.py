@@ -20,17 +20,17 @@ FABRIC_WORDS = f"{BOARDS} boards of 8 H200 and one NVL72 rack of {TRAYS} trays w
 
 
 def _hill(low: float, high: float, start: float) -> Profile:
-    """A rate that rises for a minute and a half, stays, and falls."""
+    """A rate that rises fourfold in a minute and a half, as a morning does in hours, stays, and falls."""
     return Profile(((start, low), (start + 90.0, high), (start + 125.0, high), (start + 165.0, low)))
 
 
 STREAMS = (
-    Stream("chat", "chat", _hill(6.0, 80.0, 10.0), Lengths(1200), Lengths(250)),
-    Stream("assistant", "assistant", _hill(1.0, 14.0, 20.0), Lengths(2000), Lengths(300)),
+    Stream("chat", "chat", _hill(20.0, 80.0, 10.0), Lengths(1200), Lengths(250)),
+    Stream("assistant", "assistant", _hill(3.5, 14.0, 20.0), Lengths(2000), Lengths(300)),
     Stream(
         "reasoner",
         "reasoner-prefill",
-        _hill(3.0, 36.0, 15.0),
+        _hill(8.0, 32.0, 15.0),
         Lengths(4000),
         Lengths(400),
         decode_pool="reasoner-decode",

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from weft.apply.sending import Sender
     from weft.domain.snapshot import ResourceKey
 
-REPEAT_SECONDS = 60.0  # the same (object, reason) again at the earliest
+REPEAT_SECONDS = 60.0  # the same event again at the earliest
+MOST_IN_THAT_TIME = 6  # events of one reason about one object, whatever they say
 NOTE_CHARACTERS = 1024  # the API's own limit
 WARNINGS = frozenset(
     {
@@ -49,7 +50,7 @@ class Reporter:
 
 
 class EventRecorder:
-    """Writes `events.k8s.io/v1` events, at most one a minute for an object and reason."""
+    """Writes `events.k8s.io/v1` events: none twice in a minute, and few of one object and reason."""
 
     def __init__(
         self, sender: Sender, reporter: Reporter, namespaces: Iterable[str], count: Callable[[str, str], None]
@@ -59,14 +60,12 @@ class EventRecorder:
         self._reporter = reporter
         self._namespaces = frozenset(namespaces)
         self._count = count
-        self._last: dict[tuple[str, Reason], float] = {}
+        self._told: dict[tuple[str, Reason], dict[str, float]] = {}
         self._lock = threading.Lock()
 
     def record(self, key: ResourceKey, explanation: Explanation) -> None:
         """Tell about one object; blocks for one request, so call it from a thread."""
-        if (self._namespaces and key.namespace not in self._namespaces) or not self._is_due(
-            key.uid, explanation.reason
-        ):
+        if (self._namespaces and key.namespace not in self._namespaces) or not self._is_due(key.uid, explanation):
             return
         path = object_path("events.k8s.io/v1", "events", key.namespace)
         try:
@@ -76,14 +75,19 @@ class EventRecorder:
         if answer.ok:
             self._count("Event", "create")
 
-    def _is_due(self, uid: str, reason: Reason) -> bool:
+    def _is_due(self, uid: str, explanation: Explanation) -> bool:
         now = time.monotonic()
         with self._lock:
-            self._last = {known: at for known, at in self._last.items() if now - at < REPEAT_SECONDS}
-            due = (uid, reason) not in self._last
+            self._told = {what: told for what, each in self._told.items() if (told := _recent(each, now))}
+            told = self._told.setdefault((uid, explanation.reason), {})
+            due = explanation.message not in told and len(told) < MOST_IN_THAT_TIME
             if due:
-                self._last[uid, reason] = now
+                told[explanation.message] = now
             return due
+
+
+def _recent(told: dict[str, float], now: float) -> dict[str, float]:
+    return {message: at for message, at in told.items() if now - at < REPEAT_SECONDS}
 
 
 def event_body(key: ResourceKey, explanation: Explanation, reporter: Reporter) -> Json:

@@ -1,0 +1,38 @@
+"""Events tell every change once, and never flood."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from kubernetes.client import ApiClient, Configuration
+
+from tests.protocol.scripted_server import ScriptedServer
+from weft.apply import EventRecorder, Reporter, Sender, TokenBucket
+from weft.apply.events import MOST_IN_THAT_TIME
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.snapshot import ResourceKey
+
+KEY = ResourceKey("InferencePool", "team", "chat", "u1")
+
+
+def told(*messages: str) -> int:
+    """How many events are created of so many tries to tell of scaling up."""
+    counted: list[str] = []
+    with ScriptedServer() as server:
+        server.answer = lambda _: web.Response(status=201, text="{}")
+        sender = Sender(ApiClient(Configuration(host=server.url)), TokenBucket())
+        recorder = EventRecorder(sender, Reporter("weft-0"), (), lambda kind, _: counted.append(kind))
+        for message in messages:
+            recorder.record(KEY, Explanation(Reason.ScaleUp, message))
+    return len(counted)
+
+
+def test_two_steps_within_a_minute_are_both_told() -> None:
+    assert told("1 -> 2 replicas", "2 -> 3 replicas") == 2
+
+
+def test_the_same_is_told_once() -> None:
+    assert told(*["1 -> 2 replicas"] * 5) == 1
+
+
+def test_a_message_that_never_repeats_itself_is_no_flood() -> None:
+    assert told(*[f"{count} -> {count + 1} replicas" for count in range(40)]) == MOST_IN_THAT_TIME
