@@ -126,7 +126,8 @@ def _go_command(binary: Binary, output: Path) -> list[str]:
 
 
 def _run_go(command: list[str], directory: Path, title: str) -> None:
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    # The compiler collects garbage half as often: memory is there, two cores are not.
+    environment = {"GOGC": "400", **os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     process = subprocess.Popen(
         tied_to_parent(command), cwd=directory, env=environment, stderr=subprocess.PIPE, text=True
     )

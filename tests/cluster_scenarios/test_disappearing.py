@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 HOLD = "example.com/hold"
 RESYNC = ("--tick", "1", "--resync", "1")
@@ -59,7 +59,11 @@ def test_nothing_is_repaired_in_a_namespace_that_is_being_deleted(weft: Installe
         place.change_pool("chat", {"metadata": {"finalizers": [HOLD]}})
         with weft.cluster.api_client() as api:
             client.CoreV1Api(api).delete_namespace(place.namespace)
-        eventually(lambda: place.condition("chat", "Stalled") == ("True", "NamespaceTerminating"), "it is said")
+        eventually(
+            lambda: place.condition("chat", "Stalled") == ("True", "NamespaceTerminating"),
+            "it is said, once the back-off after the lost pods lets it be tried",
+            timeout_seconds=90,
+        )
         eventually(lambda: not place.pods(), "the pods are gone", timeout_seconds=60)
         asked = len(refused(place))
         eventually(decided(operator, PASSES), "time for more attempts")
