@@ -21,6 +21,7 @@ from weft.api import (
     split_converge_status,
     split_status,
 )
+from weft.api.fields import MAX_MESSAGE_CHARACTERS
 from weft.api.figures import figure, instant, milliseconds, read_figure, read_instant, read_milliseconds
 from weft.api.status import InferencePoolStatus, PDSplitStatus
 from weft.domain.decision import PoolDecision, SplitDecision
@@ -120,6 +121,7 @@ def test_a_condition_says_which_generation_it_is_about() -> None:
 def test_last_words_of_any_length_are_cut() -> None:
     endless = replace(READY, explanation=Explanation(Reason.EngineFailed, "x" * 100_000))
     written = pool_status(_decision(PoolStatus(), endless), {}, NOW)
+    assert len(written["conditions"][0]["message"]) == MAX_MESSAGE_CHARACTERS
     InferencePoolStatus.model_validate(written)
 
 
@@ -193,8 +195,10 @@ def test_the_two_writers_share_no_field() -> None:
 
 def test_progress_obeys_the_schema() -> None:
     progress = PoolProgress(3, 2, 1, "weft.dev/pool-uid=u,weft.dev/rank=0", None, (READY,))
-    InferencePoolStatus.model_validate(converge_status(progress, {}, NOW))
-    PDSplitStatus.model_validate(split_converge_status(SplitProgress(2, conditions=(READY,)), {}, NOW))
+    shown = InferencePoolStatus.model_validate(converge_status(progress, {}, NOW))
+    assert (shown.replicas, shown.ready_replicas) == (2, 1)
+    pair = PDSplitStatus.model_validate(split_converge_status(SplitProgress(2, conditions=(READY,)), {}, NOW))
+    assert [condition.reason for condition in pair.conditions or ()] == [READY.explanation.reason]
 
 
 class TestLiveFigures:

@@ -57,4 +57,6 @@ def test_an_event_updates_the_cache_and_a_deletion_empties_it() -> None:
 
 
 def test_an_event_without_an_object_is_ignored() -> None:
-    take_event(ResourceCache(lambda _: None), {"type": "ERROR", "object": {}})
+    woken: list[str] = []
+    take_event(ResourceCache(woken.append), {"type": "ERROR", "object": {}})
+    assert woken == []

@@ -89,6 +89,12 @@ def test_a_pool_kept_off_every_node_is_told_what_is_there_and_what_keeps_it_off(
     assert "the cluster has H200; node b-0 has the taint reserved=research:NoSchedule" in message
 
 
+def test_the_case_of_an_accelerators_name_does_not_matter() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec(accelerator="h200")))
+    world.turn()
+    assert world.nodes_of("chat") == [("b-0",)]
+
+
 @pytest.mark.parametrize("state", ["not-ready", "unschedulable", "unreachable", "memory-pressure"])
 def test_a_node_that_will_be_back_keeps_the_plan_and_holds_the_placement(state: str) -> None:
     """Kubernetes taints the only board while it is away: what to run stays known, only the place is missing."""

@@ -114,8 +114,7 @@ def _without_a_ratio(spec: SplitSpec, pair: Pair) -> Unpaired | None:
 def _counts(side: PoolSpec, plan: Plan) -> range:
     """How many replicas a half may have; `maxGPUs` wins over `minReplicas`."""
     scaling = side.scaling
-    affordable = scaling.max_replicas if scaling.max_gpus is None else scaling.max_gpus // plan.shape.gpus
-    most = min(scaling.max_replicas, affordable)
+    most = scaling.affordable(plan.shape.gpus)
     return range(max(1, min(scaling.min_replicas, most)), most + 1)
 
 

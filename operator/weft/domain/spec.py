@@ -125,6 +125,10 @@ class PlacementSpec:
     spare_nodes_per_domain: int = 0
     scheduler: str = "Default"
 
+    def allows(self, accelerator: str) -> bool:
+        """Whether replicas may run on it, by its name, whose case matters as little as in the catalog."""
+        return not self.accelerators or accelerator.casefold() in map(str.casefold, self.accelerators)
+
 
 class ScalingMode(StrEnum):
     """Who owns the replica count."""
@@ -146,6 +150,11 @@ class ScalingSpec:
     freeze_until: float | None = None
     scale_down_delay_seconds: float = 300.0
     headroom: float = 0.1
+
+    def affordable(self, gpus: int) -> int:
+        """How many replicas of so many GPUs `maxReplicas` and `maxGPUs` allow."""
+        budget = self.max_replicas if self.max_gpus is None else self.max_gpus // max(1, gpus)
+        return min(self.max_replicas, budget)
 
 
 class RolloutStrategy(StrEnum):

@@ -64,7 +64,7 @@ def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
     """What the pool could use when nothing else ran, by accelerator; unready nodes count, as they come back."""
     found: dict[str, list[FabricNode]] = defaultdict(list)
     for domain in fabric.domains:
-        if not placement.accelerators or domain.accelerator in placement.accelerators:
+        if placement.allows(domain.accelerator):
             found[domain.accelerator].extend(node for node in domain.nodes if _never_usable(node, placement) is None)
     return tuple(_supplier(name, nodes) for name, nodes in sorted(found.items()) if nodes)
 
@@ -76,7 +76,7 @@ def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
     refusals = (
         _never_usable(node, placement)
         for domain in fabric.domains
-        if not placement.accelerators or domain.accelerator in placement.accelerators
+        if placement.allows(domain.accelerator)
         for node in domain.nodes
     )
     why = next((f"; {refusal.message}" for refusal in refusals if refusal), "")

@@ -146,7 +146,7 @@ def _checked(options: tuple[Option, ...], request: ShapeRequest, catalog: Catalo
 def _grounds(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> Iterator[Ground]:
     precision = served_precision(request)
     for supply in sorted(request.supplies, key=lambda each: (each.accelerator, each.memory_bytes, each.domain_gpus)):
-        if request.allows(supply):
+        if request.spec.placement.allows(supply.accelerator):
             yield Ground(supply, catalog.accelerator(supply.accelerator), engine, precision)
 
 

@@ -80,8 +80,8 @@ def choose_pair(prefill: ShapeRequest, decode: ShapeRequest, catalog: Catalog) -
 
 
 def _generations(request: ShapeRequest, catalog: Catalog) -> set[str]:
-    allowed = (supply for supply in request.supplies if request.allows(supply))
-    return {catalog.accelerator(supply.accelerator).generation for supply in allowed}
+    names = {supply.accelerator for supply in request.supplies}
+    return {catalog.accelerator(name).generation for name in names if request.spec.placement.allows(name)}
 
 
 def _nothing_in_common(prefill: set[str], decode: set[str]) -> Unpaired:

@@ -106,9 +106,7 @@ def _replicas_for(case: Case, capacity: float) -> tuple[int, float]:
     if capacity <= 0:
         return scaling.min_replicas, 0.0
     needed = max(1, scaling.min_replicas, math.ceil(rate / capacity))
-    allowed = scaling.max_replicas
-    if scaling.max_gpus is not None:
-        allowed = min(allowed, scaling.max_gpus // case.option.shape.gpus)
+    allowed = scaling.affordable(case.option.shape.gpus)
     served = min(1.0, allowed * capacity / rate) if rate > 0 else float(allowed > 0)
     return needed, served
 

@@ -51,11 +51,6 @@ class ShapeRequest:
     engine: EngineRelease | None = None
     partner: Partner | None = None
 
-    def allows(self, supply: Supply) -> bool:
-        """Whether the pool may run on it by the name of its accelerator."""
-        allowed = {name.casefold() for name in self.spec.placement.accelerators}
-        return not allowed or supply.accelerator.casefold() in allowed
-
     @property
     def target_context_tokens(self) -> float:
         """The longest sequence that a replica must hold: `maxModelLen`, else the 95th percentiles of in and out."""
