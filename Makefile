@@ -1,7 +1,7 @@
 # Every target makes what it lacks: the first one you run also makes the environment.
 PYTHON ?= python3
 BIN := .venv/bin
-WORKERS ?= 3
+WORKERS ?= 4
 READY := .venv/.from-requirements-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
@@ -26,7 +26,7 @@ format: $(READY) ## lay out the code and repair what can be repaired without a t
 	$(BIN)/ruff format
 
 test: lint ## lint, then unit, property, golden, protocol and API-server tests (the first run builds binaries with Go)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 e2e: $(READY) ## a real kubelet with real vLLM pods on the CPU and real NIXL (Linux, root, containerd)
 	$(BIN)/python -m pytest e2e

@@ -9,6 +9,8 @@ import pytest
 from tests.installed import InstalledWeft
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from e2e.cluster.control_plane import ControlPlane
 
 
@@ -16,3 +18,12 @@ if TYPE_CHECKING:
 def weft(control_plane: ControlPlane) -> InstalledWeft:
     """The shipped definitions and roles in the session's cluster; each test asks it for a place of its own."""
     return InstalledWeft(control_plane)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests may take longest go first, so that short ones fill the end when several workers share them."""
+    longest: dict[Path, float] = {}
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0.0), mark.args[0] if mark else 0.0)
+    items.sort(key=lambda item: -longest[item.path])

@@ -50,6 +50,7 @@ class ControlPlane:
         self.options = layout.options
         self.directory = layout.directory
         self.server = layout.server
+        self.port = layout.ports.api_server
         self.kubeconfig = layout.kubeconfig
         self.audit_log = layout.audit_log
         self.certificate_authority = layout.credentials.authority.certificate
@@ -57,6 +58,7 @@ class ControlPlane:
         self._layout = layout
         self._temporary = temporary
         self._endpoint = kubeconfig.Endpoint(self.server, self.certificate_authority)
+        self._administrator: client.ApiClient | None = None
 
     @classmethod
     def start(cls, directory: Path | None = None, options: ControlPlaneOptions | None = None) -> Self:
@@ -144,6 +146,8 @@ class ControlPlane:
     def stop(self) -> None:
         """Stop everything that runs in the cluster's name, and remove a temporary folder. Safe to call twice."""
         self.processes.stop_all()
+        if self._administrator is not None:
+            self._administrator.rest_client.pool_manager.clear()
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -156,9 +160,16 @@ class ControlPlane:
         self.stop()
 
     def api_client(self, kubeconfig_file: Path | None = None) -> client.ApiClient:
-        """Return a client of the official library, the administrator's unless another kubeconfig is given."""
-        api: client.ApiClient = config.new_client_from_config(config_file=str(kubeconfig_file or self.kubeconfig))
-        return api
+        """Return a client of the official library, for use as a context manager.
+
+        The administrator's is one for all, and keeps its connections: a new one costs two TLS handshakes' time, which
+        those who poll would pay each time. Another kubeconfig gets a client of its own.
+        """
+        if kubeconfig_file is not None:
+            return _client_of(kubeconfig_file)
+        if self._administrator is None:
+            self._administrator = _client_of(self.kubeconfig)
+        return self._administrator
 
     def kubeconfig_for_user(self, name: str, groups: Sequence[str] = ()) -> Path:
         """Return a kubeconfig for a user who may do what RBAC grants to the name and the groups."""
@@ -183,6 +194,11 @@ class ControlPlane:
     @property
     def _kubeconfigs(self) -> Path:
         return self.directory / "kubeconfigs"
+
+
+def _client_of(kubeconfig_file: Path) -> client.ApiClient:
+    api: client.ApiClient = config.new_client_from_config(config_file=str(kubeconfig_file))
+    return api
 
 
 def _answers(url: str, context: ssl.SSLContext) -> bool:

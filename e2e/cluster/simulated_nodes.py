@@ -1,11 +1,13 @@
 """Nodes without machines: kwok keeps them ready and plays the part of the kubelet for their pods.
 
-Pods get addresses in 127.10.0.0/16, so a process on this machine can bind a pod's address and answer for it.
+Pods get loopback addresses, so a process on this machine can bind a pod's address and answer for it. Every cluster has
+510 of its own: what answers for a pod of one is not heard in another.
 What a pod goes through, and the annotations that steer it, is in stages.yaml.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +42,6 @@ __all__ = [
     "start",
 ]
 
-POD_CIDR = "127.10.0.0/16"
 NODE_ANNOTATION = "kwok.x-k8s.io/node"
 READY_ANNOTATION = "sim.weft.dev/ready"
 READY_AFTER_ANNOTATION = "sim.weft.dev/ready-after-seconds"
@@ -71,10 +72,16 @@ def start(cluster: ControlPlane, simulation: Simulation | None = None) -> None:
         "config": configuration,
         "kubeconfig": cluster.kubeconfig_for_user(PROCESS, ["system:masters"]),
         "manage-nodes-with-annotation-selector": f"{NODE_ANNOTATION}=fake",
-        "cidr": POD_CIDR,
+        "cidr": pod_network(cluster),
         "node-lease-duration-seconds": settings.node_lease_seconds or _lease_seconds(cluster),
     }
     cluster.processes.start(PROCESS, [kwok, *(f"--{flag}={value}" for flag, value in flags.items())])
+
+
+def pod_network(cluster: ControlPlane) -> ipaddress.IPv4Network:
+    """Return the addresses of a cluster's pods: the port of its API server chooses one of 32,767 /23 in 127.0.0.0/8."""
+    block = (cluster.port & 0x7FFF) or 1  # not the one with 127.0.0.1
+    return ipaddress.IPv4Network(f"127.{block >> 7}.{(block & 0x7F) << 1}.0/23")
 
 
 def _lease_seconds(cluster: ControlPlane) -> int:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+FIRST_PAUSE_SECONDS = 0.03
+
 
 class StillWaitingError(AssertionError):
     """What was waited for did not happen in time; an AssertionError, so a test that waits in vain has failed."""
@@ -20,14 +22,15 @@ def eventually(
     what: str,
     *,
     timeout_seconds: float = 30.0,
-    interval_seconds: float = 0.05,
+    interval_seconds: float = 0.25,
 ) -> Value:
-    """Return the first truthy value that `observe` gives, asking again until then.
+    """Return the first truthy value that `observe` gives, asking again until then: often at first, then less.
 
     An AssertionError of `observe` means "not yet", so that checks can be written as plain asserts.
     Raises StillWaitingError after `timeout_seconds`, with the last answer.
     """
     deadline = time.monotonic() + timeout_seconds
+    pause = min(FIRST_PAUSE_SECONDS, interval_seconds)
     while True:
         value, refusal = _ask(observe)
         if value:
@@ -35,7 +38,8 @@ def eventually(
         if time.monotonic() > deadline:
             last = refusal if refusal is not None else value
             raise StillWaitingError(f"after {timeout_seconds:g} s still not: {what}; last answer: {last!r}")
-        time.sleep(interval_seconds)
+        time.sleep(pause)
+        pause = min(1.5 * pause, interval_seconds)
 
 
 def _ask(observe: Callable[[], Value]) -> tuple[Value | None, AssertionError | None]:

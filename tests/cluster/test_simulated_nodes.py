@@ -71,13 +71,13 @@ def pods(boards: None, api: client.ApiClient, namespace: str) -> Pods:
     return Pods(api, namespace)
 
 
-def test_a_pod_becomes_ready_at_a_loopback_address_that_a_process_can_serve(pods: Pods) -> None:
+def test_a_pod_becomes_ready_at_a_loopback_address_that_a_process_can_serve(cluster: ControlPlane, pods: Pods) -> None:
     pods.create("engine")
     pods.expect("engine", "True")
     pod = pods.get("engine")
     assert pod["spec"]["nodeName"] in {"h200-0", "h200-1"}
     assert pod["status"]["phase"] == "Running"
-    assert ipaddress.ip_address(pod["status"]["podIP"]) in ipaddress.ip_network("127.10.0.0/16")
+    assert ipaddress.ip_address(pod["status"]["podIP"]) in simulated_nodes.pod_network(cluster)
     with socket.create_server((pod["status"]["podIP"], 0)) as server:
         socket.create_connection(server.getsockname(), timeout=5).close()
 

@@ -58,5 +58,12 @@ def live_again_and_again(options: RunOptions) -> None:
 if __name__ == "__main__":
     where, namespace, listen = sys.argv[1:]
     live_again_and_again(
-        RunOptions(where, None, (namespace,), host="127.0.0.1", port=int(listen), tick_seconds=1.0, resync_seconds=1.0)
+        RunOptions(
+            *(where, None, (namespace,)),
+            host="127.0.0.1",
+            port=int(listen),
+            tick_seconds=1.0,
+            metrics_seconds=1.0,
+            resync_seconds=1.0,
+        )
     )

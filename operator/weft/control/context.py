@@ -41,3 +41,8 @@ class Context:
     def synced(self) -> bool:
         """Whether every cache holds one complete list: nothing may be decided or converged before."""
         return self.cluster.synced and self.resources.synced
+
+    @property
+    def observed(self) -> bool:
+        """Whether the engines were asked once, too: a decision before that would forget what the last process saw."""
+        return self.synced and self.pulse.collected is not None

@@ -41,7 +41,7 @@ class DecideLoop:
         while True:
             await self._wake.wait(sleep_seconds)
             sleep_seconds = self._context.options.tick_seconds
-            if self._context.synced:
+            if self._context.observed:
                 wake_after = await self._guarded_pass()
                 sleep_seconds = min(sleep_seconds, max(SHORTEST_SLEEP_SECONDS, wake_after or sleep_seconds))
             self._context.pulse.decided = time.monotonic()

@@ -20,11 +20,12 @@ SILENT_CACHE_SECONDS = 900.0  # far beyond an outage that a restart would not he
 
 @dataclass(slots=True)
 class Pulse:
-    """When the loops last finished a pass; monotonic seconds. Written by the loops, read by the probes."""
+    """When the loops last finished a pass, well or not; monotonic seconds. Written by the loops, read by the probes."""
 
     started: float = field(default_factory=time.monotonic)
     decided: float = field(default_factory=time.monotonic)
     converged: float = field(default_factory=time.monotonic)
+    collected: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ class Operator:
             exits.callback(watching.stop, STOP_SECONDS)
             context.cluster.start()
             exits.callback(context.cluster.stop, STOP_SECONDS / 2)
-            loops = (DecideLoop(context, wake).run(), converge.run(), _relist(context, client), _collect(context))
+            loops = (DecideLoop(context, wake).run(), converge.run(), _relist(context, client), _collect(context, wake))
             async with _running(*loops, _measure_lag(context), _keep_watching(watching)):
                 await stop.wait()
             log.info("stopping")
@@ -190,16 +191,20 @@ async def _relist(context: Context, client: ApiClient) -> None:
             await asyncio.sleep(context.options.relist_seconds)
 
 
-async def _collect(context: Context) -> None:
-    """Collect metrics every few seconds."""
+async def _collect(context: Context, wake: Wake) -> None:
+    """Collect metrics every few seconds, and have each collection decided on."""
     builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
     while True:
-        if context.synced:
-            try:
-                pools = await loop.run_in_executor(context.executor, builder.pools)
-                await context.collector.collect(pools, context.cluster.pods())
-            except Exception:
-                log.exception("metrics could not be collected")
+        if not context.synced:
+            await asyncio.sleep(SETTLE_SECONDS)
+            continue
+        try:
+            pools = await loop.run_in_executor(context.executor, builder.pools)
+            await context.collector.collect(pools, context.cluster.pods())
+        except Exception:
+            log.exception("metrics could not be collected")
+        context.pulse.collected = time.monotonic()
+        wake.ring()
         await asyncio.sleep(context.options.metrics_seconds)
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # Released pods that nobody binds within this time are placed anew (architecture: ADR 0004).
 SCHEDULING_SECONDS = 60.0
-# After the node controller gave it up (40-50 s of silence), when no Service sends it requests any more either; a kubelet
-# that restarts is back sooner.
+# Counted from when Kubernetes calls the node NotReady (40-50 s into its silence), and no Service routes to it any more.
+# A kubelet that restarts is back sooner.
 NODE_LOST_SECONDS = 30.0
 # Whoever takes pods away faster than this would be answered by a storm of new ones.
 YOUNG_SECONDS = 60.0
