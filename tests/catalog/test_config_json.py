@@ -9,82 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.catalog import configs
+from tests.catalog.configs import LLAMA, grouped, read, windows, without
 from weft.catalog import architecture_from_config
-from weft.catalog.config_json import FAMILIES
+from weft.catalog.families import FAMILIES, MOST_LAYERS
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
-from weft.domain.model import Architecture, Experts
+from weft.domain.model import Architecture, Block, Dense, GroupedAttention
 from weft.domain.reasons import Reason
-
-LLAMA: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "torch_dtype": "bfloat16",
-}
-GPT_OSS: dict[str, Any] = LLAMA | {
-    "architectures": ["GptOssForCausalLM"],
-    "num_local_experts": 32,
-    "num_experts_per_tok": 4,
-    "sliding_window": 128,
-}
-DEEPSEEK: dict[str, Any] = LLAMA | {
-    "architectures": ["DeepseekV2ForCausalLM"],
-    "q_lora_rank": None,
-    "kv_lora_rank": 512,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "v_head_dim": 128,
-    "n_routed_experts": 64,
-    "n_shared_experts": 2,
-    "num_experts_per_tok": 6,
-    "moe_intermediate_size": 1408,
-    "first_k_dense_replace": 1,
-}
-QWEN_MOE: dict[str, Any] = LLAMA | {
-    "architectures": ["Qwen3MoeForCausalLM"],
-    "num_experts": 128,
-    "num_experts_per_tok": 8,
-    "moe_intermediate_size": 768,
-    "decoder_sparse_step": 2,
-    "mlp_only_layers": [1, 2, 40],
-}
-
-
-def read(config: dict[str, Any], **changes: Any) -> Architecture:  # noqa: ANN401 - whatever JSON holds
-    return architecture_from_config("acme/model", json.dumps(config | changes))
-
-
-def without(config: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key != name}
 
 
 def test_a_plain_config_is_read() -> None:
+    attention = GroupedAttention(heads=32, kv_heads=8, head_dim=128, value_dim=128)
     expected = Architecture(
         model_id="acme/model",
         family="llama",
-        layers=32,
         hidden=4096,
-        heads=32,
-        kv_heads=8,
-        head_dim=128,
-        ffn_width=14336,
+        blocks=(Block(32, attention, Dense(14336)),),
         vocabulary=128256,
         max_context_tokens=131072,
         tied_embeddings=False,
         checkpoint_precision=Precision.BF16,
     )
-    assert read(LLAMA) == expected
+    assert expected == read(LLAMA)
 
 
 def test_kv_heads_default_to_heads_and_a_stated_head_dim_wins() -> None:
-    assert read(without(LLAMA, "num_key_value_heads")).kv_heads == 32
-    assert read(LLAMA, head_dim=64).head_dim == 64
+    assert read(without(LLAMA, "num_key_value_heads")).kv_heads == (32,)
+    assert grouped(read(LLAMA, head_dim=64))[0].head_dim == 64
 
 
 def test_an_unknown_architecture_is_named_with_those_that_are_understood() -> None:
@@ -114,98 +66,42 @@ def test_heads_must_agree_with_each_other_and_with_the_hidden_size() -> None:
         read(LLAMA, num_attention_heads=24, hidden_size=4000)
 
 
-def test_latent_attention_without_query_compression_has_rank_zero() -> None:
-    latent = read(DEEPSEEK).latent
-    assert latent is not None
-    assert latent.query_rank == 0
-
-
-def test_experts_of_each_family() -> None:
-    assert read(DEEPSEEK).experts == Experts(64, 6, 1408, shared=2, layers=31)
-    assert read(QWEN_MOE).experts == Experts(128, 8, 768, shared=0, layers=15)
-    assert read(GPT_OSS).experts == Experts(32, 4, 14336, shared=0, layers=32)
-
-
-def test_more_experts_per_token_than_there_are_is_refused() -> None:
-    with pytest.raises(Invalid, match="num_experts_per_tok 33 is more than all 32 experts"):
-        read(GPT_OSS, num_experts_per_tok=33)
-
-
-def test_windows_follow_layer_types_where_they_are_written() -> None:
-    kinds = ["sliding_attention"] * 10 + ["full_attention"] * 22
-    assert read(GPT_OSS, layer_types=kinds).window_layers == 10
-    assert read(GPT_OSS).window_layers == 16
+def test_more_layers_than_any_model_has_are_refused_however_they_are_written() -> None:
+    assert read(LLAMA, num_hidden_layers=MOST_LAYERS).layers == MOST_LAYERS
+    with pytest.raises(Invalid, match="num_hidden_layers must be at most 1000, not 1001"):
+        read(LLAMA, num_hidden_layers=MOST_LAYERS + 1)
+    pattern = "M" * (MOST_LAYERS + 1)
+    with pytest.raises(Invalid, match="it has 1001 layers; at most 1000"):
+        read(without(configs.NEMOTRON_H, "num_hidden_layers"), hybrid_override_pattern=pattern)
 
 
 @pytest.mark.parametrize(
-    ("kinds", "complaint"),
-    [
-        (["linear_attention"] * 32, "layer_types holds 'linear_attention'"),
-        ([{}] * 32, "layer_types holds"),
-        (["full_attention"], "layer_types has 1 entries for 32 layers"),
-        ("full_attention", "layer_types must be a list"),
-    ],
+    "part", ["hidden_size_per_layer_input", "num_kv_shared_layers", "cross_attention_layers", "hc_mult"]
 )
-def test_layer_types_that_are_not_understood_are_refused(kinds: object, complaint: str) -> None:
-    with pytest.raises(Invalid, match=complaint):
-        read(GPT_OSS, layer_types=kinds)
+def test_a_part_that_adds_work_and_is_not_understood_is_named_unless_it_is_off(part: str) -> None:
+    assert read(LLAMA, **{part: 0}) == read(LLAMA, **{part: None}) == read(LLAMA)
+    with pytest.raises(Invalid, match=f"{part} is not understood"):
+        read(LLAMA, **{part: 4})
 
 
-def test_qwen_uses_its_window_only_when_switched_on() -> None:
-    qwen = LLAMA | {"architectures": ["Qwen2ForCausalLM"], "sliding_window": 4096, "max_window_layers": 28}
-    assert read(qwen, use_sliding_window=False).window_layers == 0
-    assert read(qwen, use_sliding_window=True).window_layers == 4
-    assert read(LLAMA | {"architectures": ["MistralForCausalLM"], "sliding_window": 4096}).window_layers == 32
+def test_a_model_in_which_no_layer_mixes_tokens_is_refused() -> None:
+    with pytest.raises(Invalid, match="no layer mixes tokens"):
+        read(configs.NEMOTRON_H, hybrid_override_pattern="-" * 9)
 
 
 def test_a_language_model_inside_a_larger_config_is_found() -> None:
-    inner = without(without(LLAMA, "architectures"), "torch_dtype") | {"sliding_window": 1024}
+    inner = without(LLAMA, "architectures", "torch_dtype") | {"sliding_window": 1024}
     outer = {"architectures": ["Gemma3ForConditionalGeneration"], "torch_dtype": "bfloat16", "text_config": inner}
     read_in = architecture_from_config("acme/model", json.dumps(outer))
-    assert (read_in.layers, read_in.window_layers, read_in.tied_embeddings) == (32, 27, True)
+    assert (read_in.layers, windows(read_in), read_in.tied_embeddings) == (32, {1024: 27, None: 5}, True)
 
 
-@pytest.mark.parametrize(
-    ("quantization", "expected"),
-    [
-        ({"quant_method": "fp8"}, Precision.FP8),
-        ({"quant_method": "mxfp4"}, Precision.MXFP4),
-        ({"quant_method": "awq", "bits": 4}, Precision.INT4),
-        ({"quant_method": "gptq", "bits": 8}, Precision.INT8),
-        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, Precision.NVFP4),
-        (
-            {
-                "quant_method": "compressed-tensors",
-                "config_groups": {"a": {"weights": {"type": "float", "num_bits": 8}}},
-            },
-            Precision.FP8,
-        ),
-    ],
-)
-def test_the_checkpoint_precision_follows_the_quantisation(quantization: dict[str, Any], expected: Precision) -> None:
-    assert read(LLAMA, quantization_config=quantization).checkpoint_precision is expected
-
-
-@pytest.mark.parametrize(
-    "quantization",
-    [
-        {},
-        {"quant_method": "bitsandbytes"},
-        {"quant_method": "gptq", "bits": 3},
-        {"quant_method": "compressed-tensors"},
-        {"quant_method": 8},
-        [],
-    ],
-)
-def test_a_quantisation_that_is_not_understood_is_refused(quantization: object) -> None:
-    with pytest.raises(Invalid, match="quant"):
-        read(LLAMA, quantization_config=quantization)
-
-
-def test_a_dtype_that_is_not_understood_is_refused() -> None:
-    assert read(LLAMA, torch_dtype="float32").checkpoint_precision is Precision.FP32
-    with pytest.raises(Invalid, match="torch_dtype 'int3' is not understood"):
-        read(LLAMA, torch_dtype="int3")
+def test_the_language_model_has_the_last_word_on_tied_embeddings() -> None:
+    inner = without(LLAMA, "architectures")
+    outer = {"architectures": ["Qwen3VLForConditionalGeneration"], "text_config": inner}
+    assert not read(outer).tied_embeddings
+    assert read(outer, tie_word_embeddings=True).tied_embeddings
+    assert not read(outer, tie_word_embeddings=True, text_config=inner | {"tie_word_embeddings": False}).tied_embeddings
 
 
 @given(st.text())
@@ -218,15 +114,39 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=5,
 )
-KEYS = sorted({*LLAMA, *GPT_OSS, *DEEPSEEK, *QWEN_MOE, "head_dim", "layer_types", "text_config", "quantization_config"})
+WHOLE: dict[str, Any] = (
+    configs.DECI
+    | configs.NEMOTRON_H
+    | configs.GEMMA4
+    | configs.LLAMA4
+    | configs.QWEN_HYBRID
+    | configs.DEEPSEEK_SPARSE
+    | configs.QWEN_MOE
+    | configs.GPT_OSS
+    | {"num_hidden_layers": 6, "hybrid_override_pattern": "M-M*ME", "block_configs": 2 * configs.DECI["block_configs"]}
+)
+OF_SOME = ["indexer_types", "mlp_layer_types", "moe_layers", "no_rope_layers", "layers_block_type", "enable_moe_block"]
+KEYS = sorted({*WHOLE, *OF_SOME, "top_k_experts", "moe_latent_size", "text_config", "quantization_config"})
+LISTS = {name: value for name, value in WHOLE.items() if name == "layer_types"}
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_can_be_read(name: str) -> None:
+    config = WHOLE if name.startswith("Gemma4") else without(WHOLE, "layer_types")
+    architecture = read(config, architectures=[name])
+    assert architecture.family == FAMILIES[name].name
+    assert architecture.layers == 6
 
 
 @given(
     name=st.sampled_from(sorted(FAMILIES)),
     changes=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4),
+    lists=st.sampled_from([{}, LISTS]),
 )
-def test_any_damage_to_a_config_is_an_architecture_or_invalid(name: str, changes: dict[str, Any]) -> None:
-    whole = LLAMA | GPT_OSS | DEEPSEEK | QWEN_MOE | {"architectures": [name]} | changes
+def test_any_damage_to_a_config_is_an_architecture_or_invalid(
+    name: str, changes: dict[str, Any], lists: dict[str, Any]
+) -> None:
+    whole = without(WHOLE, *LISTS) | lists | {"architectures": [name]} | changes
     _read_or_refuse(json.dumps(whole))
 
 
@@ -237,6 +157,6 @@ def _read_or_refuse(text: str) -> None:
         assert error.reason is Reason.ArchitectureUnsupported  # noqa: PT017 - either outcome is fine, others are not
         assert error.message.startswith("config.json of acme/model: ")  # noqa: PT017
         return
-    assert 0 <= read_in.window_layers <= read_in.layers
-    assert 0 <= read_in.dense_layers <= read_in.layers
-    assert min(read_in.layers, read_in.hidden, read_in.heads, read_in.kv_heads, read_in.head_dim) > 0
+    assert 1 <= read_in.layers <= MOST_LAYERS
+    assert 0 <= read_in.expert_layers <= read_in.layers
+    assert min(read_in.hidden, read_in.heads, read_in.vocabulary, *read_in.kv_heads) > 0

@@ -92,6 +92,27 @@ def test_a_partitioned_amd_device_is_shared() -> None:
     assert only_node(node("m", labels, 64, "amd.com/gpu")).shared
 
 
+@pytest.mark.parametrize(
+    ("mode", "parts"), [("spx_nps1", 1), ("dpx_nps2", 2), ("qpx_nps4", 4), ("cpx_nps4", 8), ("CPX_NPS1", 8), ("new", 8)]
+)
+def test_a_part_of_an_amd_device_has_its_share_of_the_memory(mode: str, parts: int) -> None:
+    labels = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/compute-memory-partition": mode}
+    found = only_node(node("m", labels, 8 * parts, "amd.com/gpu"))
+    assert (found.memory_bytes * parts, found.shared) == (196608 * MIB, parts > 1)
+
+
+def test_partitions_under_a_resource_of_their_own_are_not_taken_for_whole_devices() -> None:
+    labels = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/compute-memory-partition": "cpx_nps4"}
+    fabric = fabric_of([node("m", labels, 64, "amd.com/cpx_nps4")])
+    assert fabric.domains == ()
+    assert fabric.notes[0].reason is Reason.DevicePluginMissing
+
+
+def test_gaudi_has_no_discovery_label_so_ours_is_named() -> None:
+    fabric = fabric_of([node("g", {}, 8, "habana.ai/gaudi")])
+    assert "kubectl label node g weft.dev/accelerator=" in fabric.notes[0].message
+
+
 def test_an_unknown_product_is_named_and_not_used() -> None:
     fabric = fabric_of([node("odd", {"nvidia.com/gpu.product": "Voodoo-3"}, 8)])
     assert fabric.domains == ()

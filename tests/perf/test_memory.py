@@ -22,6 +22,11 @@ DEEPSEEK = "DeepSeek-V3"
         ("Qwen3-235B-A22B", 188),
         ("gpt-oss-120b", 72),
         (DEEPSEEK, 68.6),
+        ("Kimi-K2-Instruct", 68.6),
+        ("gemma-3-27b-it", 496),
+        ("Qwen3-Next-80B-A3B-Instruct", 24),  # 12 of 48 layers
+        ("Nemotron-H-56B-Base-8K", 40),  # 10 of 118 layers
+        ("Llama-3_3-Nemotron-Super-49B-v1", 196),  # 49 of 80 layers
     ],
 )
 def test_kv_of_a_token_is_the_published_size_and_half_of_it_in_fp8(model_id: str, kib: float) -> None:
@@ -102,6 +107,31 @@ def test_a_window_caps_what_its_layers_keep() -> None:
     long = sequence_bytes_per_gpu(replica("gpt-oss-120b", "H100", Precision.MXFP4), 1280)
     assert short == 128 * 72 * KIB
     assert long == (1280 + 128) / 2 * 72 * KIB
+
+
+def test_full_layers_with_heads_of_their_own_keep_theirs_beyond_the_window() -> None:
+    gemma = replica("gemma-4-31B-it", "H200", Precision.BF16)
+    window, full = 50 * 2 * 16 * 256 * 2, 10 * 2 * 4 * 512 * 2  # bytes of a token, by kind of layer
+    assert sequence_bytes_per_gpu(gemma, 1024) == 1024 * (window + full)
+    assert sequence_bytes_per_gpu(gemma, 9024) == 1024 * window + 9024 * full
+
+
+def test_a_selector_keeps_an_eight_bit_key_and_its_scale_of_every_token() -> None:
+    """132 bytes a token and layer, whatever the precision of the KV cache; layers that borrow a selection keep none."""
+    plain, sparse = kv_bytes_per_token(architecture(DEEPSEEK)), kv_bytes_per_token(architecture("DeepSeek-V3.2"))
+    assert sparse - plain == 61 * 132
+    owning, sharing = kv_bytes_per_token(architecture("GLM-5")), kv_bytes_per_token(architecture("GLM-5.3"))
+    assert owning - sharing == (78 - 21) * 132
+
+
+def test_a_recurrence_keeps_a_state_that_does_not_grow_and_splits_by_heads() -> None:
+    """Qwen3-Next: 32 heads of 128 x 128 values in 32 bits, and 3 tokens of 8192 channels in 16 bits, in 36 layers."""
+    one = replica("Qwen3-Next-80B-A3B-Instruct", "H200", Precision.BF16)
+    two = replica("Qwen3-Next-80B-A3B-Instruct", "H200", Precision.BF16, 2)
+    states = 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)
+    assert sequence_bytes_per_gpu(one, 1) == states + 24 * KIB
+    assert sequence_bytes_per_gpu(one, 1001) - sequence_bytes_per_gpu(one, 1) == 1000 * 24 * KIB
+    assert sequence_bytes_per_gpu(two, 1001) == sequence_bytes_per_gpu(one, 1001) / 2
 
 
 def test_pipeline_stages_share_layers_weights_and_kv() -> None:

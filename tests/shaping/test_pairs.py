@@ -87,13 +87,12 @@ def test_a_chosen_pair_can_shake_hands_and_stays(prefill: Wish, decode: Wish, mo
 
 
 def test_each_half_alone_would_choose_another_generation_and_the_pair_does_not() -> None:
-    slo = Slo(ttft=((95, 3.0),), tpot=((95, 0.04),))
+    slo = Slo(ttft=((95, 3.0),), tpot=((95, 0.012),))
     pins = ShapePins(tensor_parallel=8)
-    prefill = Wish(DEEPSEEK, (H200, B200), 20.0, slo, pins=pins, max_context_tokens=65536, input_tokens=4000)
-    decode = replace(prefill, pins=ShapePins())
-    alone = replace(prefill, role=Role.Prefill).plan(), replace(decode, role=Role.Decode).plan()
+    half = Wish(DEEPSEEK, (H200, B200), 20.0, slo, pins=pins, max_context_tokens=65536, input_tokens=4000)
+    alone = replace(half, role=Role.Prefill).plan(), replace(half, role=Role.Decode).plan()
     assert generation(alone[0]) != generation(alone[1])
-    ours, theirs = paired(prefill, decode)
+    ours, theirs = paired(half, half)
     assert generation(ours) == generation(theirs)
     other = {"H200", "B200"} - {ours.shape.accelerator}
     lost = {each.shape.accelerator: each.verdict.reason for each in ours.alternatives}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
@@ -12,14 +13,17 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, EngineRelease
 
 if TYPE_CHECKING:
-    from weft.catalog.efficiency import Efficiency
+    from collections.abc import Callable
+
+    from weft.catalog.efficiency import Coefficient, Efficiency
+    from weft.catalog.performance import EnginePerformance
+    from weft.catalog.uncertainty import Spread, Uncertainty
     from weft.domain.hardware import Accelerator, Precision
     from weft.domain.model import Architecture
+    from weft.domain.shape import Shape
 
 _SHARED_SUFFIX = re.compile(r"(-MIG-.+)?(-SHARED)?$")
 _VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$")
-
-EfficiencyKey = tuple[str, EngineName, "Precision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,25 @@ class EngineFacts:
     router_image: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KnownModel:
-    """A model by its names; `parameters` is the published count."""
+    """A model by its names; `parameters` is the published count. `read` makes its architecture, once it is wanted."""
 
-    architecture: Architecture
+    model_id: str
     aliases: tuple[str, ...]
     parameters: int
+    read: Callable[[], Architecture]
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """What the performance model needs of it."""
+        return self.read()
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All that it is called, in lower case, with and without the organisation."""
+        names = {name.casefold() for name in (self.model_id, *self.aliases)}
+        return frozenset(names | {name.rpartition("/")[2] for name in names})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +66,9 @@ class Catalog:
     accelerators: tuple[Accelerator, ...]
     models: tuple[KnownModel, ...]
     engines: tuple[EngineFacts, ...]
-    efficiencies: dict[EfficiencyKey, Efficiency]
+    performance: dict[EngineName, EnginePerformance]
+    coefficients: dict[str, Coefficient]
+    uncertainty: Uncertainty
 
     def accelerator(self, name: str) -> Accelerator:
         """The accelerator of a name, whatever its case; raises `Invalid` (NoAccelerator) with the names there are."""
@@ -67,11 +85,7 @@ class Catalog:
     def architecture(self, model_id: str) -> Architecture | None:
         """A known model by its id or an alias, whatever its case; the organisation may be left out."""
         wanted = model_id.casefold()
-        for model in self.models:
-            names = [name.casefold() for name in (model.architecture.model_id, *model.aliases)]
-            if wanted in names or wanted in [name.rpartition("/")[2] for name in names]:
-                return model.architecture
-        return None
+        return next((model.architecture for model in self.models if wanted in model.names), None)
 
     def engine(self, engine: EngineName) -> EngineFacts:
         """Facts of an engine; raises `Invalid` (EngineUnsupported) for one that cannot be rendered yet."""
@@ -97,19 +111,37 @@ class Catalog:
         return EngineRelease(engine, text, image.format(version=text))
 
     def precisions(self, accelerator: Accelerator, engine: EngineName) -> tuple[Precision, ...]:
-        """The precisions that an engine serves on an accelerator."""
-        return tuple(p for name, e, p in self.efficiencies if name == accelerator.name and e is engine)
+        """The precisions that an engine serves on an accelerator: its generation's that this part computes in."""
+        computed = {precision for precision, _ in accelerator.flops}
+        served = self.performance[engine].serves.get(accelerator.generation, ())
+        return tuple(precision for precision in served if precision in computed)
 
-    def efficiency(self, accelerator: Accelerator, engine: EngineName, precision: Precision) -> Efficiency:
-        """Coefficients for the performance model; raises `Invalid` (PrecisionUnsupported) for what is not served."""
-        found = self.efficiencies.get((accelerator.name, engine, precision))
-        if found is None:
+    def efficiency(
+        self, accelerator: Accelerator, engine: EngineName, precision: Precision, release: str | None = None
+    ) -> Efficiency:
+        """Coefficients for the performance model, of a release (a version or the month `YYYY-MM`; None: the present).
+
+        Raises `Invalid` (PrecisionUnsupported) for what is not served.
+        """
+        if precision not in self.precisions(accelerator, engine):
             known = ", ".join(each.value for each in self.precisions(accelerator, engine)) or "nothing"
             raise Invalid(
                 Reason.PrecisionUnsupported,
                 f"{engine.value} does not serve {precision.value} on {accelerator.name}; it serves {known} there",
             )
-        return found
+        return _efficiency(self, accelerator.generation, engine, precision, release)
+
+    def spread(self, architecture: Architecture, shape: Shape, accelerator: Accelerator) -> Spread:
+        """How far predictions of a replica are off, four times in five."""
+        measured = (accelerator.generation, shape.engine.value, shape.precision.value) in self.uncertainty.measured
+        return self.uncertainty.spread(has_experts=architecture.experts is not None, is_measured=measured)
+
+
+@functools.lru_cache(maxsize=256)
+def _efficiency(
+    catalog: Catalog, generation: str, engine: EngineName, precision: Precision, release: str | None
+) -> Efficiency:
+    return catalog.performance[engine].efficiency(catalog.coefficients, generation, engine, precision, release)
 
 
 @functools.lru_cache(maxsize=1024)

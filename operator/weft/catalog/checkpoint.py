@@ -11,13 +11,20 @@ if TYPE_CHECKING:
 
 _DTYPES = {"bfloat16": Precision.BF16, "float16": Precision.BF16, "float32": Precision.FP32}
 _METHODS = {"fp8": Precision.FP8, "fbgemm_fp8": Precision.FP8, "mxfp4": Precision.MXFP4}
-_MODELOPT = {"FP8": Precision.FP8, "NVFP4": Precision.NVFP4}
+# By `quant_algo`; W4A16 says that activations keep 16 bits, and the weights are the same.
+_MODELOPT = {"FP8": Precision.FP8, "NVFP4": Precision.NVFP4, "W4A16_NVFP4": Precision.NVFP4}
+_BY_LAYER = "MIXED_PRECISION"
 _PACKED = {4: Precision.INT4, 8: Precision.INT8}
+# By format, type and bits of the weights. INT4 has a scale for each group of 32 or more.
 _COMPRESSED = {
-    ("float", 8): Precision.FP8,
-    ("float", 4): Precision.NVFP4,
-    ("int", 8): Precision.INT8,
-    ("int", 4): Precision.INT4,
+    ("float-quantized", "float", 8): Precision.FP8,
+    ("naive-quantized", "float", 8): Precision.FP8,
+    ("nvfp4-pack-quantized", "float", 4): Precision.NVFP4,
+    ("mxfp4-pack-quantized", "float", 4): Precision.MXFP4,
+    ("int-quantized", "int", 8): Precision.INT8,
+    ("naive-quantized", "int", 8): Precision.INT8,
+    ("pack-quantized", "int", 8): Precision.INT8,
+    ("pack-quantized", "int", 4): Precision.INT4,
 }
 
 
@@ -42,30 +49,64 @@ def _quantized(fields: Fields) -> Precision:
     method = fields.text("quant_method")
     if method is None:
         fields.refuse("quantization_config.quant_method is missing")
-    if method in _METHODS:
-        return _METHODS[method]
-    precision: Precision | None = None
-    if method in {"gptq", "awq"}:
-        precision = _PACKED.get(fields.size("bits"))
-    elif method == "modelopt":
-        precision = _MODELOPT.get(fields.text("quant_algo") or "")
-    elif method == "compressed-tensors":
-        precision = _compressed(fields)
+    precision = _stored(fields, method)
     if precision is None:
         fields.refuse(f"quantization_config with quant_method {method!r:.60} is not understood as it stands")
     return precision
 
 
+def _stored(fields: Fields, method: str) -> Precision | None:
+    if method == "modelopt":
+        return _modelopt(fields)
+    if method == "compressed-tensors":
+        return _compressed(fields)
+    if method in {"gptq", "awq"}:
+        return _PACKED.get(fields.size("bits"))
+    # A `quant_algo` beside another method than its own says that some layers are stored in another way.
+    return _METHODS.get(method) if fields.raw("quant_algo") is None else None
+
+
+def _modelopt(fields: Fields) -> Precision:
+    algorithm = fields.text("quant_algo") or ""
+    if algorithm == _BY_LAYER:
+        return _of_most_weights(fields)
+    if algorithm not in _MODELOPT:
+        fields.refuse(f"quantization_config.quant_algo {algorithm!r:.60} is not understood")
+    return _MODELOPT[algorithm]
+
+
+def _of_most_weights(fields: Fields) -> Precision:
+    """Of a table of layers, the algorithm of routed experts, or else of feed-forward blocks: most of the weights."""
+    table = fields.inner("quantized_layers")
+    if table is None:
+        fields.refuse(f"quantization_config.quantized_layers is missing, which quant_algo {_BY_LAYER} needs")
+    experts = [name for name in table.values if "experts" in name and "shared" not in name]
+    named = experts or [name for name in table.values if ".mlp." in name]
+    found = {_algorithm(table, name) for name in named}
+    if len(found) != 1 or not found <= set(_MODELOPT):
+        mixed = ", ".join(sorted(found)) or "nothing"
+        fields.refuse(f"quantized_layers stores feed-forward blocks as {mixed:.60}; one known algorithm is understood")
+    return _MODELOPT[found.pop()]
+
+
+def _algorithm(table: Fields, name: str) -> str:
+    layer = table.inner(name)
+    return (layer.text("quant_algo") if layer is not None else None) or "unknown"
+
+
 def _compressed(fields: Fields) -> Precision | None:
     """All groups must store weights alike."""
     groups = fields.inner("config_groups")
-    found = {_group(groups, name) for name in groups.values} if groups is not None else set()
+    stored_as = fields.text("format")
+    found = {_group(groups, name, stored_as) for name in groups.values} if groups is not None else set()
     return found.pop() if len(found) == 1 else None
 
 
-def _group(groups: Fields, name: str) -> Precision | None:
+def _group(groups: Fields, name: str, stored_as: str | None) -> Precision | None:
+    """One group, which may state a format of its own."""
     group = groups.inner(name)
     weights = group.inner("weights") if group is not None else None
-    if weights is None:
+    if group is None or weights is None:
         return None
-    return _COMPRESSED.get((weights.text("type") or "", weights.size("num_bits")))
+    packing = group.text("format") or stored_as or ""
+    return _COMPRESSED.get((packing, weights.text("type") or "", weights.size("num_bits")))

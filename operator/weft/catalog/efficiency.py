@@ -1,4 +1,9 @@
-"""How close an engine comes to an accelerator's data sheet: coefficients that formulas take and never hold."""
+"""How close an engine comes to an accelerator's data sheet: coefficients that formulas take and never hold.
+
+Few of them are measured for each combination of accelerator, engine and precision. So a coefficient is a base value
+times a factor per property (the generation of the GPU, the engine, both with the precision, ...): a combination that
+nobody has measured inherits the base and the factors of the properties that it shares with measured ones.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +12,60 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """Coefficients of one (accelerator, engine, precision), explained in `engines.yaml`.
+    """Coefficients of one (accelerator, engine, precision), explained in `engines.yaml` and `efficiency.yaml`.
 
-    `compute`, `memory`, `attention`, `collective_bandwidth` and `exchange_bandwidth` are fractions of peak;
-    `memory_fraction` is the part of device memory that the engine may use; `reserve_bytes` of it never holds weights or
-    KV.
+    `weights`, `kv`, `matmul`, `prefill`, `prefill_experts`, `attention`, `collective_bandwidth` and
+    `exchange_bandwidth` are fractions of peak; `memory_fraction` is the part of device memory that the engine may use
+    (of what weights leave, if `fraction_of_free`); `reserve_bytes` of it never holds weights or KV.
     """
 
-    compute: float
-    memory: float
+    weights: float
+    kv: float
+    matmul: float
+    prefill: float
+    prefill_experts: float
     attention: float
     layer_seconds: float
     moe_layer_seconds: float
     step_seconds: float
     sequence_seconds: float
     request_seconds: float
+    prefill_layer_seconds: float
+    at_once: float
+    equal_at_once: float
     collective_seconds: float
     collective_bandwidth: float
     exchange_seconds: float
     exchange_bandwidth: float
     reserve_bytes: float
     memory_fraction: float
-    batched_tokens: int
-    sequences: int
+    fraction_of_free: bool
+    batched_tokens: float
+    sequences: float
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """A base value and factors: {property: {its value: factor}}."""
+
+    base: float
+    factors: dict[str, dict[str, float]]
+
+    def at(self, properties: dict[str, str]) -> float:
+        """The value for a combination; a property that nobody has measured changes nothing."""
+        value = self.base
+        for name, known in self.factors.items():
+            value *= known.get(properties[name], 1.0)
+        return value
+
+
+def properties(generation: str, engine: str, precision: str, *, early: bool) -> dict[str, str]:
+    """What factors may depend on. `early` releases of an engine are those before its present architecture settled."""
+    return {
+        "generation": generation,
+        "engine": engine,
+        "generation and precision": f"{generation} {precision}",
+        "engine and precision": f"{engine} {precision}",
+        "generation and engine": f"{generation} {engine}",
+        "release": f"{engine} {'early' if early else 'present'}",
+    }

@@ -69,11 +69,25 @@ class Fields:
             self.refuse(f"{self.path}{name} must be a list, not {_shown(value)}")
         return value
 
+    def positive(self, name: str) -> float:
+        """A required number above zero."""
+        value = self.raw(name)
+        if value is None:
+            self.refuse(f"{self.path}{name} is missing")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
+            self.refuse(f"{self.path}{name} must be a number above 0, not {_shown(value)}")
+        return float(value)
+
+    def objects(self, name: str) -> list[Fields]:
+        """A list of objects; empty where it is absent."""
+        return [self._object(f"{name}[{index}]", each) for index, each in enumerate(self.items(name) or [])]
+
     def inner(self, name: str) -> Fields | None:
         """A nested object, or None where it is absent."""
         value = self.raw(name)
-        if value is None:
-            return None
+        return None if value is None else self._object(name, value)
+
+    def _object(self, name: str, value: object) -> Fields:
         if not isinstance(value, dict):
             self.refuse(f"{self.path}{name} must be an object, not {_shown(value)}")
         return Fields(self.model_id, value, {}, f"{self.path}{name}.")

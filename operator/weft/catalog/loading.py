@@ -11,20 +11,18 @@ import yaml
 
 from weft.catalog.catalog import Catalog, EngineFacts, KnownModel
 from weft.catalog.config_json import architecture_from_config
-from weft.catalog.efficiency import Efficiency
+from weft.catalog.efficiency import Coefficient
+from weft.catalog.performance import EnginePerformance
+from weft.catalog.uncertainty import Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
 from weft.domain.shape import EngineName
-from weft.domain.units import GIB, MIB
+from weft.domain.units import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from weft.catalog.catalog import EfficiencyKey
+    from weft.domain.model import Architecture
 
 _GIGA = 1e9
 _TERA = 1e12
-_MICRO = 1e-6
-_MILLI = 1e-3
 
 
 @functools.cache
@@ -33,12 +31,15 @@ def load() -> Catalog:
     folder = resources.files("weft.catalog")
     engines = _yaml(folder.joinpath("engines.yaml").read_text(encoding="utf-8"))
     accelerators = _yaml(folder.joinpath("accelerators.yaml").read_text(encoding="utf-8"))
+    fitted = _yaml(folder.joinpath("efficiency.yaml").read_text(encoding="utf-8"))
     files = sorted((each for each in folder.joinpath("models").iterdir() if each.name.endswith(".yaml")), key=str)
     return Catalog(
         accelerators=tuple(_accelerator(name, facts) for name, facts in accelerators.items()),
-        models=tuple(_model(_yaml(file.read_text(encoding="utf-8"))) for file in files),
-        engines=tuple(_engine(EngineName(name), facts) for name, facts in engines.items()),
-        efficiencies=dict(pair for name, facts in engines.items() for pair in _efficiencies(EngineName(name), facts)),
+        models=tuple(_model(file.read_text(encoding="utf-8")) for file in files),
+        engines=tuple(_engine(EngineName(name), facts) for name, facts in engines.items() if "images" in facts),
+        performance={EngineName(name): _performance(facts) for name, facts in engines.items()},
+        coefficients={name: _coefficient(facts) for name, facts in fitted["coefficients"].items()},
+        uncertainty=_uncertainty(fitted["uncertainty"]),
     )
 
 
@@ -66,9 +67,16 @@ def _accelerator(name: str, facts: dict[str, Any]) -> Accelerator:
     )
 
 
-def _model(facts: dict[str, Any]) -> KnownModel:
-    architecture = architecture_from_config(facts["id"], json.dumps(facts["config"]))
-    return KnownModel(architecture, tuple(facts["aliases"]), facts["parameters"])
+def _model(text: str) -> KnownModel:
+    """Only the names are read now: a process wants few of the architectures, and they are most of the text."""
+    facts = _yaml(text.partition("\nconfig:")[0])
+    read = functools.partial(_architecture, text)
+    return KnownModel(facts["id"], tuple(facts["aliases"]), facts["parameters"], read)
+
+
+def _architecture(text: str) -> Architecture:
+    facts = _yaml(text)
+    return architecture_from_config(facts["id"], json.dumps(facts["config"]))
 
 
 def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
@@ -83,28 +91,23 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
     )
 
 
-def _efficiencies(engine: EngineName, facts: dict[str, Any]) -> Iterator[tuple[EfficiencyKey, Efficiency]]:
-    for accelerator, here in facts["accelerators"].items():
-        for precision, fractions in here["precisions"].items():
-            yield (accelerator, engine, Precision(precision)), _efficiency(here, fractions, facts["memory_fraction"])
-
-
-def _efficiency(here: dict[str, Any], fractions: dict[str, float], memory_fraction: float) -> Efficiency:
-    return Efficiency(
-        compute=fractions["compute"],
-        memory=fractions["memory"],
-        attention=here["attention"],
-        layer_seconds=here["layer_us"] * _MICRO,
-        moe_layer_seconds=here["moe_layer_us"] * _MICRO,
-        step_seconds=here["step_ms"] * _MILLI,
-        sequence_seconds=here["sequence_us"] * _MICRO,
-        request_seconds=here["request_ms"] * _MILLI,
-        collective_seconds=here["collective_us"] * _MICRO,
-        collective_bandwidth=here["collective_bandwidth"],
-        exchange_seconds=here["exchange_us"] * _MICRO,
-        exchange_bandwidth=here["exchange_bandwidth"],
-        reserve_bytes=here["reserve_gib"] * GIB,
-        memory_fraction=memory_fraction,
-        batched_tokens=here["batched_tokens"],
-        sequences=here["sequences"],
+def _performance(facts: dict[str, Any]) -> EnginePerformance:
+    serves = {name: tuple(map(Precision, listed)) for name, listed in facts["serves"].items()}
+    return EnginePerformance(
+        serves=serves,
+        early_before=facts["early"]["before"],
+        early_until=str(facts["early"]["until"]),
+        constants=facts["constants"],
+        assumed=facts.get("assumed", {}),
+        memory_fraction=facts["memory_fraction"],
+        fraction_of_free=facts["fraction_of_free"],
     )
+
+
+def _coefficient(facts: dict[str, Any]) -> Coefficient:
+    return Coefficient(facts["base"], {name: known for name, known in facts.items() if name != "base"})
+
+
+def _uncertainty(facts: dict[str, Any]) -> Uncertainty:
+    measured = frozenset(tuple(words.split()) for words in facts["measured"])
+    return Uncertainty(Spread(**facts["dense"]), Spread(**facts["experts"]), measured)

@@ -1,49 +1,80 @@
-"""How many parameters an architecture has, block by block; memory and FLOPs are both built on these counts.
+"""How many parameters a layer has, by how a tensor group splits them; memory and FLOPs are both built on these counts.
 
-Biases and norms of attention are left out: they are far below a thousandth of any model.
+Norms and biases are left out: they are far below a thousandth of any model.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.model import Dense, GroupedAttention, LatentAttention
+
 if TYPE_CHECKING:
-    from weft.domain.model import Architecture
+    from weft.domain.model import Architecture, Experts, FeedForward, LinearAttention, Mixer
 
 
-def query_parameters(architecture: Architecture) -> int:
-    """Attention parameters of a layer that query heads split: queries and output, and both expansions under MLA."""
-    hidden, heads = architecture.hidden, architecture.heads
-    latent = architecture.latent
-    if latent is None:
-        return 2 * hidden * heads * architecture.head_dim
-    query_in = latent.query_rank or hidden
-    queries = query_in * heads * (latent.nope_dim + latent.rope_dim)
-    expansions = latent.kv_rank * heads * (latent.nope_dim + latent.value_dim)
-    return queries + expansions + heads * latent.value_dim * hidden
+@dataclass(frozen=True, slots=True)
+class MixerParameters:
+    """Parameters of one mixer: split by query heads, split by KV heads, and whole on every GPU."""
+
+    by_heads: int
+    by_kv_heads: int = 0
+    whole: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them, once."""
+        return self.by_heads + self.by_kv_heads + self.whole
 
 
-def key_value_parameters(architecture: Architecture) -> int:
-    """Attention parameters of a layer that KV heads split: keys and values. Under MLA nothing splits them."""
-    latent = architecture.latent
-    if latent is None:
-        return 2 * architecture.hidden * architecture.kv_heads * architecture.head_dim
-    return architecture.hidden * (latent.query_rank + latent.kv_rank + latent.rope_dim)
+def mixer_parameters(hidden: int, mixer: Mixer | None) -> MixerParameters:
+    """Attention or recurrence of one layer."""
+    if mixer is None:
+        return MixerParameters(0)
+    if isinstance(mixer, GroupedAttention):
+        return _grouped(hidden, mixer)
+    return _latent(hidden, mixer) if isinstance(mixer, LatentAttention) else _linear(hidden, mixer)
 
 
-def feed_forward_parameters(architecture: Architecture) -> int:
-    """One dense gated feed-forward block."""
-    return 3 * architecture.hidden * architecture.ffn_width
+def _grouped(hidden: int, mixer: GroupedAttention) -> MixerParameters:
+    query = mixer.heads * mixer.head_dim * (2 if mixer.gated else 1)
+    key_value = mixer.kv_heads * (mixer.head_dim + (0 if mixer.keys_are_values else mixer.value_dim))
+    return MixerParameters(hidden * (query + mixer.heads * mixer.value_dim), hidden * key_value)
 
 
-def expert_parameters(architecture: Architecture) -> int:
-    """One routed or shared expert; 0 without experts."""
-    return 3 * architecture.hidden * architecture.experts.width if architecture.experts else 0
+def _latent(hidden: int, mixer: LatentAttention) -> MixerParameters:
+    """Queries, output and both expansions of the latent split by heads; what compresses is whole on every GPU."""
+    queries = (mixer.query_rank or hidden) * mixer.heads * (mixer.nope_dim + mixer.rope_dim)
+    expansions = mixer.kv_rank * mixer.heads * (mixer.nope_dim + mixer.value_dim)
+    whole = hidden * (mixer.query_rank + mixer.kv_rank + mixer.rope_dim)
+    if mixer.selector is not None:
+        selector = mixer.selector
+        whole += (mixer.query_rank or hidden) * selector.heads * selector.dim + hidden * (selector.dim + selector.heads)
+    return MixerParameters(queries + expansions + mixer.heads * mixer.value_dim * hidden, whole=whole)
 
 
-def router_parameters(architecture: Architecture) -> int:
-    """The gate of one layer with experts."""
-    return architecture.hidden * architecture.experts.count if architecture.experts else 0
+def _linear(hidden: int, mixer: LinearAttention) -> MixerParameters:
+    values = mixer.value_heads * mixer.value_dim  # made, gated, and projected back
+    keys = 2 * mixer.key_heads * mixer.key_dim
+    scalars = mixer.gates * mixer.value_heads
+    return MixerParameters(hidden * (3 * values + keys + scalars) + mixer.channels * mixer.convolution)
+
+
+def dense_parameters(hidden: int, feed_forward: FeedForward | None) -> int:
+    """What every token meets of a feed-forward block: a dense one, or shared experts, router and latent projections."""
+    if feed_forward is None:
+        return 0
+    matrices = 3 if feed_forward.gated else 2
+    if isinstance(feed_forward, Dense):
+        return matrices * hidden * feed_forward.width
+    latent = 2 * hidden * feed_forward.latent if feed_forward.latent else 0
+    return matrices * hidden * feed_forward.shared_width + hidden * feed_forward.count + latent
+
+
+def expert_parameters(hidden: int, experts: Experts) -> int:
+    """One routed expert."""
+    return (3 if experts.gated else 2) * (experts.latent or hidden) * experts.width
 
 
 def embedding_parameters(architecture: Architecture) -> int:
@@ -53,11 +84,22 @@ def embedding_parameters(architecture: Architecture) -> int:
 
 def parameter_count(architecture: Architecture) -> int:
     """All parameters of the language model, within a fraction of a percent."""
-    attention = query_parameters(architecture) + key_value_parameters(architecture)
-    total = architecture.layers * attention + architecture.dense_layers * feed_forward_parameters(architecture)
-    total += embedding_parameters(architecture)
-    experts = architecture.experts
-    if experts is None:
-        return total
-    per_layer = (experts.count + experts.shared) * expert_parameters(architecture) + router_parameters(architecture)
-    return total + experts.layers * per_layer
+    hidden, experts = architecture.hidden, architecture.experts
+    routed = architecture.expert_layers * experts.count * expert_parameters(hidden, experts) if experts else 0
+    return routed + embedding_parameters(architecture) + _met_by_every_token(architecture)
+
+
+def active_parameter_count(architecture: Architecture) -> int:
+    """Parameters that one token meets, the LM head among them and the embedding table not."""
+    hidden, experts = architecture.hidden, architecture.experts
+    routed = architecture.expert_layers * experts.per_token * expert_parameters(hidden, experts) if experts else 0
+    return routed + architecture.vocabulary * hidden + _met_by_every_token(architecture)
+
+
+def _met_by_every_token(architecture: Architecture) -> int:
+    """Layers without their routed experts."""
+    hidden = architecture.hidden
+    return sum(
+        block.count * (mixer_parameters(hidden, block.mixer).total + dense_parameters(hidden, block.feed_forward))
+        for block in architecture.blocks
+    )

@@ -109,6 +109,31 @@ def _world(file: str | None, context: str | None, *, imagine: bool) -> Any:  # n
 
 
 @app.command()
+def predict(
+    table: Annotated[
+        Path,
+        typer.Option("--csv", metavar="FILE", help="configurations and loads, one a row; docs/cli.md has the columns"),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="where the rows go, with predictions")],
+) -> None:
+    """Predict latency and throughput of configurations in a table, with 80 % intervals.
+
+    Exit code 1 when a row cannot be answered; its reason is in the table.
+    """
+    from weft.catalog import load
+    from weft.cli.predicting import ADDED, predicted, read_table, write_table
+
+    columns, rows = read_table(table)
+    with working(f"predicting {len(rows)} rows"):
+        answers = list(predicted(rows, load()))
+    write_table(output, [*(each for each in columns if each not in ADDED), *ADDED], answers)
+    answered = sum(each["answered"] == "true" for each in answers)
+    show(f"{output}: {answered} of {len(answers)} rows answered")
+    if answered < len(answers):
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command()
 def explain(
     resource: Annotated[
         str, typer.Argument(metavar="KIND/NAME", help="InferencePool/NAME or PDSplit/NAME (wpool/NAME, pds/NAME)")

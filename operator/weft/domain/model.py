@@ -1,8 +1,15 @@
-"""A model's architecture as its `config.json` states it: what the performance model needs and nothing else."""
+"""A model's architecture as its `config.json` states it: what the performance model needs and nothing else.
+
+A model is a stack of layers, and a layer a mixer (attention of some kind, or a recurrence) and a feed-forward block;
+layers that are alike are one `Block` with a count. Hybrids have several blocks, and some have layers with one half
+only.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,52 +17,161 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LatentAttention:
-    """Multi-head latent attention (DeepSeek): ranks and head parts, in elements."""
+class GroupedAttention:
+    """Attention with `kv_heads` groups of query heads: MHA, GQA and MQA are one. Dimensions are of one head.
 
+    `window_tokens` caps what a token looks at. `gated` adds an output gate as wide as the queries; where
+    `keys_are_values`, one projection makes both (the cache still holds two).
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int
+    window_tokens: int | None = None
+    gated: bool = False
+    keys_are_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSelector:
+    """A small attention that picks the `kept_tokens` of the context which the large one looks at (DeepSeek V3.2)."""
+
+    heads: int
+    dim: int
+    kept_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek): ranks and head parts, in elements. `query_rank` 0: not compressed."""
+
+    heads: int
     query_rank: int
     kv_rank: int
     nope_dim: int
     rope_dim: int
     value_dim: int
+    selector: TokenSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinearAttention:
+    """A recurrence with a state of fixed size: gated delta rule (Qwen3-Next) or a state space (Mamba-2).
+
+    The state is `value_heads` x `key_dim` x `value_dim`; `gates` are scalars per value head that a token computes. Keys
+    are copied to GPUs that outnumber their heads where `keys_replicate`.
+    """
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    convolution: int
+    gates: int
+    state_bytes_per_value: float
+    keys_replicate: bool = False
+
+    @property
+    def channels(self) -> int:
+        """Values that pass the short convolution: keys, queries and values of all heads."""
+        return 2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
+
+
+Mixer = GroupedAttention | LatentAttention | LinearAttention
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A feed-forward block; gated ones have three matrices, others two."""
+
+    width: int
+    gated: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Mixture of experts: how many, how many answer a token, how wide, how many layers have them."""
+    """Mixture of experts: how many, how many answer a token, how wide.
+
+    `shared_width` is the width of what every token meets beside them (shared experts together). Routed experts work on
+    `latent` elements instead of the hidden size where that is given.
+    """
 
     count: int
     per_token: int
     width: int
-    shared: int
-    layers: int
+    shared_width: int = 0
+    gated: bool = True
+    latent: int | None = None
+
+
+FeedForward = Dense | Experts
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """So many layers that are alike. A layer may lack one of its halves."""
+
+    count: int
+    mixer: Mixer | None
+    feed_forward: FeedForward | None
+
+    @property
+    def halves(self) -> int:
+        """Halves of one layer."""
+        return (self.mixer is not None) + (self.feed_forward is not None)
+
+
+@dataclass(frozen=True)
 class Architecture:
-    """One decoder-only transformer. Sizes are in elements; `window_tokens` caps the context of `window_layers` layers.
+    """One decoder-only transformer, as blocks. Sizes are in elements.
 
     `checkpoint_precision` is how the published weights are stored: a pool that names no precision runs it.
     """
 
     model_id: str
     family: str
-    layers: int
     hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ffn_width: int
+    blocks: tuple[Block, ...]
     vocabulary: int
     max_context_tokens: int
     tied_embeddings: bool
     checkpoint_precision: Precision
-    latent: LatentAttention | None = None
-    experts: Experts | None = None
-    window_tokens: int | None = None
-    window_layers: int = 0
 
-    @property
-    def dense_layers(self) -> int:
-        """Layers with an ordinary feed-forward block."""
-        return self.layers - (self.experts.layers if self.experts else 0)
+    @cached_property
+    def layers(self) -> int:
+        """Layers in all."""
+        return sum(block.count for block in self.blocks)
+
+    @cached_property
+    def expert_layers(self) -> int:
+        """Layers with experts."""
+        return sum(block.count for block in self.blocks if isinstance(block.feed_forward, Experts))
+
+    @cached_property
+    def experts(self) -> Experts | None:
+        """The experts, which are alike in every layer that has them."""
+        found = (block.feed_forward for block in self.blocks if isinstance(block.feed_forward, Experts))
+        return next(found, None)
+
+    @cached_property
+    def is_latent(self) -> bool:
+        """Whether any layer keeps compressed keys and values."""
+        return any(isinstance(block.mixer, LatentAttention) for block in self.blocks)
+
+    @cached_property
+    def heads(self) -> int:
+        """What a tensor group must divide: the greatest common divisor of the heads of all mixers."""
+        return math.gcd(*(_heads(block.mixer) for block in self.blocks if block.mixer is not None))
+
+    @cached_property
+    def kv_heads(self) -> tuple[int, ...]:
+        """The distinct numbers of KV heads, ascending; empty where nothing is grouped."""
+        grouped = (block.mixer for block in self.blocks if isinstance(block.mixer, GroupedAttention))
+        return tuple(sorted({mixer.kv_heads for mixer in grouped}))
+
+
+def _heads(mixer: Mixer) -> int:
+    if not isinstance(mixer, LinearAttention):
+        return mixer.heads
+    return mixer.value_heads if mixer.keys_replicate else math.gcd(mixer.key_heads, mixer.value_heads)

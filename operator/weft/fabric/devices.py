@@ -26,10 +26,14 @@ PRODUCT_LABELS = (
     "beta.amd.com/gpu.product-name",
     "cloud.google.com/gke-accelerator",
 )
+# What device discovery would write, by the vendor in the resource's name; others have only our own label.
+DISCOVERED_AS = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
 MEMORY_MIB = "nvidia.com/gpu.memory"
 SHARING_STRATEGY = "nvidia.com/gpu.sharing-strategy"
 REPLICAS_PER_GPU = "nvidia.com/gpu.replicas"
 AMD_PARTITIONS = ("amd.com/compute-memory-partition", "beta.amd.com/compute-memory-partition")
+# Devices that a GPU is cut into, by the first half of that label (`cpx_nps4`).
+PARTS_OF_A_GPU = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4, "cpx": 8}
 SHARED_RESOURCE_SUFFIX = ".shared"
 
 _PARTITION_SUFFIX = re.compile(r"(-MIG-.+)?(-SHARED)?$")
@@ -83,7 +87,7 @@ def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> 
     resource = min((name for name in offered if name.removesuffix(SHARED_RESOURCE_SUFFIX) in known), default=None)
     if resource is None:
         return None
-    label = "amd.com/gpu.product-name" if resource.startswith("amd.com/") else "nvidia.com/gpu.product"
+    label = DISCOVERED_AS.get(resource.partition("/")[0], PRODUCT_LABELS[0])
     return Explanation(
         Reason.AcceleratorUnknown,
         f"node {node.name} offers {offered[resource]} {resource} but no label names the product: it is not used; "
@@ -100,10 +104,17 @@ def _resource_offered(accelerator: Accelerator, offered: Mapping[str, int]) -> s
 def _memory_bytes(labels: Mapping[str, str], accelerator: Accelerator) -> int:
     """Memory of one device: the label (MIB, of the MIG device where there are such), else the catalog.
 
-    Time-sliced devices share one memory without a wall between them, so each counts for its part.
+    Time-sliced devices share one memory without a wall between them, so each counts for its part;
+    so do AMD's partitions.
     """
     whole = _number(labels.get(MEMORY_MIB)) * MIB or accelerator.memory_bytes
-    return whole // max(1, _number(labels.get(REPLICAS_PER_GPU)))
+    return whole // (max(1, _number(labels.get(REPLICAS_PER_GPU))) * _partitions(labels))
+
+
+def _partitions(labels: Mapping[str, str]) -> int:
+    """Devices per GPU of an AMD node; a mode that we do not know is taken for the finest."""
+    mode = next((labels[key] for key in AMD_PARTITIONS if labels.get(key)), "spx").partition("_")[0].casefold()
+    return PARTS_OF_A_GPU.get(mode, max(PARTS_OF_A_GPU.values()))
 
 
 def _is_shared(labels: Mapping[str, str], product: str, resource: str) -> bool:
@@ -112,7 +123,7 @@ def _is_shared(labels: Mapping[str, str], product: str, resource: str) -> bool:
         or resource.endswith(SHARED_RESOURCE_SUFFIX)
         or labels.get(SHARING_STRATEGY, "none") not in {"", "none"}
         or _number(labels.get(REPLICAS_PER_GPU)) > 1
-        or any(not labels.get(key, "spx").startswith("spx") for key in AMD_PARTITIONS)
+        or _partitions(labels) > 1
     )
 
 

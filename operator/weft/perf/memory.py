@@ -1,8 +1,7 @@
 """Memory of one GPU: weights, what the engine keeps for itself, and the KV cache in what is left. All in SI bytes.
 
-Formulas: KV per token 2 x L x Hkv x d x kb for grouped heads, which stops dividing once every GPU holds one KV head;
-under latent attention L x (rank + rope) x kb on every rank of a tensor group. A window caps the tokens that its layers
-keep.
+Which weights a precision covers: linear layers and experts. Embeddings, LM head and routers keep 16 bits in every
+quantised checkpoint; formats for experts only leave attention and shared parts at 16 bits too.
 """
 
 from __future__ import annotations
@@ -11,23 +10,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.catalog.parameters import (
-    embedding_parameters,
-    expert_parameters,
-    feed_forward_parameters,
-    key_value_parameters,
-    query_parameters,
-    router_parameters,
-)
+from weft.catalog.parameters import dense_parameters, embedding_parameters, expert_parameters, mixer_parameters
 from weft.domain.hardware import Precision
+from weft.perf.attention import readings
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
     from weft.perf.replica import ReplicaModel
 
-_ACTIVATION_COPIES = (
-    6  # of the hidden state that live at once in a forward pass: residual, norm, queries, keys, values, output
-)
+# Of the hidden state that live at once in a forward pass: residual, norm, queries, keys, values, output.
+_ACTIVATION_COPIES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,42 +48,45 @@ class WeightBytes:
     head: float
 
 
-def bytes_outside_experts(precision: Precision) -> float:
-    """Attention keeps 16 bits in MXFP4 checkpoints (only experts are converted)."""
-    return Precision.BF16.bytes_per_weight if precision is Precision.MXFP4 else precision.bytes_per_weight
+def bytes_outside_experts(architecture: Architecture, precision: Precision) -> float:
+    """Attention and shared parts keep 16 bits where only experts are converted: MXFP4, and 4 bits of latent models."""
+    four_bits = precision.bytes_per_weight < Precision.FP8.bytes_per_weight
+    only_experts = precision is Precision.MXFP4 or (architecture.is_latent and four_bits)
+    return Precision.BF16.bytes_per_weight if only_experts else precision.bytes_per_weight
 
 
 def bytes_of_embeddings(precision: Precision) -> float:
     """Embeddings and LM head keep 16 bits in every quantised checkpoint."""
-    return max(Precision.BF16.bytes_per_weight, precision.bytes_per_weight if precision is Precision.FP32 else 0.0)
+    return max(Precision.BF16.bytes_per_weight, precision.bytes_per_weight)
 
 
 def linear_parameters_per_gpu(replica: ReplicaModel) -> float:
-    """Parameters that every token meets: attention, dense blocks, shared experts, routers; all layers, on one GPU."""
+    """Parameters that every token meets: attention, dense blocks, shared experts, routers; all layers, on one GPU.
+
+    A KV head is copied to GPUs that outnumber the KV heads.
+    """
     architecture, tensor = replica.architecture, replica.shape.tensor_parallel
-    kv_split = 1 if architecture.latent else min(tensor, architecture.kv_heads)
-    attention = query_parameters(architecture) / tensor + key_value_parameters(architecture) / kv_split
-    dense = architecture.dense_layers * feed_forward_parameters(architecture) / tensor
-    if architecture.experts is None:
-        return architecture.layers * attention + dense
-    shared = architecture.experts.shared * expert_parameters(architecture) / tensor
-    mixture = architecture.experts.layers * (shared + router_parameters(architecture))
-    return architecture.layers * attention + dense + mixture
+    total = 0.0
+    for block in architecture.blocks:
+        mixer = mixer_parameters(architecture.hidden, block.mixer)
+        groups = getattr(block.mixer, "kv_heads", 1)
+        attention = mixer.by_heads / tensor + mixer.by_kv_heads / min(tensor, groups) + mixer.whole
+        total += block.count * (attention + dense_parameters(architecture.hidden, block.feed_forward) / tensor)
+    return total
 
 
 def layer_weights(replica: ReplicaModel) -> WeightBytes:
     """Bytes of all layers that one GPU of a tensor group holds, summed over pipeline stages; without the embedding."""
-    architecture, shape, experts = replica.architecture, replica.shape, replica.architecture.experts
-    routed = (
-        experts.layers * experts.count * expert_parameters(architecture) / expert_split(replica) if experts else 0.0
-    )
+    architecture, precision, experts = replica.architecture, replica.shape.precision, replica.architecture.experts
+    routed = 0.0
+    if experts is not None:
+        each = expert_parameters(architecture.hidden, experts)
+        routed = architecture.expert_layers * experts.count * each / expert_split(replica)
+    head = architecture.vocabulary * architecture.hidden / replica.shape.tensor_parallel
     return WeightBytes(
-        linear=linear_parameters_per_gpu(replica) * bytes_outside_experts(shape.precision),
-        experts=routed * shape.precision.bytes_per_weight,
-        head=architecture.vocabulary
-        * architecture.hidden
-        * bytes_of_embeddings(shape.precision)
-        / shape.tensor_parallel,
+        linear=linear_parameters_per_gpu(replica) * bytes_outside_experts(architecture, precision),
+        experts=routed * precision.bytes_per_weight,
+        head=head * bytes_of_embeddings(precision),
     )
 
 
@@ -116,43 +111,26 @@ def footprint(replica: ReplicaModel) -> Footprint:
     architecture, efficiency = replica.architecture, replica.efficiency
     activations = efficiency.batched_tokens * architecture.hidden * 2.0 * _ACTIVATION_COPIES
     logits = efficiency.sequences * architecture.vocabulary * 4.0 / replica.shape.tensor_parallel
+    weights = weight_bytes_per_gpu(replica)
+    untouchable = weights if efficiency.fraction_of_free else 0.0  # which the fraction is not taken of
     return Footprint(
-        weight_bytes=weight_bytes_per_gpu(replica),
+        weight_bytes=weights,
         reserve_bytes=efficiency.reserve_bytes + activations + logits,
-        usable_bytes=replica.memory_bytes * efficiency.memory_fraction,
+        usable_bytes=untouchable + (replica.memory_bytes - untouchable) * efficiency.memory_fraction,
     )
-
-
-def kv_bytes_per_layer_token(architecture: Architecture, kv_precision: Precision) -> float:
-    """KV of one token in one layer, one copy of it."""
-    width = kv_precision.bytes_per_weight
-    if architecture.latent:
-        return (architecture.latent.kv_rank + architecture.latent.rope_dim) * width
-    return 2.0 * architecture.kv_heads * architecture.head_dim * width
 
 
 def kv_bytes_per_token(architecture: Architecture, kv_precision: Precision = Precision.BF16) -> float:
     """KV that one more token adds while it is inside every window, all layers, one copy."""
-    return architecture.layers * kv_bytes_per_layer_token(architecture, kv_precision)
-
-
-def kv_share(replica: ReplicaModel) -> float:
-    """Part of one layer's KV that one GPU of a tensor group holds."""
-    architecture = replica.architecture
-    return 1.0 if architecture.latent else 1.0 / min(replica.shape.tensor_parallel, architecture.kv_heads)
-
-
-def kept_layer_tokens(architecture: Architecture, context_tokens: float) -> float:
-    """Tokens kept over all layers at a context: whole where attention is full, at most the window elsewhere."""
-    window = architecture.window_tokens or 0
-    full = (architecture.layers - architecture.window_layers) * context_tokens
-    return full + architecture.window_layers * min(context_tokens, window)
+    each = readings(architecture, 1, kv_precision.bytes_per_weight)
+    return sum(reading.layers * (reading.token_bytes + reading.index_bytes) for reading in each)
 
 
 def sequence_bytes_per_gpu(replica: ReplicaModel, context_tokens: float) -> float:
-    """KV of one sequence on one GPU, with the layers of its pipeline stage."""
-    per_token = kv_bytes_per_layer_token(replica.architecture, replica.kv_precision) * kv_share(replica)
-    return kept_layer_tokens(replica.architecture, context_tokens) * per_token / replica.shape.pipeline_parallel
+    """KV and states of one sequence on one GPU, with the layers of its pipeline stage."""
+    shape = replica.shape
+    each = readings(replica.architecture, shape.tensor_parallel, replica.kv_precision.bytes_per_weight)
+    return sum(reading.kept_bytes(context_tokens) for reading in each) / shape.pipeline_parallel
 
 
 def sequences_that_fit(replica: ReplicaModel, context_tokens: float) -> int:

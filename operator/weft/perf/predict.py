@@ -19,19 +19,21 @@ from weft.domain.shape import Limit, Prediction
 from weft.domain.workload import Role
 from weft.perf.memory import footprint, kv_tokens, sequences_that_fit
 from weft.perf.queueing import batch_at, length_at, mean_wait_seconds, squared_variation, wait_at
-from weft.perf.steps import StepTime, stepper
+from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.domain.workload import Slo, Workload
     from weft.perf.replica import ReplicaModel
-    from weft.perf.steps import Stepper
+    from weft.perf.steps import Stepper, StepTime
 
 _USED_OF_KV = 0.8
 _USED_WITHOUT_TARGET = 0.8
 _USED_AT_MOST = 0.95
 _IDLE = 1e-4  # of the largest load: nobody waits for anybody
 _ROUNDING = 1.0 + 1e-9
-_HALVINGS = 14  # in the logarithm of the load: finds it to 0.1 %
+_HALVINGS = 12  # in the logarithm of the load: finds it to 0.2 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def assess(replica: ReplicaModel, workload: Workload, slo: Slo, role: Role) -> A
     idle = service.at(_IDLE)
     if service.max_batch == 0:
         return Assessment(_prediction(service, idle, 0.0, Limit.KVMemory))
-    misses = service.misses(idle)
+    misses = tuple(service.misses(idle))
     if misses:
         return Assessment(_prediction(service, idle, 0.0, idle.limit_of(misses[0].metric)), misses)
     point, limit = _busiest(service, idle)
@@ -123,7 +125,7 @@ class _Point:
 
     rate: float
     batch: float
-    decode: StepTime
+    decode: StepTime | None
     prefill: StepTime
     utilisation: float
     server_seconds: float
@@ -132,14 +134,16 @@ class _Point:
     @property
     def tpot_seconds(self) -> float:
         """Mean time per output token."""
-        return self.decode.seconds / (1.0 - self.stolen)
+        return self.decode_seconds / (1.0 - self.stolen)
+
+    @property
+    def decode_seconds(self) -> float:
+        """A decode step; 0 where none is made."""
+        return self.decode.seconds if self.decode else 0.0
 
     def limit_of(self, metric: str) -> Limit:
         """What most of the time goes into that a latency is made of."""
-        return self.prefill.limit if metric == "TTFT" else self.decode.limit
-
-
-_NOTHING = StepTime(0.0, 0.0, 0.0, 0.0, 0.0)
+        return self.prefill.limit if metric == "TTFT" or self.decode is None else self.decode.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ class _Service:
         if not self.decodes:
             rate = load * self._most_utilised() / prefill_seconds
             utilisation = rate * prefill_seconds
-            return _Point(rate, 0.0, _NOTHING, self.prompt, utilisation, prefill_seconds * shape.data_parallel, 0.0)
+            return _Point(rate, 0.0, None, self.prompt, utilisation, prefill_seconds * shape.data_parallel, 0.0)
         batch = load * max(1.0, self.max_batch * _USED_OF_KV)
         step = self._decode(batch)
         rate = batch / (max(1.0, self.workload.output_tokens) * step.seconds + batch * prefill_seconds)
@@ -182,34 +186,33 @@ class _Service:
         stolen = rate * prefill_seconds
         return _Point(rate, batch, step, self.prompt, rate * server, server * shape.data_parallel, stolen)
 
-    def misses(self, point: _Point) -> tuple[Miss, ...]:
+    def misses(self, point: _Point) -> Iterator[Miss]:
         """Targets that do not hold at a point."""
-        ttft = self.slo.ttft if self.prefills else ()
-        tpot = self.slo.tpot if self.decodes else ()
-        every = (
-            *(Miss("TTFT", percentile, target, self._ttft(percentile, point)) for percentile, target in ttft),
-            *(Miss("TPOT", percentile, target, self._tpot(percentile, point)) for percentile, target in tpot),
-        )
-        return tuple(miss for miss in every if miss.predicted_seconds > miss.target_seconds)
+        for percentile, target in self.slo.ttft if self.prefills else ():
+            if (seconds := self._ttft(percentile, point)) > target:
+                yield Miss("TTFT", percentile, target, seconds)
+        for percentile, target in self.slo.tpot if self.decodes else ():
+            if (seconds := self._tpot(percentile, point)) > target:
+                yield Miss("TPOT", percentile, target, seconds)
 
     def obstacle(self, point: _Point) -> str | None:
         """The latency that forbids a load: of a missed target, or of prompts that fill too much of the time."""
         if point.utilisation > self._most_utilised() * _ROUNDING:
             return "TTFT"
-        misses = self.misses(point)
-        return misses[0].metric if misses else None
+        miss = next(self.misses(point), None)
+        return miss.metric if miss else None
 
     def limit_when_full(self, point: _Point) -> Limit:
         """What binds a replica that runs at its largest load within all targets."""
         if not self.decodes:
             return point.prefill.limit
         at_engine_limit = self.max_batch >= self._sequence_limit()
-        return point.decode.limit if at_engine_limit else Limit.KVMemory
+        return point.limit_of("TPOT") if at_engine_limit else Limit.KVMemory
 
     def mean_ttft_seconds(self, point: _Point) -> float:
         """Mean time to first token: API, wait, the prompt and decode in the same steps. Decode role: one step."""
         if not self.prefills:
-            return self.stepper.replica.efficiency.request_seconds + point.decode.seconds
+            return self.stepper.replica.efficiency.request_seconds + point.decode_seconds
         wait = self._mean_wait(point)
         return self._served(self._new_tokens(), self.mean_alone, point) + wait
 
@@ -225,7 +228,7 @@ class _Service:
     def _served(self, new_tokens: float, alone_seconds: float, point: _Point) -> float:
         """A request's own part: API, half a step until it joins, its prefill, and the decode part of those steps."""
         shared = self._steps(new_tokens, whole=True) + 0.5
-        return self.stepper.replica.efficiency.request_seconds + alone_seconds + shared * point.decode.seconds
+        return self.stepper.replica.efficiency.request_seconds + alone_seconds + shared * point.decode_seconds
 
     def _mean_wait(self, point: _Point) -> float:
         variation = squared_variation(self.workload.input_tokens, self.workload.input_tokens_p95)
@@ -249,7 +252,7 @@ class _Service:
 
 
 def _sequence_limit(replica: ReplicaModel) -> int:
-    return replica.efficiency.sequences * replica.shape.data_parallel
+    return int(replica.efficiency.sequences) * replica.shape.data_parallel
 
 
 def _new_tokens(workload: Workload, percentile: int | None) -> float:

@@ -16,6 +16,7 @@ from weft.perf import ReplicaModel, footprint, sequence_bytes_per_gpu
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
+    from weft.domain.model import Architecture
     from weft.shaping.candidates import Option
     from weft.shaping.request import ShapeRequest
 
@@ -93,23 +94,21 @@ def _groups_hand_over_kv(case: Case) -> Explanation | None:
 
 def _heads_divide(case: Case) -> Explanation | None:
     architecture, tensor = case.request.architecture, case.option.shape.tensor_parallel
-    if architecture.heads % tensor == 0 and _kv_heads_divide(architecture.kv_heads, tensor):
+    if _divides(architecture, tensor):
         return None
-    allowed = [
-        size
-        for size in range(1, architecture.heads + 1)
-        if architecture.heads % size == 0 and _kv_heads_divide(architecture.kv_heads, size)
-    ]
+    allowed = [size for size in range(1, architecture.heads + 1) if _divides(architecture, size)]
+    grouped = f" and {_listed(architecture.kv_heads)} KV heads" if architecture.kv_heads else ""
     return Explanation(
         Reason.HeadsNotDivisible,
-        f"TP {tensor} does not divide {architecture.heads} attention heads and {architecture.kv_heads} KV heads; "
-        f"allowed: {_listed(allowed)}",
+        f"TP {tensor} does not divide {architecture.heads} attention heads{grouped}; allowed: {_listed(allowed)}",
     )
 
 
-def _kv_heads_divide(kv_heads: int, tensor: int) -> bool:
-    """KV heads are split evenly, or each is on the same number of GPUs."""
-    return kv_heads % tensor == 0 or tensor % kv_heads == 0
+def _divides(architecture: Architecture, tensor: int) -> bool:
+    """Heads are split evenly; KV heads too, or each is on the same number of GPUs."""
+    return architecture.heads % tensor == 0 and all(
+        kv_heads % tensor == 0 or tensor % kv_heads == 0 for kv_heads in architecture.kv_heads
+    )
 
 
 def _groups_are_what_the_engine_forms(case: Case) -> Explanation | None:

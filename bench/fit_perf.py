@@ -1,0 +1,116 @@
+"""`python -m bench.fit_perf TABLE`: fit the coefficients of the performance model and write `catalog/efficiency.yaml`.
+
+The same table gives the same file, byte for byte. The rows themselves stay where they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+
+from bench.fitting.fit import Problem
+from bench.fitting.left_out import leaving_out, shares_its_precision
+from bench.fitting.rows import of_kind, read
+from weft.perf.measured import Kind
+
+if TYPE_CHECKING:
+    from bench.fitting.fit import Vector
+    from bench.fitting.rows import Row
+
+TARGET = Path(__file__).parent.parent / "operator" / "weft" / "catalog" / "efficiency.yaml"
+HEADER = """\
+# How close engines come to data sheets: fitted by `python -m bench.fit_perf TABLE`, do not edit.
+#
+# A coefficient is its base times a factor per property of a combination; what nobody measured has factor 1.
+#
+# `uncertainty`: four of five rows of architectures that were left out of the fit lie between prediction / factor and
+# prediction x factor; `measured` are the combinations that there are rows of.
+#
+#   weights, kv             fraction of HBM bandwidth at which a step reads weights, and the KV cache
+#   matmul, prefill         fraction of peak FLOP/s that large matmuls reach in decode and in prefill
+#   prefill_experts         the same of experts in prefill, the skew of routing included
+#   layer_us, moe_layer_us  launch of a decode step: per layer, and on top of it per layer with experts
+#   step_us, sequence_us    the same per step, and per running sequence (scheduler, sampling, detokenising)
+#   request_ms              API server, tokeniser and scheduler, once per request
+#   prefill_layer_us        launch of a prefill step, per layer
+#   collective_us           latency of one all-reduce in a tensor group
+#   at_once, equal_at_once  closed loops only: the part of the users whose prompts arrive together, and of up to eight
+#                           users if all lengths are equal
+"""
+_HELD = 0.82  # of the rows that were left out, between prediction / factor and prediction x factor
+_MEASURED_ON = re.compile(r"measured (\d{4}-\d{2}-\d{2})")
+
+
+def main() -> None:
+    """Fit, write, and say how well it went."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", type=Path, help="measurements, a CSV file with the columns of weft predict")
+    parser.add_argument("--output", type=Path, default=TARGET)
+    arguments = parser.parse_args()
+    problem = Problem(of_kind(read(arguments.table), Kind.ClosedLoop))
+    unknowns = problem.fit(np.ones(len(problem.rows), dtype=bool))
+    text = HEADER + "\n" + yaml.safe_dump(_document(problem, unknowns), sort_keys=False, width=120)
+    arguments.output.write_text(text, encoding="utf-8")
+    print(f"{arguments.output}: {len(problem.terms)} numbers from {len(problem.rows)} rows")
+
+
+def _document(problem: Problem, unknowns: Vector) -> dict[str, Any]:
+    found = problem.latencies(unknowns)
+    return {
+        "fitted": {
+            "sources": _sources(problem.rows),
+            "newest_measurement": max(_days(problem.rows)),
+            "rows": len(problem.rows),
+            "median_error": {
+                "tpot": _median_error(found.tpot, problem.tpot),
+                "ttft": _median_error(found.ttft, problem.ttft),
+            },
+        },
+        "uncertainty": _uncertainty(problem),
+        "coefficients": {
+            name: {"base": each.base, **each.factors} for name, each in problem.coefficients(unknowns).items()
+        },
+    }
+
+
+def _uncertainty(problem: Problem) -> dict[str, Any]:
+    """How far off predictions are of architectures that the fit has not seen."""
+    left_out = leaving_out(problem, [row.architecture for row in problem.rows])
+    counted = shares_its_precision(problem)
+    has_experts = np.array([row.at.replica.architecture.experts is not None for row in problem.rows])
+    spreads = {
+        name: {
+            column: round(float(np.exp(np.quantile(np.abs(np.log(values[counted & chosen])), _HELD))), 3)
+            for column, values in left_out._asdict().items()
+        }
+        for name, chosen in (("dense", ~has_experts), ("experts", has_experts))
+    }
+    return {**spreads, "measured": sorted({_combination(row) for row in problem.rows})}
+
+
+def _combination(row: Row) -> str:
+    shape, accelerator = row.at.replica.shape, row.at.replica.accelerator
+    return f"{accelerator.generation} {shape.engine.value} {shape.precision.value}"
+
+
+def _sources(rows: tuple[Row, ...]) -> dict[str, int]:
+    return dict(sorted(Counter(row.columns["source"] for row in rows).items()))
+
+
+def _days(rows: tuple[Row, ...]) -> list[str]:
+    found = (_MEASURED_ON.search(row.columns["note"]) for row in rows)
+    return [each[1] for each in found if each]
+
+
+def _median_error(predicted: Any, measured: Vector) -> float:  # noqa: ANN401 - an array where a number is declared
+    return round(float(np.median(np.abs(predicted / measured - 1.0))), 3)
+
+
+if __name__ == "__main__":
+    main()

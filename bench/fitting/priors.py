@@ -1,0 +1,52 @@
+"""What is fitted: few coefficients, each a base value and factors, pulled towards one where we believe in them little.
+
+A coefficient's logarithm is its base plus one term per property. Terms are pulled towards zero (ridge, that is normal
+priors with these deviations), so that a term only leaves it where many rows ask for it, and what nobody measured
+inherits the base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Expected base value and its deviation (in the logarithm), and the deviation of the factors of each property.
+
+    `assumed` are factors that are not fitted, for want of rows, but known from elsewhere.
+    """
+
+    base: float
+    deviation: float
+    factors: dict[str, float] = field(default_factory=dict)
+    assumed: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+_SLIGHT, _SOME, _MUCH = 0.03, 0.1, 0.35
+
+# The best dense matmul measured, as a part of the data sheet (stas00/ml-engineering): H100 80 %, MI300X 51, MI355X 68.
+_MATMULS = {"generation": {"CDNA3": 0.64, "CDNA4": 0.85}}
+
+# Base values: medians of kernel tables (`performance.md` names them): what GEMMs, attention and collectives reach
+# alone.
+PRIORS: dict[str, Prior] = {
+    "weights": Prior(0.75, 0.3, {"generation and precision": _SLIGHT, "engine and precision": _SLIGHT}),
+    "kv": Prior(0.6, 0.3, {"generation": _SLIGHT, "engine": _SLIGHT}),
+    "matmul": Prior(0.5, 0.3, {"generation and precision": _SLIGHT, "engine": _SLIGHT}, _MATMULS),
+    "prefill": Prior(
+        0.6, 0.2, {"generation and precision": _SLIGHT, "engine": _SLIGHT, "generation and engine": _SLIGHT}, _MATMULS
+    ),
+    "prefill_experts": Prior(
+        0.3, 0.3, {"generation and precision": _SLIGHT, "engine": _SLIGHT, "generation and engine": _SLIGHT}, _MATMULS
+    ),
+    "collective_us": Prior(8.0, 0.5, {"generation and engine": _SLIGHT}),
+    "layer_us": Prior(45.0, 0.5, {"engine": _SLIGHT, "generation": _SLIGHT, "release": _SLIGHT}),
+    "moe_layer_us": Prior(40.0, 0.5, {"engine": _SLIGHT, "generation and engine": _SOME, "release": _SLIGHT}),
+    "step_us": Prior(300.0, 0.5),
+    "sequence_us": Prior(15.0, 0.5, {"engine": _SLIGHT}),
+    "request_ms": Prior(50.0, 0.7, {"engine": _MUCH, "generation and engine": _MUCH, "release": _MUCH}),
+    "prefill_layer_us": Prior(50.0, 1.0, {"engine": _SLIGHT}),
+    "at_once": Prior(0.07, 0.5, {"engine": _SLIGHT}),
+    "equal_at_once": Prior(0.7, 0.3),
+}

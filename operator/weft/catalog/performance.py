@@ -1,0 +1,94 @@
+"""What is known of an engine's speed: precisions it serves, its limits, and how its coefficients are put together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.catalog.efficiency import Efficiency, properties
+from weft.domain.units import GIB
+
+if TYPE_CHECKING:
+    from weft.catalog.efficiency import Coefficient
+    from weft.domain.hardware import Precision
+    from weft.domain.shape import EngineName
+
+_MICRO, _MILLI = 1e-6, 1e-3
+_SHARPNESS = 12.0
+_MONTH = re.compile(r"^20\d\d-\d\d$")
+_VERSION = re.compile(r"^v?(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePerformance:
+    """One engine. `serves` lists precisions by GPU generation; `engines.yaml` explains `constants` and `assumed`.
+
+    Releases below version `early_before`, or measured in a month up to `early_until`, have factors of their own.
+    """
+
+    serves: dict[str, tuple[Precision, ...]]
+    early_before: str
+    early_until: str
+    constants: dict[str, float]
+    assumed: dict[str, dict[str, float]]
+    memory_fraction: float
+    fraction_of_free: bool
+
+    def is_early(self, release: str | None) -> bool:
+        """Whether a version, or a month of measurement, is an early one. What cannot be read is the present one."""
+        if release is None:
+            return False
+        if _MONTH.match(release):
+            return release <= self.early_until
+        version, limit = _VERSION.match(release), _VERSION.match(self.early_before)
+        if version is None or limit is None:
+            return False
+        return (int(version[1]), int(version[2])) < (int(limit[1]), int(limit[2]))
+
+    def efficiency(
+        self,
+        coefficients: dict[str, Coefficient],
+        generation: str,
+        engine: EngineName,
+        precision: Precision,
+        release: str | None,
+    ) -> Efficiency:
+        """Fitted coefficients, those that are assumed for this generation, and the engine's constants."""
+        about = properties(generation, engine.value, precision.value, early=self.is_early(release))
+        values = {name: coefficient.at(about) for name, coefficient in coefficients.items()}
+        return self.resolved(values | self.constants | self.assumed.get(generation, {}))
+
+    def resolved(self, values: dict[str, float]) -> Efficiency:
+        """Values by the names of the YAML files, in their units, as an `Efficiency`; no fraction above 1."""
+        return Efficiency(
+            weights=_fraction(values["weights"]),
+            kv=_fraction(values["kv"]),
+            matmul=_fraction(values["matmul"]),
+            prefill=_fraction(values["prefill"]),
+            prefill_experts=_fraction(values["prefill_experts"]),
+            attention=values["attention"],
+            layer_seconds=values["layer_us"] * _MICRO,
+            moe_layer_seconds=values["moe_layer_us"] * _MICRO,
+            step_seconds=values["step_us"] * _MICRO,
+            sequence_seconds=values["sequence_us"] * _MICRO,
+            request_seconds=values["request_ms"] * _MILLI,
+            prefill_layer_seconds=values["prefill_layer_us"] * _MICRO,
+            at_once=values["at_once"],
+            equal_at_once=values["equal_at_once"],
+            collective_seconds=values["collective_us"] * _MICRO,
+            collective_bandwidth=values["collective_bandwidth"],
+            exchange_seconds=values["exchange_us"] * _MICRO,
+            exchange_bandwidth=values["exchange_bandwidth"],
+            reserve_bytes=values["reserve_gib"] * GIB,
+            memory_fraction=self.memory_fraction,
+            fraction_of_free=self.fraction_of_free,
+            batched_tokens=values["batched_tokens"],
+            sequences=values["sequences"],
+        )
+
+
+def _fraction(value: float) -> float:
+    """At most what the data sheet promises, approached smoothly (and by arithmetic alone, for many rows at once)."""
+    limited: float = value / (1.0 + value**_SHARPNESS) ** (1.0 / _SHARPNESS)
+    return limited

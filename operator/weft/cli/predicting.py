@@ -1,0 +1,87 @@
+"""`weft predict`: a table of configurations and loads, with what the performance model expects of each row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.cli.failure import CommandFailure
+from weft.domain.errors import WeftError
+from weft.perf.expected import expected
+from weft.perf.measured import measurement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from weft.catalog import Catalog
+    from weft.perf.expected import Estimate
+
+NEEDED = ("model", "gpu", "engine", "isl", "osl")
+_MILLI = 1e3
+_VALUES = ("predicted_ttft_ms", "predicted_tpot_ms", "predicted_output_tok_s_total")
+ADDED = (*(f"{name}{end}" for name in _VALUES for end in ("", "_low", "_high")), "answered", "reason")
+
+
+def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Columns and rows of a CSV file; raises `CommandFailure` for what is not one."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailure(f"cannot read {path}: {error}") from None
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise CommandFailure(f"{path}, line {reader.line_num}: {error}: is the file whole?") from None
+    columns = list(reader.fieldnames or [])
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
+        raise CommandFailure(f"{path} has no column {', '.join(missing)}: the first line must name the columns")
+    for number, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            raise CommandFailure(f"{path}, row {number}: {len(columns)} values are needed: is the file whole?")
+    return columns, rows
+
+
+def predicted(rows: Sequence[Mapping[str, str]], catalog: Catalog) -> Iterator[dict[str, str]]:
+    """Each row with the added columns; one that cannot be answered says why."""
+    for row in rows:
+        yield {**row, **_answer(row, catalog)}
+
+
+def _answer(row: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
+    try:
+        found = expected(measurement(row, catalog), catalog)
+    except WeftError as error:
+        return {**dict.fromkeys(ADDED, ""), "answered": "false", "reason": f"{error.reason.value}: {error}"}
+    answer = {
+        **_columns(_VALUES[0], found.ttft, _MILLI),
+        **_columns(_VALUES[1], found.tpot, _MILLI),
+        **_columns(_VALUES[2], found.output_rate, 1.0),
+    }
+    return {**answer, "answered": "true", "reason": ""}
+
+
+def _columns(name: str, estimate: Estimate | None, unit: float) -> dict[str, str]:
+    if estimate is None:
+        return dict.fromkeys((name, f"{name}_low", f"{name}_high"), "")
+    values = (estimate.value, estimate.low, estimate.high)
+    return {f"{name}{end}": f"{value * unit:.6g}" for end, value in zip(("", "_low", "_high"), values, strict=True)}
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+    """Write a CSV file whole or not at all."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=columns)
+            writer.writeheader()
+            writer.writerows(rows)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except OSError as error:
+        raise CommandFailure(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,85 @@
+"""What a benchmark at fixed concurrency measures: every user sends the next request when the last one is answered.
+
+Most published measurements are of this kind. TPOT is a decode step at the batch that memory allows, plus the prefills
+of the others, which steal steps: t_decode + (B-1)/OSL x t_prefill. TTFT is the prompt's own time, behind those of the
+users that ask at the same moment: lengths that differ little keep users in step with each other, so that a part of them
+does. Where more users come than memory admits, the rest waits for a seat: Little's law.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.perf.memory import sequences_that_fit
+from weft.perf.steps import decode_seconds, prefill_seconds
+from weft.perf.work import workshop
+
+if TYPE_CHECKING:
+    from weft.catalog import Efficiency
+    from weft.perf.replica import ReplicaModel
+    from weft.perf.work import Work
+
+_AT_ONCE_WHEN_EQUAL = 8.0  # users who still ask together when all lengths are equal
+KEPT_OF_OUTPUT = 0.6  # of an answer, in the memory of a running request: they are of all ages, and the old need more
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoop:
+    """Users of one replica. Lengths are mean tokens; `equal_lengths` if no request differs from another."""
+
+    users: float
+    input_tokens: float
+    output_tokens: float
+    equal_lengths: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoopWork:
+    """All that the prediction needs, without any efficiency: users `running` of all `users`, on `ranks` ranks."""
+
+    decode: Work
+    prefill: Work
+    users: float
+    running: float
+    ranks: float
+    output_tokens: float
+    at_once: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Seconds."""
+
+    ttft: float
+    tpot: float
+
+
+def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
+    """The work of both kinds of step at the batch that fits."""
+    work, ranks = workshop(replica), float(replica.shape.data_parallel)
+    kept = load.input_tokens + KEPT_OF_OUTPUT * load.output_tokens
+    running = min(load.users, max(ranks, float(sequences_that_fit(replica, kept))))
+    together = min(running / ranks, _AT_ONCE_WHEN_EQUAL)
+    return ClosedLoopWork(
+        decode=work.decode(running, load.input_tokens + load.output_tokens / 2.0),
+        prefill=work.prefill(load.input_tokens, 0.0, 1.0),
+        users=load.users,
+        running=running,
+        ranks=ranks,
+        output_tokens=load.output_tokens,
+        at_once=(together - 1.0) / 2.0 if load.equal_lengths else 0.0,
+    )
+
+
+def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Latencies:
+    """TTFT and TPOT; plain arithmetic, so that it works on many rows at once."""
+    step = sum(decode_seconds(work.decode, efficiency))
+    parts = prefill_seconds(work.prefill, efficiency)
+    prompt = sum(parts) - parts.launch
+    per_rank = work.running / work.ranks
+    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / work.ranks
+    behind = 1.0 + work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank
+    ttft = efficiency.request_seconds + step + parts.launch + prompt * behind
+    rounds = work.users / work.running - 1.0
+    return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)

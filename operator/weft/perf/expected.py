@@ -1,0 +1,87 @@
+"""What the model expects of a measurement: latencies and throughput, with intervals that hold four times in five.
+
+How far predictions are off is taken from architectures that were left out of the fit (`efficiency.yaml`); a combination
+of GPU, engine and precision that nobody measured has a wider interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
+from weft.perf.disaggregated import Half, disaggregated_latencies
+from weft.perf.measured import Kind
+from weft.perf.memory import footprint
+from weft.perf.offline import offline_throughput
+from weft.perf.open_loop import open_loop_latencies
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.perf.measured import Measurement
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its 80 % interval, in the value's unit."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Seconds and output tokens per second of all replicas. None where a kind of measurement has no such number."""
+
+    ttft: Estimate | None
+    tpot: Estimate | None
+    output_rate: Estimate | None
+
+
+def expected(at: Measurement, catalog: Catalog) -> Expected:
+    """What a measurement will show. Raises `Invalid` (OutOfMemory) if the weights are larger than the devices."""
+    _check_that_weights_fit(at)
+    spread = catalog.spread(at.replica.architecture, at.replica.shape, at.replica.accelerator)
+    if at.kind is Kind.Offline:
+        full = offline_throughput(at.replica, at.input_tokens, at.output_tokens, at.users or None)
+        return Expected(
+            ttft=None,
+            tpot=_around(full.tpot_seconds, spread.tpot),
+            output_rate=_around(full.output_tokens_per_second, spread.output_rate),
+        )
+    found = _latencies(at)
+    users = at.users if at.kind is Kind.ClosedLoop else at.rate * (found.ttft + at.output_tokens * found.tpot)
+    rate = users * at.output_tokens / (found.ttft + at.output_tokens * found.tpot)
+    return Expected(
+        ttft=_around(found.ttft, spread.ttft),
+        tpot=_around(found.tpot, spread.tpot),
+        output_rate=_around(rate, spread.output_rate),
+    )
+
+
+def _latencies(at: Measurement) -> Latencies:
+    if at.prefill is not None:
+        decode = Half(at.replica, at.decoders)
+        return disaggregated_latencies(at.prefill, decode, at.users, at.input_tokens, at.output_tokens)
+    if at.kind is Kind.OpenLoop:
+        return open_loop_latencies(at.replica, at.rate, at.input_tokens, at.output_tokens)
+    load = ClosedLoop(at.users, at.input_tokens, at.output_tokens, equal_lengths=at.equal_lengths)
+    return closed_loop_latencies(closed_loop_work(at.replica, load), at.replica.efficiency)
+
+
+def _check_that_weights_fit(at: Measurement) -> None:
+    weights, device = footprint(at.replica).weight_bytes, at.replica.memory_bytes
+    if weights > device:
+        raise Invalid(
+            Reason.OutOfMemory,
+            f"weights take {weights / _GIB:.1f} GiB of each GPU, which has {device / _GIB:.1f} GiB",
+        )
+
+
+def _around(value: float, factor: float) -> Estimate:
+    return Estimate(value, value / factor, value * factor)

@@ -1,0 +1,217 @@
+"""A measurement as a table row states it: which replica under which load. Columns as in published benchmark tables.
+
+`model, gpu, n_gpus, engine, engine_version, precision, kv_precision, tp, ep, pp, dp, isl, osl, concurrency,
+request_rate, note`; what a column leaves empty has the default of its kind. Names are resolved like a person writes
+them: any case, with or without the organisation, with a precision at the end of the model's name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, NoReturn
+
+from weft.domain.errors import Invalid
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName, Shape
+from weft.perf.disaggregated import Half
+from weft.perf.replica import ReplicaModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.catalog import Catalog
+    from weft.domain.model import Architecture
+
+_ENGINES = {
+    "vllm": EngineName.VLLM,
+    "sglang": EngineName.SGLang,
+    "trtllm": EngineName.TensorRTLLM,
+    "tensorrtllm": EngineName.TensorRTLLM,
+    "tensorrt-llm": EngineName.TensorRTLLM,
+}
+_PRECISION_SUFFIX = re.compile(r"[-_](bf16|fp16|fp8|fp8-kv|nvfp4|fp4|int8|int4|mxfp4)$", re.IGNORECASE)
+_SPREAD_LENGTHS = re.compile(r"inferencex|inferencemax", re.IGNORECASE)
+_MEASURED_ON = re.compile(r"measured (20\d\d)-(\d\d)")
+_LAYOUT = re.compile(
+    r"P:D = (?P<prefills>\d{1,3}) x \(tp(?P<tp>\d{1,3}) dp(?P<dp>\d{1,3}) ep(?P<ep>\d{1,3})\) : (?P<decoders>\d{1,3}) x"
+)
+_SPREAD_MEAN = 0.9  # InferenceX draws each length evenly from 0.8 to 1.0 of the nominal one
+
+
+class Kind(StrEnum):
+    """How a measurement was made."""
+
+    ClosedLoop = "closed loop"
+    Offline = "offline"
+    OpenLoop = "open loop"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A replica and its load. `users` of a closed loop, `rate` (requests/s) of an open one; lengths are mean tokens.
+
+    `release` is the engine's version, or `YYYY-MM` of the measurement where only that is written. Where prefill has
+    replicas of its own they are `prefill`, and `replica` is one of `decoders`.
+    """
+
+    replica: ReplicaModel
+    kind: Kind
+    users: float
+    rate: float
+    input_tokens: float
+    output_tokens: float
+    equal_lengths: bool
+    release: str | None
+    prefill: Half | None = None
+    decoders: int = 1
+
+
+def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
+    """Read a row; raises `Invalid` with the column and what is wrong with it."""
+    architecture = _architecture(row, catalog)
+    accelerator = catalog.accelerator(_text(row, "gpu"))
+    engine = _engine(row)
+    precision = _precision(row, architecture)
+    shape = Shape(
+        engine=engine,
+        accelerator=accelerator.name,
+        precision=precision,
+        tensor_parallel=_size(row, "tp"),
+        pipeline_parallel=_size(row, "pp"),
+        expert_parallel=_size(row, "ep"),
+        data_parallel=_size(row, "dp"),
+    )
+    layout = _LAYOUT.search(row.get("note") or "")
+    replica = ReplicaModel(
+        architecture=architecture,
+        shape=shape,
+        accelerator=accelerator,
+        efficiency=catalog.efficiency(accelerator, engine, precision, _release(row)),
+        memory_bytes=accelerator.memory_bytes,
+        kv_precision=_kv_precision(row, precision, engine),
+    )
+    spread = bool(_SPREAD_LENGTHS.search(row.get("source") or ""))
+    scale = _SPREAD_MEAN if spread else 1.0
+    users, rate = _number(row, "concurrency"), _number(row, "request_rate")
+    return Measurement(
+        replica=replica,
+        kind=_kind(row, users, rate),
+        users=users or 0.0,
+        rate=rate or 0.0,
+        input_tokens=_positive(row, "isl") * scale,
+        output_tokens=_positive(row, "osl") * scale,
+        equal_lengths=not spread,
+        release=_release(row),
+        prefill=_prefill(replica, layout) if layout else None,
+        decoders=int(layout["decoders"]) if layout else 1,
+    )
+
+
+def _prefill(decode: ReplicaModel, layout: re.Match[str]) -> Half:
+    """The other half of a layout such as `P:D = 2 x (tp1 dp8 ep8) : 1 x (tp1 dp32 ep32)`."""
+    shape = replace(
+        decode.shape,
+        tensor_parallel=int(layout["tp"]),
+        data_parallel=int(layout["dp"]),
+        expert_parallel=int(layout["ep"]),
+        pipeline_parallel=1,
+    )
+    return Half(replace(decode, shape=shape), int(layout["prefills"]))
+
+
+def _kind(row: Mapping[str, str], users: float | None, rate: float | None) -> Kind:
+    if rate is not None and rate != float("inf"):
+        return Kind.OpenLoop
+    if rate is None and users is None:
+        _refuse(row, "concurrency", "a number of users, or request_rate a rate (inf: all at once)")
+    return Kind.ClosedLoop if rate is None else Kind.Offline
+
+
+def _architecture(row: Mapping[str, str], catalog: Catalog) -> Architecture:
+    name = _text(row, "model")
+    plain = _PRECISION_SUFFIX.sub("", name)
+    tried = (catalog.architecture(each) for each in (name, plain, f"{plain}-Instruct"))
+    found = next((each for each in tried if each is not None), None)
+    if found is None:
+        raise Invalid(Reason.ModelUnknown, f"model {name!r:.60} is not in the catalog")
+    return found
+
+
+def _engine(row: Mapping[str, str]) -> EngineName:
+    name = _text(row, "engine").casefold()
+    if name not in _ENGINES:
+        _refuse(row, "engine", f"one of {', '.join(_ENGINES)}")
+    return _ENGINES[name]
+
+
+def _precision(row: Mapping[str, str], architecture: Architecture) -> Precision:
+    """Checkpoints in MXFP4 keep it, whatever the rest computes in; FP16 counts as BF16, FP4 as NVFP4."""
+    stated = (row.get("precision") or "").strip().upper()
+    if architecture.checkpoint_precision is Precision.MXFP4 and stated in {"", "FP4", "FP8", "MXFP4"}:
+        return Precision.MXFP4
+    named = {"": architecture.checkpoint_precision.value, "FP16": "BF16", "FP4": "NVFP4"}.get(stated, stated)
+    if named not in set(Precision):
+        _refuse(row, "precision", f"one of {', '.join(Precision)}")
+    return Precision(named)
+
+
+def _kv_precision(row: Mapping[str, str], precision: Precision, engine: EngineName) -> Precision:
+    """Not stated: quantised checkpoints come with 8-bit KV scales, which all but SGLang use unless told otherwise."""
+    stated = (row.get("kv_precision") or "").strip().upper()
+    if stated:
+        eight = {"FP8", "FP8_E4M3", "FP8_E5M2"}
+        return Precision.FP8 if stated in eight else Precision.BF16
+    quantised = precision in {Precision.FP8, Precision.NVFP4}
+    return Precision.FP8 if quantised and engine is not EngineName.SGLang else Precision.BF16
+
+
+def _release(row: Mapping[str, str]) -> str | None:
+    """The engine's version, or `YYYY-MM` of the measurement."""
+    version = (row.get("engine_version") or "").strip()
+    if version:
+        return version
+    month = _MEASURED_ON.search(row.get("note") or "")
+    return f"{month[1]}-{month[2]}" if month else None
+
+
+def _size(row: Mapping[str, str], column: str) -> int:
+    value = _number(row, column)
+    if value is None:
+        return 1
+    if value != int(value) or not 1 <= value <= 4096:  # noqa: PLR2004 - far beyond any replica
+        _refuse(row, column, "a whole number of 1 or more")
+    return int(value)
+
+
+def _positive(row: Mapping[str, str], column: str) -> float:
+    value = _number(row, column)
+    if value is None or not 0 < value < 1e9:  # noqa: PLR2004 - tokens of a request
+        _refuse(row, column, "a number above 0")
+    return value
+
+
+def _number(row: Mapping[str, str], column: str) -> float | None:
+    text = (row.get(column) or "").strip()
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not value >= 0:
+        _refuse(row, column, "a number of 0 or more")
+    return value
+
+
+def _text(row: Mapping[str, str], column: str) -> str:
+    text = (row.get(column) or "").strip()
+    if not text:
+        _refuse(row, column, "a name")
+    return text
+
+
+def _refuse(row: Mapping[str, str], column: str, allowed: str) -> NoReturn:
+    raise Invalid(Reason.SpecInvalid, f"{column} {row.get(column)!r:.60} must be {allowed}")
