@@ -1,0 +1,117 @@
+"""`python -m bench.accuracy TABLE`: score the performance model against published measurements.
+
+Prints one JSON document, and writes docs/accuracy.md from it. Three fits side by side: to all rows, leaving out one
+architecture at a time, and leaving out one accelerator at a time. A precision that one architecture alone has cannot be
+learnt from the others and is scored apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.fitting.fit import Problem
+from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
+from bench.fitting.rows import of_kind, read
+from bench.fitting.score import calibrated, choose, covered, errors, options
+from bench.machine import this_machine
+from bench.page import as_page
+from weft.catalog import load
+from weft.domain.errors import WeftError
+from weft.perf.expected import expected
+from weft.perf.measured import Kind
+
+if TYPE_CHECKING:
+    from bench.fitting.left_out import Ratios
+    from bench.fitting.rows import Row
+
+PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
+MARGIN = 1.1  # a pick must be predicted a tenth below the limit
+
+
+def main() -> None:
+    """Score, print, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", type=Path, help="measurements, a CSV file with the columns of weft predict")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    arguments = parser.parse_args()
+    rows = read(arguments.table)
+    machine = this_machine()
+    scores = {
+        "machine": {**asdict(machine), "words": str(machine)},
+        **_closed_loop(of_kind(rows, Kind.ClosedLoop)),
+        **_others(rows),
+    }
+    print(json.dumps(scores, indent=2))
+    arguments.page.write_text(as_page(scores), encoding="utf-8")
+
+
+def _closed_loop(rows: tuple[Row, ...]) -> dict[str, Any]:
+    problem = Problem(rows)
+    everything = problem.latencies(problem.fit(np.ones(len(rows), dtype=bool)))
+    within = ratios(problem, everything)
+    unseen = leaving_out(problem, [row.architecture for row in rows])
+    elsewhere = leaving_out(problem, [row.accelerator for row in rows])
+    shared = shares_its_precision(problem)
+    seen_live = calibrated(problem, within)
+    known = ~np.isnan(seen_live.tpot)
+    return {
+        "in_sample": _latency_errors(within, np.ones(len(rows), dtype=bool)),
+        "architecture_left_out": _latency_errors(unseen, shared),
+        "architecture_left_out_precision_of_its_own": _latency_errors(unseen, ~shared),
+        "accelerator_left_out": _latency_errors(elsewhere, np.ones(len(rows), dtype=bool)),
+        "one_live_point": _latency_errors(seen_live, known),
+        "interval_of_left_out_architectures": _coverage(problem, unseen, shared),
+        "choice": asdict(choose(options(problem, everything).values(), MARGIN)),
+    }
+
+
+def _latency_errors(off: Ratios, counted: Any) -> dict[str, Any]:  # noqa: ANN401 - an array of booleans
+    return {"tpot": asdict(errors(off.tpot[counted])), "ttft": asdict(errors(off.ttft[counted]))}
+
+
+def _coverage(problem: Problem, off: Ratios, counted: Any) -> dict[str, Any]:  # noqa: ANN401 - an array of booleans
+    replicas = [row.at.replica for row in problem.rows]
+    spreads = [load().spread(each.architecture, each.shape, each.accelerator) for each in replicas]
+    found = {}
+    for name in ("tpot", "ttft"):
+        factors = np.array([getattr(spread, name) for spread in spreads])
+        inside, width = covered(getattr(off, name)[counted], factors[counted])
+        found[name] = {"covered": inside, "median_high_over_low": width}
+    return found
+
+
+def _others(rows: tuple[Row, ...]) -> dict[str, Any]:
+    """Kinds that no coefficient was fitted to, and how many rows of all have an answer."""
+    offline = of_kind(rows, Kind.Offline)
+    apart = tuple(row for row in rows if row.disaggregated)
+    amd = tuple(row for row in offline if row.at.replica.accelerator.vendor == "amd")
+    answered = sum(_is_answered(row) for row in rows)
+    return {
+        "offline": {"output_rate": _kind_errors(offline, "output_rate")},
+        "offline_amd": {"output_rate": _kind_errors(amd, "output_rate")},
+        "disaggregated": {name: _kind_errors(apart, name) for name in ("tpot", "ttft")},
+        "answered": {"rows": len(rows), "part": round(answered / len(rows), 4)},
+    }
+
+
+def _is_answered(row: Row) -> bool:
+    try:
+        expected(row.at, load())
+    except WeftError:
+        return False
+    return True
+
+
+def _kind_errors(rows: tuple[Row, ...], name: str) -> dict[str, Any]:
+    values = [getattr(expected(row.at, load()), name).value / getattr(row, name) for row in rows]
+    return asdict(errors(np.array(values)))
+
+
+if __name__ == "__main__":
+    main()
