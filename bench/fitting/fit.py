@@ -41,8 +41,8 @@ class Problem:
     """Closed-loop rows as arrays, and the unknowns that they can tell apart."""
 
     def __init__(self, rows: tuple[Row, ...]) -> None:
-        """Work out what does not depend on any coefficient."""
-        self.rows = rows
+        """Work out what does not depend on any coefficient, of rows with both latencies."""
+        self.rows = rows = tuple(row for row in rows if row.ttft and row.tpot)
         self.work = _stacked([_work(row) for row in rows])
         self.about = [_about(row) for row in rows]
         self.constants = _constants(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from pathlib import Path
@@ -10,17 +11,26 @@ import pytest
 
 from tests.cli.terminal import weft
 from weft.cli.failure import __doc__ as exit_codes
+from weft.cli.predicting import ADDED, NEEDED
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
 SAMPLES = re.findall(r"^```\n\$ weft (.*)\n((?:.*\n)*?)```$", PAGE, flags=re.MULTILINE)
-WITHOUT_A_CLUSTER = [(command, printed) for command, printed in SAMPLES if command.split()[0] in {"plan", "fabric"}]
+ALONE = {"plan", "predict", "fabric"}
+WITHOUT_A_CLUSTER = [(command, printed) for command, printed in SAMPLES if command.split()[0] in ALONE]
+PREDICTED = re.findall(r"^```\n(model,.*\n(?:.*\n)*?)```$", PAGE, flags=re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def beside_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run where they find the examples, and may write."""
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(("command", "printed"), WITHOUT_A_CLUSTER, ids=[command for command, _ in WITHOUT_A_CLUSTER])
-def test_a_sample_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch, command: str, printed: str) -> None:
+def test_a_sample_is_what_the_command_prints(command: str, printed: str) -> None:
     """A line of three dots stands for any lines. After a change, run the command and paste what it prints."""
-    monkeypatch.chdir(REPOSITORY)
     ending = weft(*shlex.split(command))
     pattern = "".join(
         r"(?:.*\n)+?" if line.strip() == "..." else re.escape(f"{line}\n") for line in printed.splitlines()
@@ -30,8 +40,27 @@ def test_a_sample_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch, co
 
 def test_there_are_samples_of_every_command_that_needs_no_cluster() -> None:
     """Else the test above would hold for an empty page."""
-    assert {"plan", "fabric"} <= {command.split()[0] for command, _ in WITHOUT_A_CLUSTER}
+    assert {command.split()[0] for command, _ in WITHOUT_A_CLUSTER} == ALONE
     assert {"explain", "top", "crds"} <= {command.split()[0] for command, _ in SAMPLES}
+
+
+def test_the_predictions_of_the_page_are_those_that_the_sample_writes() -> None:
+    (sample,) = PREDICTED
+    weft(*shlex.split(next(command for command, _ in WITHOUT_A_CLUSTER if command.startswith("predict"))))
+    with Path("predicted.csv").open(encoding="utf-8", newline="") as file:
+        written = list(csv.DictReader(file))
+    shown = list(csv.DictReader(sample.splitlines()))
+    assert [{name: row[name] for name in shown[0]} for row in written] == shown
+
+
+def test_the_page_explains_every_column_that_is_read_or_added() -> None:
+    explained = set(
+        re.findall(r"`([a-z_]+)`", "".join(line.split(" | ")[0] for line in PAGE.splitlines() if "|" in line))
+    )
+    added = {name for name in ADDED if not name.endswith(("_low", "_high"))}
+    with Path("examples/predict.csv").open(encoding="utf-8", newline="") as file:
+        columns = set(next(csv.reader(file)))
+    assert {*NEEDED, *added, *columns} - {"n_gpus"} <= explained
 
 
 def test_the_page_has_the_exit_codes_of_the_code() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MICRO, _MILLI = 1e-6, 1e-3
 _SHARPNESS = 12.0
 _MONTH = re.compile(r"^20\d\d-\d\d$")
-_VERSION = re.compile(r"^v?(\d+)\.(\d+)")
+_VERSION = re.compile(r"^v?(\d{1,6}(?:\.\d{1,6}){1,5})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,8 @@ class EnginePerformance:
             return False
         if _MONTH.match(release):
             return release <= self.early_until
-        version, limit = _VERSION.match(release), _VERSION.match(self.early_before)
-        if version is None or limit is None:
-            return False
-        return (int(version[1]), int(version[2])) < (int(limit[1]), int(limit[2]))
+        version, limit = _numbers(release), _numbers(self.early_before)
+        return version is not None and limit is not None and version < limit
 
     def efficiency(
         self,
@@ -86,6 +84,12 @@ class EnginePerformance:
             batched_tokens=values["batched_tokens"],
             sequences=values["sequences"],
         )
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    """Those that a version begins with: 0.5.6 of `v0.5.6.post2`."""
+    found = _VERSION.match(version)
+    return tuple(map(int, found[1].split("."))) if found else None
 
 
 def _fraction(value: float) -> float:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from weft.cli.failure import CommandFailure
 from weft.domain.errors import WeftError
@@ -41,6 +40,8 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     missing = [name for name in NEEDED if name not in columns]
     if missing:
         raise CommandFailure(f"{path} has no column {', '.join(missing)}: the first line must name the columns")
+    if twice := [name for name in dict.fromkeys(columns) if columns.count(name) > 1]:
+        raise CommandFailure(f"{path} has column {', '.join(twice)} twice: either could be meant")
     for number, row in enumerate(rows, start=2):
         if None in row or None in row.values():
             raise CommandFailure(f"{path}, row {number}: {len(columns)} values are needed: is the file whole?")
@@ -76,12 +77,24 @@ def _columns(name: str, estimate: Estimate | None, unit: float) -> dict[str, str
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
     """Write a CSV file whole or not at all."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=columns)
-            writer.writeheader()
-            writer.writerows(rows)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        if path.exists() and not path.is_file():  # replacing a device would be worse than not writing
+            raise CommandFailure(f"cannot write {path}: it is no file")
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", newline="", delete=False
+        ) as file:
+            _write_and_rename(file, path, columns, rows)
     except OSError as error:
         raise CommandFailure(f"cannot write {path}: {error.strerror}") from None
+
+
+def _write_and_rename(file: IO[str], path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+    try:
+        writer = csv.DictWriter(file, fieldnames=columns)
+        writer.writeheader()
+        writer.writerows(rows)
+        file.flush()
+        Path(file.name).chmod(0o644)
+        Path(file.name).replace(path)
+    except BaseException:
+        Path(file.name).unlink(missing_ok=True)
+        raise

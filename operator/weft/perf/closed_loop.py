@@ -3,7 +3,7 @@
 Most published measurements are of this kind. TPOT is a decode step at the batch that memory allows, plus the prefills
 of the others, which steal steps: t_decode + (B-1)/OSL x t_prefill. TTFT is the prompt's own time, behind those of the
 users that ask at the same moment: lengths that differ little keep users in step with each other, so that a part of them
-does. Where more users come than memory admits, the rest waits for a seat: Little's law.
+does. Where more users come than have a seat, the rest waits for one: Little's law.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.perf.memory import sequences_that_fit
+from weft.perf.seats import seats
 from weft.perf.steps import decode_seconds, prefill_seconds
 from weft.perf.work import workshop
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from weft.perf.work import Work
 
 _AT_ONCE_WHEN_EQUAL = 8.0  # users who still ask together when all lengths are equal
-KEPT_OF_OUTPUT = 0.6  # of an answer, in the memory of a running request: they are of all ages, and the old need more
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +55,10 @@ class Latencies:
 
 
 def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
-    """The work of both kinds of step at the batch that fits."""
+    """The work of both kinds of step at the batch that has seats."""
     work, ranks = workshop(replica), float(replica.shape.data_parallel)
-    kept = load.input_tokens + KEPT_OF_OUTPUT * load.output_tokens
-    running = min(load.users, max(ranks, float(sequences_that_fit(replica, kept))))
-    together = min(running / ranks, _AT_ONCE_WHEN_EQUAL)
+    running = min(load.users, seats(replica, load.input_tokens, load.output_tokens))
+    together = min(max(1.0, running / ranks), _AT_ONCE_WHEN_EQUAL)
     return ClosedLoopWork(
         decode=work.decode(running, load.input_tokens + load.output_tokens / 2.0),
         prefill=work.prefill(load.input_tokens, 0.0, 1.0),

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.perf.closed_loop import KEPT_OF_OUTPUT, Latencies
-from weft.perf.memory import sequence_bytes_per_gpu, sequences_that_fit
+from weft.perf.closed_loop import Latencies
+from weft.perf.memory import sequence_bytes_per_gpu
+from weft.perf.seats import seats
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
@@ -57,13 +58,12 @@ class _Decode:
 def disaggregated_latencies(
     prefill: Half, decode: Half, users: float, input_tokens: float, output_tokens: float
 ) -> Latencies:
-    """TTFT and TPOT. A decode replica holds at least one request per rank, whatever its memory is thought to be."""
-    room = sequences_that_fit(decode.replica, input_tokens + KEPT_OF_OUTPUT * output_tokens)
-    seats = float(decode.count * max(decode.replica.shape.data_parallel, room))
+    """TTFT and TPOT."""
     server = prefill.count * prefill.replica.shape.data_parallel
     prompt = stepper(prefill.replica).prefill(input_tokens, 0.0, 1.0).seconds
     side = _Decode(decode, input_tokens + output_tokens / 2.0, output_tokens)
-    running = side.users_at(server / prompt, min(users, seats))
+    room = decode.count * seats(decode.replica, input_tokens, output_tokens)
+    running = side.users_at(server / prompt, min(users, room))
     step = side.seconds(running)
     reached = prefill.replica.efficiency
     waiting = prompt * reached.at_once * users / server

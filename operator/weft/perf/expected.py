@@ -16,7 +16,7 @@ from weft.perf.disaggregated import Half, disaggregated_latencies
 from weft.perf.measured import Kind
 from weft.perf.memory import footprint
 from weft.perf.offline import offline_throughput
-from weft.perf.open_loop import open_loop_latencies
+from weft.perf.open_loop import Served, open_loop
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -54,22 +54,25 @@ def expected(at: Measurement, catalog: Catalog) -> Expected:
             tpot=_around(full.tpot_seconds, spread.tpot),
             output_rate=_around(full.output_tokens_per_second, spread.output_rate),
         )
-    found = _latencies(at)
-    users = at.users if at.kind is Kind.ClosedLoop else at.rate * (found.ttft + at.output_tokens * found.tpot)
-    rate = users * at.output_tokens / (found.ttft + at.output_tokens * found.tpot)
+    found = _served(at)
     return Expected(
-        ttft=_around(found.ttft, spread.ttft),
-        tpot=_around(found.tpot, spread.tpot),
-        output_rate=_around(rate, spread.output_rate),
+        ttft=_around(found.latencies.ttft, spread.ttft),
+        tpot=_around(found.latencies.tpot, spread.tpot),
+        output_rate=_around(found.requests_per_second * at.output_tokens, spread.output_rate),
     )
 
 
-def _latencies(at: Measurement) -> Latencies:
+def _served(at: Measurement) -> Served:
+    if at.kind is Kind.OpenLoop:
+        return open_loop(at.replica, at.rate, at.input_tokens, at.output_tokens)
+    found = _closed_loop_latencies(at)
+    return Served(found, at.users / (found.ttft + at.output_tokens * found.tpot))
+
+
+def _closed_loop_latencies(at: Measurement) -> Latencies:
     if at.prefill is not None:
         decode = Half(at.replica, at.decoders)
         return disaggregated_latencies(at.prefill, decode, at.users, at.input_tokens, at.output_tokens)
-    if at.kind is Kind.OpenLoop:
-        return open_loop_latencies(at.replica, at.rate, at.input_tokens, at.output_tokens)
     load = ClosedLoop(at.users, at.input_tokens, at.output_tokens, equal_lengths=at.equal_lengths)
     return closed_loop_latencies(closed_loop_work(at.replica, load), at.replica.efficiency)
 

@@ -7,6 +7,7 @@ them: any case, with or without the organisation, with a precision at the end of
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -25,18 +26,27 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.model import Architecture
 
-_ENGINES = {
+_ENGINES = {  # without spaces, hyphens and underscores
     "vllm": EngineName.VLLM,
     "sglang": EngineName.SGLang,
     "trtllm": EngineName.TensorRTLLM,
     "tensorrtllm": EngineName.TensorRTLLM,
-    "tensorrt-llm": EngineName.TensorRTLLM,
 }
+_KV_PRECISIONS = {
+    "FP8": Precision.FP8,
+    "FP8_E4M3": Precision.FP8,
+    "FP8_E5M2": Precision.FP8,
+    "BF16": Precision.BF16,
+    "FP16": Precision.BF16,
+}
+_MOST_GPUS, _MOST_TOKENS, _MOST_USERS, _HIGHEST_RATE = 4096, 1e8, 1e7, 1e7  # far beyond anything there is
 _PRECISION_SUFFIX = re.compile(r"[-_](bf16|fp16|fp8|fp8-kv|nvfp4|fp4|int8|int4|mxfp4)$", re.IGNORECASE)
 _SPREAD_LENGTHS = re.compile(r"inferencex|inferencemax", re.IGNORECASE)
 _MEASURED_ON = re.compile(r"measured (20\d\d)-(\d\d)")
 _LAYOUT = re.compile(
-    r"P:D = (?P<prefills>\d{1,3}) x \(tp(?P<tp>\d{1,3}) dp(?P<dp>\d{1,3}) ep(?P<ep>\d{1,3})\) : (?P<decoders>\d{1,3}) x"
+    r"P:D = (?P<prefills>{n}) x \(tp(?P<tp>{n}) dp(?P<dp>{n}) ep(?P<ep>{n})\) : (?P<decoders>{n}) x".replace(
+        "{n}", "[1-9][0-9]{0,2}"
+    )
 )
 _SPREAD_MEAN = 0.9  # InferenceX draws each length evenly from 0.8 to 1.0 of the nominal one
 
@@ -84,7 +94,6 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         expert_parallel=_size(row, "ep"),
         data_parallel=_size(row, "dp"),
     )
-    layout = _LAYOUT.search(row.get("note") or "")
     replica = ReplicaModel(
         architecture=architecture,
         shape=shape,
@@ -95,19 +104,28 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     )
     spread = bool(_SPREAD_LENGTHS.search(row.get("source") or ""))
     scale = _SPREAD_MEAN if spread else 1.0
-    users, rate = _number(row, "concurrency"), _number(row, "request_rate")
+    users, rate = _users(row), _rate(row)
+    kind = _kind(row, users, rate)
+    layout = _layout(row, kind)
     return Measurement(
         replica=replica,
-        kind=_kind(row, users, rate),
+        kind=kind,
         users=users or 0.0,
         rate=rate or 0.0,
-        input_tokens=_positive(row, "isl") * scale,
-        output_tokens=_positive(row, "osl") * scale,
+        input_tokens=_tokens(row, "isl") * scale,
+        output_tokens=_tokens(row, "osl") * scale,
         equal_lengths=not spread,
         release=_release(row),
         prefill=_prefill(replica, layout) if layout else None,
         decoders=int(layout["decoders"]) if layout else 1,
     )
+
+
+def _layout(row: Mapping[str, str], kind: Kind) -> re.Match[str] | None:
+    layout = _LAYOUT.search(row.get("note") or "")
+    if layout and kind is not Kind.ClosedLoop:
+        _refuse(row, "request_rate", "empty where the note has a layout P:D: that is predicted at a concurrency")
+    return layout
 
 
 def _prefill(decode: ReplicaModel, layout: re.Match[str]) -> Half:
@@ -123,7 +141,7 @@ def _prefill(decode: ReplicaModel, layout: re.Match[str]) -> Half:
 
 
 def _kind(row: Mapping[str, str], users: float | None, rate: float | None) -> Kind:
-    if rate is not None and rate != float("inf"):
+    if rate is not None and rate != math.inf:
         return Kind.OpenLoop
     if rate is None and users is None:
         _refuse(row, "concurrency", "a number of users, or request_rate a rate (inf: all at once)")
@@ -141,7 +159,7 @@ def _architecture(row: Mapping[str, str], catalog: Catalog) -> Architecture:
 
 
 def _engine(row: Mapping[str, str]) -> EngineName:
-    name = _text(row, "engine").casefold()
+    name = re.sub(r"[-_ ]", "", _text(row, "engine").casefold())
     if name not in _ENGINES:
         _refuse(row, "engine", f"one of {', '.join(_ENGINES)}")
     return _ENGINES[name]
@@ -161,9 +179,10 @@ def _precision(row: Mapping[str, str], architecture: Architecture) -> Precision:
 def _kv_precision(row: Mapping[str, str], precision: Precision, engine: EngineName) -> Precision:
     """Not stated: quantised checkpoints come with 8-bit KV scales, which all but SGLang use unless told otherwise."""
     stated = (row.get("kv_precision") or "").strip().upper()
-    if stated:
-        eight = {"FP8", "FP8_E4M3", "FP8_E5M2"}
-        return Precision.FP8 if stated in eight else Precision.BF16
+    if stated not in {"", "AUTO", *_KV_PRECISIONS}:
+        _refuse(row, "kv_precision", f"auto or one of {', '.join(_KV_PRECISIONS)}")
+    if stated in _KV_PRECISIONS:
+        return _KV_PRECISIONS[stated]
     quantised = precision in {Precision.FP8, Precision.NVFP4}
     return Precision.FP8 if quantised and engine is not EngineName.SGLang else Precision.BF16
 
@@ -181,15 +200,29 @@ def _size(row: Mapping[str, str], column: str) -> int:
     value = _number(row, column)
     if value is None:
         return 1
-    if value != int(value) or not 1 <= value <= 4096:  # noqa: PLR2004 - far beyond any replica
-        _refuse(row, column, "a whole number of 1 or more")
+    if not 1 <= value <= _MOST_GPUS or value != int(value):
+        _refuse(row, column, f"a whole number from 1 to {_MOST_GPUS}")
     return int(value)
 
 
-def _positive(row: Mapping[str, str], column: str) -> float:
+def _tokens(row: Mapping[str, str], column: str) -> float:
     value = _number(row, column)
-    if value is None or not 0 < value < 1e9:  # noqa: PLR2004 - tokens of a request
-        _refuse(row, column, "a number above 0")
+    if value is None or not 1 <= value <= _MOST_TOKENS:
+        _refuse(row, column, f"a number from 1 to {_MOST_TOKENS:.0f}")
+    return value
+
+
+def _users(row: Mapping[str, str]) -> float | None:
+    value = _number(row, "concurrency")
+    if value is not None and (not 1 <= value <= _MOST_USERS or value != int(value)):
+        _refuse(row, "concurrency", f"a whole number from 1 to {_MOST_USERS:.0f}")
+    return value
+
+
+def _rate(row: Mapping[str, str]) -> float | None:
+    value = _number(row, "request_rate")
+    if value is not None and not 0 < value <= _HIGHEST_RATE and value != math.inf:
+        _refuse(row, "request_rate", f"a number above 0 and up to {_HIGHEST_RATE:.0f}, or inf")
     return value
 
 
@@ -200,9 +233,9 @@ def _number(row: Mapping[str, str], column: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
-        value = float("nan")
-    if not value >= 0:
-        _refuse(row, column, "a number of 0 or more")
+        value = math.nan
+    if math.isnan(value):
+        _refuse(row, column, "a number")
     return value
 
 

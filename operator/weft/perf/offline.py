@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.perf.closed_loop import KEPT_OF_OUTPUT
-from weft.perf.memory import sequences_that_fit
+from weft.perf.seats import seats
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
@@ -22,18 +21,17 @@ class Throughput:
     """Output tokens per second of the whole replica, its batch, and the time per output token there."""
 
     output_tokens_per_second: float
-    batch: int
+    batch: float
     tpot_seconds: float
 
 
 def offline_throughput(
     replica: ReplicaModel, input_tokens: float, output_tokens: float, most_users: float | None = None
 ) -> Throughput:
-    """At least one request per rank runs, whatever its memory is thought to be. `most_users` limits the batch."""
-    limit = replica.efficiency.sequences * replica.shape.data_parallel
-    kept = input_tokens + KEPT_OF_OUTPUT * output_tokens
-    steps, shape = stepper(replica), replica.shape
-    batch = min(max(shape.data_parallel, sequences_that_fit(replica, kept)), int(limit), int(most_users or limit))
+    """What all seats give; `most_users` limits the batch further."""
+    steps, shape, batch = stepper(replica), replica.shape, seats(replica, input_tokens, output_tokens)
+    if most_users is not None:
+        batch = min(batch, most_users)
     decode = steps.decode(batch, input_tokens + output_tokens / 2.0).seconds
     part = input_tokens / replica.efficiency.batched_tokens  # prompts share steps
     prefill = steps.prefill(input_tokens, 0.0, part).seconds / (shape.data_parallel * shape.pipeline_parallel)

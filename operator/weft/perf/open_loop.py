@@ -7,11 +7,12 @@ minute.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.perf.closed_loop import KEPT_OF_OUTPUT, Latencies
-from weft.perf.memory import sequences_that_fit
+from weft.perf.closed_loop import Latencies
 from weft.perf.queueing import mean_wait_seconds
+from weft.perf.seats import seats
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
@@ -23,21 +24,28 @@ _OBSERVED_SECONDS = 60.0
 _BUSIEST = 0.98
 
 
-def open_loop_latencies(replica: ReplicaModel, rate: float, input_tokens: float, output_tokens: float) -> Latencies:
-    """Mean TTFT and TPOT of one replica, seconds."""
-    steps, ranks = stepper(replica), replica.shape.data_parallel
-    room = sequences_that_fit(replica, input_tokens + KEPT_OF_OUTPUT * output_tokens)
-    most = float(min(max(ranks, room), int(replica.efficiency.sequences) * ranks))
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Mean latencies, and the requests that are answered in a second: those that come, or as many as can be."""
+
+    latencies: Latencies
+    requests_per_second: float
+
+
+def open_loop(replica: ReplicaModel, rate: float, input_tokens: float, output_tokens: float) -> Served:
+    """What one replica does of `rate` requests a second."""
+    steps, most = stepper(replica), seats(replica, input_tokens, output_tokens)
     prompt = steps.prefill(input_tokens, 0.0, 1.0).seconds
-    each = prompt / (ranks * replica.shape.pipeline_parallel)
+    each = prompt / (replica.shape.data_parallel * replica.shape.pipeline_parallel)
     context = input_tokens + output_tokens / 2.0
     batch = _batch(steps, rate, most, (context, output_tokens, each))
     step = steps.decode(batch, context).seconds
     tpot = step + batch * each / output_tokens
-    served = batch / (output_tokens * tpot)
-    behind = max(0.0, rate - served) / rate * _OBSERVED_SECONDS / 2.0 if batch >= most else 0.0
+    served = min(rate, batch / (output_tokens * tpot))
+    behind = (rate - served) / rate * _OBSERVED_SECONDS / 2.0
     wait = mean_wait_seconds(min(_BUSIEST, rate * each), prompt, 0.0)
-    return Latencies(replica.efficiency.request_seconds + prompt + step + wait + behind, tpot)
+    ttft = replica.efficiency.request_seconds + prompt + step + wait + behind
+    return Served(Latencies(ttft, tpot), served)
 
 
 def _batch(steps: Stepper, rate: float, most: float, lengths: tuple[float, float, float]) -> float:

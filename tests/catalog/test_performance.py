@@ -1,0 +1,180 @@
+"""How coefficients of an engine are put together, and the bounds that physics sets them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.catalog import load
+from weft.catalog.efficiency import Coefficient, Efficiency, properties
+from weft.catalog.uncertainty import Spread, Uncertainty
+from weft.domain.hardware import Precision
+from weft.domain.shape import EngineName
+
+if TYPE_CHECKING:
+    from weft.catalog.performance import EnginePerformance
+    from weft.domain.hardware import Accelerator
+
+CATALOG = load()
+SERVED = [
+    (accelerator, engine, precision)
+    for accelerator in CATALOG.accelerators
+    for engine in EngineName
+    for precision in CATALOG.precisions(accelerator, engine)
+]
+FRACTIONS = (
+    "weights",
+    "kv",
+    "matmul",
+    "prefill",
+    "prefill_experts",
+    "attention",
+    "collective_bandwidth",
+    "exchange_bandwidth",
+    "memory_fraction",
+)
+FITTED_FRACTIONS = FRACTIONS[:5]
+WAITS = ("at_once", "equal_at_once")
+AT_LEAST_ZERO = (*(name for name in Efficiency.__slots__ if name.endswith(("_seconds", "_bytes"))), *WAITS)
+VLLM = CATALOG.performance[EngineName.VLLM]
+HOPPER_FP8 = properties("Hopper", "VLLM", "FP8", early=False)
+
+
+def engine(early_before: str = "0.12", early_until: str = "2025-12") -> EnginePerformance:
+    return replace(VLLM, early_before=early_before, early_until=early_until, assumed={"x86": {"layer_us": 4000}})
+
+
+def test_a_coefficient_is_its_base_times_the_factor_of_every_property() -> None:
+    factors = {"generation": {"Hopper": 0.5, "Ada": 7.0}, "engine and precision": {"VLLM FP8": 3.0}}
+    assert Coefficient(2.0, factors).at(HOPPER_FP8) == 2.0 * 0.5 * 3.0
+    assert Coefficient(2.0, {}).at(HOPPER_FP8) == 2.0
+
+
+def test_what_nobody_measured_has_factor_one() -> None:
+    factors = {"generation": {"Ada": 7.0}, "release": {"VLLM early": 5.0}, "engine": {"VLLM": 3.0}}
+    assert Coefficient(2.0, factors).at(HOPPER_FP8) == 6.0
+
+
+def test_properties_tell_generations_engines_precisions_and_releases_apart() -> None:
+    assert HOPPER_FP8 == {
+        "generation": "Hopper",
+        "engine": "VLLM",
+        "generation and precision": "Hopper FP8",
+        "engine and precision": "VLLM FP8",
+        "generation and engine": "Hopper VLLM",
+        "release": "VLLM present",
+    }
+    assert properties("Hopper", "VLLM", "FP8", early=True)["release"] == "VLLM early"
+
+
+def test_factors_are_only_of_properties_and_of_things_that_there_are() -> None:
+    """A misspelt name in the file would be a factor that nothing ever takes."""
+    known = [
+        properties(accelerator.generation, engine_name.value, precision.value, early=early)
+        for accelerator, engine_name, precision in SERVED
+        for early in (False, True)
+    ]
+    for coefficient in CATALOG.coefficients.values():
+        for name, factors in coefficient.factors.items():
+            assert set(factors) <= {each[name] for each in known}
+
+
+@pytest.mark.parametrize(
+    ("limit", "release", "early"),
+    [
+        ("0.12", "0.11.2", True),
+        ("0.12", "v0.9", True),
+        ("0.12", "0.12", False),
+        ("0.12", "0.12.0rc1", False),
+        ("0.12", "1.0.0", False),
+        ("0.5.6", "0.5.5.post2", True),
+        ("0.5.6", "0.4.10", True),
+        ("0.5.6", "0.5.6.post2", False),
+        ("0.5.6", "0.5.10", False),
+        ("1.1", "1.1.0rc2.post2", False),
+        ("1.1", "1.0.9", True),
+        ("0.12", "2025-11", True),
+        ("0.12", "2025-12", True),
+        ("0.12", "2026-01", False),
+    ],
+)
+def test_a_release_is_early_by_its_version_or_by_the_month_of_the_measurement(
+    limit: str, release: str, *, early: bool
+) -> None:
+    assert engine(limit).is_early(release) == early
+
+
+@pytest.mark.parametrize(
+    "release", [None, "", "main", "gpt-oss-dev", "0", ".1", "2025-1", "9" * 5000, "9" * 5000 + ".1"]
+)
+def test_a_release_that_cannot_be_read_is_the_present_one(release: str | None) -> None:
+    assert not engine().is_early(release)
+
+
+def test_constants_and_what_is_assumed_of_a_generation_come_before_what_is_fitted() -> None:
+    fitted = {**CATALOG.coefficients, "layer_us": Coefficient(50.0, {}), "attention": Coefficient(0.9, {})}
+    hopper, x86 = (
+        engine().efficiency(fitted, generation, EngineName.VLLM, Precision.BF16, None)
+        for generation in ("Hopper", "x86")
+    )
+    assert hopper.layer_seconds == pytest.approx(50e-6)
+    assert x86.layer_seconds == pytest.approx(4000e-6)
+    assert hopper.attention == x86.attention == VLLM.constants["attention"]
+
+
+def test_an_early_release_takes_factors_of_its_own() -> None:
+    slow = {**CATALOG.coefficients, "request_ms": Coefficient(10.0, {"release": {"VLLM early": 3.0}})}
+    early, present = (
+        engine().efficiency(slow, "Hopper", EngineName.VLLM, Precision.FP8, release) for release in ("0.9.1", None)
+    )
+    assert early.request_seconds == pytest.approx(30e-3)
+    assert present.request_seconds == pytest.approx(10e-3)
+
+
+VALUES = dict.fromkeys(CATALOG.coefficients, 1.0) | VLLM.constants
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1.0, 10.0))
+def test_no_coefficient_makes_an_engine_faster_than_the_data_sheet(value: float, factor: float) -> None:
+    found, more = (
+        VLLM.resolved({**VALUES, **dict.fromkeys(FITTED_FRACTIONS, each)}) for each in (value, value * factor)
+    )
+    for name in FITTED_FRACTIONS:
+        assert 0 < getattr(found, name) <= min(value, 1.0) * (1 + 1e-9)
+        assert getattr(found, name) <= getattr(more, name) * (1 + 1e-9)
+
+
+@given(st.floats(1e-6, 0.6))
+def test_what_is_far_from_the_data_sheet_is_left_as_it_is(value: float) -> None:
+    assert VLLM.resolved({**VALUES, "weights": value}).weights == pytest.approx(value, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "engine_name", "precision"), SERVED, ids=lambda value: getattr(value, "name", "")
+)
+def test_every_combination_stays_within_physics(
+    accelerator: Accelerator, engine_name: EngineName, precision: Precision
+) -> None:
+    for release in (None, "0.1"):
+        found = CATALOG.efficiency(accelerator, engine_name, precision, release)
+        assert [] == [name for name in FRACTIONS if not 0 < getattr(found, name) <= 1]
+        assert [] == [name for name in AT_LEAST_ZERO if not getattr(found, name) >= 0]
+        assert max(found.at_once, found.equal_at_once) <= 1
+        assert min(found.batched_tokens, found.sequences) >= 1
+
+
+def test_intervals_are_wider_for_what_nobody_measured() -> None:
+    known = Uncertainty(Spread(1.6, 1.2, 1.3), Spread(2.0, 1.4, 1.5), frozenset())
+    assert known.spread(has_experts=False, is_measured=True) == Spread(1.6, 1.2, 1.3)
+    assert known.spread(has_experts=True, is_measured=True) == Spread(2.0, 1.4, 1.5)
+    wider = known.spread(has_experts=True, is_measured=False)
+    assert (wider.ttft, wider.tpot, wider.output_rate) == pytest.approx((2.0**1.5, 1.4**1.5, 1.5**1.5))
+
+
+def test_every_spread_of_the_catalog_is_a_factor_above_one() -> None:
+    for spread in (CATALOG.uncertainty.dense, CATALOG.uncertainty.experts):
+        assert min(spread.ttft, spread.tpot, spread.output_rate) > 1

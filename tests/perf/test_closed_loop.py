@@ -1,0 +1,124 @@
+"""Fixed concurrency: arithmetic by hand, and laws of waiting users."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.perf.replicas import Parallel, replica
+from weft.domain.hardware import Precision
+from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
+from weft.perf.seats import seats
+from weft.perf.steps import stepper
+
+if TYPE_CHECKING:
+    from weft.perf import ReplicaModel
+
+H200 = replica("Llama-3.3-70B-Instruct", "H200", Precision.FP8, 2)
+WIDE = replica("DeepSeek-V3", "GB200", Precision.FP8, Parallel(data=8, expert=8))
+REPLICAS = st.sampled_from(
+    [
+        H200,
+        WIDE,
+        replica("Llama-3.1-8B-Instruct", "H100", Precision.BF16),
+        replica("gpt-oss-120b", "H100", Precision.MXFP4),
+    ]
+)
+USERS = st.integers(1, 5000)
+LENGTHS = st.floats(1, 20_000)
+SLACK = 1 + 1e-9
+
+
+def latencies(
+    model: ReplicaModel, users: float, lengths: tuple[float, float] = (1000, 1000), *, equal: bool = False
+) -> Latencies:
+    load = ClosedLoop(users, *lengths, equal_lengths=equal)
+    return closed_loop_latencies(closed_loop_work(model, load), model.efficiency)
+
+
+def test_one_user_waits_for_the_api_server_a_prompt_and_a_step_and_then_for_steps() -> None:
+    steps, reached = stepper(H200), H200.efficiency
+    step, prompt = steps.decode(1, 1500), steps.prefill(1000, 0, 1)
+    found = latencies(H200, 1)
+    assert found.tpot == pytest.approx(step.seconds)
+    behind_itself = reached.at_once * (prompt.seconds - prompt.parts.launch)
+    assert found.ttft == pytest.approx(reached.request_seconds + prompt.seconds + behind_itself + step.seconds)
+
+
+def test_eight_users_lose_the_prompts_of_seven_others_over_every_answer() -> None:
+    steps, reached = stepper(H200), H200.efficiency
+    step, parts = steps.decode(8, 1500).seconds, steps.prefill(1000, 0, 1).parts
+    prompt = sum(parts) - parts.launch
+    found = latencies(H200, 8)
+    assert found.tpot == pytest.approx(step + 7 / 1000 * prompt)
+    ttft = reached.request_seconds + step + parts.launch + prompt * (1 + 8 * reached.at_once)
+    assert found.ttft == pytest.approx(ttft)
+    equal = latencies(H200, 8, equal=True)
+    assert equal.ttft - found.ttft == pytest.approx(prompt * 3.5 * reached.equal_at_once)
+    assert equal.tpot == found.tpot
+
+
+@given(REPLICAS, st.tuples(USERS, st.integers(1, 1000)), st.tuples(LENGTHS, LENGTHS), st.booleans())
+def test_more_users_never_wait_less(
+    model: ReplicaModel,
+    users: tuple[int, int],
+    lengths: tuple[float, float],
+    equal: bool,  # noqa: FBT001 - drawn
+) -> None:
+    few, many = (latencies(model, each, lengths, equal=equal) for each in (users[0], sum(users)))
+    assert 0 < few.ttft <= many.ttft * SLACK
+    assert 0 < few.tpot <= many.tpot * SLACK
+
+
+@given(REPLICAS, USERS, LENGTHS, LENGTHS)
+def test_no_user_gets_a_token_faster_than_a_step_alone(
+    model: ReplicaModel, users: int, input_tokens: float, output_tokens: float
+) -> None:
+    """Throughput by Little's law is at most a token per user and step, and per seat once those are taken."""
+    found = latencies(model, users, (input_tokens, output_tokens))
+    per_second = users * output_tokens / (found.ttft + output_tokens * found.tpot)
+    running = min(float(users), seats(model, input_tokens, output_tokens))
+    step = stepper(model).decode(running, input_tokens + output_tokens / 2).seconds
+    assert per_second <= running / step * SLACK
+
+
+def test_who_finds_no_seat_waits_for_whole_answers_of_others() -> None:
+    room = int(seats(H200, 8000, 1000))
+    full, twice = latencies(H200, room, (8000, 1000)), latencies(H200, 2 * room, (8000, 1000))
+    assert twice.tpot == full.tpot
+    assert twice.ttft == pytest.approx(2 * full.ttft + 1000 * full.tpot)
+    one_more = latencies(H200, room + 1, (8000, 1000)).ttft - full.ttft
+    one_less = full.ttft - latencies(H200, room - 1, (8000, 1000)).ttft
+    assert one_more > 10 * one_less > 0
+
+
+def test_the_engine_admits_no_more_than_its_limit_however_much_memory_there_is() -> None:
+    roomy = replace(H200, memory_bytes=10 * H200.memory_bytes)
+    assert seats(roomy, 100, 100) == H200.efficiency.sequences
+    assert latencies(roomy, 3000).tpot == latencies(roomy, H200.efficiency.sequences).tpot
+
+
+def test_every_rank_has_a_seat_whatever_its_memory() -> None:
+    crowded = replace(WIDE, memory_bytes=1)
+    assert seats(crowded, 1000, 1000) == 8
+
+
+@given(REPLICAS, USERS)
+def test_equal_lengths_wait_longer_at_one_another_but_never_for_less_than_themselves(
+    model: ReplicaModel, users: int
+) -> None:
+    differing, equal = latencies(model, users), latencies(model, users, equal=True)
+    assert equal.ttft >= differing.ttft
+    assert equal.tpot == differing.tpot
+    assert (equal.ttft > differing.ttft) == (min(users, seats(model, 1000, 1000)) > model.shape.data_parallel)
+
+
+def test_waiting_at_one_another_stops_growing_at_eight() -> None:
+    extra = [latencies(H200, users, equal=True).ttft - latencies(H200, users).ttft for users in (2, 4, 8, 16)]
+    assert all(few < many for few, many in pairwise(extra[:3]))
+    assert extra[3] == pytest.approx(extra[2])

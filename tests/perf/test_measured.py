@@ -1,0 +1,270 @@
+"""A table row becomes a replica and a load, or one sentence with the column that is wrong."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.perf.replicas import CATALOG
+from tests.perf.rows import LAYOUT, ROW, measured, row
+from weft.domain.errors import Invalid
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
+from weft.perf.measured import Kind, Measurement, measurement
+
+DEEPSEEK = "deepseek-ai/DeepSeek-V3"
+LLAMA = "meta-llama/Llama-3.3-70B-Instruct"
+GPT_OSS = {"model": "gpt-oss-120b", "gpu": "H100"}
+BLACKWELL = {"gpu": "B200", "precision": "NVFP4"}
+NUMBERS = ("tp", "pp", "ep", "dp", "isl", "osl", "concurrency", "request_rate")
+SIZES = ("tp", "pp", "ep", "dp")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("DeepSeek-R1", DEEPSEEK),
+        ("deepseek-r1-0528", DEEPSEEK),
+        ("DeepSeek-V3.1", DEEPSEEK),
+        ("deepseek-ai/DeepSeek-V3-0324", DEEPSEEK),
+        ("DEEPSEEK-R1-FP8", DEEPSEEK),
+        ("DeepSeek-R1-0528-NVFP4", DEEPSEEK),
+        ("DeepSeek-V3.1_fp4", DEEPSEEK),
+        (" Llama-3.3-70B-Instruct ", LLAMA),
+        ("Llama-3.3-70B", LLAMA),
+        ("llama-3.1-70b-instruct-FP8", LLAMA),
+        ("Llama-3.1-70B-FP8-KV", LLAMA),
+        ("Llama-3.3-70B-FP8", LLAMA),
+        ("GPT-OSS-120B-MXFP4", "openai/gpt-oss-120b"),
+    ],
+)
+def test_a_model_is_found_by_what_people_call_it(name: str, found: str) -> None:
+    assert measured(model=name, **BLACKWELL).replica.architecture.model_id == found
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        ("vllm", EngineName.VLLM),
+        ("vLLM", EngineName.VLLM),
+        ("SGLang", EngineName.SGLang),
+        ("trtllm", EngineName.TensorRTLLM),
+        ("TRT-LLM", EngineName.TensorRTLLM),
+        ("TensorRT-LLM", EngineName.TensorRTLLM),
+        ("tensorrt_llm", EngineName.TensorRTLLM),
+        ("TensorRT LLM", EngineName.TensorRTLLM),
+    ],
+)
+def test_an_engine_is_found_however_it_is_spelt(name: str, engine: EngineName) -> None:
+    found = measured(engine=name).replica
+    assert found.shape.engine is engine
+    assert found.efficiency.batched_tokens == CATALOG.performance[engine].constants["batched_tokens"]
+
+
+def test_the_gpu_is_found_in_any_case_with_its_memory() -> None:
+    found = measured(gpu="h200").replica
+    assert found.shape.accelerator == found.accelerator.name == "H200"
+    assert found.memory_bytes == CATALOG.accelerator("H200").memory_bytes
+
+
+def test_sizes_are_those_of_the_row_and_one_where_it_says_nothing() -> None:
+    shape = measured(tp="2", pp="4", dp="8.0", ep="16").replica.shape
+    sizes = (shape.tensor_parallel, shape.pipeline_parallel, shape.data_parallel, shape.expert_parallel)
+    assert sizes == (2, 4, 8, 16)
+    shape = measured(tp="", pp="", dp="", ep="").replica.shape
+    assert shape.gpus == shape.expert_parallel == 1
+
+
+@pytest.mark.parametrize(
+    ("users", "rate", "kind"),
+    [("16", "", Kind.ClosedLoop), ("16", "inf", Kind.Offline), ("", "inf", Kind.Offline), ("", "2.5", Kind.OpenLoop)],
+)
+def test_the_kind_follows_from_users_and_rate(users: str, rate: str, kind: Kind) -> None:
+    found = measured(concurrency=users, request_rate=rate)
+    assert found.kind is kind
+    assert found.users == float(users or 0)
+    assert found.rate == float(rate or 0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "precision"),
+    [
+        ({"precision": "fp8"}, Precision.FP8),
+        ({"precision": "FP16"}, Precision.BF16),
+        ({"precision": ""}, Precision.BF16),
+        ({"gpu": "B200", "precision": "FP4"}, Precision.NVFP4),
+        ({"model": "DeepSeek-R1", "precision": ""}, Precision.FP8),
+    ],
+)
+def test_a_precision_is_read_and_is_that_of_the_checkpoint_where_nothing_is_said(
+    columns: dict[str, str], precision: Precision
+) -> None:
+    assert measured(**columns).replica.shape.precision is precision
+
+
+@pytest.mark.parametrize("stated", ["", "FP4", "fp8", "MXFP4"])
+def test_a_checkpoint_in_mxfp4_stays_in_it(stated: str) -> None:
+    assert measured(**GPT_OSS, precision=stated).replica.shape.precision is Precision.MXFP4
+
+
+@pytest.mark.parametrize(
+    ("columns", "kv"),
+    [
+        ({}, Precision.FP8),
+        ({"kv_precision": "auto"}, Precision.FP8),
+        (BLACKWELL, Precision.FP8),
+        ({"engine": "trtllm"}, Precision.FP8),
+        ({"engine": "sglang"}, Precision.BF16),
+        ({"precision": "BF16"}, Precision.BF16),
+        (GPT_OSS, Precision.BF16),
+        ({"kv_precision": "bf16"}, Precision.BF16),
+        ({"kv_precision": "FP16"}, Precision.BF16),
+        ({"engine": "sglang", "kv_precision": "fp8_e5m2"}, Precision.FP8),
+        ({**GPT_OSS, "kv_precision": "FP8"}, Precision.FP8),
+    ],
+)
+def test_quantised_checkpoints_have_eight_bits_of_kv_unless_told_otherwise_or_under_sglang(
+    columns: dict[str, str], kv: Precision
+) -> None:
+    assert measured(**columns).replica.kv_precision is kv
+
+
+@pytest.mark.parametrize("source", ["InferenceX (a table)", "inferencemax"])
+def test_lengths_that_are_drawn_have_nine_tenths_of_the_nominal_mean(source: str) -> None:
+    drawn, given_length = measured(source=source), measured(source="a sweep")
+    assert (drawn.input_tokens, drawn.output_tokens, drawn.equal_lengths) == (900.0, 450.0, False)
+    assert (given_length.input_tokens, given_length.output_tokens, given_length.equal_lengths) == (1000.0, 500.0, True)
+
+
+@pytest.mark.parametrize(
+    ("version", "note", "release"),
+    [
+        ("0.9.1", "measured 2025-10-03", "0.9.1"),
+        ("", "closed loop; measured 2025-10-03; id 5", "2025-10"),
+        ("", "measured last week", None),
+        ("", "", None),
+    ],
+)
+def test_the_release_is_the_version_or_the_month_of_the_note(version: str, note: str, release: str | None) -> None:
+    found = measured(engine_version=version, note=note)
+    assert found.release == release
+    slower = found.replica.efficiency.request_seconds > measured().replica.efficiency.request_seconds
+    assert slower == (release is not None)
+
+
+def test_a_layout_in_the_note_gives_prefill_replicas_of_their_own() -> None:
+    found = measured(model="DeepSeek-R1", gpu="GB200", tp="1", dp="32", ep="32", note=LAYOUT)
+    assert found.decoders == 3
+    assert found.replica.shape.data_parallel == 32
+    assert found.prefill is not None
+    assert found.prefill.count == 2
+    shape = found.prefill.replica.shape
+    assert (shape.tensor_parallel, shape.data_parallel, shape.expert_parallel) == (1, 8, 8)
+    assert found.prefill.replica.architecture is found.replica.architecture
+
+
+def test_without_a_layout_one_replica_does_both() -> None:
+    for note in ("", LAYOUT.replace("2 x", "0 x"), LAYOUT.replace("dp8", "dp0"), LAYOUT.replace(" : ", " and ")):
+        found = measured(note=note)
+        assert (found.prefill, found.decoders) == (None, 1)
+
+
+@pytest.mark.parametrize("rate", ["inf", "3"])
+def test_a_layout_without_a_concurrency_to_predict_at_is_refused(rate: str) -> None:
+    with pytest.raises(Invalid, match=r"^request_rate .* must be empty where the note has a layout"):
+        measured(note=LAYOUT, request_rate=rate)
+
+
+@pytest.mark.parametrize("column", NUMBERS)
+@pytest.mark.parametrize("text", ["-1", "0", "nan", "many", "1e300", "-inf", "1,5", "2 x"])
+def test_what_no_number_can_be_is_refused_by_its_column(column: str, text: str) -> None:
+    with pytest.raises(Invalid, match=rf"^{column} '{text}' must be ") as refused:
+        measured(**{column: text})
+    assert refused.value.reason is Reason.SpecInvalid
+
+
+@pytest.mark.parametrize("column", [*SIZES, "concurrency"])
+def test_half_a_gpu_or_user_is_refused(column: str) -> None:
+    with pytest.raises(Invalid, match=rf"^{column} '1.5' must be a whole number"):
+        measured(**{column: "1.5"})
+
+
+@pytest.mark.parametrize("column", [*SIZES, "isl", "osl", "concurrency"])
+@pytest.mark.parametrize("text", ["inf", "1e999999"])
+def test_infinity_is_a_rate_and_nothing_else(column: str, text: str) -> None:
+    assert measured(request_rate=text).rate == math.inf
+    with pytest.raises(Invalid, match=f"^{column} '{text}' must be"):
+        measured(**{column: text})
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason", "words"),
+    [
+        ({"model": ""}, Reason.SpecInvalid, "model '' must be a name"),
+        ({"model": "acme/secret"}, Reason.ModelUnknown, "model 'acme/secret' is not in the catalog"),
+        ({"gpu": " "}, Reason.SpecInvalid, "gpu ' ' must be a name"),
+        ({"gpu": "H300"}, Reason.NoAccelerator, "accelerator 'H300' is not in the catalog"),
+        ({"engine": ""}, Reason.SpecInvalid, "engine '' must be a name"),
+        ({"engine": "tgi"}, Reason.SpecInvalid, "engine 'tgi' must be one of vllm, sglang"),
+        ({"precision": "FP6"}, Reason.SpecInvalid, "precision 'FP6' must be one of"),
+        ({"precision": "NVFP4"}, Reason.PrecisionUnsupported, "does not serve NVFP4 on H200"),
+        ({"kv_precision": "FP5"}, Reason.SpecInvalid, "kv_precision 'FP5' must be auto or one of"),
+        ({"isl": ""}, Reason.SpecInvalid, "isl '' must be a number"),
+        ({"osl": ""}, Reason.SpecInvalid, "osl '' must be a number"),
+        ({"concurrency": ""}, Reason.SpecInvalid, "concurrency '' must be a number of users, or request_rate"),
+    ],
+)
+def test_what_is_missing_or_unknown_is_told_by_name(columns: dict[str, str], reason: Reason, words: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        measured(**columns)
+    assert refused.value.reason is reason
+    assert words in refused.value.message
+
+
+def test_a_row_needs_five_columns_and_a_load() -> None:
+    needed = {name: ROW[name] for name in ("model", "gpu", "engine", "isl", "osl", "concurrency")}
+    assert measurement(needed, CATALOG).replica.shape.gpus == 1
+    for name in needed:
+        with pytest.raises(Invalid, match=f"^{name} None must be"):
+            measurement({each: needed[each] for each in needed if each != name}, CATALOG)
+
+
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    [
+        "",
+        "0",
+        "1",
+        "2",
+        "-0",
+        "inf",
+        "nan",
+        "1e400",
+        "1e-320",
+        "9" * 5000,
+        "\u0663",
+        "1_0",
+        "\x00",
+        "FP8",
+        "auto",
+        LAYOUT,
+    ]
+)
+
+
+@given(st.dictionaries(st.sampled_from([*ROW, "source", "other"]), TEXTS))
+@example({"tp": "1e400"})
+@example({"engine_version": "9" * 5000 + ".1"})
+@example({"note": LAYOUT.replace("dp8", "dp0")})
+def test_any_text_in_any_column_is_a_measurement_or_refused(columns: dict[str, str]) -> None:
+    try:
+        found = measurement(row(**columns), CATALOG)
+    except Invalid:
+        return
+    assert isinstance(found, Measurement)
+    assert found.replica.shape.gpus >= 1
+    assert found.users >= 1 or found.rate > 0
+    assert all(length > 0 and math.isfinite(length) for length in (found.input_tokens, found.output_tokens))

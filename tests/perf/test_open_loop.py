@@ -1,0 +1,68 @@
+"""Requests at a rate: an idle replica at one end, a full one at the other, Little's law between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.perf.replicas import Parallel, replica
+from weft.domain.hardware import Precision
+from weft.perf.open_loop import open_loop
+from weft.perf.seats import seats
+from weft.perf.steps import stepper
+
+if TYPE_CHECKING:
+    from weft.perf import ReplicaModel
+
+H200 = replica("Llama-3.3-70B-Instruct", "H200", Precision.FP8, 2)
+REPLICAS = st.sampled_from(
+    [
+        H200,
+        replica("DeepSeek-V3", "GB200", Precision.FP8, Parallel(data=8, expert=8)),
+        replica("gpt-oss-120b", "H100", Precision.MXFP4),
+    ]
+)
+RATES = st.floats(1e-6, 1e4)
+SLACK = 1 + 1e-6
+
+
+def test_with_hardly_any_requests_each_finds_the_replica_idle() -> None:
+    steps, found = stepper(H200), open_loop(H200, 1e-6, 1000, 200)
+    step, prompt = steps.decode(1, 1100).seconds, steps.prefill(1000, 0, 1).seconds
+    assert found.latencies.tpot == pytest.approx(step, rel=1e-3)
+    assert found.latencies.ttft == pytest.approx(H200.efficiency.request_seconds + prompt + step, rel=1e-3)
+    assert found.requests_per_second == 1e-6
+
+
+@given(REPLICAS, RATES, st.floats(1, 10))
+def test_more_requests_never_wait_less(model: ReplicaModel, rate: float, factor: float) -> None:
+    few, many = (open_loop(model, each, 1000, 200) for each in (rate, rate * factor))
+    assert 0 < few.latencies.ttft <= many.latencies.ttft * SLACK
+    assert 0 < few.latencies.tpot <= many.latencies.tpot * SLACK
+    assert 0 < few.requests_per_second <= many.requests_per_second * SLACK
+
+
+def test_requests_inside_are_rate_times_time_inside() -> None:
+    """At a rate that can be kept up the batch follows from TPOT, and TPOT from the batch."""
+    found, steps = open_loop(H200, 4.0, 1000, 200), stepper(H200)
+    batch = 4.0 * 200 * found.latencies.tpot
+    assert 1 < batch < seats(H200, 1000, 200)
+    tpot = steps.decode(batch, 1100).seconds + batch * steps.prefill(1000, 0, 1).seconds / 200
+    assert found.latencies.tpot == pytest.approx(tpot, rel=1e-4)
+    assert found.requests_per_second == 4.0
+
+
+@given(REPLICAS)
+def test_above_capacity_all_seats_are_taken_and_it_stays_finite(model: ReplicaModel) -> None:
+    flood, more = open_loop(model, 1e5, 1000, 200), open_loop(model, 1e6, 1000, 200)
+    assert flood.requests_per_second == pytest.approx(more.requests_per_second)
+    assert flood.requests_per_second < 1e5
+    assert flood.latencies.tpot == more.latencies.tpot
+    inside = flood.requests_per_second * 200 * flood.latencies.tpot
+    assert inside == pytest.approx(seats(model, 1000, 200))
+    half = open_loop(model, flood.requests_per_second / 2, 1000, 200)
+    assert half.latencies.ttft + 10 < flood.latencies.ttft < 60
+    assert half.latencies.tpot < flood.latencies.tpot
