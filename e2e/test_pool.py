@@ -17,6 +17,8 @@ from weft.domain import labels
 from weft.engines.vllm import UNROUTING_SECONDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from e2e.cluster.node import RealNode
     from e2e.operator_process import OperatorProcess
     from e2e.team import Json, Team
@@ -81,8 +83,8 @@ def test_load_grows_a_pool_and_silence_shrinks_it_without_losing_a_token(operato
     grow_and_shrink(team)
 
 
-def grow_and_shrink(team: Team) -> None:
-    """The whole of E2."""
+def grow_and_shrink(team: Team, at_the_top: Callable[[], object] = lambda: None) -> None:
+    """The whole of E2; `at_the_top` looks around while two replicas serve."""
     team.apply(team.pool("busy", scaling={"minReplicas": 1, "maxReplicas": 2, "scaleDownDelay": "20s"}))
     team.wait_for("wpool", "busy", "Ready")
     address = team.service_address("busy")
@@ -98,6 +100,7 @@ def grow_and_shrink(team: Team) -> None:
             "two replicas are ready",
             timeout_seconds=ENGINE_START_SECONDS,
         )
+        at_the_top()
     eventually(
         lambda: team.get("wpool", "busy")["status"].get("desiredReplicas") == 1,
         "silence asks for one replica",

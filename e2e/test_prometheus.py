@@ -25,11 +25,11 @@ QUERIES = re.compile(r'prometheus_http_requests_total\{code="(\d+)",handler="/ap
 
 
 @contextlib.contextmanager
-def in_place_of(operator: OperatorProcess, node: RealNode, *options: str) -> Iterator[None]:
+def in_place_of(operator: OperatorProcess, node: RealNode, *options: str) -> Iterator[OperatorProcess]:
     """Another operator with more options, for a while: there are never two."""
     operator.stop()
-    with OperatorProcess.start(node.cluster, (*OPERATOR_OPTIONS, *options), "weft-prometheus"):
-        yield
+    with OperatorProcess.start(node.cluster, (*OPERATOR_OPTIONS, *options), "weft-prometheus") as other:
+        yield other
     operator.resume()
 
 
@@ -40,16 +40,23 @@ def queries_answered(prometheus: PrometheusServer) -> dict[str, float]:
     return {code: float(count) for code, count in QUERIES.findall(text)}
 
 
+def engines_read(operator: OperatorProcess) -> tuple[float, float]:
+    """Engines that the operator knows from Prometheus, and those that only answered itself."""
+    told, asked = (operator.metric("weft_engines_read", origin=origin) for origin in ("prometheus", "engine"))
+    return told, asked
+
+
 @pytest.mark.timeout(900)
 def test_load_seen_by_prometheus_grows_and_shrinks_a_pool_just_the_same(
     node: RealNode, operator: OperatorProcess, team: Team
 ) -> None:
-    """E2 with a real Prometheus server as the source."""
+    """E2 with a real Prometheus server as the source: it is what the operator knows both engines from."""
     with (
         PrometheusServer.start(node.cluster, team.namespace) as prometheus,
-        in_place_of(operator, node, "--prometheus-url", prometheus.url),
+        in_place_of(operator, node, "--prometheus-url", prometheus.url) as asking,
     ):
-        grow_and_shrink(team)
+        grow_and_shrink(team, lambda: eventually(lambda: engines_read(asking) == (2, 0), "Prometheus tells of both"))
+        assert engines_read(asking) == (1, 0)
         eventually(lambda: queries_answered(prometheus), "the operator asks Prometheus", timeout_seconds=10)
         counted = queries_answered(prometheus)
     assert set(counted) == {"200"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from weft.domain.shape import EngineName
 from weft.engines import adapter_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import Target
+from weft.observe.history import History, Origin, Target
 from weft.observe.observation import observe_pool, wanted_names
 from weft.observe.prometheus import PrometheusAway, PrometheusSource, queries, selector
 from weft.observe.sources import PreferredSource
@@ -220,6 +221,33 @@ async def test_while_prometheus_is_away_the_engines_are_asked(
     await source.collect(TARGETS)
     assert not source.away
     await source.close()
+
+
+async def test_what_prometheus_knows_wins_and_the_rest_is_scraped(
+    history: list[Scrape],
+    prometheus: tuple[FakePrometheus, str],
+    executor: ThreadPoolExecutor,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fake, url = prometheus
+    direct = DirectSource()
+    for _, uid, values in history[-2:]:
+        direct.remember(uid, values)
+    source = PreferredSource(PrometheusSource(url, executor), direct)
+    everybody = fake.scrapes
+    with caplog.at_level(logging.INFO, logger="weft.observe.sources"):
+        assert _origins(await source.collect(TARGETS)) == {"a": Origin.Prometheus, "b": Origin.Prometheus}
+        fake.scrapes = [scrape for scrape in everybody if scrape[1] == "a"]
+        assert _origins(await source.collect(TARGETS)) == {"a": Origin.Prometheus, "b": Origin.Engine}
+        await source.collect(TARGETS)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Prometheus knows 1 of 2 engines; the others are scraped directly"
+    ]
+    await source.close()
+
+
+def _origins(histories: dict[str, History]) -> dict[str, Origin]:
+    return {uid: history.origin for uid, history in histories.items()}
 
 
 async def test_a_prometheus_that_is_not_there_is_away(executor: ThreadPoolExecutor) -> None:

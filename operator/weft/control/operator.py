@@ -201,6 +201,7 @@ async def _collect(context: Context, wake: Wake) -> None:
         try:
             pools = await loop.run_in_executor(context.executor, builder.pools)
             await context.collector.collect(pools, context.cluster.pods())
+            context.telemetry.show_engines_read(context.collector.engines_read)
         except Exception:
             log.exception("metrics could not be collected")
         context.pulse.collected = time.monotonic()

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from weft.domain.decision import Decisions, PoolDecision
     from weft.domain.snapshot import PoolObservation, Snapshot
+    from weft.observe.history import Origin
 
 DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 POOL = ("namespace", "pool")
@@ -36,6 +37,9 @@ class Telemetry:
             "weft_pass_failures", "Passes that ended in an error, by reason", ["loop", "reason"], registry=self.registry
         )
         self.snapshot_age = self._gauge("weft_snapshot_age_seconds", "Age of the oldest cache", ())
+        self._engines_read = self._gauge(
+            "weft_engines_read", "Engines whose metrics are known, by who told them", ("origin",)
+        )
         self.loop_lag = self._gauge("weft_loop_lag_seconds", "How late the event loop ran its last timer", ())
         self._condition = self._gauge(
             "weft_pool_condition", "1 while a condition is True", (*POOL, "condition", "reason")
@@ -57,6 +61,11 @@ class Telemetry:
     def count_write(self, kind: str, verb: str) -> None:
         """One write that was carried out."""
         self.writes.labels(kind, verb).inc()
+
+    def show_engines_read(self, engines: Mapping[Origin, int]) -> None:
+        """How many engines the last collection knows, from whom."""
+        for origin, count in engines.items():
+            self._engines_read.labels(origin.value).set(count)
 
     def show(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """Replace the figures of all pools; pools that are gone disappear."""

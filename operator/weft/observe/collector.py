@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.engines import adapter_for
+from weft.observe.history import Origin
 from weft.observe.observation import observe_pool, wanted_names
 from weft.observe.targets import targets_of
 
@@ -28,6 +30,7 @@ class MetricsCollector:
         self._source = source
         self._clock = clock
         self._observed: tuple[float, dict[str, PoolObservation]] = (clock(), {})
+        self.engines_read: dict[Origin, int] = dict.fromkeys(Origin, 0)
 
     async def collect(self, pools: Iterable[PoolRecord], pods: tuple[PodRecord, ...]) -> None:
         """Ask the source once for the pods of all pools."""
@@ -35,6 +38,8 @@ class MetricsCollector:
         histories = await self._source.collect(target for targets, _ in wanted.values() for target in targets)
         observed = {uid: observe_pool(targets, histories, series) for uid, (targets, series) in wanted.items()}
         self._observed = (self._clock(), observed)
+        read = Counter(history.origin for history in histories.values())
+        self.engines_read = {origin: read[origin] for origin in Origin}
 
     def observations(self) -> dict[str, PoolObservation]:
         """What was seen last, by pool UID, each older by the time since: a source that hangs must not look fresh."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from weft.observe.arithmetic import Sample, increase, latest, rate
@@ -38,12 +39,20 @@ class Target:
         return f"http://{host}:{self.port}{self.path}"
 
 
+class Origin(StrEnum):
+    """Who told us the samples."""
+
+    Engine = "engine"
+    Prometheus = "prometheus"
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """Samples by series. `now` is on the same clock as the samples' times, and no other."""
 
     now: float
     series: Mapping[SeriesKey, tuple[Sample, ...]] = field(hash=False)
+    origin: Origin = Origin.Engine
 
     @property
     def age_seconds(self) -> float:
@@ -81,7 +90,8 @@ class History:
     def recent(self, seconds: float) -> History:
         """The same from the newest sample on that is at least `seconds` older than the newest of all."""
         newest = max((at for samples in self.series.values() for at, _ in samples), default=self.now)
-        return History(self.now, {key: _since(samples, newest - seconds) for key, samples in self.series.items()})
+        series = {key: _since(samples, newest - seconds) for key, samples in self.series.items()}
+        return History(self.now, series, self.origin)
 
     @property
     def span_seconds(self) -> float:

@@ -16,7 +16,7 @@ from urllib3.util.retry import Retry
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
 from weft.observe.exposition import HISTOGRAM_PARTS
-from weft.observe.history import History, series_key
+from weft.observe.history import History, Origin, series_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +64,7 @@ class PrometheusSource:
                 if uid is not None:
                     key = series_key(tags.get("__name__", ""), {k: v for k, v in tags.items() if k != "__name__"})
                     lines[uid][key] = _samples(result.get("values") or ())
-        return {uid: History(now, series) for uid, series in lines.items()}
+        return {uid: History(now, series, Origin.Prometheus) for uid, series in lines.items()}
 
     def _server_time(self) -> float:
         """Prometheus' own clock, which stamped the samples."""

@@ -36,6 +36,7 @@ class PreferredSource:
         self._preferred = preferred
         self._fallback = fallback
         self.away = False
+        self._unknown = 0
 
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
         """As `MetricsSource.collect`; never raises."""
@@ -49,7 +50,15 @@ class PreferredSource:
             self.away = True
             return scraped
         self.away = False
+        self._tell_of_engines_unknown_there(scraped, asked)
         return {**scraped, **asked}
+
+    def _tell_of_engines_unknown_there(self, scraped: dict[str, History], asked: dict[str, History]) -> None:
+        """A server that scrapes other labels answers, and knows nobody: said whenever it begins or ends."""
+        unknown = len(scraped.keys() - asked.keys())
+        if (unknown > 0) != (self._unknown > 0):
+            log.info("Prometheus knows %d of %d engines; the others are scraped directly", len(asked), len(scraped))
+        self._unknown = unknown
 
     async def close(self) -> None:
         """Close both."""
