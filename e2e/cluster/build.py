@@ -1,7 +1,7 @@
 """Finds the binaries of the cluster, and builds what is missing, once per version, with the ordinary Go client.
 
 Order of search: the cache, `$KUBEBUILDER_ASSETS`, for kubectl the PATH, and last a build into the cache.
-The first build of everything takes about 12 minutes on two cores.
+The first build of everything takes about 17 minutes on two cores with nothing cached.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _on_path(binary: Binary) -> Path | None:
 def _advice(missing: list[Binary]) -> str:
     names = ", ".join(binary.name for binary in missing)
     return (
-        f"missing: {names}. Install Go 1.26 or later, and they are built on first use (about 12 minutes on two cores, "
+        f"missing: {names}. Install Go 1.26 or later, and they are built on first use (about 17 minutes on two cores, "
         "once); or set KUBEBUILDER_ASSETS to a folder that holds them."
     )
 

@@ -62,7 +62,7 @@ class ControlPlane:
 
     @classmethod
     def start(cls, directory: Path | None = None, options: ControlPlaneOptions | None = None) -> Self:
-        """Start one and return when it is ready: about 5 s, or 12 minutes when binaries have to be built first.
+        """Start one and return when it is ready: about 5 s, or 17 minutes when binaries have to be built first.
 
         State goes to `directory`, and stays there; without one, to a temporary folder that `stop` removes.
         Raises ProcessFailedError with the end of a log when a process does not come up.

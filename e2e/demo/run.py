@@ -68,16 +68,23 @@ class Demo:
         """Return when every resource is Ready, or after a while with what there is."""
         while True:
             world = await asyncio.to_thread(reader.look)
-            self.timeline.pools = reported_pools(world)
-            ready = [world.condition(stream.name, "Ready").get("status") == "True" for stream in scenario.STREAMS]
+            ready = self._note_pools(world)
             now = time.monotonic()
             waited = now - self.applied
-            if any(ready) and self.first_ready is None:
+            if ready and self.first_ready is None:
                 self.first_ready = now
                 self.screen.say(f"first pool Ready {waited:.0f} s after it was applied")
-            if all(ready) or waited > ALL_READY_WITHIN_SECONDS:
+            if len(ready) == len(scenario.STREAMS) or waited > ALL_READY_WITHIN_SECONDS:
                 return world
             await asyncio.sleep(LOOK_SECONDS / 2)
+
+    def _note_pools(self, world: World) -> set[str]:
+        """Keep for the report what the pools look like; answers with the names of those that are Ready."""
+        names = [stream.name for stream in scenario.STREAMS]
+        ready = {name for name in names if world.condition(name, "Ready").get("status") == "True"}
+        self.timeline.pools = reported_pools(world)
+        self.timeline.became_ready |= ready
+        return ready
 
     async def _drive(self, reader: WorldReader, world: World) -> None:
         start = time.monotonic()
@@ -107,7 +114,7 @@ class Demo:
             await self.servers.stop(live.pod.uid)
         for live in started:
             await self.servers.start(live)
-        self.timeline.pools = reported_pools(world)
+        self._note_pools(world)
         self.timeline.events += new_events(clock, world, self._seen)
         take_sample(clock, world, self.fleet, self.timeline)
         self.screen.show(self.timeline)
@@ -163,10 +170,7 @@ def run_demo(screen: Screen, report: Path, figures: Path) -> Timeline:
     begun = time.monotonic()
     screen.say("starting etcd, kube-apiserver, controller manager and scheduler")
     with ControlPlane.start(options=ControlPlaneOptions(node_monitor_grace_seconds=10)) as cluster:
-        nodes = [
-            *simulated_nodes.h200_boards(scenario.BOARDS),
-            *simulated_nodes.nvl72_rack("rack-a", trays=scenario.TRAYS),
-        ]
+        nodes = scenario.nodes()
         screen.say(f"adding {scenario.FABRIC_WORDS}")
         simulated_nodes.add_nodes(cluster, nodes)
         install(cluster)

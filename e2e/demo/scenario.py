@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from e2e.cluster.presets import SimulatedNode, h200_boards, nvl72_rack
 from weft.twin.fleet import Stream
 from weft.twin.traffic import Lengths, Profile
 
@@ -17,6 +18,11 @@ TRAY_RETURNS_AT = 185.0
 BOARDS = 8
 TRAYS = 18
 FABRIC_WORDS = f"{BOARDS} boards of 8 H200 and one NVL72 rack of {TRAYS} trays with 4 GB200"
+
+
+def nodes() -> list[SimulatedNode]:
+    """The fabric of those words."""
+    return [*h200_boards(BOARDS), *nvl72_rack("rack-a", trays=TRAYS)]
 
 
 def _hill(low: float, high: float, start: float) -> Profile:

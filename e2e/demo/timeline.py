@@ -31,6 +31,12 @@ class Timeline:
     events: list[dict[str, Any]] = field(default_factory=list)
     marks: list[dict[str, Any]] = field(default_factory=list)
     tiles: list[tuple[str, str]] = field(default_factory=list)
+    became_ready: set[str] = field(default_factory=set)  # names of pools; one that failed later stays
+
+    @property
+    def never_ready(self) -> list[str]:
+        """Names of the pools that no look found Ready."""
+        return [pool.name for pool in self.pools if pool.name not in self.became_ready]
 
     def add_fabric(self, moment: float, domains: list[dict[str, Any]]) -> None:
         """Keep a fabric state only when something moved."""
