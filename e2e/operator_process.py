@@ -18,7 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from e2e.cluster import build
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prometheus_client import Metric
 
     from e2e.cluster.control_plane import ControlPlane
     from e2e.cluster.processes import Process
@@ -128,12 +130,26 @@ class OperatorProcess:
             return None
 
     def metric(self, name: str, **labels: str) -> float:
-        """Sum of the samples of that name with at least these labels, 0 when there is none."""
+        """Sum of the samples of that name with at least these labels; AssertionError when there is none."""
+        found = self._samples(self._families(), name, labels)
+        assert found, f"{self.process.name} exports no {name} with {labels}"
+        return sum(found)
+
+    def counted(self, name: str, **labels: str) -> float:
+        """What a counter has counted; 0 while it is exported without these labels, which come with the first count."""
+        families = self._families()
+        assert any(f"{family.name}_total" == name for family in families), f"{self.process.name} has no counter {name}"
+        return sum(self._samples(families, name, labels))
+
+    def _families(self) -> list[Metric]:
         text = self.answer("/metrics")
         assert text is not None, f"{self.process.name} does not answer:\n{self.process.tail()}"
-        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
-        wanted = set(labels.items())
-        return sum(each.value for each in samples if each.name == name and wanted <= set(each.labels.items()))
+        return [*text_string_to_metric_families(text)]
+
+    @staticmethod
+    def _samples(families: Iterable[Metric], name: str, labels: Mapping[str, str]) -> list[float]:
+        samples = (sample for family in families for sample in family.samples)
+        return [each.value for each in samples if each.name == name and labels.items() <= each.labels.items()]
 
     def resident_bytes(self) -> int | None:
         """Resident memory of the process and its children; None when it has ended."""

@@ -67,7 +67,7 @@ def test_a_quota_that_refuses_pods_is_named_and_its_rise_heals(
     quota(place, {"requests.nvidia.com/gpu": "0"})
     place.create_pool(chat)
     eventually(lambda: place.condition(chat, "Stalled") == ("True", "PodRefused"), "the refusal is said")
-    assert operator.metric("weft_pass_failures_total", loop="converge", reason="PodRefused") < 8
+    assert operator.counted("weft_pass_failures_total", loop="converge", reason="PodRefused") < 8
     quota(place, {"requests.nvidia.com/gpu": "16"})
     place.wait_ready(chat, seconds=90)
     assert place.condition(chat, "Stalled") == ("", "")
@@ -152,7 +152,7 @@ def test_a_pool_is_served_with_the_permissions_of_the_namespaced_overlay(weft: I
     with place.operator(kubeconfig=kubeconfig) as process:
         place.create_pool("chat")
         place.wait_ready("chat")
-        assert process.metric("weft_pass_failures_total", reason="NotPermitted") == 0
+        assert process.counted("weft_pass_failures_total", reason="NotPermitted") == 0
 
 
 def renamed(body: Json, account: str) -> Json:
@@ -171,7 +171,7 @@ def test_nothing_was_refused_by_the_shipped_roles(weft: InstalledWeft, place: Pl
         assert not allowed(reviews, "list", "", "secrets")
         assert allowed(reviews, "create", "", "pods")
         assert allowed(reviews, "patch", GROUP, "inferencepools", "status")
-    assert operator.metric("weft_pass_failures_total", reason="NotPermitted") == 0
+    assert operator.counted("weft_pass_failures_total", reason="NotPermitted") == 0
 
 
 def allowed(reviews: client.AuthorizationV1Api, verb: str, group: str, resource: str, subresource: str = "") -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from e2e.cluster.presets import h200_boards
 from e2e.cluster.waiting import eventually
+from tests.scenarios.tenants import message
 from weft.domain import labels
 from weft.observe.records import epoch_seconds, read_pod
 
@@ -101,23 +103,83 @@ def test_a_pod_that_somebody_deletes_is_replaced(place: Place, chat: str) -> Non
     )
 
 
-def test_an_invalid_spec_is_said_and_its_correction_heals(place: Place, operator: OperatorProcess) -> None:
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """Fields of a spec that no plan can follow, what is said of them, and the edit that mends them."""
+
+    spec: Json
+    reason: str
+    words: tuple[str, ...]
+    edit: Json
+
+
+MISTAKES = {
+    "a model that nobody knows": Mistake(
+        {"model": {"id": "nobody/knows-this"}},
+        "ModelUnknown",
+        ("nobody/knows-this",),
+        {"model": {"id": "meta-llama/Llama-3.1-8B-Instruct"}},
+    ),
+    "a shape that cannot be": Mistake(
+        {"model": {"id": "meta-llama/Llama-3.3-70B-Instruct"}, "shape": {"tensorParallel": 3}},
+        "ShapeInvalid",
+        ("spec.shape.tensorParallel 3: ", "64 attention heads", "allowed: 1, 2, 4"),
+        {"shape": {"tensorParallel": 4}},
+    ),
+}
+
+
+@pytest.fixture
+def mistaken(place: Place, operator: OperatorProcess) -> Iterator[str]:
+    """A name for a pool that is gone afterwards."""
+    yield "mistaken"
+    place.delete_pool("mistaken")
+    eventually(lambda: not place.left_over(), "everything of the pool is gone", timeout_seconds=90)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_an_invalid_spec_is_said_and_its_correction_heals(
+    place: Place, operator: OperatorProcess, mistaken: str, mistake: Mistake
+) -> None:
     """L2: no manual step after the edit."""
-    place.create_pool("unknown", model={"id": "nobody/knows-this"})
-    eventually(lambda: place.condition("unknown", "Planned") == ("False", "ModelUnknown"), "the plan is refused")
-    eventually(lambda: place.condition("unknown", "Stalled")[0] == "True", "kstatus reads it as failed")
-    place.change_pool("unknown", {"spec": {"model": {"id": "meta-llama/Llama-3.1-8B-Instruct"}}})
-    place.wait_ready("unknown")
-    assert place.condition("unknown", "Stalled") == ("", "")
-    place.delete_pool("unknown")
+    place.create_pool(mistaken, **mistake.spec)
+    eventually(lambda: place.condition(mistaken, "Planned") == ("False", mistake.reason), "the plan is refused")
+    said = message(place, mistaken, "Planned")
+    assert [words for words in mistake.words if words not in said] == [], said
+    eventually(lambda: place.condition(mistaken, "Stalled") == ("True", mistake.reason), "kstatus reads it as failed")
+    assert operator.metric("weft_pool_condition", pool=mistaken, condition="Planned", reason=mistake.reason) == 0
+    assert not place.pods()
+    place.change_pool(mistaken, {"spec": mistake.edit})
+    place.wait_ready(mistaken)
+    assert place.condition(mistaken, "Planned")[0] == "True"
+    assert place.condition(mistaken, "Stalled") == ("", "")
 
 
 def test_the_operator_is_alive_and_says_what_it_does(operator: OperatorProcess, chat: str) -> None:
     assert operator.is_healthy()
-    assert operator.metric("weft_writes_total", kind="Pod", verb="create") >= 1
-    eventually(lambda: operator.metric("weft_pool_ready_replicas", pool="chat") == 1, "a decision saw it ready")
-    assert operator.metric("weft_pool_replica_capacity", pool="chat") > 0
-    assert operator.metric("weft_snapshot_age_seconds") < 100
+    eventually(lambda: operator.metric("weft_pool_ready_replicas", pool=chat) == 1, "a decision saw it ready")
+    assert operator.metric("weft_pool_replica_capacity", pool=chat) > 0
+    assert operator.metric("weft_pool_condition", pool=chat, condition="Planned", reason="ShapeChosen") == 1
+    assert operator.metric("weft_pool_condition", pool=chat, condition="Placed", reason="AllPlaced") == 1
+
+
+def test_the_operator_counts_its_decisions_by_reason_and_times_them(operator: OperatorProcess, chat: str) -> None:
+    """Engines of simulated nodes have no metrics, so that is what every decision about the pool rests on."""
+    counted = eventually(lambda: operator.metric("weft_decisions_total", reason="HoldMetricsMissing"), "a decision")
+    eventually(lambda: operator.metric("weft_decisions_total", reason="HoldMetricsMissing") > counted, "one more")
+    assert operator.metric("weft_decision_seconds_count") > 0
+    assert operator.metric("weft_decision_seconds_sum") > 0
+
+
+def test_the_operator_counts_its_writes_by_kind_and_verb(operator: OperatorProcess, chat: str) -> None:
+    kinds = {"Pod": "create", "Service": "apply", "PodDisruptionBudget": "apply", "InferencePool/status": "apply"}
+    for kind, verb in kinds.items():
+        assert operator.metric("weft_writes_total", kind=kind, verb=verb) >= 1
+
+
+def test_the_operator_measures_the_age_of_its_picture(operator: OperatorProcess) -> None:
+    """Above zero, which a gauge that nobody sets would be; a silent API server sends a bookmark every minute."""
+    assert 0 < operator.metric("weft_snapshot_age_seconds") < 100
 
 
 def test_it_stops_in_time_and_continues_after_a_kill(place: Place) -> None:

@@ -36,11 +36,13 @@ class World:
     pods: dict[str, Json] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
 
-    def ready(self, pool: str) -> int:
-        """Replicas of a pool that serve: their first pod is ready and stays."""
+    def ready(self, pool: str, tags: Mapping[str, str] | None = None) -> int:
+        """Replicas of a pool that serve: their first pod, with all labels of `tags` if any, is ready and stays."""
+        wanted = {labels.POOL: pool, labels.RANK: "0", **(tags or {})}
+        uid = self.pools[pool]["metadata"]["uid"] if pool in self.pools else None
         return sum(
-            pod["metadata"]["labels"].get("weft.dev/pool") == pool
-            and pod["metadata"]["labels"].get("weft.dev/rank") == "0"
+            wanted.items() <= pod["metadata"]["labels"].items()
+            and uid in _owners(pod)
             and "deletionTimestamp" not in pod["metadata"]
             and any(each["type"] == "Ready" and each["status"] == "True" for each in _conditions(pod))
             for pod in self.pods.values()
@@ -49,7 +51,8 @@ class World:
     def take_in(self, event: Event) -> None:
         """One more change."""
         name = event.body["metadata"]["name"]
-        engine = event.path == PODS and "weft.dev/replica" in event.body["metadata"].get("labels", {})
+        engine = event.path == PODS and labels.REPLICA in event.body["metadata"].get("labels", {})
+        engine = engine and bool(_owners(event.body))
         self.version = event.version
         self.born = name if engine and event.kind == "ADDED" else None
         self.written = name if event.path == SERVICES and event.kind != "DELETED" else None
@@ -152,6 +155,11 @@ def check_assigned_first(world: World) -> None:
 def _gpus(pod: Json) -> int:
     amounts = (each.get("resources", {}).get("limits", {}) for each in pod["spec"]["containers"])
     return sum(int(amount.get("nvidia.com/gpu", 0)) for amount in amounts)
+
+
+def _owners(pod: Json) -> set[str]:
+    """UIDs of what owns a pod; without one it is not ours, whatever its labels say."""
+    return {owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()}
 
 
 def _conditions(pod: Json) -> list[Json]:

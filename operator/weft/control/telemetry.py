@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -22,6 +23,7 @@ class Telemetry:
 
     def __init__(self) -> None:
         """Everything at zero."""
+        self._replacing = threading.Lock()  # deciding has its own thread, and a scrape must not see half of its figures
         self.registry = CollectorRegistry()
         self.decisions = Counter(
             "weft_decisions", "Decisions about pools by the reason of their scale", ["reason"], registry=self.registry
@@ -68,18 +70,20 @@ class Telemetry:
             self._engines_read.labels(origin.value).set(count)
 
     def show(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Replace the figures of all pools; pools that are gone disappear."""
-        for gauge in self._per_pool:
-            gauge.clear()
-        for decision in decisions.pools:
-            place = (decision.key.namespace, decision.key.name)
-            self._show_decision(place, decision)
-            self._show_observation(place, snapshot.observations.get(decision.key.uid))
-            self._ready.labels(*place).set(_ready_replicas(snapshot, decision.key.uid))
+        """Replace the figures of all pools at once; pools that are gone disappear."""
+        with self._replacing:
+            for gauge in self._per_pool:
+                gauge.clear()
+            for decision in decisions.pools:
+                place = (decision.key.namespace, decision.key.name)
+                self._show_decision(place, decision)
+                self._show_observation(place, snapshot.observations.get(decision.key.uid))
+                self._ready.labels(*place).set(_ready_replicas(snapshot, decision.key.uid))
 
     def text(self) -> bytes:
         """The exposition now."""
-        return generate_latest(self.registry)
+        with self._replacing:
+            return generate_latest(self.registry)
 
     def _show_decision(self, place: tuple[str, str], decision: PoolDecision) -> None:
         status = decision.status
