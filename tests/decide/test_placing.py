@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tests.decide.world import World, external, pool, pool_spec
+import pytest
+
+from tests.decide.world import World, expert_spec, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
+
+if TYPE_CHECKING:
+    from weft.domain.spec import PoolSpec
 
 
 def test_a_replica_is_placed_and_serves() -> None:
@@ -34,18 +40,28 @@ def test_tp8_with_4_free_gpus_on_each_of_two_boards_waits_and_says_what_would_ma
     assert world.condition("chat", "Placed")[:2] == ("True", "AllPlaced")
 
 
-def test_a_16_gpu_replica_lands_inside_one_clique_and_never_across_two() -> None:
+@pytest.mark.parametrize(
+    ("spec", "parallel"),
+    [
+        (pool_spec(16, external(1), accelerator="GB200"), "TP16"),
+        (expert_spec(2, 8), "TP2 DP8 EP16"),
+        (expert_spec(1, 16), "TP1 DP16 EP16"),
+    ],
+    ids=["tensor", "tensor and experts", "experts"],
+)
+def test_a_16_gpu_replica_lands_inside_one_clique_and_never_across_two(spec: PoolSpec, parallel: str) -> None:
     """Both racks have room for 12 GPUs, 24 in all: that is no slot. Two more trays in one rack are."""
     held = [busy(f"job-{rack_}-{i}", f"{rack_}.1-t{i}", 4) for rack_ in "ab" for i in range(15)]
-    world = World.of(
-        [*rack("a.1"), *rack("b.1")], pool("moe", pool_spec(16, external(1), accelerator="GB200")), pods=held
-    )
+    world = World.of([*rack("a.1"), *rack("b.1")], pool("moe", spec), pods=held)
     world.turn(3)
     assert world.nodes_of("moe") == []
     assert world.condition("moe", "Placed")[1] == "NoSlot"
     del world.pods["job-b-14"]
     world.turn()
     assert world.nodes_of("moe") == [tuple(f"b.1-t{i}" for i in range(14, 18))]
+    plan = world.status("moe").plan
+    assert plan is not None
+    assert str(plan.shape) == f"GB200 BF16 {parallel}"
 
 
 def test_of_two_pools_that_want_the_last_slot_one_gets_it_and_the_other_says_who_has_it() -> None:

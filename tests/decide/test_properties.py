@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decide.test_splits import split
-from tests.decide.world import World, external, pool, pool_spec
-from tests.fabric.cluster import board, busy, rack
+from tests.decide.world import World, expert_spec, external, pool, pool_spec
+from tests.fabric.cluster import board, busy, nvlink_domain, rack
+from tests.placement.cases import stages_apart
 from tests.scaling.test_properties import observations
 from weft.catalog import load
 from weft.decide import decide
 from weft.decide.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
-from weft.fabric import build_fabric
-from weft.placement import leaves_domain
 
 if TYPE_CHECKING:
     from weft.domain.decision import Decisions
@@ -30,6 +30,8 @@ from weft.domain.workload import Role
 
 NODES = [*rack("a.1", 5), *rack("b.1", 3), board("b-0"), board("b-1"), board("b-2")]
 SINGLE = ("chat", "moe", "search")
+GPUS = {node.name: node.allocatable[0][1] for node in NODES}
+DOMAINS = {node.name: nvlink_domain(node) for node in NODES}
 NAMES = (*SINGLE, "pd-prefill", "pd-decode")
 ROLLOUTS = (RolloutSpec(), RolloutSpec(max_surge=0, max_unavailable=1), RolloutSpec(max_surge=2, max_unavailable=0.5))
 
@@ -42,13 +44,23 @@ autos = st.builds(
     scale_down_delay_seconds=st.sampled_from([1.0, 20.0]),
 )
 scalings = st.one_of(autos, st.integers(1, 4).map(external))
-specs = st.builds(
+dense = st.builds(
     pool_spec,
     tp=st.sampled_from([1, 4, 8]),
     scaling=scalings,
     accelerator=st.sampled_from(["H200", "GB200"]),
     rollout=st.sampled_from(ROLLOUTS),
 )
+
+
+def mixtures(accelerator: str, *sizes: tuple[int, int]) -> st.SearchStrategy[PoolSpec]:
+    """Pools of a mixture of experts, by tensor and data parallel size."""
+    pools = st.sampled_from([expert_spec(tp, dp, accelerator=accelerator) for tp, dp in sizes])
+    return st.builds(replace, pools, scaling=scalings, rollout=st.sampled_from(ROLLOUTS))
+
+
+boards, racks = mixtures("H200", (1, 8), (4, 2)), mixtures("GB200", (1, 8), (2, 8))
+specs = st.one_of(dense, boards, racks)
 actions = st.one_of(
     st.tuples(st.just("edit"), st.sampled_from(SINGLE), specs),
     st.tuples(st.just("restart"), st.sampled_from(NAMES), st.integers(0, 3)),
@@ -129,7 +141,8 @@ def world_of(first: list[PoolSpec]) -> World:
     return world
 
 
-starts = st.lists(specs, min_size=5, max_size=5)
+halves = [st.lists(kind, min_size=2, max_size=2) for kind in (dense, boards, racks)]  # a pair is of one model
+starts = st.builds(list.__add__, st.lists(specs, min_size=3, max_size=3), st.one_of(halves))
 
 
 def without_events(decisions: Decisions) -> Decisions:
@@ -139,14 +152,14 @@ def without_events(decisions: Decisions) -> Decisions:
 @settings(max_examples=40, deadline=None)
 @given(first=starts, history=histories)
 def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[PoolSpec], history: list[Action]) -> None:
+    """S2 and S9, counted GPU by GPU from the nodes, the pods and the assignments alone."""
     world = world_of(first)
     for action in (("wait", 2, 5.0), *history, ("wait", 2, 5.0)):
         act(world, action)
         before = {(name, each.replica) for name in NAMES for each in world.status(name).assignments}
         snapshot = world.snapshot()
         world.decide()
-        fabric = build_fabric(snapshot.nodes, snapshot.pods, load())
-        promised = {name: node.used for name, node in fabric.nodes().items()}
+        promised = held_gpus(snapshot)
         for name in NAMES:
             for each in world.status(name).assignments:
                 for rank in set(range(len(each.nodes))) - bound_ranks(snapshot, name, each.replica):
@@ -154,8 +167,17 @@ def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[Poo
         for name, each in fresh(world, before):
             plan = world.status(name).plan
             assert plan is not None
-            assert not leaves_domain(each, plan.shape, fabric)
-            assert all(promised[node] <= fabric.nodes()[node].total for node in each.nodes)
+            assert stages_apart(plan.shape, each.nodes, DOMAINS) == []
+            assert all(promised[node] <= GPUS[node] for node in each.nodes)
+
+
+def held_gpus(snapshot: Snapshot) -> Counter[str]:
+    """GPUs by node of every pod that is bound and has not ended."""
+    held: Counter[str] = Counter()
+    for pod in snapshot.pods:
+        if pod.node is not None and pod.phase in {PodPhase.Pending, PodPhase.Running}:
+            held[pod.node] += sum(count for _, count in pod.requests)
+    return held
 
 
 def bound_ranks(snapshot: Snapshot, name: str, replica: int) -> set[int]:

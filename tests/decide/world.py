@@ -68,6 +68,15 @@ def pool_spec(
     )
 
 
+def expert_spec(tp: int, dp: int, scaling: ScalingSpec | None = None, accelerator: str = "GB200") -> PoolSpec:
+    """A pool of a small mixture of experts, whose replicas share the experts among all of their GPUs."""
+    return replace(
+        pool_spec(tp, scaling, accelerator),
+        model=ModelSpec("Qwen/Qwen3-30B-A3B"),
+        shape=ShapePins(tensor_parallel=tp, pipeline_parallel=1, expert_parallel=tp * dp, data_parallel=dp),
+    )
+
+
 def pool(name: str, spec: PoolSpec | None, priority: int = 0, split_uid: str | None = None) -> PoolRecord:
     key = ResourceKey("InferencePool", "team", name, f"uid-{name}")
     return PoolRecord(key, 1, spec, PoolStatus(), priority=priority, split_uid=split_uid)

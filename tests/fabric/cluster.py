@@ -32,6 +32,11 @@ def rack(clique: str, trays: int = 18) -> list[NodeRecord]:
     return [tray(f"{clique}-t{index}", clique) for index in range(trays)]
 
 
+def nvlink_domain(each: NodeRecord) -> str:
+    """What the cases above say of a node's NVLink: its clique, or the board that it is."""
+    return dict(each.labels).get("nvidia.com/gpu.clique", each.name)
+
+
 def amd_board(name: str) -> NodeRecord:
     """An 8-GPU MI300X node as AMD's node labeller writes it."""
     return node(name, {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/gpu.vram": "192G"}, 8, AMD)

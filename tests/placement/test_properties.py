@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fabric.cluster import board, busy, rack
-from tests.placement.cases import free_map, tp
+from tests.fabric.cluster import board, busy, nvlink_domain, rack
+from tests.placement.cases import experts, free_map, stages_apart, tp
 from weft.domain.spec import DomainRule, PlacementSpec
 from weft.domain.status import Assignment
 from weft.placement import Hold, Refusal, Slot, find_slot, leaves_domain
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
     from weft.domain.shape import Shape
     from weft.placement import FreeMap
 
-NODES = [*rack("a.1", 5), *rack("b.1", 3), *(board(f"b-{index}") for index in range(3))]
+NODES = [*rack("a.1", 9), *rack("b.1", 5), *(board(f"b-{index}") for index in range(3))]
+GPUS = {node.name: node.allocatable[0][1] for node in NODES}
+DOMAINS = {node.name: nvlink_domain(node) for node in NODES}
 SHAPES = [
     *(tp(size, "GB200") for size in (1, 2, 4, 8, 16)),
     *(tp(size) for size in (1, 2, 4, 8)),
     *(tp(8, "GB200", stages=2), tp(8, stages=2), tp(4, "GB200", per_pod=2)),
+    *(experts(1, 8), experts(2, 4), experts(1, 8, stages=2)),
+    *(experts(1, 8, "GB200"), experts(2, 8, "GB200"), experts(1, 32, "GB200"), experts(2, 4, "GB200", stages=2)),
 ]
 
 APART = PlacementSpec(domain=DomainRule.Preferred)
@@ -33,18 +38,33 @@ held = st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 8)), max_size=8
 
 @given(held=held, arrivals=st.lists(st.sampled_from(SHAPES), max_size=12))
 def test_arrivals_fill_the_fabric_without_overlap(held: list[tuple[NodeRecord, int]], arrivals: list[Shape]) -> None:
-    """Whatever runs already: every slot had its GPUs free, and every group shares one NVLink domain."""
+    """Whatever runs already: every slot had its GPUs free, and every stage shares one NVLink domain."""
     pods = [busy(f"p{index}", node.name, gpus) for index, (node, gpus) in enumerate(held)]
     free = free_map(NODES, *pods)
-    for replica, shape in enumerate(arrivals):
+    given: Counter[str] = Counter()
+    for node, gpus in held:
+        given[node.name] += gpus
+    for shape in arrivals:
         found = find_slot(shape, APART, free)
         if not isinstance(found, Slot):
             continue
         assert len(set(found.nodes)) == len(found.nodes) == shape.pods
-        assert not leaves_domain(Assignment(replica, "r", found.nodes, shape.gpus_per_pod, 0.0), shape, free.fabric)
-        for node in found.nodes:
-            assert free.on(node) >= shape.gpus_per_pod
-            free.reserve(Hold(node, shape.gpus_per_pod, "pool a/b"))
+        assert stages_apart(shape, found.nodes, DOMAINS) == []
+        for name in found.nodes:
+            given[name] += shape.gpus_per_pod
+            assert given[name] <= GPUS[name]
+            free.reserve(Hold(name, shape.gpus_per_pod, "pool a/b"))
+
+
+@given(shape=st.sampled_from(SHAPES), data=st.data())
+def test_the_second_look_finds_every_stage_that_is_apart(shape: Shape, data: st.DataObject) -> None:
+    """It agrees with a count of the GPUs, wherever a replica sits by now."""
+    names = [node.name for node in NODES if (GPUS[node.name] == 4) == (shape.accelerator == "GB200")]
+    near = sorted(names, key=lambda name: DOMAINS[name] != DOMAINS[names[0]])
+    nodes = data.draw(st.one_of(st.just(near), st.permutations(names)))
+    nodes = (nodes * shape.pods)[: shape.pods]
+    seen = leaves_domain(Assignment(0, "r", tuple(nodes), shape.gpus_per_pod, 0.0), shape, free_map(NODES).fabric)
+    assert seen == bool(stages_apart(shape, nodes, DOMAINS))
 
 
 @given(held=held, shape=st.sampled_from(SHAPES))

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from kubernetes import client
 
+from e2e.cluster.waiting import eventually
 from tests.installed import GROUP, PLACE_LABEL, VERSION
 from tests.manifests import install
+from weft.domain import labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 USERS_OWN = ("api/v1/secrets", "api/v1/configmaps", "api/v1/persistentvolumeclaims", "api/v1/serviceaccounts")
 A_VOLUME = {"pvc": {"claimName": "models", "path": "llama"}}  # where a model lies, and the Secret that opens a hub
+STRANGER, NOBODY = "stranger", "00000000-0000-0000-0000-000000000000"
 A_HUB = {"huggingFace": {"tokenSecretRef": {"name": "hugging-face", "key": "token"}}}
 
 
@@ -35,6 +38,48 @@ def hold_gpus(place: Place, name: str, node: str, gpus: int, labels: Mapping[str
     with place.weft.cluster.api_client() as api:
         made: Json = api.sanitize_for_serialization(client.CoreV1Api(api).create_namespaced_pod(place.namespace, body))
     return made
+
+
+def a_pod_with_our_labels(place: Place, node: str, pool: str = "chat", replica: int = 7) -> None:
+    """It says that it is ours and is not: no owner reference stands behind the labels."""
+    tags = {
+        labels.MANAGED_BY: labels.MANAGED_BY_WEFT,
+        labels.POOL: pool,
+        labels.POOL_UID: NOBODY,
+        labels.REPLICA: str(replica),
+        labels.RANK: "0",
+        labels.ROUTED: "true",
+    }
+    hold_gpus(place, STRANGER, node, 1, tags)
+
+
+def name_its_pool(place: Place) -> Json:
+    """Let the stranger's labels name the UID of the pool too, and give it as it is from then on: it runs."""
+    name = the_stranger(place)["metadata"]["labels"][labels.POOL]
+    eventually(lambda: name in _pools(place), f"{name} is there")
+    uid = _pools(place)[name]
+    with place.weft.cluster.api_client() as api:
+        patch = {"metadata": {"labels": {labels.POOL_UID: uid}}}
+        client.CoreV1Api(api).patch_namespaced_pod(STRANGER, place.namespace, patch)
+    eventually(lambda: _is_ready(the_stranger(place)), "the stranger runs")
+    return the_stranger(place)
+
+
+def _pools(place: Place) -> dict[str, str]:
+    """Their UIDs by name."""
+    pools = (body["metadata"] for body in place.objects(f"apis/{GROUP}/{VERSION}/inferencepools"))
+    return {meta["name"]: meta["uid"] for meta in pools}
+
+
+def the_stranger(place: Place) -> Json:
+    """The pod that wears our labels, with all that anybody wrote to it: version, labels, spec and status."""
+    (found,) = (pod for pod in place.pods() if pod["metadata"]["name"] == STRANGER)
+    return found
+
+
+def _is_ready(pod: Json) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
 
 def is_bound(place: Place, name: str) -> bool:
@@ -102,7 +147,7 @@ def change_split(place: Place, name: str, patch: Json) -> None:
 
 
 def make_users_objects(place: Place) -> None:
-    """What a pool reads and a user owns."""
+    """What a pool reads and a user owns, once the control plane has written to it what it will."""
     volume_name, modes, size = f"{place.namespace}-models", ["ReadOnlyMany"], {"storage": "1Gi"}
     volume = {"accessModes": modes, "capacity": size, "hostPath": {"path": "/models"}}
     claim = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": volume_name}
@@ -114,8 +159,18 @@ def make_users_objects(place: Place) -> None:
     ]
     with place.weft.cluster.api_client() as api:
         install(api, objects, place.namespace)
+    eventually(lambda: _is_settled(place), "the claim is bound, and the account and its certificates are there")
 
 
-def users_objects(place: Place) -> set[str]:
-    """UIDs of everything that users and administrators made."""
-    return {body["metadata"]["uid"] for path in USERS_OWN for body in place.objects(path)}
+def _is_settled(place: Place) -> bool:
+    bound = [body["status"].get("phase") == "Bound" for body in place.objects("api/v1/persistentvolumeclaims")]
+    return all(bound) and {"serviceaccounts/default", "configmaps/kube-root-ca.crt"} <= users_objects(place).keys()
+
+
+def users_objects(place: Place) -> dict[str, tuple[str, str]]:
+    """UID and version of everything that users and administrators made, by plural and name: any write shows."""
+    return {
+        f"{path.rpartition('/')[2]}/{meta['name']}": (meta["uid"], meta["resourceVersion"])
+        for path in USERS_OWN
+        for meta in (body["metadata"] for body in place.objects(path))
+    }

@@ -27,11 +27,15 @@ from tests.scenarios.history import (
 from tests.scenarios.tenants import (
     A_HUB,
     A_VOLUME,
+    STRANGER,
+    a_pod_with_our_labels,
     create_split,
     delete_split,
     engines,
     make_users_objects,
+    name_its_pool,
     split_condition,
+    the_stranger,
     users_objects,
 )
 from weft.domain import labels
@@ -80,6 +84,25 @@ class Life:
         self.floors.append((version_now(self.history.place), floor))
 
 
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What is not ours in a place: nothing of it may change by a single write (S3 and S7)."""
+
+    stranger: Json
+    users: dict[str, tuple[str, str]]
+
+    @classmethod
+    def of(cls, place: Place) -> Others:
+        """As they are once the pool is there and the stranger names it."""
+        name_its_pool(place)
+        return cls.now(place)
+
+    @classmethod
+    def now(cls, place: Place) -> Others:
+        """As they are."""
+        return cls(the_stranger(place), users_objects(place))
+
+
 @pytest.fixture
 def written_to(weft: InstalledWeft) -> Callable[[], set[str]]:
     """Namespaces in which Weft wrote during the test; empty words stand for the cluster."""
@@ -119,8 +142,12 @@ def test_a_split_ends_the_same_when_the_operator_dies_after_every_write(
 
 
 def live(place: Place, operator: OperatorProcess, expected: Life | None = None) -> Life:
-    """One pool from its creation to its end, with its history held to the rules, its states to the expected ones."""
+    """One pool from its creation to its end, with its history held to the rules, its states to the expected ones.
+
+    Beside it runs somebody's pod that says it is its third replica.
+    """
     make_users_objects(place)
+    a_pod_with_our_labels(place, f"{place.namespace}-{RACKS[-1].name}", "chat", 2)
     life = Life(History.begin(place), expected)
     place.create_pool(
         "chat",
@@ -129,6 +156,7 @@ def live(place: Place, operator: OperatorProcess, expected: Life | None = None) 
         placement={"accelerators": ["GB200"], "nodeSelector": {PLACE_LABEL: place.namespace}},
         scaling={"mode": "External", "replicas": 1, "maxReplicas": 3, "scaleDownDelay": "1s"},
     )
+    others = Others.of(place)
     place.wait_ready("chat", seconds=60)
     life.rests()
     life.keeps(1)
@@ -143,10 +171,9 @@ def live(place: Place, operator: OperatorProcess, expected: Life | None = None) 
     life.rests()
     life.history.look()
     check_history(life)
-    users = users_objects(place)
     place.delete_pool("chat")
-    eventually(lambda: not place.left_over() and not place.pods(), "nothing is left", timeout_seconds=90)
-    assert users_objects(place) == users
+    eventually(lambda: nothing_is_left(place), "nothing is left", timeout_seconds=90)
+    assert Others.now(place) == others
     return life
 
 
@@ -165,8 +192,12 @@ def held_without_metrics(place: Place) -> bool:
 
 
 def live_as_a_split(place: Place, expected: str | None = None) -> str:
-    """One split from its creation to its end; gives its state while it served, held to the expected one."""
+    """One split from its creation to its end; gives its state while it served, held to the expected one.
+
+    Beside it runs somebody's pod that says it is its only decode engine.
+    """
     make_users_objects(place)
+    a_pod_with_our_labels(place, f"{place.namespace}-h200-0", "pair-decode", 0)
     history = History.begin(place)
     spec = {
         "model": {"id": "meta-llama/Llama-3.1-8B-Instruct", "source": A_HUB},
@@ -174,6 +205,7 @@ def live_as_a_split(place: Place, expected: str | None = None) -> str:
         "router": {"type": "Managed", "resources": {"cpu": "1", "memory": "1Gi"}},
     }
     create_split(place, "pair", spec)
+    others = Others.of(place)
     eventually(lambda: is_settled(place), "the pair serves and rests", timeout_seconds=60)
     found = resting_state(place, ["pdsplits", "inferencepools"], expected)
     assert routed(place)
@@ -183,13 +215,17 @@ def live_as_a_split(place: Place, expected: str | None = None) -> str:
     for world in history.worlds():
         check_counts(world)
         check_pairs(world)
-    users = users_objects(place)
     delete_split(place, "pair")
-    eventually(lambda: not place.left_over() and not place.pods(), "nothing is left", timeout_seconds=90)
-    assert users_objects(place) == users
+    eventually(lambda: nothing_is_left(place), "nothing is left", timeout_seconds=90)
+    assert Others.now(place) == others
     assert pods_made(place)[:2] == ["0-0", "0-0"]
     assert pods_deleted(place) <= {lost}
     return found
+
+
+def nothing_is_left(place: Place) -> bool:
+    """Of all that wears our labels and of all pods, the stranger alone."""
+    return {*place.left_over(), *(pod["metadata"]["name"] for pod in place.pods())} == {STRANGER}
 
 
 def is_settled(place: Place) -> bool:
