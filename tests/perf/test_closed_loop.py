@@ -14,7 +14,7 @@ from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
 from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
 from weft.perf.seats import seats
-from weft.perf.steps import stepper
+from weft.perf.steps import prefill_seconds, stepper
 
 if TYPE_CHECKING:
     from weft.perf import ReplicaModel
@@ -122,3 +122,15 @@ def test_waiting_at_one_another_stops_growing_at_eight() -> None:
     extra = [latencies(H200, users, equal=True).ttft - latencies(H200, users).ttft for users in (2, 4, 8, 16)]
     assert all(few < many for few, many in pairwise(extra[:3]))
     assert extra[3] == pytest.approx(extra[2])
+
+
+def test_stages_share_the_prompts_that_hold_decode_up() -> None:
+    """While one stage decodes, the others are with prompts: each holds a token up for its own part only."""
+    model = replica("Llama-3.1-405B-Instruct", "B200", Precision.FP8, Parallel(tensor=4, pipeline=2))
+    work = closed_loop_work(model, ClosedLoop(32.0, 8000.0, 1000.0, equal_lengths=False))
+    alone = replace(work, stages=1.0)
+    shared, whole = (closed_loop_latencies(each, model.efficiency) for each in (work, alone))
+    prefill = prefill_seconds(work.prefill, model.efficiency)
+    prompt = sum(prefill) - prefill.launch
+    assert whole.tpot - shared.tpot == pytest.approx(31.0 / 1000.0 * prompt / 2.0)
+    assert whole.ttft > shared.ttft

@@ -75,8 +75,28 @@ def test_sizes_are_those_of_the_row_and_one_where_it_says_nothing() -> None:
     shape = measured(tp="2", pp="4", dp="8.0", ep="16").replica.shape
     sizes = (shape.tensor_parallel, shape.pipeline_parallel, shape.data_parallel, shape.expert_parallel)
     assert sizes == (2, 4, 8, 16)
-    shape = measured(tp="", pp="", dp="", ep="").replica.shape
+    shape = measured(tp="", pp="", dp="", ep="", n_gpus="").replica.shape
     assert shape.gpus == shape.expert_parallel == 1
+
+
+def test_without_any_size_all_gpus_are_one_tensor_group() -> None:
+    assert measured(tp="", n_gpus="8").replica.shape.tensor_parallel == 8
+    assert measured(tp="", n_gpus="8", dp="2").replica.shape.gpus == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"tp": "3"}, "tp '3' must be a divisor of 64 attention heads"),
+        ({"tp": "", "n_gpus": "6"}, "n_gpus '6' must be a divisor of 64 attention heads"),
+        ({"pp": "81"}, "pp '81' must be at most 80, the layers of the model"),
+        ({"model": "DeepSeek-V3", "tp": "8", "ep": "3"}, "ep '3' must be a divisor of 256 experts"),
+        ({"isl": "131073"}, "isl '131073' must be at most 131072, the context of the model"),
+    ],
+)
+def test_a_size_that_the_model_does_not_allow_is_refused(columns: dict[str, str], words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        measured(**columns)
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,17 @@ class ClosedLoop:
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoopWork:
-    """All that the prediction needs, without any efficiency: users `running` of all `users`, on `ranks` ranks."""
+    """All that the prediction needs, without any efficiency: users `running` of all `users`, on `ranks` ranks.
+
+    Pipeline `stages` work on as many prompts at a time.
+    """
 
     decode: Work
     prefill: Work
     users: float
     running: float
     ranks: float
+    stages: float
     output_tokens: float
     at_once: float
 
@@ -65,6 +69,7 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
         users=load.users,
         running=running,
         ranks=ranks,
+        stages=float(replica.shape.pipeline_parallel),
         output_tokens=load.output_tokens,
         at_once=(together - 1.0) / 2.0 if load.equal_lengths else 0.0,
     )
@@ -76,8 +81,8 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
     parts = prefill_seconds(work.prefill, efficiency)
     prompt = sum(parts) - parts.launch
     per_rank = work.running / work.ranks
-    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / work.ranks
-    behind = 1.0 + work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank
+    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.ranks * work.stages)
+    behind = 1.0 + (work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank) / work.stages
     ttft = efficiency.request_seconds + step + parts.launch + prompt * behind
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)

@@ -85,18 +85,9 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     accelerator = catalog.accelerator(_text(row, "gpu"))
     engine = _engine(row)
     precision = _precision(row, architecture)
-    shape = Shape(
-        engine=engine,
-        accelerator=accelerator.name,
-        precision=precision,
-        tensor_parallel=_size(row, "tp"),
-        pipeline_parallel=_size(row, "pp"),
-        expert_parallel=_size(row, "ep"),
-        data_parallel=_size(row, "dp"),
-    )
     replica = ReplicaModel(
         architecture=architecture,
-        shape=shape,
+        shape=_shape(row, architecture, Shape(engine, accelerator.name, precision)),
         accelerator=accelerator,
         efficiency=catalog.efficiency(accelerator, engine, precision, _release(row)),
         memory_bytes=accelerator.memory_bytes,
@@ -112,13 +103,39 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         kind=kind,
         users=users or 0.0,
         rate=rate or 0.0,
-        input_tokens=_tokens(row, "isl") * scale,
+        input_tokens=_input_tokens(row, architecture) * scale,
         output_tokens=_tokens(row, "osl") * scale,
         equal_lengths=not spread,
         release=_release(row),
         prefill=_prefill(replica, layout) if layout else None,
         decoders=int(layout["decoders"]) if layout else 1,
     )
+
+
+def _shape(row: Mapping[str, str], architecture: Architecture, plain: Shape) -> Shape:
+    """The sizes of a row; without any, all GPUs are one tensor group. A size that divides nothing is refused."""
+    stated = any((row.get(column) or "").strip() for column in ("tp", "pp", "dp"))
+    shape = replace(
+        plain,
+        tensor_parallel=_size(row, "tp") if stated else _size(row, "n_gpus"),
+        pipeline_parallel=_size(row, "pp"),
+        expert_parallel=_size(row, "ep"),
+        data_parallel=_size(row, "dp"),
+    )
+    if architecture.heads % shape.tensor_parallel:
+        _refuse(row, "tp" if stated else "n_gpus", f"a divisor of {architecture.heads} attention heads")
+    if shape.pipeline_parallel > architecture.layers:
+        _refuse(row, "pp", f"at most {architecture.layers}, the layers of the model")
+    if architecture.experts is not None and architecture.experts.count % shape.expert_parallel:
+        _refuse(row, "ep", f"a divisor of {architecture.experts.count} experts")
+    return shape
+
+
+def _input_tokens(row: Mapping[str, str], architecture: Architecture) -> float:
+    tokens = _tokens(row, "isl")
+    if tokens > architecture.max_context_tokens:
+        _refuse(row, "isl", f"at most {architecture.max_context_tokens}, the context of the model")
+    return tokens
 
 
 def _layout(row: Mapping[str, str], kind: Kind) -> re.Match[str] | None:
