@@ -8,7 +8,7 @@ hence nothing here divides layers by stages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.catalog.parameters import expert_parameters
@@ -18,8 +18,8 @@ from weft.perf.collectives import exchange_bytes_per_token
 from weft.perf.memory import bytes_outside_experts, expert_split, layer_weights, linear_parameters_per_gpu
 
 if TYPE_CHECKING:
+    from weft.domain.model import Architecture
     from weft.perf.attention import Reading
-    from weft.perf.memory import WeightBytes
     from weft.perf.replica import ReplicaModel
 
 ACTIVATION_BYTES = 2.0  # hidden states travel in 16 bits
@@ -70,34 +70,47 @@ class _Attention(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """Constants of one replica, so that the work of a step costs a few multiplications.
+    """What one replica's steps have in common, so that the work of a step costs a few multiplications.
 
-    FLOP are per token (of the whole expert group for `expert_flops`). `halves` counts mixers and feed-forward blocks,
-    after each of which a tensor group adds up. `peak` is FLOP/s of the experts' precision, `outside_peak` of what is
-    outside of experts, `half_peak` of 16 bits.
+    Seconds at the data sheet's rates: `*_read` and counts of messages per step, `*_math` and `*_seconds` per token (of
+    the whole expert group for `expert_math`). `expert_read` is for all experts of a layer; a token leaves the part
+    `unrouted` of them untouched.
     """
 
-    replica: ReplicaModel
-    weights: WeightBytes
-    linear_flops: float
-    expert_flops: float
-    head_flops: float
     readings: tuple[Reading, ...]
-    halves: int
-    peak: float
-    outside_peak: float
+    bandwidth: float
     half_peak: float
+    linear_read: float
+    linear_math: float
+    expert_read: float
+    expert_math: float
+    unrouted: float
+    head_read: float
+    head_math: float
+    reduces: float
+    reduce_seconds: float
+    exchanges: float
+    exchange_seconds: float
+    hop_seconds: float
+    layers: float
+    expert_layers: float
+    ranks: float
+    stages: float
+    attended: dict[float, _Attention] = field(default_factory=dict, compare=False)
 
     def decode(self, batch: float, context_tokens: float) -> Work:
         """A step in which each of `batch` sequences of the replica gets a token, at a mean context."""
-        shape, bandwidth = self.replica.shape, self.replica.accelerator.memory_bandwidth
-        group = max(1.0, batch / shape.pipeline_parallel)  # tokens of a microbatch over all data-parallel ranks
-        rank = max(1.0, group / shape.data_parallel)
+        group = max(1.0, batch / self.stages)  # tokens of a microbatch over all data-parallel ranks
+        rank = max(1.0, group / self.ranks)
+        read, math = self.attended.get(context_tokens) or self._attend(context_tokens)
+        return self._work(_Tokens(rank, group, 1.0, rank), _Attention(rank * read, rank * math), rank)
+
+    def _attend(self, context_tokens: float) -> _Attention:
+        """Attention of one sequence, remembered: a search over loads asks for one context again and again."""
         read = sum(reading.decode_bytes(context_tokens) for reading in self.readings)
         math = sum(reading.decode_operations(context_tokens) for reading in self.readings)
-        tokens = _Tokens(rank=rank, group=group, steps=1.0, sequences=rank)
-        attention = _Attention(rank * read / bandwidth, rank * math / self.half_peak)
-        return self._work(tokens, attention, rank * self.head_flops)
+        self.attended[context_tokens] = _Attention(read / self.bandwidth, math / self.half_peak)
+        return self.attended[context_tokens]
 
     def prefill(self, new_tokens: float, cached_tokens: float, steps: float) -> Work:
         """A prompt of which `cached_tokens` are known already, spread over so many steps of the engine.
@@ -106,60 +119,34 @@ class Workshop:
         data-parallel rank is taken to be busy with a prompt of its own, since they meet at the experts.
         """
         math = sum(reading.prefill_operations(new_tokens, cached_tokens) for reading in self.readings)
-        group = new_tokens * self.replica.shape.data_parallel
-        tokens = _Tokens(rank=new_tokens, group=group, steps=steps, sequences=0.0)
-        return self._work(tokens, _Attention(0.0, math / self.half_peak), self.head_flops)
+        tokens = _Tokens(new_tokens, new_tokens * self.ranks, steps, 0.0)
+        return self._work(tokens, _Attention(0.0, math / self.half_peak), 1.0)
 
-    def _work(self, tokens: _Tokens, attention: _Attention, head_flops: float) -> Work:
-        """All of a step, its attention given."""
+    def _work(self, tokens: _Tokens, attention: _Attention, sampled: float) -> Work:
+        """All of a step, its attention and the number of sampled tokens given."""
         rank, group, steps, sequences = tokens
-        replica = self.replica
-        architecture, shape, bandwidth = replica.architecture, replica.shape, replica.accelerator.memory_bandwidth
-        exchanges = architecture.expert_layers if shape.data_parallel > 1 else 0
+        each = rank / steps
+        touched = 1.0 - self.unrouted ** (group / steps)  # E (1 - (1 - k/E)^T) of E, for uniform routing
         return Work(
-            linear_read=steps * self.weights.linear / bandwidth,
-            linear_math=rank * self.linear_flops / self.outside_peak,
-            expert_read=steps * self._expert_bytes(group / steps) / bandwidth,
-            expert_math=group * self.expert_flops / self.peak,
-            head_read=steps * self.weights.head / bandwidth,
-            head_math=head_flops / self.half_peak,
+            linear_read=steps * self.linear_read,
+            linear_math=rank * self.linear_math,
+            expert_read=steps * touched * self.expert_read,
+            expert_math=group * self.expert_math,
+            head_read=steps * self.head_read,
+            head_math=sampled * self.head_math,
             attention_read=attention.read,
             attention_math=attention.math,
-            reduces=steps * (self.halves - exchanges) if shape.tensor_parallel > 1 else 0.0,
-            reduce_seconds=self._reduce_seconds(rank / steps),
-            exchanges=steps * exchanges,
-            exchange_seconds=self._exchange_seconds(rank / steps) if exchanges else 0.0,
-            hops=steps * (shape.pipeline_parallel - 1),
-            hop_seconds=rank / steps * architecture.hidden * ACTIVATION_BYTES / replica.accelerator.network_bandwidth,
-            layers=steps * architecture.layers,
-            expert_layers=steps * architecture.expert_layers,
-            steps=steps * shape.pipeline_parallel,
+            reduces=steps * self.reduces,
+            reduce_seconds=each * self.reduce_seconds,
+            exchanges=steps * self.exchanges,
+            exchange_seconds=each * self.exchange_seconds,
+            hops=steps * (self.stages - 1.0),
+            hop_seconds=each * self.hop_seconds,
+            layers=steps * self.layers,
+            expert_layers=steps * self.expert_layers,
+            steps=steps * self.stages,
             sequences=sequences,
         )
-
-    def _expert_bytes(self, tokens: float) -> float:
-        """Bytes of the experts that a step touches: E (1 - (1 - k/E)^T) of E, for uniform routing."""
-        experts = self.replica.architecture.experts
-        if experts is None:
-            return 0.0
-        untouched: float = (1.0 - experts.per_token / experts.count) ** tokens
-        return self.weights.experts * (1.0 - untouched)
-
-    def _reduce_seconds(self, tokens: float) -> float:
-        """Bytes of a two-shot all-reduce, 2 (t-1)/t M, over the link."""
-        replica = self.replica
-        tensor = replica.shape.tensor_parallel
-        message = tokens * replica.architecture.hidden * ACTIVATION_BYTES
-        return 2.0 * (tensor - 1) / tensor * message / replica.accelerator.scale_up_bandwidth
-
-    def _exchange_seconds(self, tokens: float) -> float:
-        """Bytes to and from the experts of one layer over the link; a tensor group shares the tokens."""
-        replica = self.replica
-        experts = replica.architecture.experts
-        if experts is None:
-            return 0.0
-        each = exchange_bytes_per_token(replica.architecture.hidden, expert_split(replica), experts.per_token)
-        return tokens / replica.shape.tensor_parallel * each / replica.accelerator.scale_up_bandwidth
 
 
 def workshop(replica: ReplicaModel) -> Workshop:
@@ -168,18 +155,51 @@ def workshop(replica: ReplicaModel) -> Workshop:
     half = accelerator.peak_flops(Precision.BF16) or accelerator.peak_flops(shape.precision) or 1.0
     peak = accelerator.peak_flops(shape.precision) or half
     outside = half if bytes_outside_experts(architecture, shape.precision) >= ACTIVATION_BYTES else peak
-    experts, active = architecture.experts, 0
-    if experts is not None:
-        active = architecture.expert_layers * experts.per_token * expert_parameters(architecture.hidden, experts)
+    weights, bandwidth = layer_weights(replica), accelerator.memory_bandwidth
+    tensor, exchanges = shape.tensor_parallel, architecture.expert_layers if shape.data_parallel > 1 else 0
+    halves = sum(block.count * block.halves for block in architecture.blocks)
+    message = architecture.hidden * ACTIVATION_BYTES
     return Workshop(
-        replica=replica,
-        weights=layer_weights(replica),
-        linear_flops=2.0 * linear_parameters_per_gpu(replica),
-        expert_flops=2.0 * active / expert_split(replica),
-        head_flops=2.0 * architecture.vocabulary * architecture.hidden / shape.tensor_parallel,
-        readings=readings(architecture, shape.tensor_parallel, replica.kv_precision.bytes_per_weight),
-        halves=sum(block.count * block.halves for block in architecture.blocks),
-        peak=peak,
-        outside_peak=outside,
+        readings=readings(architecture, tensor, replica.kv_precision.bytes_per_weight),
+        bandwidth=bandwidth,
         half_peak=half,
+        linear_read=weights.linear / bandwidth,
+        linear_math=2.0 * linear_parameters_per_gpu(replica) / outside,
+        expert_read=weights.experts / bandwidth,
+        expert_math=_expert_flops(replica) / peak,
+        unrouted=_unrouted(architecture),
+        head_read=weights.head / bandwidth,
+        head_math=2.0 * architecture.vocabulary * architecture.hidden / tensor / half,
+        reduces=float(halves - exchanges) if tensor > 1 else 0.0,
+        reduce_seconds=2.0 * (tensor - 1) / tensor * message / accelerator.scale_up_bandwidth,  # both shots
+        exchanges=float(exchanges),
+        exchange_seconds=_exchange_seconds(replica) if exchanges else 0.0,
+        hop_seconds=message / accelerator.network_bandwidth,
+        layers=float(architecture.layers),
+        expert_layers=float(architecture.expert_layers),
+        ranks=float(shape.data_parallel),
+        stages=float(shape.pipeline_parallel),
     )
+
+
+def _expert_flops(replica: ReplicaModel) -> float:
+    """Of one token over the expert group, on one GPU."""
+    architecture, experts = replica.architecture, replica.architecture.experts
+    if experts is None:
+        return 0.0
+    active = architecture.expert_layers * experts.per_token * expert_parameters(architecture.hidden, experts)
+    return 2.0 * active / expert_split(replica)
+
+
+def _unrouted(architecture: Architecture) -> float:
+    experts = architecture.experts
+    return 1.0 - experts.per_token / experts.count if experts is not None else 1.0
+
+
+def _exchange_seconds(replica: ReplicaModel) -> float:
+    """Bytes of a token to and from the experts of one layer over the link; a tensor group shares the tokens."""
+    experts = replica.architecture.experts
+    if experts is None:
+        return 0.0
+    each = exchange_bytes_per_token(replica.architecture.hidden, expert_split(replica), experts.per_token)
+    return each / replica.shape.tensor_parallel / replica.accelerator.scale_up_bandwidth
