@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
+from weft.domain.units import GIB
 from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
 from weft.perf.disaggregated import Half, disaggregated_latencies
 from weft.perf.measured import Kind
@@ -21,8 +22,6 @@ from weft.perf.open_loop import Served, open_loop
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.perf.measured import Measurement
-
-_GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def _check_that_weights_fit(at: Measurement) -> None:
     if weights > device:
         raise Invalid(
             Reason.OutOfMemory,
-            f"weights take {weights / _GIB:.1f} GiB of each GPU, which has {device / _GIB:.1f} GiB",
+            f"weights take {weights / GIB:.1f} GiB of each GPU, which has {device / GIB:.1f} GiB",
         )
 
 

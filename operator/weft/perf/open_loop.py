@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.perf.balance import balanced
 from weft.perf.closed_loop import Latencies
 from weft.perf.queueing import mean_wait_seconds
 from weft.perf.seats import seats
@@ -17,9 +18,7 @@ from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
-    from weft.perf.steps import Stepper
 
-_HALVINGS = 30
 _OBSERVED_SECONDS = 60.0
 _BUSIEST = 0.98
 
@@ -38,7 +37,7 @@ def open_loop(replica: ReplicaModel, rate: float, input_tokens: float, output_to
     prompt = steps.prefill(input_tokens, 0.0, 1.0).seconds
     each = prompt / (replica.shape.data_parallel * replica.shape.pipeline_parallel)
     context = input_tokens + output_tokens / 2.0
-    batch = _batch(steps, rate, most, (context, output_tokens, each))
+    batch = balanced(lambda crowd: rate * (output_tokens * steps.decode(crowd, context).seconds + crowd * each), most)
     step = steps.decode(batch, context).seconds
     tpot = step + batch * each / output_tokens
     served = min(rate, batch / (output_tokens * tpot))
@@ -46,16 +45,3 @@ def open_loop(replica: ReplicaModel, rate: float, input_tokens: float, output_to
     wait = mean_wait_seconds(min(_BUSIEST, rate * each), prompt, 0.0)
     ttft = replica.efficiency.request_seconds + prompt + step + wait + behind
     return Served(Latencies(ttft, tpot), served)
-
-
-def _batch(steps: Stepper, rate: float, most: float, lengths: tuple[float, float, float]) -> float:
-    """Running sequences at a rate, at most so many."""
-    context, output_tokens, prompt = lengths
-    low, high = 0.0, most
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        if middle < rate * (output_tokens * steps.decode(middle, context).seconds + middle * prompt):
-            low = middle
-        else:
-            high = middle
-    return max(high, 1e-9)

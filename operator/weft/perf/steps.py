@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
     from weft.perf.work import Work
 
-_NETWORK_FRACTION = 0.9  # of a NIC's rate, at best
+NETWORK_FRACTION = 0.9  # of a NIC's rate, at best
 
 
 class Seconds(NamedTuple):
@@ -83,7 +83,7 @@ def _exchanges(work: Work, efficiency: Efficiency) -> float:
 
 
 def _hops(work: Work, efficiency: Efficiency) -> float:
-    return work.hops * (efficiency.collective_seconds + work.hop_seconds / _NETWORK_FRACTION)
+    return work.hops * (efficiency.collective_seconds + work.hop_seconds / NETWORK_FRACTION)
 
 
 class StepTime(NamedTuple):
