@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from weft.domain.decision import PoolDecision
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Plan, Prediction, Shape
+from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Percentiles, Plan, Prediction, Shape
 from weft.domain.snapshot import ResourceKey
 from weft.domain.status import Assignment, Condition, Failure, PoolStatus
 
@@ -23,7 +23,8 @@ EXPLANATIONS = st.builds(Explanation, st.sampled_from(Reason), TEXT)
 SHAPES = st.builds(
     Shape, st.sampled_from(EngineName), WORDS, st.sampled_from(Precision), SIZES, SIZES, SIZES, SIZES, st.just(1)
 )
-PREDICTIONS = st.builds(Prediction, FIGURES, SECONDS, SECONDS, COUNTS, COUNTS, FIGURES, st.sampled_from(Limit))
+LATENCIES = st.builds(Percentiles, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS)
+PREDICTIONS = st.builds(Prediction, FIGURES, LATENCIES, LATENCIES, COUNTS, COUNTS, FIGURES, st.sampled_from(Limit))
 RELEASES = st.builds(EngineRelease, st.sampled_from(EngineName), WORDS, WORDS)
 CANDIDATES = st.builds(Candidate, SHAPES, EXPLANATIONS, st.none() | PREDICTIONS)
 PLANS = st.builds(Plan, SHAPES, PREDICTIONS, RELEASES, EXPLANATIONS, st.lists(CANDIDATES, max_size=3).map(tuple))

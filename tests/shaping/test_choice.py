@@ -44,7 +44,7 @@ def test_a_small_model_runs_on_one_gpu() -> None:
 
 
 def test_70b_in_fp8_runs_on_one_h200() -> None:
-    assert str(Wish(LLAMA_70B, (H200,), precision=Precision.FP8).plan().shape) == "H200 FP8 TP1"
+    assert str(Wish(LLAMA_70B, (H200,), 2.0, precision=Precision.FP8).plan().shape) == "H200 FP8 TP1"
 
 
 def test_70b_in_16_bits_needs_a_tensor_group() -> None:
@@ -122,7 +122,7 @@ def test_an_slo_out_of_reach_gets_the_closest_shape_and_a_capacity_to_scale_by()
     assert found is not None
     assert plan.shape.tensor_parallel == 8
     assert plan.prediction.capacity > 0
-    assert plan.prediction.tpot_seconds <= 1.5 * float(found[1]) / 1000
+    assert plan.prediction.tpot.p95 <= 1.5 * float(found[1]) / 1000
 
 
 def test_a_count_that_is_bounded_needs_a_larger_shape() -> None:

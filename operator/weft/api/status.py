@@ -23,6 +23,7 @@ from weft.api.rules import ApiModel
 # Exact decimals of our own writing, so that what is read back is what was decided.
 Figure = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$")]
 Milliseconds = Annotated[str, Field(max_length=40, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?ms$")]
+Latencies = Annotated[dict[Annotated[str, Field(max_length=4)], Milliseconds], Field(max_length=5)]
 BY_TYPE: JsonDict = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["type"]}
 BY_REPLICA: JsonDict = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["replica"]}
 
@@ -63,8 +64,8 @@ class PredictionStatus(ApiModel):
     """What the performance model expects of one replica."""
 
     capacity: Figure = Field(description="Requests per second of one replica within the SLO; 0 where it cannot be met.")
-    ttft: Milliseconds = Field(description="Mean time to the first token at that rate.")
-    tpot: Milliseconds = Field(description="Mean time per further token at that rate.")
+    ttft: Latencies = Field(description="Time to the first token at that rate: mean and percentiles.")
+    tpot: Latencies = Field(description="Time per further token at that rate: mean and percentiles.")
     max_batch: Count = Field(description="Requests served at once.")
     kv_tokens: Count = Field(description="Tokens of KV that the replica holds.")
     weight_bytes_per_gpu: Figure = Field(alias="weightBytesPerGPU", description="Bytes of weights on each GPU.")

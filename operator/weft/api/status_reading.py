@@ -6,6 +6,7 @@ and is decided anew.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from weft.api import status as shown
 from weft.api.figures import read_figure, read_instant, read_milliseconds
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Plan, Prediction, Shape
+from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Percentiles, Plan, Prediction, Shape
 from weft.domain.status import (
     Assignment,
     Condition,
@@ -106,13 +107,17 @@ def _shape(read: shown.ShapeFields) -> Shape:
 def _prediction(read: shown.PredictionStatus) -> Prediction:
     return Prediction(
         capacity=read_figure(read.capacity),
-        ttft_seconds=read_milliseconds(read.ttft),
-        tpot_seconds=read_milliseconds(read.tpot),
+        ttft=_latencies(read.ttft),
+        tpot=_latencies(read.tpot),
         max_batch=read.max_batch,
         kv_tokens=read.kv_tokens,
         weight_bytes_per_gpu=read_figure(read.weight_bytes_per_gpu),
         limit=Limit(read.limit),
     )
+
+
+def _latencies(read: dict[str, str]) -> Percentiles:
+    return Percentiles(**{field.name: read_milliseconds(read[field.name]) for field in fields(Percentiles)})
 
 
 def _plan(read: shown.PlanStatus) -> Plan:

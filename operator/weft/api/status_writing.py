@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from weft.api.fields import MAX_MESSAGE_CHARACTERS, MAX_REPLICAS
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from weft.api.rules import Json
     from weft.domain.decision import PoolDecision, SplitDecision
     from weft.domain.reasons import Explanation
-    from weft.domain.shape import Candidate, EngineRelease, Plan, Prediction, Shape
+    from weft.domain.shape import Candidate, EngineRelease, Percentiles, Plan, Prediction, Shape
     from weft.domain.status import Assignment, Condition, Failure, PoolProgress, SplitProgress
 
 MAX_ALTERNATIVES = 10
@@ -132,13 +133,17 @@ def _shape(shape: Shape) -> Json:
 def _prediction(prediction: Prediction) -> Json:
     return {
         "capacity": figure(prediction.capacity),
-        "ttft": milliseconds(prediction.ttft_seconds),
-        "tpot": milliseconds(prediction.tpot_seconds),
+        "ttft": _latencies(prediction.ttft),
+        "tpot": _latencies(prediction.tpot),
         "maxBatch": prediction.max_batch,
         "kvTokens": prediction.kv_tokens,
         "weightBytesPerGPU": figure(prediction.weight_bytes_per_gpu),
         "limit": prediction.limit.value,
     }
+
+
+def _latencies(latency: Percentiles) -> Json:
+    return {field.name: milliseconds(getattr(latency, field.name)) for field in fields(latency)}
 
 
 def _assignment(assignment: Assignment) -> Json:

@@ -95,9 +95,11 @@ def _plan(status: Json) -> RenderableType | None:
 
 
 def _expected(prediction: Json) -> str:
-    words = [f"{figure(prediction['capacity'])} requests/s", f"TTFT {figure(prediction['ttft'])}"]
-    if float(prediction["tpot"].removesuffix("ms")) > 0:  # a prefill replica makes no token after the first
-        words.append(f"TPOT {figure(prediction['tpot'])}")
+    words = [f"{figure(prediction['capacity'])} requests/s"]
+    for name in ("ttft", "tpot"):
+        latency = prediction[name]
+        if float(latency["mean"].removesuffix("ms")) > 0:  # a prefill replica makes no token after the first
+            words.append(f"{name.upper()} p50 {figure(latency['p50'])} p99 {figure(latency['p99'])}")
     return ", ".join(words)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from weft.cli.planning import Planned
     from weft.domain.decision import PoolDecision
-    from weft.domain.shape import Candidate, Plan, Prediction
+    from weft.domain.shape import Candidate, Percentiles, Plan
     from weft.domain.snapshot import PoolRecord
 
 NARROW_COLUMNS = 110
@@ -65,8 +65,8 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
         "engine": f"{plan.engine.name.value} {plan.engine.version}",
         "image": plan.engine.image,
         "capacityRequestsPerSecond": plan.prediction.capacity,
-        "ttftSeconds": plan.prediction.ttft_seconds,
-        "tpotSeconds": plan.prediction.tpot_seconds,
+        "ttftSeconds": asdict(plan.prediction.ttft),
+        "tpotSeconds": asdict(plan.prediction.tpot),
         "kvTokens": plan.prediction.kv_tokens,
         "limit": plan.prediction.limit.value,
         "reason": plan.verdict.reason.value,
@@ -111,16 +111,16 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
         f"{digits(plan.prediction.capacity)} requests/s each",
         Text(f"limited by {plan.prediction.limit}", style="dim"),
     )
-    table.add_row(*_latency(plan.prediction), Text("mean at capacity", style="dim"))
+    for name, latency in (("TTFT", plan.prediction.ttft), ("TPOT", plan.prediction.tpot)):
+        if latency.mean > 0:  # a prefill replica makes no token after the first
+            table.add_row(name, *_latency(latency))
     table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(plan.engine.image, style="dim"))
     return table
 
 
-def _latency(prediction: Prediction) -> tuple[str, str]:
-    """What is measured and how much; a prefill replica makes no token after the first."""
-    if prediction.tpot_seconds == 0:
-        return "TTFT", seconds(prediction.ttft_seconds)
-    return "TTFT, TPOT", f"{seconds(prediction.ttft_seconds)}, {seconds(prediction.tpot_seconds)}"
+def _latency(latency: Percentiles) -> tuple[str, Text]:
+    figures = f"p50 {seconds(latency.p50)}, p99 {seconds(latency.p99)}"
+    return figures, Text(f"at capacity; mean {seconds(latency.mean)}", style="dim")
 
 
 def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:

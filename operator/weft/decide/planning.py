@@ -115,8 +115,8 @@ def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:
 def _is_alike(before: Prediction, now: Prediction) -> bool:
     pairs = (
         (before.capacity, now.capacity),
-        (before.ttft_seconds, now.ttft_seconds),
-        (before.tpot_seconds, now.tpot_seconds),
+        (before.ttft.p95, now.ttft.p95),
+        (before.tpot.p95, now.tpot.p95),
         (before.weight_bytes_per_gpu, now.weight_bytes_per_gpu),
         (before.kv_tokens, now.kv_tokens),
     )

@@ -72,18 +72,29 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A latency in seconds: its mean, and within what so many percent of the requests stay."""
+
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """What the performance model expects of one replica of a shape under a workload and an SLO.
 
     `capacity` is requests per second per replica at the SLO (0 when it cannot be met at any rate, except in a
-    best-effort plan, which counts a target out of reach as half again what an idle replica does); `ttft_seconds` and
-    `tpot_seconds` are means at that rate (`tpot_seconds` is 0 in a prefill replica); `kv_tokens` is the whole
-    replica's KV room; `limit` is what binds.
+    best-effort plan, which counts a target out of reach as half again what an idle replica does); `ttft` and `tpot` are
+    at that rate (`tpot` is 0 in a prefill replica, and `ttft` of a decode replica begins when it gets the prompt);
+    `kv_tokens` is the whole replica's KV room; `limit` is what binds.
     """
 
     capacity: float
-    ttft_seconds: float
-    tpot_seconds: float
+    ttft: Percentiles
+    tpot: Percentiles
     max_batch: int
     kv_tokens: int
     weight_bytes_per_gpu: float

@@ -16,7 +16,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Expected traffic. Tokens per request as mean and 95th percentile; `prefix_hit` is a fraction of prompt tokens."""
+    """Expected traffic. Tokens per request as mean and 95th percentile; `prefix_hit` is a fraction of prompt tokens.
+
+    `squared_arrival_variation` is that of the time between requests: 1 for arrivals at random (Poisson), more for
+    bursts.
+    """
 
     requests_per_second: float
     input_tokens: float
@@ -24,6 +28,7 @@ class Workload:
     input_tokens_p95: float
     output_tokens_p95: float
     prefix_hit: float = 0.0
+    squared_arrival_variation: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

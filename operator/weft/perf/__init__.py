@@ -1,16 +1,20 @@
 """The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units."""
 
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
-from weft.perf.predict import Assessment, Miss, assess, predict
+from weft.perf.predict import Assessment, Doubt, Miss, Question, assess, at_rate, knee, predict
 from weft.perf.replica import ReplicaModel
 
 __all__ = [
     "Assessment",
+    "Doubt",
     "Footprint",
     "Miss",
+    "Question",
     "ReplicaModel",
     "assess",
+    "at_rate",
     "footprint",
+    "knee",
     "kv_bytes_per_token",
     "kv_tokens",
     "predict",

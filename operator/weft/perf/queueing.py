@@ -1,53 +1,81 @@
-"""Percentiles from a queueing model on top of the step times.
+"""Waiting, in closed form: for the one who computes prompts, and for a seat among many.
 
-Requests arrive at random (Poisson) and prompts are served one after another: M/G/1, mean wait rho S (1 + cv^2) / (2 (1
-- rho)), which is M/D/1 when all prompts are alike; the tail of the wait is taken as exponential. Percentiles of wait
-and of service are added, which errs on the safe side. Lengths are taken as normal around their mean, through their 95th
-percentile.
+Sources: Pollaczek and Khinchine for the mean wait and its second moment; Takagi for servers that take all who wait at
+once (gated service); Halfin and Whitt for the chance to find all of many seats taken; batches for bursts.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-# Standard normal quantiles of the percentiles that an SLO may name.
-_QUANTILES = {50: 0.0, 90: 1.2816, 95: 1.6449, 99: 2.3263}
-
-
-def quantile(percentile: int) -> float:
-    """Standard deviations above the mean at a percentile."""
-    return _QUANTILES[percentile]
+_BURSTS_APART = 0.5  # between arrivals in batches (1) and arrivals that are only irregular (0)
 
 
-def length_at(percentile: int, mean: float, p95: float) -> float:
-    """A length at a percentile, from its mean and its 95th percentile."""
-    return mean + _spread(mean, p95) * quantile(percentile)
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """E[X], E[X^2] and E[X^3] of a service time in seconds."""
+
+    mean: float
+    square: float
+    cube: float
 
 
-def squared_variation(mean: float, p95: float) -> float:
-    """Squared coefficient of variation of a length."""
-    return (_spread(mean, p95) / mean) ** 2 if mean > 0 else 0.0
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Seconds and their variance."""
+
+    mean: float
+    variance: float
 
 
-def _spread(mean: float, p95: float) -> float:
-    return max(0.0, p95 - mean) / quantile(95)
+NO_WAIT = Wait(0.0, 0.0)
 
 
-def mean_wait_seconds(utilisation: float, service_seconds: float, squared_cv: float) -> float:
-    """Mean wait in front of one server; infinite once it cannot keep up."""
-    if utilisation >= 1.0:
-        return math.inf
-    return utilisation * service_seconds * (1.0 + squared_cv) / (2.0 * (1.0 - utilisation))
+def in_line(rate: float, service: Moments, burstiness: float) -> Wait:
+    """First come, first served, before one server that keeps up: M/G/1, and the company of one's own burst.
+
+    `burstiness` is the squared variation of the time between arrivals less 1: 0 for arrivals at random.
+    """
+    random = rate * service.square / (2.0 * (1.0 - rate * service.mean))
+    mean = mean_in_line(rate, service, burstiness)
+    variance = rate * service.cube / (3.0 * (1.0 - rate * service.mean)) + random**2 + 2.0 * (mean - random) ** 2
+    return Wait(mean, variance)
 
 
-def wait_at(percentile: int, utilisation: float, mean_seconds: float) -> float:
-    """Wait at a percentile: a request waits at all with probability `utilisation`, and then exponentially long."""
-    waiting_longer = 1.0 - percentile / 100.0
-    if utilisation <= waiting_longer:
-        return 0.0
-    return mean_seconds / utilisation * math.log(utilisation / waiting_longer)
+def mean_in_line(rate: float, service: Moments, burstiness: float) -> float:
+    """Its mean alone, in seconds."""
+    busy = rate * service.mean
+    random = rate * service.square / 2.0
+    company = burstiness * _BURSTS_APART * (1.0 + busy) / 2.0 * service.mean
+    return max(0.0, (random + company) / (1.0 - busy))
 
 
-def batch_at(percentile: int, mean_batch: float) -> float:
-    """Running sequences at a percentile: their number swings like a Poisson variable."""
-    return mean_batch + quantile(percentile) * math.sqrt(max(0.0, mean_batch))
+def at_the_gate(rate: float, service: Moments, pause: float, burstiness: float) -> Wait:
+    """Before a server that takes all who wait at once, after a `pause` that every round has (a decode step).
+
+    What remains of the present round, and then the others who came in it, since all are answered at its end. The
+    variance is that of the former.
+    """
+    busy = rate * service.mean
+    round_seconds = pause / (1.0 - busy)
+    swing = rate * service.square / (1.0 - busy**2) * (1.0 + burstiness)  # Var[round] / E[round]
+    met = round_seconds + swing  # E[round^2] / E[round]: the round that one happens upon
+    company = burstiness * _BURSTS_APART * (1.0 + busy) / 2.0 * service.mean / (1.0 - busy)
+    mean = met * (0.5 + busy) + company
+    return Wait(max(0.0, mean), met**2 / 12.0)
+
+
+def for_a_seat(seats: float, taken: float, free_per_second: float, variation: float) -> Wait:
+    """Until one of many seats is free, of which `taken` are on average; `free_per_second` is what is left of the rate.
+
+    `variation` is the mean of the squared variations of arrivals and of stays.
+    """
+    if taken >= seats or free_per_second <= 0.0:
+        return Wait(math.inf, math.inf)
+    slack = (1.0 - taken / seats) * math.sqrt(seats)
+    density = math.exp(-slack * slack / 2.0) / math.sqrt(2.0 * math.pi)
+    below = 0.5 * (1.0 + math.erf(slack / math.sqrt(2.0)))
+    waits = density / (density + slack * below)
+    mean = waits / free_per_second * variation
+    return Wait(mean, mean**2 * (2.0 / waits - 1.0)) if waits > 0.0 else NO_WAIT

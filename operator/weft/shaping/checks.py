@@ -12,7 +12,7 @@ from weft.domain.spec import DomainRule
 from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines.handover import tensor_conflict
-from weft.perf import ReplicaModel, footprint, sequence_bytes_per_gpu
+from weft.perf import Doubt, ReplicaModel, footprint, sequence_bytes_per_gpu
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -41,6 +41,12 @@ class Case:
             memory_bytes=self.option.supply.memory_bytes,
             kv_precision=self.request.spec.kv.precision or Precision.BF16,
         )
+
+    @property
+    def doubt(self) -> Doubt:
+        """By how much latencies of this replica may exceed their prediction, one time in ten."""
+        spread = self.catalog.spread(self.request.architecture, self.option.shape, self.option.accelerator)
+        return Doubt(spread.ttft, spread.tpot)
 
     @property
     def engine_version(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Slo
-from weft.perf import assess
+from weft.perf import Question, assess
 
 if TYPE_CHECKING:
     from weft.domain.shape import Shape
@@ -79,7 +79,7 @@ class Scored:
 def score(case: Case) -> Scored:
     """Evaluate one shape under the request's workload and SLO."""
     request = case.request
-    assessment = assess(case.replica, request.workload, request.spec.slo, request.spec.role)
+    assessment = assess(case.replica, Question(request.workload, request.spec.slo, request.spec.role, case.doubt))
     replicas, served = _replicas_for(case, assessment.prediction.capacity)
     return Scored(case, assessment, replicas, served)
 

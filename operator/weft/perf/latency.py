@@ -1,0 +1,31 @@
+"""A latency as a distribution: a part that every request has, and a log-normal one on top."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+# Standard normal quantiles of the percentiles that an SLO may name.
+_QUANTILES = {50: 0.0, 90: 1.2816, 95: 1.6449, 99: 2.3263}
+
+
+def quantile(percentile: int) -> float:
+    """Standard deviations above the mean at a percentile."""
+    return _QUANTILES[percentile]
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds: the mean, the variance (s^2), and the least that any request takes."""
+
+    mean: float
+    variance: float
+    least: float = 0.0
+
+    def at(self, percentile: int) -> float:
+        """Seconds within which so many percent of the requests stay."""
+        above = self.mean - self.least
+        if above <= 0.0 or self.variance <= 0.0:
+            return self.mean
+        spread = math.log1p(self.variance / above**2)
+        return self.least + above * math.exp(_QUANTILES[percentile] * math.sqrt(spread) - spread / 2.0)

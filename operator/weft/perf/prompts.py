@@ -1,0 +1,79 @@
+"""What prompts cost one data-parallel rank, over the distribution of their lengths.
+
+A prompt that has a step for itself pays for reading all weights; prompts that share a step share that. The launch of a
+step is a decode step's already, unless nothing decodes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from weft.perf.queueing import Moments
+
+if TYPE_CHECKING:
+    from weft.perf.lengths import Lengths
+    from weft.perf.steps import Stepper, StepTime
+
+_MOST_CACHED = 1.0 - 1e-6
+
+
+class _Prompt(NamedTuple):
+    """One length: its weight; seconds in steps of its own, and in full ones; launch of its own; steps it takes."""
+
+    weight: float
+    alone: float
+    shared: float
+    launch: float
+    steps: int
+    full_steps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """Prompts of one workload. `per_step` are how many mean ones fill a step; `mean` is the step of a mean one."""
+
+    kinds: tuple[_Prompt, ...]
+    per_step: float
+    mean: StepTime
+
+    def service(self, sharing: float, decode_seconds: float, stages: int) -> Moments:
+        """Seconds of the server for a prompt when so many share a step, each step with its part of decode.
+
+        Stages of a pipeline work on as many prompts at a time.
+        """
+        first = second = third = 0.0
+        for kind in self.kinds:
+            cost = kind.shared + (kind.alone - kind.shared) / sharing
+            taken = (cost + decode_seconds * kind.full_steps) / stages
+            first += kind.weight * taken
+            second += kind.weight * taken * taken
+            third += kind.weight * taken * taken * taken
+        return Moments(first, second, third)
+
+    def own(self, decode_seconds: float) -> tuple[float, float, float]:
+        """A request's own time in steps that it waits for: mean, variance, and that of the shortest prompt; seconds.
+
+        Each step but the last, which everything else counts, also decodes.
+        """
+        times = [(kind.weight, kind.alone + kind.launch + (kind.steps - 1) * decode_seconds) for kind in self.kinds]
+        mean = sum(weight * seconds for weight, seconds in times)
+        square = sum(weight * seconds * seconds for weight, seconds in times)
+        return mean, max(0.0, square - mean * mean), times[0][1]
+
+
+def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:
+    """Costs of prompts of which a fraction is known to the prefix cache; at least one token is computed."""
+    budget, hit = steps.replica.efficiency.batched_tokens, min(prefix_hit, _MOST_CACHED)
+    kinds = []
+    for weight, tokens in inputs.points:
+        new = max(1.0, tokens * (1.0 - hit))
+        cached, count = new * hit / (1.0 - hit), math.ceil(new / budget)
+        alone, shared = steps.prefill(new, cached, count), steps.prefill(new, cached, new / budget)
+        launch = alone.parts.launch
+        kinds.append(
+            _Prompt(weight, alone.seconds - launch, shared.seconds - shared.parts.launch, launch, count, new / budget)
+        )
+    new = max(1.0, inputs.mean * (1.0 - hit))
+    return Prompts(tuple(kinds), budget / new, steps.prefill(new, new * hit / (1.0 - hit), new / budget))

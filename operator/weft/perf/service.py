@@ -1,0 +1,299 @@
+"""One replica under open-loop load: latencies as distributions, at the batch that so many requests a second make.
+
+Little's law ties the two: B sequences on a rank mean rate x (OSL x t_decode(B+1) + backlog + B x t_prefill) = B, since
+a sequence meets B others, prompts steal time from all, and one that starts behind a queue of prompts waits for them
+first. Prompts wait per data-parallel rank, stages of a pipeline overlap between prompts.
+
+TPOT of a request varies with the batch during its life, and with the prompts that come in that time (a delayed busy
+period: prompts that come while it is delayed delay it further). `tests/perf/test_percentiles.py` holds all of this
+against a simulation step by step; `python -m bench percentiles` prints how far off it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from weft.domain.workload import Role
+from weft.perf.latency import Latency
+from weft.perf.lengths import Lengths, lengths
+from weft.perf.memory import sequences_that_fit
+from weft.perf.prompts import Prompts, prompts
+from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line, mean_in_line
+from weft.perf.steps import Stepper, StepTime, stepper
+
+if TYPE_CHECKING:
+    from weft.domain.workload import Workload
+    from weft.perf.replica import ReplicaModel
+
+_HALVINGS = 16
+_FEW = 1e-6  # prompts in a round
+_FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
+_STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
+_PROBE = 0.1  # of the batch, for the slope of a step
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A replica at one load: requests a second, sequences that decode, and what a request meets.
+
+    `utilisation` is that of a rank by prompts and the decode steps that they share.
+    """
+
+    rate: float
+    batch: float
+    decode: StepTime | None
+    prefill: StepTime
+    utilisation: float
+    ttft: Latency
+    tpot: Latency
+
+
+class _Load(NamedTuple):
+    """Of one rank: requests a second, how many prompts share a step, what a prompt steals, and the backlog behind."""
+
+    rate: float
+    sharing: float
+    stolen: Moments
+    backlog: Wait
+
+    @property
+    def free(self) -> float:
+        """The part of time that prompts leave to decode."""
+        return 1.0 - self.rate * self.stolen.mean
+
+
+@dataclass(frozen=True)
+class Service:
+    """A replica as a server of one workload. `seats` are sequences on all ranks, by memory and by the engine."""
+
+    steps: Stepper
+    role: Role
+    inputs: Lengths
+    outputs: Lengths
+    prompts: Prompts
+    seats: int
+    burstiness: float
+    context_tokens: float
+    known: dict[float, StepTime] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def apart(self) -> Moments:
+        """What a prompt steals from decode that has a step for itself."""
+        return self.prompts.service(1.0, 0.0, self._stages)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether answers are made here."""
+        return self.role is not Role.Prefill
+
+    @property
+    def prefills(self) -> bool:
+        """Whether prompts are computed here."""
+        return self.role is not Role.Decode
+
+    def at_batch(self, batch: float) -> Point:
+        """Where so many sequences decode on average; raises `ValueError` in a replica that only prefills."""
+        if not self.decodes:
+            raise ValueError("a replica that only prefills has no batch")
+        ranks = self._ranks
+        step = self._decode(batch / ranks + 1.0)
+        load = self._load(batch / ranks, step.seconds)
+        ttft, utilisation = self._ttft(load, batch, step.seconds)
+        return Point(
+            rate=load.rate * ranks,
+            batch=batch,
+            decode=step,
+            prefill=self.prompts.mean,
+            utilisation=utilisation,
+            ttft=ttft,
+            tpot=self._tpot(load, batch / ranks, step.seconds),
+        )
+
+    def at_utilisation(self, utilisation: float) -> Point:
+        """A replica that only prefills, busy for so large a part of its time."""
+        service = self._prompts_apart()
+        load = _Load(utilisation / service.mean, 1.0, service, NO_WAIT)
+        ttft, _ = self._ttft(load, 0.0, 0.0)
+        return Point(load.rate * self._ranks, 0.0, None, self.prompts.mean, utilisation, ttft, Latency(0.0, 0.0))
+
+    def at_rate(self, rate: float) -> Point | None:
+        """The replica at so many requests a second; None if it cannot keep up with them."""
+        if not self.decodes:
+            utilisation = rate / self._ranks * self._prompts_apart().mean
+            return self.at_utilisation(utilisation) if utilisation < 1.0 else None
+        low, high = 0.0, float(self.seats)
+        if self.at_batch(high).rate < rate:
+            return None
+        for _ in range(2 * _HALVINGS):
+            middle = (low + high) / 2.0
+            if self.at_batch(middle).rate < rate:
+                low = middle
+            else:
+                high = middle
+        return self.at_batch(high)
+
+    @property
+    def _ranks(self) -> int:
+        return self.steps.replica.shape.data_parallel
+
+    @property
+    def _stages(self) -> int:
+        return self.steps.replica.shape.pipeline_parallel
+
+    def _decode(self, batch_of_rank: float) -> StepTime:
+        found = self.known.get(batch_of_rank)
+        if found is None:
+            found = self.steps.decode(batch_of_rank * self._ranks, self.context_tokens)
+            self.known[batch_of_rank] = found
+        return found
+
+    def _prompts_apart(self) -> Moments:
+        """Of a prompt where nothing decodes: it pays for its launch too."""
+        kinds = self.prompts.kinds
+        launch = sum(kind.weight * kind.launch for kind in kinds) / self._stages
+        bare = self.apart
+        grown = (bare.mean + launch) / bare.mean
+        return Moments(bare.mean * grown, bare.square * grown**2, bare.cube * grown**3)
+
+    def _load(self, batch: float, step_seconds: float) -> _Load:
+        """The requests a second that keep `batch` sequences of a rank busy, by Little's law."""
+        answer = max(1.0, self.outputs.mean) * step_seconds
+        if not self.prefills:
+            return _Load(batch / answer, 1.0, Moments(0.0, 0.0, 0.0), NO_WAIT)
+        stolen = self.apart
+        rate = _balanced(batch, answer, stolen, step_seconds, self.burstiness)
+        sharing = self._sharing(rate, stolen, step_seconds * -math.expm1(-batch))
+        if sharing > 1.0:
+            stolen = self.prompts.service(sharing, 0.0, self._stages)
+            rate = _balanced(batch, answer, stolen, step_seconds, self.burstiness)
+        return _Load(rate, sharing, stolen, _backlog(rate, stolen, step_seconds, self.burstiness))
+
+    def _sharing(self, rate: float, stolen: Moments, pause: float) -> float:
+        """Prompts of a step that has any: those that come within a round."""
+        met = rate * pause / max(1e-9, 1.0 - rate * stolen.mean)
+        return max(1.0, min(self.prompts.per_step, met / -math.expm1(-met))) if met > _FEW else 1.0
+
+    def _tpot(self, load: _Load, batch: float, step_seconds: float) -> Latency:
+        answer, free = max(1.0, self.outputs.mean), load.free
+        shorter = self.outputs.growth  # E[1/OSL] E[OSL]: a delay weighs more in a short answer
+        mean = (step_seconds + load.backlog.mean * shorter / answer) / free
+        stolen = load.rate * load.stolen.square * (1.0 + self.burstiness) * step_seconds * shorter / answer / free**3
+        behind = load.backlog.variance * (shorter / answer / free) ** 2
+        return Latency(mean, stolen + behind + self._swing(batch, step_seconds) / free**2)
+
+    def _swing(self, batch: float, step_seconds: float) -> float:
+        """Variance of a decode step over a request's life, by the swing of the batch: B / (1 - e) around its mean.
+
+        e is how much faster than the batch a step grows. Averaged over a life, as long as the batch remembers itself.
+        """
+        if batch <= 0.0:
+            return 0.0
+        slope = (self._decode(batch * (1.0 + _PROBE) + 1.0).seconds - step_seconds) / (batch * _PROBE)
+        slack = 1.0 - min(_STEEPEST, slope * batch / step_seconds)
+        kept = 2.0 * (slack + math.expm1(-slack)) / slack**2
+        return slope**2 * batch / slack * (1.0 + self.burstiness / 2.0) * kept
+
+    def _ttft(self, load: _Load, batch: float, step_seconds: float) -> tuple[Latency, float]:
+        """TTFT, and how busy the server of prompts is."""
+        request = self.steps.replica.efficiency.request_seconds
+        seat = self._seat(load, batch)
+        if not self.prefills:
+            return Latency(request + step_seconds + seat.mean, seat.variance, request + step_seconds), 0.0
+        pause = step_seconds * -math.expm1(-batch / self._ranks)
+        server = self.prompts.service(load.sharing, pause, self._stages) if self.decodes else load.stolen
+        utilisation = load.rate * server.mean
+        own, variance, shortest = self.prompts.own(pause)
+        least = request + step_seconds + shortest
+        if utilisation >= 1.0:
+            return Latency(math.inf, 0.0, least), utilisation
+        wait = self._wait(load, server, pause)
+        mean = request + step_seconds + own + wait.mean + seat.mean
+        return Latency(mean, variance + wait.variance + seat.variance, least), utilisation
+
+    def _wait(self, load: _Load, server: Moments, pause: float) -> Wait:
+        """For one's turn: behind all others where few fill a step, until the next step where it takes all who wait."""
+        line = in_line(load.rate, server, self.burstiness)
+        beside = load.rate * server.mean * load.stolen.mean * min(1.0, max(0.0, self.prompts.per_step - 1.0))
+        gate = at_the_gate(load.rate, load.stolen, pause, self.burstiness)
+        return Wait(
+            max(gate.mean, pause / 2.0 + line.mean + beside),
+            line.variance + gate.variance + 2.0 * beside * load.stolen.mean,
+        )
+
+    def _seat(self, load: _Load, batch: float) -> Wait:
+        """Until memory, or the engine, lets a request in."""
+        if not self.decodes or self.seats == 0:
+            return NO_WAIT
+        full = self._decode(self.seats / self._ranks).seconds
+        answer = max(1.0, self.outputs.mean) * full / load.free
+        free = self.seats / answer - load.rate * self._ranks
+        variation = (1.0 + self.burstiness + self.outputs.growth) / 2.0
+        return for_a_seat(self.seats, batch, free, variation)
+
+
+def _balanced(batch: float, answer: float, stolen: Moments, step_seconds: float, burstiness: float) -> float:
+    """The rate at which rate x (answer + backlog + batch x prompt) = batch, all on one rank.
+
+    The left side grows faster and faster, so secants from the right come down to it and never jump over.
+    """
+
+    def excess(rate: float) -> float:
+        return rate * (answer + _behind(rate, stolen, step_seconds, burstiness) + batch * stolen.mean) - batch
+
+    rate = batch / (answer + batch * stolen.mean)
+    over = excess(rate)
+    if over <= 0.0:
+        return rate
+    before, was_over = rate * _FIRST_STEP, excess(rate * _FIRST_STEP)
+    if was_over <= 0.0:  # between the two: nearly straight there
+        return before - was_over * (rate - before) / (over - was_over)
+    for _ in range(_MOST_SECANTS):
+        if over <= was_over:
+            break
+        rate, over, before = before, was_over, before - was_over * (rate - before) / (over - was_over)
+        was_over = excess(before)
+        if was_over < _BALANCED * batch:
+            break
+    return before
+
+
+def _behind(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> float:
+    """Mean seconds of `_backlog`."""
+    busy = rate * stolen.mean
+    wait = mean_in_line(rate, stolen, burstiness)
+    return max(0.0, busy * (wait + stolen.mean - step_seconds / (1.0 - busy)))
+
+
+def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> Wait:
+    """Prompts behind a request when its answer starts, beyond those that every step has: seconds of work.
+
+    They came during its own wait and prefill.
+    """
+    busy = rate * stolen.mean
+    wait = in_line(rate, stolen, burstiness)
+    square = wait.variance + wait.mean**2
+    left = busy * (wait.mean + stolen.mean)
+    variance = busy * (square + 2.0 * wait.mean * stolen.mean + stolen.square) - left * left
+    return Wait(_behind(rate, stolen, step_seconds, burstiness), max(0.0, variance))
+
+
+def service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
+    """A replica as a server of a workload; `requests_per_second` of it does not matter."""
+    steps = stepper(replica)
+    inputs = lengths(workload.input_tokens, workload.input_tokens_p95)
+    outputs = lengths(workload.output_tokens, workload.output_tokens_p95)
+    kept = workload.input_tokens + (0.0 if role is Role.Prefill else workload.output_tokens)
+    limit = int(replica.efficiency.sequences) * replica.shape.data_parallel
+    return Service(
+        steps=steps,
+        role=role,
+        inputs=inputs,
+        outputs=outputs,
+        prompts=prompts(steps, inputs, workload.prefix_hit),
+        seats=min(sequences_that_fit(replica, kept), limit),
+        burstiness=workload.squared_arrival_variation - 1.0,
+        context_tokens=inputs.mean + outputs.mean * outputs.growth / 2.0,
+    )
