@@ -1,17 +1,18 @@
 """What attention and recurrences keep and read: KV cache, selected tokens and states, per GPU of a tensor group.
 
 Formulas: a token of context costs 2 x d per KV head in grouped attention, rank + rope in latent attention (whole on
-every GPU), and nothing in a recurrence, whose state has a fixed size. A window caps what is kept and looked at; a token
-selector caps what is looked at, keeps everything, and reads one small key per token of context (DeepSeek V3.2).
+every GPU, unless several share a context), and nothing in a recurrence, whose state has a fixed size. A window caps
+what is kept and looked at; a token selector caps what is looked at, keeps everything, and reads one small key per token
+of context (DeepSeek V3.2).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.model import GroupedAttention, LatentAttention
+from weft.domain.model import GroupedAttention, LatentAttention, kv_copies
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture, LinearAttention, Mixer, TokenSelector
@@ -69,13 +70,27 @@ def looked_at(new: float, cached: float, at_most: float) -> float:
     return growing * cached + growing * growing / 2.0 + (steady * at_most if steady > 0 else 0.0)
 
 
-def readings(architecture: Architecture, tensor_parallel: int, kv_bytes: float) -> tuple[Reading, ...]:
-    """Every kind of mixer of a model; `kv_bytes` are those of one value in the KV cache."""
+def readings(
+    architecture: Architecture, tensor_parallel: int, kv_bytes: float, decode_context: int = 1
+) -> tuple[Reading, ...]:
+    """Every kind of mixer of a model; `kv_bytes` are those of one value in the KV cache.
+
+    `decode_context` GPUs share what each would keep a copy of, as far as there are copies.
+    """
     layers: dict[Mixer, int] = {}
     for block in architecture.blocks:
         if block.mixer is not None:
             layers[block.mixer] = layers.get(block.mixer, 0) + block.count
-    return tuple(_reading(mixer, count, tensor_parallel, kv_bytes) for mixer, count in layers.items())
+    each = tuple(_reading(mixer, count, tensor_parallel, kv_bytes) for mixer, count in layers.items())
+    if decode_context == 1:
+        return each
+    copies = (kv_copies(mixer, tensor_parallel) for mixer in layers)
+    return tuple(_shared(reading, min(decode_context, most)) for reading, most in zip(each, copies, strict=True))
+
+
+def _shared(reading: Reading, among: int) -> Reading:
+    """KV spread over GPUs. FLOP stay: each looks at its part of the context with the heads of all."""
+    return replace(reading, token_bytes=reading.token_bytes / among, index_bytes=reading.index_bytes / among)
 
 
 def _reading(mixer: Mixer, layers: int, tensor: int, kv_bytes: float) -> Reading:

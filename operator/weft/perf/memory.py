@@ -92,7 +92,7 @@ def layer_weights(replica: ReplicaModel) -> WeightBytes:
 
 def expert_split(replica: ReplicaModel) -> int:
     """Over how many GPUs the routed experts of a layer are spread, whole (expert parallel) or cut (tensor parallel)."""
-    return replica.shape.tensor_parallel * replica.shape.data_parallel
+    return replica.shape.domain_group_gpus
 
 
 def weight_bytes_per_gpu(replica: ReplicaModel) -> float:
@@ -128,8 +128,8 @@ def kv_bytes_per_token(architecture: Architecture, kv_precision: Precision = Pre
 
 def sequence_bytes_per_gpu(replica: ReplicaModel, context_tokens: float) -> float:
     """KV and states of one sequence on one GPU, with the layers of its pipeline stage."""
-    shape = replica.shape
-    each = readings(replica.architecture, shape.tensor_parallel, replica.kv_precision.bytes_per_weight)
+    shape, kv_bytes = replica.shape, replica.kv_precision.bytes_per_weight
+    each = readings(replica.architecture, shape.tensor_parallel, kv_bytes, shape.decode_context_parallel)
     return sum(reading.kept_bytes(context_tokens) for reading in each) / shape.pipeline_parallel
 
 

@@ -31,6 +31,7 @@ class Seconds(NamedTuple):
     exchanges: float
     hops: float
     launch: float
+    gathers: float
 
 
 def soft_max(one: float, other: float) -> float:
@@ -55,6 +56,7 @@ def decode_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         exchanges=_exchanges(work, efficiency),
         hops=_hops(work, efficiency),
         launch=launch + work.steps * efficiency.step_seconds + work.sequences * efficiency.sequence_seconds,
+        gathers=_gathers(work, efficiency),
     )
 
 
@@ -69,6 +71,7 @@ def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         exchanges=_exchanges(work, efficiency),
         hops=_hops(work, efficiency),
         launch=work.layers * efficiency.prefill_layer_seconds,
+        gathers=_gathers(work, efficiency),
     )
 
 
@@ -80,6 +83,11 @@ def _exchanges(work: Work, efficiency: Efficiency) -> float:
     """Dispatch and combine: two latencies and the bytes of both."""
     each = 2.0 * efficiency.exchange_seconds + work.exchange_seconds / efficiency.exchange_bandwidth
     return work.exchanges * each
+
+
+def _gathers(work: Work, efficiency: Efficiency) -> float:
+    """Collectives of a shared context start like all-reduces."""
+    return work.gathers * efficiency.collective_seconds + work.gather_seconds / efficiency.collective_bandwidth
 
 
 def _hops(work: Work, efficiency: Efficiency) -> float:
@@ -117,7 +125,7 @@ class StepTime(NamedTuple):
         shares = (
             (compute, Limit.Compute),
             (working - compute, Limit.MemoryBandwidth),
-            (parts.reduces + parts.exchanges, Limit.ScaleUpNetwork),
+            (parts.reduces + parts.exchanges + parts.gathers, Limit.ScaleUpNetwork),
             (parts.hops, Limit.ScaleOutNetwork),
             (parts.launch, Limit.Latency),
         )
