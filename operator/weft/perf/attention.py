@@ -9,7 +9,7 @@ of context (DeepSeek V3.2).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.model import GroupedAttention, LatentAttention, kv_copies
@@ -81,23 +81,16 @@ def readings(
     for block in architecture.blocks:
         if block.mixer is not None:
             layers[block.mixer] = layers.get(block.mixer, 0) + block.count
-    each = tuple(_reading(mixer, count, tensor_parallel, kv_bytes) for mixer, count in layers.items())
-    if decode_context == 1:
-        return each
-    copies = (kv_copies(mixer, tensor_parallel) for mixer in layers)
-    return tuple(_shared(reading, min(decode_context, most)) for reading, most in zip(each, copies, strict=True))
+    return tuple(_reading(mixer, count, tensor_parallel, kv_bytes, decode_context) for mixer, count in layers.items())
 
 
-def _shared(reading: Reading, among: int) -> Reading:
-    """KV spread over GPUs. FLOP stay: each looks at its part of the context with the heads of all."""
-    return replace(reading, token_bytes=reading.token_bytes / among, index_bytes=reading.index_bytes / among)
-
-
-def _reading(mixer: Mixer, layers: int, tensor: int, kv_bytes: float) -> Reading:
+def _reading(mixer: Mixer, layers: int, tensor: int, kv_bytes: float, decode_context: int) -> Reading:
+    """What GPUs share is spread over them. FLOP stay: each looks at its part of the context with the heads of all."""
+    among = min(decode_context, kv_copies(mixer, tensor))
     if isinstance(mixer, GroupedAttention):
-        return _grouped(mixer, layers, tensor, kv_bytes)
+        return _grouped(mixer, layers, tensor, kv_bytes / among)
     if isinstance(mixer, LatentAttention):
-        return _latent(mixer, layers, tensor, kv_bytes)
+        return _latent(mixer, layers, tensor, kv_bytes, among)
     return _linear(mixer, layers, tensor)
 
 
@@ -110,7 +103,7 @@ def _grouped(mixer: GroupedAttention, layers: int, tensor: int, kv_bytes: float)
     return Reading(layers, window, window, token_bytes, flops, flops)
 
 
-def _latent(mixer: LatentAttention, layers: int, tensor: int, kv_bytes: float) -> Reading:
+def _latent(mixer: LatentAttention, layers: int, tensor: int, kv_bytes: float, among: int) -> Reading:
     """2 H (nope + rope + v) in prefill, 2 H (2 rank + rope) absorbed in decode."""
     heads = mixer.heads / tensor
     selector = mixer.selector
@@ -118,10 +111,10 @@ def _latent(mixer: LatentAttention, layers: int, tensor: int, kv_bytes: float) -
         layers=layers,
         kept_at_most=math.inf,
         seen_at_most=math.inf if selector is None else float(selector.kept_tokens),
-        token_bytes=(mixer.kv_rank + mixer.rope_dim) * kv_bytes,
+        token_bytes=(mixer.kv_rank + mixer.rope_dim) * kv_bytes / among,
         prefill_flops=2.0 * heads * (mixer.nope_dim + mixer.rope_dim + mixer.value_dim),
         decode_flops=2.0 * heads * (2 * mixer.kv_rank + mixer.rope_dim),
-        index_bytes=_index_bytes(selector),
+        index_bytes=_index_bytes(selector) / among,
         index_flops=2.0 * selector.heads * selector.dim if selector else 0.0,  # the indexer is whole on every GPU
     )
 
