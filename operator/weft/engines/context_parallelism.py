@@ -6,13 +6,13 @@ there since 0.12, but no attention on GPUs serves it before 0.27, and NIXL refus
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
 from weft.domain.model import GroupedAttention, LatentAttention, kv_copies
 from weft.domain.workload import Role
+from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Sharing:
     @property
     def drafts(self) -> str:
         """How tokens are drafted; empty where they are not."""
-        wish = self.spec.engine.speculative_json
-        return str(json.loads(wish)["method"]) if wish is not None else ""
+        wish = speculative_wish(self.spec.engine.speculative_json)
+        return wish.method if wish is not None else ""
 
     def is_before(self, version: Version) -> bool:
         """Whether the engine is older."""

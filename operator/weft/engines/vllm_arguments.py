@@ -11,6 +11,7 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.domain.workload import Role
+from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
@@ -101,12 +102,12 @@ def kv_transfer(request: LaunchRequest) -> Arguments:
 
 def speculative(wish_json: str | None) -> Arguments:
     """Speculative decoding, from `spec.engine.speculative` as JSON."""
-    if wish_json is None:
+    wish = speculative_wish(wish_json)
+    if wish is None:
         return ()
-    wish = json.loads(wish_json)
-    config = {"method": _SPECULATIVE_METHODS[wish["method"]], "num_speculative_tokens": wish.get("tokens", 3)}
-    if wish.get("model"):
-        config["model"] = wish["model"]
+    config = {"method": _SPECULATIVE_METHODS[wish.method], "num_speculative_tokens": wish.tokens}
+    if wish.model:
+        config["model"] = wish.model
     return ("--speculative-config", compact_json(config))
 
 

@@ -14,6 +14,7 @@ from weft.domain.workload import Role
 from weft.engines.context_parallelism import Sharing, decode_context_conflict, prefill_context_conflict
 from weft.engines.handover import context_conflict, tensor_conflict
 from weft.perf import ReplicaModel, footprint, sequence_bytes_per_gpu
+from weft.shaping.speculating import resolve_speculation
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -42,6 +43,7 @@ class Case:
             efficiency=self.catalog.efficiency(accelerator, shape.engine, shape.precision),
             memory_bytes=self.option.supply.memory_bytes,
             kv_precision=self.request.spec.kv.precision or Precision.BF16,
+            speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
         )
 
     @property
