@@ -46,7 +46,8 @@ of the rows answered; of its picks under the same limits 22 % break.
   such architecture in the same precision.
 - 21 rows of vLLM 0.12 with Llama 8B imply more prompts per second than the GPU can multiply. They are scored, and
   missed.
-- Speculative decoding is not recorded in the table and not predicted yet.
+- Speculative decoding and shared contexts (DCP, PCP) are predicted, but the table records neither: no row scores
+  them.
 """
 
 

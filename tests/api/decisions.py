@@ -21,7 +21,17 @@ INSTANTS = st.floats(1e9, 4e9)
 
 EXPLANATIONS = st.builds(Explanation, st.sampled_from(Reason), TEXT)
 SHAPES = st.builds(
-    Shape, st.sampled_from(EngineName), WORDS, st.sampled_from(Precision), SIZES, SIZES, SIZES, SIZES, st.just(1)
+    Shape,
+    st.sampled_from(EngineName),
+    WORDS,
+    st.sampled_from(Precision),
+    tensor_parallel=SIZES,
+    pipeline_parallel=SIZES,
+    expert_parallel=SIZES,
+    data_parallel=SIZES,
+    gpus_per_pod=st.just(1),
+    decode_context_parallel=SIZES,
+    prefill_context_parallel=SIZES,
 )
 LATENCIES = st.builds(Percentiles, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS)
 PREDICTIONS = st.builds(Prediction, FIGURES, LATENCIES, LATENCIES, COUNTS, COUNTS, FIGURES, st.sampled_from(Limit))

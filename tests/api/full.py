@@ -59,7 +59,8 @@ _FIRST: Json = {
         "pipelineParallel": 2,
         "expertParallel": 4,
         "dataParallel": 3,
-        "contextParallel": 6,
+        "decodeContextParallel": 6,
+        "prefillContextParallel": 7,
     },
     "placement": {
         "accelerators": ["H200", "GB200"],

@@ -24,7 +24,6 @@ SPEC = pool_spec()
         (replace(SPEC, router=RouterSpec(RouterKind.Managed, api_key_secret=("s", "k"))), "router.apiKeySecretRef"),
         (replace(SPEC, placement=replace(SPEC.placement, scheduler="Kueue")), "placement.scheduler.name Kueue"),
         (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "engine.distributed Ray"),
-        (replace(SPEC, shape=replace(SPEC.shape, context_parallel=2)), "shape.contextParallel 2"),
         (replace(SPEC, kv=replace(SPEC.kv, locality="Required")), "kvTransfer.locality Required"),
         (replace(SPEC, pod=replace(SPEC.pod, relaxations=("IPCLock",))), "pod.relaxations IPCLock"),
     ],

@@ -72,6 +72,22 @@ def test_each_wish_becomes_flags(wanted: PoolSpec, flags: str) -> None:
     assert flags in command(wanted)
 
 
+def test_a_shared_context_and_shared_prompts_become_flags_and_others_none() -> None:
+    shared = command(chosen=plan(shape(8, decode_context_parallel=4)))
+    assert "--tensor-parallel-size 8 --decode-context-parallel-size 4" in shared
+    assert "--prefill-context" not in shared
+    prompts = command(spec(Role.Prefill), plan(shape(2, prefill_context_parallel=4)))
+    assert "--tensor-parallel-size 2 --prefill-context-parallel-size 4" in prompts
+    assert "context-parallel" not in command(chosen=plan(shape(8)))
+
+
+def test_groups_that_share_prompts_only_give_kv_away() -> None:
+    """NIXL lets them take none; a decode half beside them may stay what it is."""
+    prompts = command(spec(Role.Prefill), plan(shape(2, prefill_context_parallel=2)))
+    assert '"kv_role":"kv_producer"' in prompts
+    assert '"kv_role":"kv_both"' in command(spec(Role.Decode), plan(shape(2)))
+
+
 def test_both_sides_of_a_split_are_launched_alike() -> None:
     """The handshake compares configurations, and either side may be asked to pull."""
     assert command(spec(Role.Prefill)) == command(spec(Role.Decode))
@@ -119,6 +135,10 @@ def test_what_cannot_be_launched_is_refused_with_its_reason(wanted: PoolSpec, ch
         "--config",
         "--served-model-name",
         "-q",
+        "-dcp",
+        "--decode-context-parallel-size=8",
+        "-pcp=2",
+        "--prefill-context",
     ],
 )
 def test_an_argument_of_ours_is_refused_however_it_is_spelled(argument: str) -> None:

@@ -25,6 +25,8 @@ class Parallel:
     pipeline: int = 1
     data: int = 1
     expert: int = 1
+    decode_context: int = 1
+    prefill_context: int = 1
 
 
 def architecture(model_id: str) -> Architecture:
@@ -48,6 +50,8 @@ def replica(
         data_parallel=sizes.data,
         expert_parallel=sizes.expert,
         gpus_per_pod=min(hardware.gpus_per_node, sizes.tensor * sizes.data),
+        decode_context_parallel=sizes.decode_context,
+        prefill_context_parallel=sizes.prefill_context,
     )
     efficiency = CATALOG.efficiency(hardware, EngineName.VLLM, precision)
     return ReplicaModel(architecture(model_id), shape, hardware, efficiency, hardware.memory_bytes, kv)

@@ -38,6 +38,9 @@ REPLICAS = st.sampled_from(
         replica("Qwen3-Next-80B-A3B-Instruct", "H200", Precision.BF16, 2),
         replica("NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "H200", Precision.BF16, 4),
         replica("Llama-3_3-Nemotron-Super-49B-v1", "H100", Precision.BF16, 2),
+        replica(DEEPSEEK, "H200", Precision.FP8, Parallel(tensor=8, decode_context=8)),
+        replica(LLAMA_70B, "GB200", Precision.FP8, Parallel(tensor=32, decode_context=4)),
+        replica(DEEPSEEK, "GB200", Precision.FP8, Parallel(tensor=4, prefill_context=4, expert=16)),
     ]
 )
 

@@ -44,6 +44,7 @@ def shape(
 ) -> Shape:
     """A vLLM shape in one pod unless `gpus_per_pod` says otherwise."""
     gpus = tensor * rest.get("pipeline_parallel", 1) * rest.get("data_parallel", 1)
+    gpus *= rest.get("prefill_context_parallel", 1)
     return Shape(EngineName.VLLM, accelerator, precision, tensor_parallel=tensor, **{"gpus_per_pod": gpus, **rest})
 
 

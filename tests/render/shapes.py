@@ -71,4 +71,17 @@ SHAPES = {
         plan(shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
         ("tray-0", "tray-1"),
     ),
+    "shared-context": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC)),
+        plan(shape(8, "H200", Precision.FP8, decode_context_parallel=8), weight_bytes=680e9),
+        ("node-a",),
+    ),
+    "shared-prompts-two-pods": pool(
+        spec(Role.Prefill, model=ModelSpec(DEEPSEEK, source=_PVC)),
+        plan(
+            shape(4, "GB200", Precision.FP8, prefill_context_parallel=2, expert_parallel=8, gpus_per_pod=4),
+            weight_bytes=680e9,
+        ),
+        ("tray-0", "tray-1"),
+    ),
 }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.reasons import Reason
     from weft.domain.shape import EngineRelease, Plan
+    from weft.domain.spec import Pairs
 
 CATALOG = load()
 
@@ -46,6 +47,7 @@ NO_PINS = ShapePins()
 ANYWHERE = PlacementSpec()
 BY_ITSELF = ScalingSpec()
 ANY_ENGINE = EngineSpec()
+IN_16_BITS = KVSpec()
 RELAXED = Slo(ttft=((95, 2.0),), tpot=((95, 0.05),))
 
 
@@ -65,15 +67,22 @@ class Wish:
     placement: PlacementSpec = ANYWHERE
     scaling: ScalingSpec = BY_ITSELF
     engine: EngineSpec = ANY_ENGINE
+    kv: KVSpec = IN_16_BITS
+    adapters: Pairs = ()
 
     def request(self, incumbent: Plan | None = None, release: EngineRelease | None = None) -> ShapeRequest:
         """The request of this wish."""
         workload = Workload(self.rate, self.input_tokens, 200, 2 * self.input_tokens, 400)
         spec = PoolSpec(
             role=self.role,
-            model=ModelSpec(self.model, precision=self.precision, max_context_tokens=self.max_context_tokens),
+            model=ModelSpec(
+                self.model,
+                precision=self.precision,
+                max_context_tokens=self.max_context_tokens,
+                adapters=self.adapters,
+            ),
             engine=self.engine,
-            kv=KVSpec(),
+            kv=self.kv,
             workload=workload,
             slo=self.slo,
             shape=self.pins,

@@ -27,7 +27,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Plan
 from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ShapePins
 from weft.domain.workload import Role, Slo
-from weft.engines.handover import tensor_conflict
+from weft.engines.handover import context_conflict, tensor_conflict
 from weft.shaping import ShapeRequest, Unpaired, choose_pair
 
 ALL = (H100, H200, B200, GB200, MI300X)
@@ -82,6 +82,7 @@ def test_a_chosen_pair_can_shake_hands_and_stays(prefill: Wish, decode: Wish, mo
     assert generation(ours) == generation(theirs)
     assert ours.engine == theirs.engine
     assert tensor_conflict(version, ours.shape.tensor_parallel, theirs.shape.tensor_parallel) is None
+    assert context_conflict(ours.shape, theirs.shape) is None
     assert ours.shape.pipeline_parallel == theirs.shape.pipeline_parallel == 1
     assert [plan.shape for plan in paired(prefill, decode, plans)] == [ours.shape, theirs.shape]
 

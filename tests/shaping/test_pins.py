@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +23,10 @@ from tests.shaping.cases import (
     Wish,
 )
 from weft.domain.errors import Blocked, Invalid
+from weft.domain.model import kv_copies
 from weft.domain.reasons import Reason
 from weft.domain.spec import DomainRule, PlacementSpec, ShapePins
+from weft.domain.workload import Role
 from weft.shaping import Supply, choose
 
 PREFERRED = PlacementSpec(domain=DomainRule.Preferred)
@@ -104,6 +108,8 @@ def test_a_pin_that_makes_the_model_too_large_says_that_others_are_forbidden() -
 
 
 SIZES = st.none() | st.integers(1, 80)
+PINS = tuple(each.name for each in fields(ShapePins))
+FEW = st.none() | st.integers(1, 9)
 
 
 @given(
@@ -112,15 +118,22 @@ SIZES = st.none() | st.integers(1, 80)
         st.sampled_from([H100, H200, B200, GB200, SHARED]), max_size=2, unique_by=lambda supply: supply.accelerator
     ),
     pins=st.builds(
-        ShapePins, tensor_parallel=SIZES, pipeline_parallel=SIZES, expert_parallel=SIZES, data_parallel=SIZES
+        ShapePins,
+        tensor_parallel=SIZES,
+        pipeline_parallel=SIZES,
+        expert_parallel=SIZES,
+        data_parallel=SIZES,
+        decode_context_parallel=FEW,
+        prefill_context_parallel=FEW,
     ),
     rule=st.sampled_from(list(DomainRule)),
+    role=st.sampled_from(list(Role)),
 )
 def test_whatever_is_pinned_the_shape_keeps_every_hard_rule_or_is_refused(
-    model: str, supplies: list[Supply], pins: ShapePins, rule: DomainRule
+    model: str, supplies: list[Supply], pins: ShapePins, rule: DomainRule, role: Role
 ) -> None:
     """S9 among them: no tensor or expert group is larger than an NVLink domain."""
-    wish = Wish(model, tuple(supplies), pins=pins, placement=PlacementSpec(domain=rule))
+    wish = Wish(model, tuple(supplies), pins=pins, placement=PlacementSpec(domain=rule), role=role)
     request = wish.request()
     try:
         shape = choose(request, CATALOG).shape
@@ -129,6 +142,7 @@ def test_whatever_is_pinned_the_shape_keeps_every_hard_rule_or_is_refused(
         return
     supply = next(each for each in request.supplies if each.accelerator == shape.accelerator)
     architecture = request.architecture
+    attention = [block for block in architecture.blocks if block.mixer is not None]
     assert architecture.heads % shape.tensor_parallel == 0
     assert shape.domain_group_gpus <= supply.domain_gpus
     assert shape.expert_parallel in {1, shape.domain_group_gpus}
@@ -138,6 +152,8 @@ def test_whatever_is_pinned_the_shape_keeps_every_hard_rule_or_is_refused(
     assert shape.gpus_per_pod <= supply.gpus_per_node
     assert shape.pods * shape.gpus_per_pod == shape.gpus
     assert rule is DomainRule.Preferred or shape.gpus <= supply.domain_gpus
-    pinned = (pins.tensor_parallel, pins.pipeline_parallel, pins.expert_parallel, pins.data_parallel)
-    sizes = (shape.tensor_parallel, shape.pipeline_parallel, shape.expert_parallel, shape.data_parallel)
-    assert all(pin in {None, size} for pin, size in zip(pinned, sizes, strict=True))
+    assert all(
+        kv_copies(block.mixer, shape.tensor_parallel) % shape.decode_context_parallel == 0 for block in attention
+    )
+    assert shape.prefill_context_parallel == 1 or role is Role.Prefill
+    assert all(getattr(pins, name) in {None, getattr(shape, name)} for name in PINS)

@@ -22,7 +22,8 @@ class Shape(ApiModel):
     pipeline_parallel: Parallel | None = described("Stages that share the layers one after another.")
     expert_parallel: Parallel | None = described("GPUs that share the experts of a mixture of experts.")
     data_parallel: Parallel | None = described("Attention-DP ranks inside one replica.")
-    context_parallel: Parallel | None = described("GPUs that share one long context.")
+    decode_context_parallel: Parallel | None = described("GPUs of a tensor group that share one copy of the KV cache.")
+    prefill_context_parallel: Parallel | None = described("Tensor groups that share each prompt; Prefill role only.")
 
 
 class Toleration(ApiModel):

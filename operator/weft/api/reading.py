@@ -148,7 +148,12 @@ def _pins(read: Shape | None) -> spec.ShapePins:
     if read is None:
         return spec.ShapePins()
     return spec.ShapePins(
-        read.tensor_parallel, read.pipeline_parallel, read.expert_parallel, read.data_parallel, read.context_parallel
+        tensor_parallel=read.tensor_parallel,
+        pipeline_parallel=read.pipeline_parallel,
+        expert_parallel=read.expert_parallel,
+        data_parallel=read.data_parallel,
+        decode_context_parallel=read.decode_context_parallel,
+        prefill_context_parallel=read.prefill_context_parallel,
     )
 
 

@@ -85,6 +85,8 @@ class ShapeFields(ApiModel):
     pipeline_parallel: Count = Field(description="Stages that share the layers.")
     expert_parallel: Count = Field(description="GPUs that share the experts; 1 is none.")
     data_parallel: Count = Field(description="Attention-DP ranks inside one replica.")
+    decode_context_parallel: Count = Field(default=1, description="GPUs that share one copy of the KV cache.")
+    prefill_context_parallel: Count = Field(default=1, description="Tensor groups that share each prompt.")
     gpus_per_pod: Count = Field(alias="gpusPerPod", description="GPUs of each pod.")
     gpus: Count = Field(description="GPUs of one replica.")
     pods: Count = Field(description="Pods of one replica.")

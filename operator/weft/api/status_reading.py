@@ -101,6 +101,8 @@ def _shape(read: shown.ShapeFields) -> Shape:
         expert_parallel=read.expert_parallel,
         data_parallel=read.data_parallel,
         gpus_per_pod=read.gpus_per_pod,
+        decode_context_parallel=read.decode_context_parallel,
+        prefill_context_parallel=read.prefill_context_parallel,
     )
 
 

@@ -124,6 +124,8 @@ def _shape(shape: Shape) -> Json:
         "pipelineParallel": shape.pipeline_parallel,
         "expertParallel": shape.expert_parallel,
         "dataParallel": shape.data_parallel,
+        "decodeContextParallel": shape.decode_context_parallel,
+        "prefillContextParallel": shape.prefill_context_parallel,
         "gpusPerPod": shape.gpus_per_pod,
         "gpus": shape.gpus,
         "pods": shape.pods,

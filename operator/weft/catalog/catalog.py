@@ -15,6 +15,7 @@ from weft.domain.shape import EngineName, EngineRelease
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.catalog.drafting import DraftingMethod
     from weft.catalog.efficiency import Coefficient, Efficiency
     from weft.catalog.performance import EnginePerformance
     from weft.catalog.uncertainty import Spread, Uncertainty
@@ -69,6 +70,7 @@ class Catalog:
     performance: dict[EngineName, EnginePerformance]
     coefficients: dict[str, Coefficient]
     uncertainty: Uncertainty
+    drafting: dict[str, DraftingMethod]
 
     def accelerator(self, name: str) -> Accelerator:
         """The accelerator of a name, whatever its case; raises `Invalid` (NoAccelerator) with the names there are."""

@@ -11,6 +11,7 @@ import yaml
 
 from weft.catalog.catalog import Catalog, EngineFacts, KnownModel
 from weft.catalog.config_json import architecture_from_config
+from weft.catalog.drafting import Drafter, DraftingMethod
 from weft.catalog.efficiency import Coefficient
 from weft.catalog.performance import EnginePerformance
 from weft.catalog.uncertainty import Spread, Uncertainty
@@ -32,6 +33,7 @@ def load() -> Catalog:
     engines = _yaml(folder.joinpath("engines.yaml").read_text(encoding="utf-8"))
     accelerators = _yaml(folder.joinpath("accelerators.yaml").read_text(encoding="utf-8"))
     fitted = _yaml(folder.joinpath("efficiency.yaml").read_text(encoding="utf-8"))
+    drafting = _yaml(folder.joinpath("speculation.yaml").read_text(encoding="utf-8"))
     files = sorted((each for each in folder.joinpath("models").iterdir() if each.name.endswith(".yaml")), key=str)
     return Catalog(
         accelerators=tuple(_accelerator(name, facts) for name, facts in accelerators.items()),
@@ -40,6 +42,7 @@ def load() -> Catalog:
         performance={EngineName(name): _performance(facts) for name, facts in engines.items()},
         coefficients={name: _coefficient(facts) for name, facts in fitted["coefficients"].items()},
         uncertainty=_uncertainty(fitted["uncertainty"]),
+        drafting={name: _drafting(facts) for name, facts in drafting.items()},
     )
 
 
@@ -111,3 +114,13 @@ def _coefficient(facts: dict[str, Any]) -> Coefficient:
 def _uncertainty(facts: dict[str, Any]) -> Uncertainty:
     measured = frozenset(tuple(words.split()) for words in facts["measured"])
     return Uncertainty(Spread(**facts["dense"]), Spread(**facts["experts"]), measured)
+
+
+def _drafting(facts: dict[str, Any]) -> DraftingMethod:
+    return DraftingMethod(
+        acceptance=facts["acceptance"],
+        drafter=Drafter(facts["draft"]),
+        precision=Precision(facts["precision"]) if "precision" in facts else None,
+        vocabulary=facts.get("vocabulary"),
+        part=facts.get("part", 1.0),
+    )

@@ -133,6 +133,8 @@ def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog:
         pipeline_parallel=shape.pipeline_parallel,
         expert_parallel=shape.expert_parallel,
         data_parallel=shape.data_parallel,
+        decode_context_parallel=shape.decode_context_parallel,
+        prefill_context_parallel=shape.prefill_context_parallel,
     )
     placement = replace(request.spec.placement, accelerators=(shape.accelerator,))
     model = replace(request.spec.model, precision=shape.precision)

@@ -22,7 +22,6 @@ def refuse_unsupported(spec: PoolSpec) -> None:
     claims = (
         (spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"),
         (spec.placement.scheduler != "Default", f"placement.scheduler.name {spec.placement.scheduler}", "use Default"),
-        ((spec.shape.context_parallel or 1) > 1, f"shape.contextParallel {spec.shape.context_parallel}", "use 1"),
         (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
         (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
         *_router_claims(spec.router),

@@ -171,6 +171,16 @@ class Architecture:
         return tuple(sorted({mixer.kv_heads for mixer in grouped}))
 
 
+def kv_copies(mixer: Mixer | None, tensor_parallel: int) -> int:
+    """GPUs of a tensor group that keep the same KV of a layer.
+
+    All of them in latent attention, those beyond the KV heads in grouped attention, and never several of a recurrence.
+    """
+    if isinstance(mixer, LatentAttention):
+        return tensor_parallel
+    return max(1, tensor_parallel // mixer.kv_heads) if isinstance(mixer, GroupedAttention) else 1
+
+
 def _heads(mixer: Mixer) -> int:
     if not isinstance(mixer, LinearAttention):
         return mixer.heads

@@ -35,6 +35,8 @@ class Reason(StrEnum):
     NoRoomForKV = "NoRoomForKV"
     LeavesDomain = "LeavesDomain"
     SharedDevice = "SharedDevice"
+    ContextNotShared = "ContextNotShared"
+    PromptNotShared = "PromptNotShared"
     PrecisionUnsupported = "PrecisionUnsupported"
     MissesTTFT = "MissesTTFT"
     MissesTPOT = "MissesTPOT"

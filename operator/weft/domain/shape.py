@@ -34,8 +34,10 @@ class Limit(StrEnum):
 class Shape:
     """One replica: engine, precision and parallelism on one kind of accelerator, hence GPUs and pods.
 
-    `expert_parallel` is 1 or the size of the expert group (TP x DP under vLLM's rules); `data_parallel` counts
-    attention-DP ranks inside the replica. GPUs = tensor x pipeline x data; pods all have `gpus_per_pod` GPUs.
+    `expert_parallel` is 1 or the size of the expert group (TP x DP x PCP under vLLM's rules); `data_parallel` counts
+    attention-DP ranks inside the replica. `decode_context_parallel` GPUs of a tensor group share a KV cache that each
+    of them would keep whole; `prefill_context_parallel` tensor groups share the tokens of a prompt. GPUs = tensor x
+    pipeline x data x prefill context; pods all have `gpus_per_pod` GPUs.
     """
 
     engine: EngineName
@@ -46,11 +48,13 @@ class Shape:
     expert_parallel: int = 1
     data_parallel: int = 1
     gpus_per_pod: int = 1
+    decode_context_parallel: int = 1
+    prefill_context_parallel: int = 1
 
     @property
     def gpus(self) -> int:
-        """GPUs of one replica."""
-        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+        """GPUs of one replica. Decode context parallelism reuses those of the tensor group."""
+        return self.domain_group_gpus * self.pipeline_parallel
 
     @property
     def pods(self) -> int:
@@ -60,14 +64,19 @@ class Shape:
     @property
     def domain_group_gpus(self) -> int:
         """GPUs that must share one NVLink domain: the whole replica, or one pipeline stage of it."""
-        return self.gpus // self.pipeline_parallel
+        return self.tensor_parallel * self.data_parallel * self.prefill_context_parallel
 
     def __str__(self) -> str:
         """`H200 FP8 TP4` or `GB200 NVFP4 TP4 DP4 EP16`: the words of `weft plan` and of the SHAPE column."""
-        parts = [("TP", self.tensor_parallel), ("PP", self.pipeline_parallel), ("DP", self.data_parallel)]
+        parts = (
+            ("TP", self.tensor_parallel),
+            ("DCP", self.decode_context_parallel),
+            ("PCP", self.prefill_context_parallel),
+            ("PP", self.pipeline_parallel),
+            ("DP", self.data_parallel),
+            ("EP", self.expert_parallel),
+        )
         words = [f"{word}{size}" for word, size in parts if size > 1 or word == "TP"]
-        if self.expert_parallel > 1:
-            words.append(f"EP{self.expert_parallel}")
         return " ".join([self.accelerator, self.precision.value, *words])
 
 

@@ -92,7 +92,8 @@ class ShapePins:
     pipeline_parallel: int | None = None
     expert_parallel: int | None = None
     data_parallel: int | None = None
-    context_parallel: int | None = None
+    decode_context_parallel: int | None = None
+    prefill_context_parallel: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

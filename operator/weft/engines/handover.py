@@ -16,6 +16,7 @@ from weft.engines.versions import parse_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
     from weft.engines.versions import Version
 
@@ -47,6 +48,14 @@ def tensor_conflict(version: str, prefill: int, decode: int) -> str | None:
             "allowed: 0.14.0 or later, or no larger TP in prefill"
         )
     return None
+
+
+def context_conflict(prefill: Shape, decode: Shape) -> str | None:
+    """Why KV cannot go from groups that share prompts, each of which keeps all of it, to GPUs that share a context."""
+    groups, among = prefill.prefill_context_parallel, decode.decode_context_parallel
+    if groups == 1 or among == 1:
+        return None
+    return f"NIXL moves no KV from PCP {groups} of prefill to DCP {among} of decode; allowed: one of the two"
 
 
 def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:

@@ -11,9 +11,11 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.domain.workload import Role
+from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
+    from weft.domain.shape import Shape
     from weft.engines.launch import LaunchRequest
     from weft.engines.versions import Version
 
@@ -54,6 +56,7 @@ def parallel(request: LaunchRequest) -> Arguments:
     sizes = (
         *(("--tensor-parallel-size", str(shape.tensor_parallel)) if shape.tensor_parallel > 1 else ()),
         *(("--pipeline-parallel-size", str(shape.pipeline_parallel)) if shape.pipeline_parallel > 1 else ()),
+        *_context_parallel(shape),
         *(("--enable-expert-parallel",) if shape.expert_parallel > 1 else ()),
     )
     if shape.data_parallel > 1:
@@ -78,7 +81,7 @@ def moves_kv(request: LaunchRequest) -> bool:
 
 
 def kv_transfer(request: LaunchRequest) -> Arguments:
-    """The connector, the same on both sides: either may be asked to pull.
+    """The connector, the same on both sides: either may be asked to pull, but for groups that share prompts.
 
     A prompt whose KV does not arrive is computed again instead of failing its request, where the version can.
     """
@@ -88,7 +91,8 @@ def kv_transfer(request: LaunchRequest) -> Arguments:
         raise Invalid(
             Reason.FeatureUnsupported, f"kvTransfer.connector {request.spec.kv.connector} is not supported: use NIXL"
         )
-    config = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+    shares_prompts = request.plan.shape.prefill_context_parallel > 1  # which vLLM allows to producers only
+    config = {"kv_connector": "NixlConnector", "kv_role": "kv_producer" if shares_prompts else "kv_both"}
     if parse_version(request.plan.engine.version) >= RECOMPUTES_LOST_KV:
         config["kv_load_failure_policy"] = "recompute"
     if request.on_cpu:
@@ -98,12 +102,12 @@ def kv_transfer(request: LaunchRequest) -> Arguments:
 
 def speculative(wish_json: str | None) -> Arguments:
     """Speculative decoding, from `spec.engine.speculative` as JSON."""
-    if wish_json is None:
+    wish = speculative_wish(wish_json)
+    if wish is None:
         return ()
-    wish = json.loads(wish_json)
-    config = {"method": _SPECULATIVE_METHODS[wish["method"]], "num_speculative_tokens": wish.get("tokens", 3)}
-    if wish.get("model"):
-        config["model"] = wish["model"]
+    config = {"method": _SPECULATIVE_METHODS[wish.method], "num_speculative_tokens": wish.tokens}
+    if wish.model:
+        config["model"] = wish.model
     return ("--speculative-config", compact_json(config))
 
 
@@ -144,6 +148,15 @@ def _adapters(request: LaunchRequest) -> Arguments:
     )
 
 
+def _context_parallel(shape: Shape) -> Arguments:
+    """GPUs that share KV caches, which are some of the tensor group, and tensor groups that share prompts."""
+    decode, prefill = shape.decode_context_parallel, shape.prefill_context_parallel
+    return (
+        *(("--decode-context-parallel-size", str(decode)) if decode > 1 else ()),
+        *(("--prefill-context-parallel-size", str(prefill)) if prefill > 1 else ()),
+    )
+
+
 def _nodes(request: LaunchRequest) -> Arguments:
     """Tensor and pipeline ranks over several pods, without Ray; every pod has the same flags but for its rank."""
     place = ("--nnodes", str(request.plan.shape.pods), "--node-rank", str(request.rank))
@@ -154,7 +167,7 @@ def _nodes(request: LaunchRequest) -> Arguments:
 def _data_parallel(request: LaunchRequest) -> Arguments:
     """Attention-DP ranks behind one endpoint: all in one pod, or some in each."""
     shape = request.plan.shape
-    local = shape.gpus_per_pod // (shape.tensor_parallel * shape.pipeline_parallel)
+    local = shape.gpus_per_pod * shape.data_parallel // shape.gpus
     if local < 1:
         raise Invalid(
             Reason.ShapeInvalid, f"{shape}: one data-parallel rank does not fit a pod of {shape.gpus_per_pod} GPUs"

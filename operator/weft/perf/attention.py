@@ -1,8 +1,9 @@
 """What attention and recurrences keep and read: KV cache, selected tokens and states, per GPU of a tensor group.
 
 Formulas: a token of context costs 2 x d per KV head in grouped attention, rank + rope in latent attention (whole on
-every GPU), and nothing in a recurrence, whose state has a fixed size. A window caps what is kept and looked at; a token
-selector caps what is looked at, keeps everything, and reads one small key per token of context (DeepSeek V3.2).
+every GPU, unless several share a context), and nothing in a recurrence, whose state has a fixed size. A window caps
+what is kept and looked at; a token selector caps what is looked at, keeps everything, and reads one small key per token
+of context (DeepSeek V3.2).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.model import GroupedAttention, LatentAttention
+from weft.domain.model import GroupedAttention, LatentAttention, kv_copies
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture, LinearAttention, Mixer, TokenSelector
@@ -69,20 +70,27 @@ def looked_at(new: float, cached: float, at_most: float) -> float:
     return growing * cached + growing * growing / 2.0 + (steady * at_most if steady > 0 else 0.0)
 
 
-def readings(architecture: Architecture, tensor_parallel: int, kv_bytes: float) -> tuple[Reading, ...]:
-    """Every kind of mixer of a model; `kv_bytes` are those of one value in the KV cache."""
+def readings(
+    architecture: Architecture, tensor_parallel: int, kv_bytes: float, decode_context: int = 1
+) -> tuple[Reading, ...]:
+    """Every kind of mixer of a model; `kv_bytes` are those of one value in the KV cache.
+
+    `decode_context` GPUs share what each would keep a copy of, as far as there are copies.
+    """
     layers: dict[Mixer, int] = {}
     for block in architecture.blocks:
         if block.mixer is not None:
             layers[block.mixer] = layers.get(block.mixer, 0) + block.count
-    return tuple(_reading(mixer, count, tensor_parallel, kv_bytes) for mixer, count in layers.items())
+    return tuple(_reading(mixer, count, tensor_parallel, kv_bytes, decode_context) for mixer, count in layers.items())
 
 
-def _reading(mixer: Mixer, layers: int, tensor: int, kv_bytes: float) -> Reading:
+def _reading(mixer: Mixer, layers: int, tensor: int, kv_bytes: float, decode_context: int) -> Reading:
+    """What GPUs share is spread over them. FLOP stay: each looks at its part of the context with the heads of all."""
+    among = min(decode_context, kv_copies(mixer, tensor))
     if isinstance(mixer, GroupedAttention):
-        return _grouped(mixer, layers, tensor, kv_bytes)
+        return _grouped(mixer, layers, tensor, kv_bytes / among)
     if isinstance(mixer, LatentAttention):
-        return _latent(mixer, layers, tensor, kv_bytes)
+        return _latent(mixer, layers, tensor, kv_bytes, among)
     return _linear(mixer, layers, tensor)
 
 
@@ -95,7 +103,7 @@ def _grouped(mixer: GroupedAttention, layers: int, tensor: int, kv_bytes: float)
     return Reading(layers, window, window, token_bytes, flops, flops)
 
 
-def _latent(mixer: LatentAttention, layers: int, tensor: int, kv_bytes: float) -> Reading:
+def _latent(mixer: LatentAttention, layers: int, tensor: int, kv_bytes: float, among: int) -> Reading:
     """2 H (nope + rope + v) in prefill, 2 H (2 rank + rope) absorbed in decode."""
     heads = mixer.heads / tensor
     selector = mixer.selector
@@ -103,10 +111,10 @@ def _latent(mixer: LatentAttention, layers: int, tensor: int, kv_bytes: float) -
         layers=layers,
         kept_at_most=math.inf,
         seen_at_most=math.inf if selector is None else float(selector.kept_tokens),
-        token_bytes=(mixer.kv_rank + mixer.rope_dim) * kv_bytes,
+        token_bytes=(mixer.kv_rank + mixer.rope_dim) * kv_bytes / among,
         prefill_flops=2.0 * heads * (mixer.nope_dim + mixer.rope_dim + mixer.value_dim),
         decode_flops=2.0 * heads * (2 * mixer.kv_rank + mixer.rope_dim),
-        index_bytes=_index_bytes(selector),
+        index_bytes=_index_bytes(selector) / among,
         index_flops=2.0 * selector.heads * selector.dim if selector else 0.0,  # the indexer is whole on every GPU
     )
 

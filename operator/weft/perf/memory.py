@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft.catalog.parameters import dense_parameters, embedding_parameters, expert_parameters, mixer_parameters
 from weft.domain.hardware import Precision
 from weft.perf.attention import readings
+from weft.perf.speculation import draft_replica
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -92,7 +93,7 @@ def layer_weights(replica: ReplicaModel) -> WeightBytes:
 
 def expert_split(replica: ReplicaModel) -> int:
     """Over how many GPUs the routed experts of a layer are spread, whole (expert parallel) or cut (tensor parallel)."""
-    return replica.shape.tensor_parallel * replica.shape.data_parallel
+    return replica.shape.domain_group_gpus
 
 
 def weight_bytes_per_gpu(replica: ReplicaModel) -> float:
@@ -111,13 +112,26 @@ def footprint(replica: ReplicaModel) -> Footprint:
     architecture, efficiency = replica.architecture, replica.efficiency
     activations = efficiency.batched_tokens * architecture.hidden * 2.0 * _ACTIVATION_COPIES
     logits = efficiency.sequences * architecture.vocabulary * 4.0 / replica.shape.tensor_parallel
-    weights = weight_bytes_per_gpu(replica)
+    if replica.speculation is not None:
+        logits *= replica.speculation.verified
+    weights = weight_bytes_per_gpu(replica) + _draft_bytes_per_gpu(replica)
     untouchable = weights if efficiency.fraction_of_free else 0.0  # which the fraction is not taken of
     return Footprint(
         weight_bytes=weights,
         reserve_bytes=efficiency.reserve_bytes + activations + logits,
         usable_bytes=untouchable + (replica.memory_bytes - untouchable) * efficiency.memory_fraction,
     )
+
+
+def _draft_bytes_per_gpu(replica: ReplicaModel) -> float:
+    """Weights of what drafts; the embeddings and the head too, if they are its own."""
+    speculation, draft = replica.speculation, draft_replica(replica)
+    if speculation is None or speculation.draft is None or draft is None:
+        return 0.0
+    if speculation.draft.has_vocabulary:
+        return weight_bytes_per_gpu(draft)
+    layers = layer_weights(draft)
+    return layers.linear + layers.experts
 
 
 def kv_bytes_per_token(architecture: Architecture, kv_precision: Precision = Precision.BF16) -> float:
@@ -127,10 +141,12 @@ def kv_bytes_per_token(architecture: Architecture, kv_precision: Precision = Pre
 
 
 def sequence_bytes_per_gpu(replica: ReplicaModel, context_tokens: float) -> float:
-    """KV and states of one sequence on one GPU, with the layers of its pipeline stage."""
-    shape = replica.shape
-    each = readings(replica.architecture, shape.tensor_parallel, replica.kv_precision.bytes_per_weight)
-    return sum(reading.kept_bytes(context_tokens) for reading in each) / shape.pipeline_parallel
+    """KV and states of one sequence on one GPU, with the layers of its pipeline stage and of what drafts."""
+    shape, kv_bytes = replica.shape, replica.kv_precision.bytes_per_weight
+    each = readings(replica.architecture, shape.tensor_parallel, kv_bytes, shape.decode_context_parallel)
+    own = sum(reading.kept_bytes(context_tokens) for reading in each) / shape.pipeline_parallel
+    draft = draft_replica(replica)
+    return own if draft is None else own + sequence_bytes_per_gpu(draft, context_tokens)
 
 
 def sequences_that_fit(replica: ReplicaModel, context_tokens: float) -> int:

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from weft.domain.hardware import Accelerator
     from weft.domain.model import Architecture
     from weft.domain.shape import Shape
+    from weft.perf.speculation import Speculation
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaModel:
     """A model in a shape. `memory_bytes` is what one device reports (its label, not the catalog's number).
 
-    `kv_precision` is how the KV cache is stored; engines keep 16 bits unless they are told otherwise.
+    `kv_precision` is how the KV cache is stored; engines keep 16 bits unless they are told otherwise. `speculation`
+    counts in memory and in what a `Stepper` times; closed loops of measurements have none.
     """
 
     architecture: Architecture
@@ -27,3 +29,4 @@ class ReplicaModel:
     efficiency: Efficiency
     memory_bytes: int
     kv_precision: Precision = Precision.BF16
+    speculation: Speculation | None = None

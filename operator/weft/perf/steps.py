@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.shape import Limit
+from weft.perf.speculation import draft_replica
 from weft.perf.work import Workshop, workshop
 
 if TYPE_CHECKING:
     from weft.catalog import Efficiency
     from weft.perf.replica import ReplicaModel
+    from weft.perf.speculation import Speculation
     from weft.perf.work import Work
 
 NETWORK_FRACTION = 0.9  # of a NIC's rate, at best
@@ -31,6 +33,7 @@ class Seconds(NamedTuple):
     exchanges: float
     hops: float
     launch: float
+    gathers: float
 
 
 def soft_max(one: float, other: float) -> float:
@@ -55,6 +58,7 @@ def decode_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         exchanges=_exchanges(work, efficiency),
         hops=_hops(work, efficiency),
         launch=launch + work.steps * efficiency.step_seconds + work.sequences * efficiency.sequence_seconds,
+        gathers=_gathers(work, efficiency),
     )
 
 
@@ -69,6 +73,7 @@ def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         exchanges=_exchanges(work, efficiency),
         hops=_hops(work, efficiency),
         launch=work.layers * efficiency.prefill_layer_seconds,
+        gathers=_gathers(work, efficiency),
     )
 
 
@@ -82,18 +87,32 @@ def _exchanges(work: Work, efficiency: Efficiency) -> float:
     return work.exchanges * each
 
 
+def _gathers(work: Work, efficiency: Efficiency) -> float:
+    """Collectives of a shared context start like all-reduces."""
+    return work.gathers * efficiency.collective_seconds + work.gather_seconds / efficiency.collective_bandwidth
+
+
 def _hops(work: Work, efficiency: Efficiency) -> float:
     return work.hops * (efficiency.collective_seconds + work.hop_seconds / NETWORK_FRACTION)
 
 
 class StepTime(NamedTuple):
-    """A step: its seconds, by parts and in all, and what they were worked out from."""
+    """A step: its seconds, by parts and in all, and what they were worked out from.
+
+    Of steps that yield several `tokens` of a sequence, the seconds are those of one token.
+    """
 
     seconds: float
     parts: Seconds
     work: Work
     efficiency: Efficiency
     is_prefill: bool
+    tokens: float = 1.0
+
+    @property
+    def step_seconds(self) -> float:
+        """The whole step, however many tokens it yields: what others wait for."""
+        return self.seconds * self.tokens
 
     @property
     def compute(self) -> float:
@@ -117,7 +136,7 @@ class StepTime(NamedTuple):
         shares = (
             (compute, Limit.Compute),
             (working - compute, Limit.MemoryBandwidth),
-            (parts.reduces + parts.exchanges, Limit.ScaleUpNetwork),
+            (parts.reduces + parts.exchanges + parts.gathers, Limit.ScaleUpNetwork),
             (parts.hops, Limit.ScaleOutNetwork),
             (parts.launch, Limit.Latency),
         )
@@ -126,13 +145,19 @@ class StepTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stepper:
-    """Times of the steps of one replica."""
+    """Times of the steps of one replica; `draft` is the work of what drafts its tokens, if anything does."""
 
     replica: ReplicaModel
     work: Workshop
+    draft: Workshop | None = None
 
     def decode(self, batch: float, context_tokens: float) -> StepTime:
-        """One step in which each of `batch` sequences of the replica gets a token, at a mean context."""
+        """One step in which each of `batch` sequences of the replica gets a token, at a mean context.
+
+        Where tokens are drafted a step yields several, and what this tells is the time that each of them takes.
+        """
+        if self.replica.speculation is not None:
+            return self._speculated(self.replica.speculation, batch, context_tokens)
         work, efficiency = self.work.decode(batch, context_tokens), self.replica.efficiency
         parts = decode_seconds(work, efficiency)
         return StepTime(sum(parts), parts, work, efficiency, is_prefill=False)
@@ -141,9 +166,33 @@ class Stepper:
         """Prefill of one prompt of which `cached_tokens` are known already, in so many (or such a part of) steps."""
         work, efficiency = self.work.prefill(new_tokens, cached_tokens, steps), self.replica.efficiency
         parts = prefill_seconds(work, efficiency)
+        if self.draft is not None:  # it needs the prompt too
+            parts = _added(parts, prefill_seconds(self.draft.prefill(new_tokens, cached_tokens, steps), efficiency))
         return StepTime(sum(parts), parts, work, efficiency, is_prefill=True)
+
+    def _speculated(self, speculation: Speculation, batch: float, context_tokens: float) -> StepTime:
+        """A step that verifies drafted tokens, and the drafting before it, per token that they yield.
+
+        What drafts first reads the tokens that were verified last, and then its own, one by one. Each of its passes is
+        launched and sampled from like a step.
+        """
+        efficiency, yielded = self.replica.efficiency, speculation.accepted
+        work = self.work.decode(batch, context_tokens, speculation.verified)
+        parts = decode_seconds(work, efficiency)
+        if self.draft is not None:
+            together = batch / self.work.stages  # sequences of one microbatch; no stages cut what drafts
+            first = decode_seconds(self.draft.decode(together, context_tokens, speculation.verified), efficiency)
+            later = decode_seconds(self.draft.decode(together, context_tokens), efficiency)
+            parts = _added(_added(parts, first), later, speculation.tokens - 1.0)
+        parts = Seconds(*(part / yielded for part in parts))
+        return StepTime(sum(parts), parts, work, efficiency, is_prefill=False, tokens=yielded)
+
+
+def _added(one: Seconds, other: Seconds, times: float = 1.0) -> Seconds:
+    return Seconds(*(mine + times * theirs for mine, theirs in zip(one, other, strict=True)))
 
 
 def stepper(replica: ReplicaModel) -> Stepper:
     """What times the steps of a replica."""
-    return Stepper(replica, workshop(replica))
+    draft = draft_replica(replica)
+    return Stepper(replica, workshop(replica), workshop(draft) if draft is not None else None)

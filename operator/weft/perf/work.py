@@ -15,11 +15,13 @@ from weft.catalog.parameters import expert_parameters
 from weft.domain.hardware import Precision
 from weft.perf.attention import readings
 from weft.perf.collectives import exchange_bytes_per_token
+from weft.perf.context import NOTHING, gathering
 from weft.perf.memory import bytes_outside_experts, expert_split, layer_weights, linear_parameters_per_gpu
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
     from weft.perf.attention import Reading
+    from weft.perf.context import Gathering
     from weft.perf.replica import ReplicaModel
 
 ACTIVATION_BYTES = 2.0  # hidden states travel in 16 bits
@@ -29,7 +31,8 @@ class Work(NamedTuple):
     """One step. `*_read` and `*_math` are seconds at the data sheet's bandwidth and FLOP/s, all layers together.
 
     Messages: `reduces` all-reduces of `reduce_seconds` each (bytes over the link's rate, both phases), `exchanges` with
-    experts, `hops` between stages. `layers`, `expert_layers`, `steps` and `sequences` count what has a fixed price.
+    experts, `hops` between stages, and `gathers` of a shared context with `gather_seconds` for all of them. `layers`,
+    `expert_layers`, `steps` and `sequences` count what has a fixed price.
     """
 
     linear_read: float
@@ -50,6 +53,8 @@ class Work(NamedTuple):
     expert_layers: float
     steps: float
     sequences: float
+    gathers: float
+    gather_seconds: float
 
 
 class _Tokens(NamedTuple):
@@ -96,14 +101,20 @@ class Workshop:
     expert_layers: float
     ranks: float
     stages: float
+    prompt_groups: float
+    gathering: Gathering
     attended: dict[float, _Attention] = field(default_factory=dict, compare=False)
 
-    def decode(self, batch: float, context_tokens: float) -> Work:
-        """A step in which each of `batch` sequences of the replica gets a token, at a mean context."""
-        group = max(1.0, batch / self.stages)  # tokens of a microbatch over all data-parallel ranks
+    def decode(self, batch: float, context_tokens: float, each: float = 1.0) -> Work:
+        """A step in which each of `batch` sequences of the replica brings `each` tokens, at a mean context.
+
+        Tensor groups that share prompts all decode the same, since each keeps all KV.
+        """
+        group = max(1.0, batch / self.stages)  # sequences of a microbatch over all data-parallel ranks
         rank = max(1.0, group / self.ranks)
         read, math = self.attended.get(context_tokens) or self._attend(context_tokens)
-        return self._work(_Tokens(rank, group, 1.0, rank), _Attention(rank * read, rank * math), rank)
+        tokens = rank * each
+        return self._work(_Tokens(tokens, group * each, 1.0, rank), rank * read, tokens * math, tokens)
 
     def _attend(self, context_tokens: float) -> _Attention:
         """Attention of one sequence, remembered: a search over loads asks for one context again and again."""
@@ -116,16 +127,21 @@ class Workshop:
         """A prompt of which `cached_tokens` are known already, spread over so many steps of the engine.
 
         `steps` may be a fraction: the part of the steps that a prompt costs when several share each. Every
-        data-parallel rank is taken to be busy with a prompt of its own, since they meet at the experts.
+        data-parallel rank is taken to be busy with a prompt of its own, since they meet at the experts. Tensor groups
+        that share prompts have equal parts of each, and of its looking back.
         """
         math = sum(reading.prefill_operations(new_tokens, cached_tokens) for reading in self.readings)
-        tokens = _Tokens(new_tokens, new_tokens * self.ranks, steps, 0.0)
-        return self._work(tokens, _Attention(0.0, math / self.half_peak), 1.0)
+        tokens = _Tokens(new_tokens / self.prompt_groups, new_tokens * self.ranks, steps, 0.0)
+        work = self._work(tokens, 0.0, math / self.prompt_groups / self.half_peak, 1.0)
+        if self.gathering is NOTHING:
+            return work
+        gathers = self.gathering.of_prompt(new_tokens, cached_tokens, steps)
+        return work._replace(gathers=gathers.collectives, gather_seconds=gathers.seconds)
 
-    def _work(self, tokens: _Tokens, attention: _Attention, sampled: float) -> Work:
-        """All of a step, its attention and the number of sampled tokens given."""
+    def _work(self, tokens: _Tokens, attention_read: float, attention_math: float, sampled: float) -> Work:
+        """All of a step that decodes, its attention and the number of sampled tokens given."""
         rank, group, steps, sequences = tokens
-        each = rank / steps
+        each, gathers = rank / steps, self.gathering.decode
         touched = 1.0 - self.unrouted ** (group / steps)  # E (1 - (1 - k/E)^T) of E, for uniform routing
         return Work(
             linear_read=steps * self.linear_read,
@@ -134,8 +150,8 @@ class Workshop:
             expert_math=group * self.expert_math,
             head_read=steps * self.head_read,
             head_math=sampled * self.head_math,
-            attention_read=attention.read,
-            attention_math=attention.math,
+            attention_read=attention_read,
+            attention_math=attention_math,
             reduces=steps * self.reduces,
             reduce_seconds=each * self.reduce_seconds,
             exchanges=steps * self.exchanges,
@@ -146,6 +162,8 @@ class Workshop:
             expert_layers=steps * self.expert_layers,
             steps=steps * self.stages,
             sequences=sequences,
+            gathers=steps * gathers.collectives,
+            gather_seconds=rank * gathers.seconds,
         )
 
 
@@ -156,11 +174,12 @@ def workshop(replica: ReplicaModel) -> Workshop:
     peak = accelerator.peak_flops(shape.precision) or half
     outside = half if bytes_outside_experts(architecture, shape.precision) >= ACTIVATION_BYTES else peak
     weights, bandwidth = layer_weights(replica), accelerator.memory_bandwidth
-    tensor, exchanges = shape.tensor_parallel, architecture.expert_layers if shape.data_parallel > 1 else 0
+    tensor = shape.tensor_parallel
+    exchanges = architecture.expert_layers if shape.domain_group_gpus > tensor else 0
     halves = sum(block.count * block.halves for block in architecture.blocks)
     message = architecture.hidden * ACTIVATION_BYTES
     return Workshop(
-        readings=readings(architecture, tensor, replica.kv_precision.bytes_per_weight),
+        readings=readings(architecture, tensor, replica.kv_precision.bytes_per_weight, shape.decode_context_parallel),
         bandwidth=bandwidth,
         half_peak=half,
         linear_read=weights.linear / bandwidth,
@@ -179,6 +198,8 @@ def workshop(replica: ReplicaModel) -> Workshop:
         expert_layers=float(architecture.expert_layers),
         ranks=float(shape.data_parallel),
         stages=float(shape.pipeline_parallel),
+        prompt_groups=float(shape.prefill_context_parallel),
+        gathering=gathering(replica),
     )
 
 

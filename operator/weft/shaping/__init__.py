@@ -4,5 +4,14 @@ from weft.shaping.choice import choose
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
+from weft.shaping.speculating import resolve_speculation
 
-__all__ = ["ShapeRequest", "Supply", "Unpaired", "choose", "choose_pair", "resolve_architecture"]
+__all__ = [
+    "ShapeRequest",
+    "Supply",
+    "Unpaired",
+    "choose",
+    "choose_pair",
+    "resolve_architecture",
+    "resolve_speculation",
+]

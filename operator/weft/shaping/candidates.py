@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
 from weft.domain.shape import Shape
+from weft.domain.workload import Role
+from weft.engines.context_parallelism import shared_copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from weft.shaping.request import ShapeRequest, Supply
 
 MOST_STAGES = 16
+MOST_PROMPT_GROUPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Ground:
             expert_parallel=sizes.expert,
             data_parallel=sizes.data,
             gpus_per_pod=gpus_per_pod(sizes, self.supply.gpus_per_node),
+            decode_context_parallel=sizes.decode_context,
+            prefill_context_parallel=sizes.prefill_context,
         )
         return Option(shape, self.supply, self.accelerator)
 
@@ -60,6 +65,13 @@ class Sizes:
     pipeline: int = 1
     data: int = 1
     expert: int = 1
+    decode_context: int = 1
+    prefill_context: int = 1
+
+    @property
+    def stage(self) -> int:
+        """GPUs of one pipeline stage."""
+        return self.tensor * self.data * self.prefill_context
 
 
 def served_precision(request: ShapeRequest) -> Precision:
@@ -74,10 +86,12 @@ def single_stage(request: ShapeRequest, ground: Ground) -> tuple[Option, ...]:
     pins = request.spec.shape
     stages = pins.pipeline_parallel or 1
     sizes = {
-        Sizes(tensor, stages, data, expert)
+        Sizes(tensor, stages, data, expert, decode, prefill)
         for tensor in _tensor_sizes(pins, ground)
         for data in _data_sizes(request, ground, tensor)
-        for expert in _expert_sizes(request, tensor, data)
+        for prefill in _prefill_context_sizes(request, ground, tensor, data)
+        for expert in _expert_sizes(request, tensor, data * prefill)
+        for decode in _decode_context_sizes(request, tensor, data, expert)
     }
     return tuple(ground.option(each) for each in sorted(sizes | _running_sizes(request, ground), key=_order))
 
@@ -92,9 +106,12 @@ def more_stages(request: ShapeRequest, ground: Ground) -> Iterator[tuple[Option,
         return
     tensor, stages = max(legal), 2
     while stages <= min(MOST_STAGES, request.architecture.layers):
-        data = pins.data_parallel or 1
-        experts = _expert_sizes(request, tensor, data)
-        yield tuple(ground.option(Sizes(tensor, stages, data, expert)) for expert in sorted(experts))
+        data, prefill = pins.data_parallel or 1, pins.prefill_context_parallel or 1
+        yield tuple(
+            ground.option(Sizes(tensor, stages, data, expert, decode, prefill))
+            for decode in _decode_context_sizes(request, tensor)
+            for expert in sorted(_expert_sizes(request, tensor, data * prefill))
+        )
         stages *= 2
 
 
@@ -103,7 +120,7 @@ def gpus_per_pod(sizes: Sizes, gpus_per_node: int) -> int:
 
     A data-parallel rank is never cut when there are several; a part that no node could hold is left to the checks.
     """
-    stage = sizes.tensor * sizes.data
+    stage = sizes.stage
     if stage * sizes.pipeline <= gpus_per_node:
         return stage * sizes.pipeline
     unit = sizes.tensor if sizes.data > 1 else 1
@@ -114,7 +131,7 @@ def gpus_per_pod(sizes: Sizes, gpus_per_node: int) -> int:
 def _tensor_sizes(pins: ShapePins, ground: Ground) -> list[int]:
     if pins.tensor_parallel is not None:
         return [pins.tensor_parallel]
-    return _powers_of_two(1 if ground.supply.shared else ground.supply.domain_gpus)
+    return _powers_of_two(_reach(ground))
 
 
 def _data_sizes(request: ShapeRequest, ground: Ground, tensor: int) -> list[int]:
@@ -127,9 +144,43 @@ def _data_sizes(request: ShapeRequest, ground: Ground, tensor: int) -> list[int]
     return _powers_of_two(ground.supply.domain_gpus // tensor) or [1]
 
 
-def _expert_sizes(request: ShapeRequest, tensor: int, data: int) -> set[int]:
-    """Expert groups under vLLM's rule: tensor x data, or none where there is only a tensor group."""
-    group = tensor * data
+def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, expert: int = 1) -> list[int]:
+    """GPUs that share a KV cache: as many as keep the same, where they decode; a half shares among all or none.
+
+    Left out, unless a pin asks for them: data-parallel ranks, which are there to keep fewer copies, and expert groups,
+    which do nothing to attention and so differ in nothing from the same shape without one.
+    """
+    pins, role = request.spec.shape, request.spec.role
+    if pins.decode_context_parallel is not None:
+        return [pins.decode_context_parallel]
+    if (data > 1 and pins.data_parallel is None) or (expert > 1 and pins.expert_parallel is None):
+        return [1]
+    copies = shared_copies(request.architecture, tensor)
+    if role is Role.Aggregated:
+        return [size for size in _powers_of_two(copies) if copies % size == 0]
+    return [1, tensor] if role is Role.Decode and copies == tensor > 1 else [1]
+
+
+def _prefill_context_sizes(request: ShapeRequest, ground: Ground, tensor: int, data: int) -> list[int]:
+    """Tensor groups that share prompts: only those of prefill, of models whose prompts the engine can share."""
+    pins = request.spec.shape
+    pinned = pins.prefill_context_parallel
+    if pinned is not None:
+        tried_in_vain = pinned > 1 and data > 1 and pins.data_parallel is None
+        return [] if tried_in_vain else [pinned]
+    if request.spec.role is not Role.Prefill or data > 1 or not request.architecture.is_latent:
+        return [1]
+    return [size for size in _powers_of_two(MOST_PROMPT_GROUPS) if size * tensor <= max(tensor, _reach(ground))]
+
+
+def _reach(ground: Ground) -> int:
+    """GPUs that a replica may have in one stage."""
+    return 1 if ground.supply.shared else ground.supply.domain_gpus
+
+
+def _expert_sizes(request: ShapeRequest, tensor: int, groups: int) -> set[int]:
+    """Expert groups under vLLM's rule: all tensor groups together, or none where there is only one."""
+    group = tensor * groups
     pinned = request.spec.shape.expert_parallel
     if pinned is not None:
         return {pinned}
@@ -144,10 +195,23 @@ def _running_sizes(request: ShapeRequest, ground: Ground) -> set[Sizes]:
     if running is None or (running.accelerator, running.precision) != (ground.accelerator.name, ground.precision):
         return set()
     pins = request.spec.shape
-    sizes = Sizes(running.tensor_parallel, running.pipeline_parallel, running.data_parallel, running.expert_parallel)
-    wanted = (pins.tensor_parallel, pins.pipeline_parallel, pins.data_parallel, pins.expert_parallel)
-    has = (sizes.tensor, sizes.pipeline, sizes.data, sizes.expert)
-    return {sizes} if all(pin in {None, size} for pin, size in zip(wanted, has, strict=True)) else set()
+    has = (
+        running.tensor_parallel,
+        running.pipeline_parallel,
+        running.data_parallel,
+        running.expert_parallel,
+        running.decode_context_parallel,
+        running.prefill_context_parallel,
+    )
+    wanted = (
+        pins.tensor_parallel,
+        pins.pipeline_parallel,
+        pins.data_parallel,
+        pins.expert_parallel,
+        pins.decode_context_parallel,
+        pins.prefill_context_parallel,
+    )
+    return {Sizes(*has)} if all(pin in {None, size} for pin, size in zip(wanted, has, strict=True)) else set()
 
 
 def _powers_of_two(most: int) -> list[int]:
@@ -155,4 +219,11 @@ def _powers_of_two(most: int) -> list[int]:
 
 
 def _order(sizes: Sizes) -> tuple[int, ...]:
-    return (sizes.pipeline, sizes.tensor * sizes.data, sizes.data, sizes.expert)
+    return (
+        sizes.pipeline,
+        sizes.stage,
+        sizes.prefill_context,
+        sizes.data,
+        sizes.expert,
+        sizes.decode_context,
+    )

@@ -11,12 +11,15 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
 from weft.domain.units import GIB
 from weft.domain.workload import Role
-from weft.engines.handover import tensor_conflict
+from weft.engines.context_parallelism import Sharing, decode_context_conflict, prefill_context_conflict
+from weft.engines.handover import context_conflict, tensor_conflict
 from weft.perf import Doubt, ReplicaModel, footprint, sequence_bytes_per_gpu
+from weft.shaping.speculating import resolve_speculation
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.model import Architecture
+    from weft.domain.shape import Shape
     from weft.shaping.candidates import Option
     from weft.shaping.request import ShapeRequest
 
@@ -40,6 +43,7 @@ class Case:
             efficiency=self.catalog.efficiency(accelerator, shape.engine, shape.precision),
             memory_bytes=self.option.supply.memory_bytes,
             kv_precision=self.request.spec.kv.precision or Precision.BF16,
+            speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
         )
 
     @property
@@ -54,6 +58,12 @@ class Case:
         if self.request.engine is not None:
             return self.request.engine.version
         return self.request.spec.engine.version or self.catalog.engine(self.option.shape.engine).version
+
+    @property
+    def sharing(self) -> Sharing:
+        """What decides whether GPUs may share contexts and prompts."""
+        spec, architecture = self.request.spec, self.request.architecture
+        return Sharing(self.option.shape, spec, architecture, self.engine_version, self.option.accelerator.vendor)
 
     @property
     def is_of_another_generation(self) -> bool:
@@ -89,12 +99,13 @@ def _a_half_is_one_stage(case: Case) -> Explanation | None:
 
 
 def _groups_hand_over_kv(case: Case) -> Explanation | None:
-    partner, own = case.request.partner, case.option.shape.tensor_parallel
-    if partner is None or partner.tensor_parallel is None:
+    partner, own = case.request.partner, case.option.shape
+    if partner is None or partner.shape is None:
         return None
     is_prefill = case.request.spec.role is Role.Prefill
-    sizes = (own, partner.tensor_parallel) if is_prefill else (partner.tensor_parallel, own)
-    why = tensor_conflict(case.engine_version, *sizes)
+    prefill, decode = (own, partner.shape) if is_prefill else (partner.shape, own)
+    why = tensor_conflict(case.engine_version, prefill.tensor_parallel, decode.tensor_parallel)
+    why = why or context_conflict(prefill, decode)
     return Explanation(Reason.PairIncompatible, why) if why is not None else None
 
 
@@ -119,7 +130,7 @@ def _divides(architecture: Architecture, tensor: int) -> bool:
 
 def _groups_are_what_the_engine_forms(case: Case) -> Explanation | None:
     shape, model = case.option.shape, case.request.architecture.model_id
-    group = shape.tensor_parallel * shape.data_parallel
+    group = shape.domain_group_gpus
     if case.request.architecture.experts is None:
         if shape.expert_parallel > 1:
             return Explanation(Reason.ShapeInvalid, f"{model} has no experts; allowed: 1")
@@ -130,8 +141,7 @@ def _groups_are_what_the_engine_forms(case: Case) -> Explanation | None:
         return None
     return Explanation(
         Reason.ShapeInvalid,
-        f"EP {shape.expert_parallel} is not what TP {shape.tensor_parallel} x DP {shape.data_parallel} form; "
-        f"allowed: {_listed(sorted({1, group}))}",
+        f"EP {shape.expert_parallel} is not what {_groups(shape)} form; allowed: {_listed(sorted({1, group}))}",
     )
 
 
@@ -229,6 +239,16 @@ def _one_sequence_fits_beside_them(case: Case) -> Explanation | None:
     )
 
 
+def _contexts_are_shared_as_the_engine_can(case: Case) -> Explanation | None:
+    why = decode_context_conflict(case.sharing)
+    return Explanation(Reason.ContextNotShared, why) if why is not None else None
+
+
+def _prompts_are_shared_as_the_engine_can(case: Case) -> Explanation | None:
+    why = prefill_context_conflict(case.sharing)
+    return Explanation(Reason.PromptNotShared, why) if why is not None else None
+
+
 CLAIMS: tuple[Claim, ...] = (
     _both_halves_are_of_one_generation,
     _a_half_is_one_stage,
@@ -236,6 +256,8 @@ CLAIMS: tuple[Claim, ...] = (
     _groups_are_what_the_engine_forms,
     _experts_divide,
     _layers_can_be_cut,
+    _contexts_are_shared_as_the_engine_can,
+    _prompts_are_shared_as_the_engine_can,
     _devices_are_whole,
     _groups_stay_in_a_domain,
     _replica_stays_in_a_domain_unless_stages_may_leave,
@@ -260,6 +282,12 @@ def missing_bytes(case: Case) -> float:
 
 def _gib(size_bytes: float) -> str:
     return f"{size_bytes / GIB:.1f} GiB"
+
+
+def _groups(shape: Shape) -> str:
+    """`TP 4 x DP 2`, and the groups that share prompts where there are several."""
+    shared = f" x PCP {shape.prefill_context_parallel}" if shape.prefill_context_parallel > 1 else ""
+    return f"TP {shape.tensor_parallel} x DP {shape.data_parallel}{shared}"
 
 
 def _listed(values: object) -> str:

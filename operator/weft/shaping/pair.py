@@ -103,7 +103,7 @@ def _tried(
         if isinstance(free, Unpaired):
             problem = problem or free
             continue
-        bound = _beside(second, Partner(generation, free.plan.shape.tensor_parallel), catalog)
+        bound = _beside(second, Partner(generation, free.plan.shape), catalog)
         if isinstance(bound, Unpaired):
             problem = problem or bound
             continue

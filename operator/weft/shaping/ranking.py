@@ -62,13 +62,17 @@ class Scored:
         return max((miss.overshoot for miss in self.assessment.misses), default=1.0)
 
     @property
-    def simplicity(self) -> tuple[int, int, int, int, int, float, str]:
-        """Smaller is simpler: fewer GPUs a replica, fewer nodes, no PP before PP, then what makes order certain."""
+    def simplicity(self) -> tuple[int, int, int, int, int, int, float, str]:
+        """Smaller is simpler: fewer GPUs a replica and fewer nodes, no PP before PP, nothing shared before DCP or PCP.
+
+        Then what makes order certain.
+        """
         shape = self.shape
         return (
             shape.gpus,
             shape.pods,
             shape.pipeline_parallel,
+            shape.decode_context_parallel * shape.prefill_context_parallel,
             shape.data_parallel,
             shape.expert_parallel,
             self.cost,

@@ -21,8 +21,16 @@ _PINS = {
     Reason.HeadsNotDivisible: ("tensorParallel",),
     Reason.ExpertsNotDivisible: ("expertParallel", "dataParallel", "tensorParallel"),
     Reason.LayersNotDivisible: ("pipelineParallel",),
-    Reason.SharedDevice: ("tensorParallel", "pipelineParallel", "dataParallel"),
-    Reason.LeavesDomain: ("tensorParallel", "dataParallel", "expertParallel", "pipelineParallel"),
+    Reason.ContextNotShared: ("decodeContextParallel",),
+    Reason.PromptNotShared: ("prefillContextParallel",),
+    Reason.SharedDevice: ("tensorParallel", "pipelineParallel", "dataParallel", "prefillContextParallel"),
+    Reason.LeavesDomain: (
+        "tensorParallel",
+        "dataParallel",
+        "expertParallel",
+        "prefillContextParallel",
+        "pipelineParallel",
+    ),
     Reason.ShapeInvalid: ("expertParallel", "dataParallel", "tensorParallel"),
 }
 
@@ -68,4 +76,6 @@ def _pins(pins: ShapePins) -> dict[str, int | None]:
         "pipelineParallel": pins.pipeline_parallel,
         "expertParallel": pins.expert_parallel,
         "dataParallel": pins.data_parallel,
+        "decodeContextParallel": pins.decode_context_parallel,
+        "prefillContextParallel": pins.prefill_context_parallel,
     }

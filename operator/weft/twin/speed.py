@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.perf.replica import ReplicaModel
 from weft.perf.steps import stepper
-from weft.shaping import resolve_architecture
+from weft.shaping import resolve_architecture, resolve_speculation
 from weft.twin.engine import EngineSpeed
 
 if TYPE_CHECKING:
@@ -19,12 +19,14 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
     """Speed of one replica at the declared workload; decode is linear between a batch of 1 and the largest."""
     workload, shape, prediction = spec.workload, plan.shape, plan.prediction
     accelerator = catalog.accelerator(shape.accelerator)
+    architecture = resolve_architecture(spec.model, catalog)
     replica = ReplicaModel(
-        architecture=resolve_architecture(spec.model, catalog),
+        architecture=architecture,
         shape=shape,
         accelerator=accelerator,
         efficiency=catalog.efficiency(accelerator, shape.engine, shape.precision),
         memory_bytes=accelerator.memory_bytes,
+        speculation=resolve_speculation(spec.engine, architecture, catalog),
     )
     steps = stepper(replica)
     context = workload.input_tokens + workload.output_tokens / 2

@@ -1,0 +1,57 @@
+"""Speculative decoding: k tokens are drafted, then verified in one step, which yields those taken and one more.
+
+With a chance `a` that a drafted token is taken once all before it were, a step yields 1 + a + ... + a^k =
+(1 - a^(k+1)) / (1 - a) tokens (Leviathan et al., arXiv 2211.17192). It reads weights and KV once and computes for k + 1
+tokens of each sequence: little while a step waits for memory, and k + 1 times the time once it waits for arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.hardware import Precision
+    from weft.domain.model import Architecture
+    from weft.perf.replica import ReplicaModel
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What drafts, on the same GPUs and cut like the model. `precision` None: the model's own.
+
+    `has_vocabulary` if it brings embeddings or a head of its own.
+    """
+
+    architecture: Architecture
+    precision: Precision | None = None
+    has_vocabulary: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """`tokens` are drafted per step, each taken with the chance `acceptance`. Without `draft` they cost nothing."""
+
+    tokens: int
+    acceptance: float
+    draft: Draft | None = None
+
+    @property
+    def verified(self) -> float:
+        """Tokens of one sequence that a step computes."""
+        return self.tokens + 1.0
+
+    @property
+    def accepted(self) -> float:
+        """Tokens of one sequence that a step yields, on average."""
+        return sum(self.acceptance**token for token in range(self.tokens + 1))
+
+
+def draft_replica(replica: ReplicaModel) -> ReplicaModel | None:
+    """The draft on the GPUs of its model: whole in the last pipeline stage."""
+    speculation = replica.speculation
+    if speculation is None or speculation.draft is None:
+        return None
+    draft = speculation.draft
+    shape = replace(replica.shape, pipeline_parallel=1, precision=draft.precision or replica.shape.precision)
+    return replace(replica, architecture=draft.architecture, shape=shape, speculation=None)
