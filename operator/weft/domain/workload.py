@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+P95_OF_MEAN = 2.0  # assumed of tokens where nobody says
+
 
 class Role(StrEnum):
     """Which part of a request a pool's replicas serve."""
@@ -16,7 +18,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Expected traffic. Tokens per request as mean and 95th percentile; `prefix_hit` is a fraction of prompt tokens."""
+    """Expected traffic. Tokens per request as mean and 95th percentile; `prefix_hit` is a fraction of prompt tokens.
+
+    A percentile that nobody declared is `P95_OF_MEAN` times the mean: an assumption, and no claim that it occurs.
+    """
 
     requests_per_second: float
     input_tokens: float
@@ -24,6 +29,8 @@ class Workload:
     input_tokens_p95: float
     output_tokens_p95: float
     prefix_hit: float = 0.0
+    input_p95_declared: bool = False
+    output_p95_declared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Model + SLO + fabric -> ranked shapes, with the reasons of the losers."""
 
 from weft.shaping.choice import choose
+from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
 
-__all__ = ["ShapeRequest", "Supply", "Unpaired", "choose", "choose_pair", "resolve_architecture"]
+__all__ = ["ShapeRequest", "Supply", "Unpaired", "choose", "choose_pair", "refuse_lengths", "resolve_architecture"]
