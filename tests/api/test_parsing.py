@@ -84,6 +84,24 @@ def test_a_spec_that_is_no_object_is_told_as_that(kind: str, spec: Any) -> None:
     assert problem.message.startswith("spec: must be an object")
 
 
+@pytest.mark.parametrize(
+    ("spec", "ending"),
+    [
+        ({"scaling": {"maxReplicas": -1}}, "spec.scaling.maxReplicas: must be greater than or equal to 1, not -1"),
+        ({"slo": {"ttft": {"p95": 0}}}, "must be a duration above zero such as 300ms, 90s or 1h30m, not 0"),
+        ({"engine": {"name": "v" * 99}}, f"or 'TensorRTLLM', not '{59 * 'v'}"),
+        ({"workload": {"inputTokens": {"mean": 9, "p95": 8}}}, "p95 must not be below mean, not {'mean': 9, 'p95': 8}"),
+        ({"scaling": {"maxReplicas": 10**5000}}, "must be less than or equal to 1000"),
+        ({"slo": {"ttft": [list(range(99))]}}, "spec.slo.ttft: must be an object"),
+    ],
+    ids=["number", "type", "long text", "object", "huge number", "long list"],
+)
+def test_a_refusal_ends_with_the_value_if_that_takes_few_words(spec: Json, ending: str) -> None:
+    problem = parse_pool(resource("InferencePool", "a", {"model": {"id": "m"}, **spec})).problem
+    assert problem is not None
+    assert problem.message.endswith(ending)
+
+
 @given(ANY_JSON)
 def test_no_body_raises(body: Any) -> None:  # noqa: ANN401 - any JSON
     """F9."""

@@ -30,8 +30,8 @@ NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\
     ("content", "words"),
     [
         (b"", "the input is empty"),
-        (b"a: [b", "is not YAML: line "),
-        (b"when: !!int soon", "is not YAML"),
+        (b"a: [b", "is neither YAML nor JSON: line "),
+        (b"when: !!int soon", "is neither YAML nor JSON"),
         (b"kind: [InferencePool]\napiVersion: weft.dev/v1alpha1\n", "only weft.dev/v1alpha1 ['InferencePool']"),
         (b"kind: List\nitems: [3]\n", "items in document 1 of"),
         (NUMBERED, "metadata.name and metadata.namespace of InferencePool 5 must be texts"),

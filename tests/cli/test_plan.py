@@ -65,10 +65,9 @@ def test_no_slot_is_a_no_that_says_what_would_make_room(tmp_path: Path) -> None:
     ("body", "reason", "hint"),
     [
         (pool(shape={"tensorParallel": 3}), "ShapeInvalid", "allowed: 1, 2, 4"),
-        (pool(model="acme/unknown"), "ModelUnknown", "config.json"),
         (pool(placement={"accelerators": ["GB200"]}), "NoAccelerator", "GB200"),
     ],
-    ids=["a pin that divides nothing", "an unknown model", "an accelerator that is not there"],
+    ids=["a pin that divides nothing", "an accelerator that is not there"],
 )
 def test_no_shape_is_a_no_with_its_reason(tmp_path: Path, body: dict[str, Any], reason: str, hint: str) -> None:
     nodes = written(tmp_path / "nodes.yaml", node("board-0"))
@@ -104,14 +103,6 @@ def test_a_config_map_in_the_same_file_describes_the_model(tmp_path: Path, body:
     ending = weft("plan", "-f", written(tmp_path / "all.yaml", named, config_map()))
     assert ending.code == 0, ending.out + ending.err
     assert "Planned True" in ending.out
-
-
-def test_a_config_map_without_the_key_is_a_no_that_names_it(tmp_path: Path) -> None:
-    named = {**pool(), "spec": {**pool()["spec"], "model": NAMED}}
-    ending = weft("plan", "-f", written(tmp_path / "all.yaml", named, config_map("hf.json")))
-    assert ending.code == 1
-    assert "ModelConfigMissing" in ending.out
-    assert "the key config.json" in ending.out
 
 
 def test_a_config_map_that_is_nowhere_is_asked_for_in_one_sentence(tmp_path: Path) -> None:

@@ -88,6 +88,40 @@ def test_a_pool_kept_off_every_node_is_told_what_is_there_and_what_keeps_it_off(
     assert "the cluster has H200; node b-0 has the taint reserved=research:NoSchedule" in message
 
 
+def test_a_cluster_whose_labels_name_nothing_known_is_told_by_its_labels() -> None:
+    unknown = replace(board("b-0"), labels=(("nvidia.com/gpu.product", "NVIDIA-H2000"),))
+    world = World.of([unknown], pool("chat", SPEC))
+    world.turn()
+    _, reason, message = world.condition("chat", "Planned")
+    assert reason == "NoAccelerator"
+    assert "the cluster has none; node b-0 has 'NVIDIA-H2000', which the catalog does not know" in message
+
+
+def test_an_accelerator_that_nobody_knows_needs_an_edit_and_not_hardware() -> None:
+    misspelt = replace(SPEC, placement=replace(SPEC.placement, accelerators=("H200", "GB20")))
+    world = World.of([board("b-0")], pool("chat", misspelt))
+    world.turn()
+    _, reason, message = world.condition("chat", "Planned")
+    assert reason == "SpecInvalid"
+    assert message.startswith("spec.placement.accelerators: accelerator 'GB20' is not in the catalog, perhaps GB200")
+
+
+def test_prompts_beyond_the_models_context_are_refused_by_name_and_recover_by_an_edit() -> None:
+    world = World.of([board("b-0")], pool("chat", SPEC))
+    world.turn(2)
+    before = world.status("chat").assignments
+    world.edit("chat", replace(SPEC, workload=replace(SPEC.workload, input_tokens=200_000)))
+    world.turn()
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("False", "ContextExceeded")
+    assert message.startswith("spec.workload.inputTokens.mean 200000: ")
+    assert "takes 131072 tokens, prompt and answer together; allowed: up to 131071" in message
+    assert world.status("chat").assignments == before
+    world.edit("chat", SPEC)
+    world.turn()
+    assert world.condition("chat", "Planned")[0] == "True"
+
+
 def test_the_case_of_an_accelerators_name_does_not_matter() -> None:
     world = World.of([board("b-0")], pool("chat", pool_spec(accelerator="h200")))
     world.turn()

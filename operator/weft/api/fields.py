@@ -52,12 +52,14 @@ def described(description: str, **extra: JsonValue) -> Any:  # noqa: ANN401 - wh
     return Field(default=None, description=description, json_schema_extra=extra or None)
 
 
-def _above_zero(text: str) -> str:
+def _above_zero(value: object) -> str:
+    if not isinstance(value, str):
+        raise refusal(_DURATION_REFUSED)
     try:
-        parse_duration_seconds(text)
+        parse_duration_seconds(value)
     except Invalid:
         raise refusal(_DURATION_REFUSED) from None
-    return text
+    return value
 
 
 def _positive_quantity(value: object) -> int | str:
@@ -128,7 +130,7 @@ def zero_refused(what: str) -> str:
 EACH_ONCE = AfterValidator(_each_once)
 Duration = Annotated[
     str,
-    AfterValidator(_above_zero),
+    PlainValidator(_above_zero),
     WithJsonSchema(
         {
             "type": "string",

@@ -26,6 +26,8 @@ _IN_PLAIN_WORDS = {
     "invalid_key": "a key must be a text, in quotes where YAML reads something else",
 }
 _MOST_FIELDS_NAMED = 24
+_LONGEST_VALUE = 60
+_WITHOUT_A_VALUE = frozenset({"missing", "extra_forbidden", "invalid_key"})  # or the field itself is the mistake
 
 
 def spec_problem(message: str) -> Explanation:
@@ -35,11 +37,11 @@ def spec_problem(message: str) -> Explanation:
 
 def explain(error: ValidationError, model: type[ApiModel], path: str = "spec") -> Explanation:
     """The first thing that is wrong, and how many more there are; a misspelt field before the one it leaves unset."""
-    errors = error.errors(include_url=False, include_input=False)
+    errors = error.errors(include_url=False)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join([path, *(_part(part) for part in first["loc"] if part != "[key]")])
-    return spec_problem(f"{where}: {_allowed(first, model)}{more}")
+    return spec_problem(f"{where}: {_allowed(first, model)}{_given(first)}{more}")
 
 
 def unknown_override(side: Json, model: type[ApiModel], path: str) -> Explanation | None:
@@ -67,6 +69,20 @@ def _allowed(error: ErrorDetails, model: type[ApiModel]) -> str:
     for theirs in ("Input should ", "String should ", "List should ", "Dictionary should "):
         message = message.replace(theirs, "must ")
     return message[:1].lower() + message[1:]
+
+
+def _given(error: ErrorDetails) -> str:
+    """What stands there instead; of a long text its beginning, and no whole object that takes more words."""
+    value = error["input"]
+    if error["type"] in _WITHOUT_A_VALUE:
+        return ""
+    try:
+        shown = repr(value)
+    except ValueError:  # an integer with more digits than Python writes
+        return ""
+    if len(shown) > _LONGEST_VALUE and not isinstance(value, str):
+        return ""
+    return f", not {shown[:_LONGEST_VALUE]}"
 
 
 def _known_fields(model: type[ApiModel], loc: tuple[int | str, ...]) -> str:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from weft.api.serving import Pod, Router, RouterResources
     from weft.api.traffic import Percentile, Slo, TokenCount, Workload
 
-P95_OF_MEAN = 2.0
 """Where a spec gives the mean of a token count alone: lengths of prompts and answers have long tails."""
 
 
@@ -129,11 +128,13 @@ def _workload(read: Workload) -> workload.Workload:
         input_tokens_p95=_p95(read.input_tokens),
         output_tokens_p95=_p95(read.output_tokens),
         prefix_hit=read.prefix_hit_percent / 100,
+        input_p95_declared=read.input_tokens.p95 is not None,
+        output_p95_declared=read.output_tokens.p95 is not None,
     )
 
 
 def _p95(tokens: TokenCount) -> float:
-    return float(tokens.p95 if tokens.p95 is not None else P95_OF_MEAN * tokens.mean)
+    return float(tokens.p95 if tokens.p95 is not None else workload.P95_OF_MEAN * tokens.mean)
 
 
 def _slo(read: Slo | None) -> workload.Slo:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from weft.catalog.names import nearest, perhaps
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, EngineRelease
@@ -77,8 +78,7 @@ class Catalog:
         for accelerator in self.accelerators:
             if accelerator.name.casefold() == name.casefold():
                 return accelerator
-        names = ", ".join(accelerator.name for accelerator in self.accelerators)
-        raise Invalid(Reason.NoAccelerator, f"accelerator {name!r} is not in the catalog, which has {names}")
+        raise Invalid(Reason.NoAccelerator, f"accelerator {name!r:.60} {self._lacking_accelerator(name)}")
 
     def accelerator_of_product(self, label: str) -> Accelerator | None:
         """The accelerator that a node label names; a `-SHARED` or `-MIG-...` ending does not matter here."""
@@ -88,6 +88,16 @@ class Catalog:
         """A known model by its id or an alias, whatever its case; the organisation may be left out."""
         wanted = model_id.casefold()
         return next((model.architecture for model in self.models if wanted in model.names), None)
+
+    def _lacking_accelerator(self, name: str) -> str:
+        labelled = self.accelerator_of_product(name)
+        spellings = ((spelling, each.name) for each in self.accelerators for spelling in (each.name, *each.products))
+        meant = (labelled.name,) if labelled is not None else nearest(name, spellings)
+        return f"is not in the catalog{perhaps(meant)}; it has {', '.join(each.name for each in self.accelerators)}"
+
+    def unknown_model(self, model_id: str) -> str:
+        """The sentence about a model that no entry names, with those that it may have meant."""
+        return f"model {model_id!r:.120} is not in the catalog{perhaps(_models_like(self, model_id))}"
 
     def engine(self, engine: EngineName) -> EngineFacts:
         """Facts of an engine; raises `Invalid` (EngineUnsupported) for one that cannot be rendered yet."""
@@ -144,6 +154,13 @@ def _efficiency(
     catalog: Catalog, generation: str, engine: EngineName, precision: Precision, release: str | None
 ) -> Efficiency:
     return catalog.performance[engine].efficiency(catalog.coefficients, generation, engine, precision, release)
+
+
+@functools.lru_cache(maxsize=256)
+def _models_like(catalog: Catalog, model_id: str) -> tuple[str, ...]:
+    """Asked in every pass as long as a pool names a model that nobody knows."""
+    full = [name for model in catalog.models for name in (model.model_id, *model.aliases)]
+    return nearest(model_id, ((spelling, name) for name in full for spelling in (name, name.rpartition("/")[2])))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -39,9 +39,9 @@ def checkpoint_precision(outer: Fields, inner: Fields) -> Precision:
     named = [fields.text(name) for fields in (inner, outer) for name in ("torch_dtype", "dtype")]
     stated = next((text for text in named if text), None)
     if stated is None:
-        outer.refuse("torch_dtype (or dtype) is missing")
+        outer.refuse(f"torch_dtype (or dtype) is missing: one of {', '.join(_DTYPES)} is needed")
     if stated not in _DTYPES:
-        outer.refuse(f"torch_dtype {stated!r:.60} is not understood")
+        outer.refuse(f"torch_dtype {stated!r:.60} is not understood; understood are {', '.join(_DTYPES)}")
     return _DTYPES[stated]
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.catalog.checkpoint import checkpoint_precision
+from weft.catalog.context import longest_context
 from weft.catalog.families import FAMILIES, MOST_LAYERS
 from weft.catalog.fields import parse_object
 from weft.domain.model import Architecture, Block
@@ -47,9 +48,9 @@ def architecture_from_config(model_id: str, config_json: str) -> Architecture:
 def _architecture_name(fields: Fields) -> str:
     names = fields.items("architectures")
     if not names:
-        fields.refuse("architectures is missing")
+        fields.refuse("architectures is missing: a list of one name such as LlamaForCausalLM is needed")
     if len(names) != 1 or not isinstance(names[0], str):
-        fields.refuse("architectures must hold exactly one name")
+        fields.refuse(f"architectures must hold exactly one name, not {names!r:.60}")
     return names[0]
 
 
@@ -66,7 +67,7 @@ def _build(family: Family, fields: Fields, outer: Fields, precision: Precision) 
         hidden=fields.size("hidden_size"),
         blocks=_blocks(layers),
         vocabulary=fields.size("vocab_size"),
-        max_context_tokens=fields.size("max_position_embeddings"),
+        max_context_tokens=longest_context(fields, family.name),
         tied_embeddings=fields.flag("tie_word_embeddings", default=tied),
         checkpoint_precision=precision,
     )

@@ -73,7 +73,7 @@ class Fields:
         """A required number above zero."""
         value = self.raw(name)
         if value is None:
-            self.refuse(f"{self.path}{name} is missing")
+            self.refuse(f"{self.path}{name} is missing: a number above 0 is needed")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
             self.refuse(f"{self.path}{name} must be a number above 0, not {_shown(value)}")
         return float(value)
@@ -94,7 +94,7 @@ class Fields:
 
     def _whole(self, name: str, value: object, least: int) -> int:
         if value is None:
-            self.refuse(f"{self.path}{name} is missing")
+            self.refuse(f"{self.path}{name} is missing: a whole number of at least {least} is needed")
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.refuse(f"{self.path}{name} must be a whole number, not {_shown(value)}")
         if not least <= value <= LARGEST or value != int(value):  # NaN and infinity fail the first comparison
@@ -107,7 +107,8 @@ def parse_object(model_id: str, text: str) -> Fields:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(Reason.ArchitectureUnsupported, f"config.json of {model_id}: is not JSON: {error}") from None
+        sentence = f"config.json of {model_id}: is not JSON ({error}): is it whole?"
+        raise Invalid(Reason.ArchitectureUnsupported, sentence) from None
     if not isinstance(values, dict):
         sentence = f"config.json of {model_id}: must be an object, not {_shown(values)}"
         raise Invalid(Reason.ArchitectureUnsupported, sentence)

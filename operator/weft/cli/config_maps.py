@@ -48,7 +48,10 @@ class ConfigMaps:
             return spec
         name, key = spec.model.config_map
         text = _mapping(self._body(namespace, name).get("data")).get(key)
-        return replace(spec, model=replace(spec.model, config_json=text if isinstance(text, str) else None))
+        if text is not None and not isinstance(text, str):
+            where = f"data.{key} of ConfigMap {name} in namespace {namespace}"
+            raise CommandFailure(f"{where} must be a text, not {text!r:.60}: write `{key}: |` before it")
+        return replace(spec, model=replace(spec.model, config_json=text))
 
     def _body(self, namespace: str, name: str) -> Json:
         if (namespace, name) in self.given:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from weft.domain.errors import Invalid
+from weft.domain.units import parse_quantity
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -25,7 +28,14 @@ def _are_texts(value: object) -> bool:
 
 
 def _are_amounts(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, str | int) for each in value.values())
+    return isinstance(value, dict) and all(map(_is_amount, value.values()))
+
+
+def _is_amount(value: object) -> bool:
+    try:
+        return isinstance(value, str | int) and not isinstance(value, bool) and parse_quantity(value) >= 0
+    except (Invalid, ValueError):  # ValueError: an integer with more digits than Python writes
+        return False
 
 
 def _are_objects(value: object) -> bool:
@@ -48,7 +58,8 @@ class _Claim:
         )
 
 
-_OBJECT, _OBJECTS, _TEXTS, _AMOUNTS = "an object", "a list of objects", "an object of texts", "an object of amounts"
+_OBJECT, _OBJECTS, _TEXTS = "an object", "a list of objects", "an object of texts"
+_AMOUNTS = "an object of amounts, zero or more"
 _OF_BOTH = (
     _Claim("metadata", _is_object, _OBJECT, needed=True),
     _Claim("metadata.name", _is_text, "a text", needed=True),

@@ -29,9 +29,9 @@ def load_documents(path: str) -> list[Json]:
     except RepeatedKeyError as error:
         raise CommandFailure(f"{shown(path)} cannot be understood: {_where(error)}: give it once") from error
     except yaml.MarkedYAMLError as error:
-        raise CommandFailure(f"{shown(path)} is not YAML: {_where(error)}") from error
+        raise CommandFailure(f"{shown(path)} is neither YAML nor JSON: {_where(error)}: is the file whole?") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has, say
-        raise CommandFailure(f"{shown(path)} is not YAML: {error}") from error
+        raise CommandFailure(f"{shown(path)} is neither YAML nor JSON: {error}") from error
     except RecursionError as error:
         raise CommandFailure(f"{shown(path)} is nested too deep to be a Kubernetes object") from error
     return [
@@ -104,6 +104,8 @@ def _opened(path: str, number: int, document: object) -> list[Json]:
     if not isinstance(document, dict):
         what = _NAMES.get(type(document), f"a {type(document).__name__}")
         raise CommandFailure(f"document {number} of {shown(path)} is {what}, not a Kubernetes object")
+    if "kind" not in document and "items" in document:  # kubectl prints the kind last
+        raise CommandFailure(f"document {number} of {shown(path)} has items and no kind: is the file whole?")
     if not str(document.get("kind", "")).endswith("List"):
         return [document]
     items = document.get("items") or []

@@ -17,15 +17,27 @@ from weft.cli.reference import refused_namespace
 from weft.decide import decide
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.labels import API_VERSION
+from weft.domain.reasons import Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
 from weft.domain.status import PoolStatus
 from weft.domain.workload import Role
+from weft.fabric import build_fabric
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.cli.world import World
 
 PASSES = 4
+# Reasons that no cluster would change: what is asked is wrong by itself.
+WRONG_INPUT = frozenset(
+    {
+        Reason.SpecInvalid,
+        Reason.ModelUnknown,
+        Reason.ModelConfigMissing,
+        Reason.ArchitectureUnsupported,
+        Reason.ContextExceeded,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,28 @@ def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, no
         raise CommandFailure("; ".join(wrong))
     children = [_child(split, role) for split in splits for role in (Role.Prefill, Role.Decode)]
     snapshot = Snapshot(now, (*pools, *children), tuple(splits), world.nodes, world.pods)
-    return _told(_rested(snapshot, catalog), splits)
+    planned = _told(_rested(snapshot, catalog), splits)
+    _refuse_wrong_input(planned, world, catalog)
+    return planned
+
+
+def _refuse_wrong_input(planned: list[Planned], world: World, catalog: Catalog) -> None:
+    """Raise `CommandFailure` for what only an edit of the input mends; both sides of a split often say the same."""
+    wrong = [
+        f"{one.title}: {why.reason}: {why.message}"
+        for one in planned
+        for _, decision in one.pools
+        for why in (condition.explanation for condition in decision.conditions if condition.kind == "Planned")
+        if why.reason in WRONG_INPUT or (why.reason is Reason.NoAccelerator and _names_no_hardware(world, catalog))
+    ]
+    if wrong:
+        raise CommandFailure("; ".join(dict.fromkeys(wrong)))
+
+
+def _names_no_hardware(world: World, catalog: Catalog) -> bool:
+    """Whether the nodes are written in a file, and all accelerators there are of names that nobody knows."""
+    fabric = build_fabric(world.nodes, (), catalog) if world.written else None
+    return fabric is not None and bool(fabric.notes) and not fabric.domains
 
 
 def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, PoolDecision], dict[str, SplitDecision]]:

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from weft.cli.failure import CommandFailure
 from weft.domain.errors import WeftError
 from weft.perf.expected import expected
-from weft.perf.measured import measurement
+from weft.perf.measured import impossible_number, measurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +45,8 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     for number, row in enumerate(rows, start=2):
         if None in row or None in row.values():
             raise CommandFailure(f"{path}, row {number}: {len(columns)} values are needed: is the file whole?")
+        if (wrong := impossible_number(row)) is not None:
+            raise CommandFailure(f"{path}, row {number}: {wrong}")
     return columns, rows
 
 

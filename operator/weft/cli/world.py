@@ -23,7 +23,7 @@ _HOW = "`kubectl get nodes,pods -A -o yaml`"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Nodes and pods to plan against. `imagined` ones have made-up names.
+    """Nodes and pods to plan against. `imagined` ones have made-up names, `written` ones are of a file.
 
     `cluster` is where they were read, if anywhere; `namespace` is where a resource goes that names none.
     """
@@ -31,6 +31,7 @@ class World:
     nodes: tuple[NodeRecord, ...]
     pods: tuple[PodRecord, ...] = ()
     imagined: bool = False
+    written: bool = False
     cluster: ClusterReader | None = None
     namespace: str = "default"
 
@@ -45,7 +46,7 @@ def world_of_file(path: str) -> World:
         if wrong is not None:
             message = f"{body['kind']} in object {number} of {shown(path)}: {wrong}, as {_HOW} prints it"
             raise CommandFailure(message)
-    return _world(of_kind(documents, "Node"), of_kind(documents, "Pod"))
+    return replace(_world(of_kind(documents, "Node"), of_kind(documents, "Pod")), written=True)
 
 
 def world_of_cluster(reader: ClusterReader) -> World:

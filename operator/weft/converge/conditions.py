@@ -21,6 +21,7 @@ NEEDS_AN_EDIT = frozenset(
         Reason.SpecInvalid,
         Reason.ModelUnknown,
         Reason.ArchitectureUnsupported,
+        Reason.ContextExceeded,
         Reason.ModelDoesNotFit,
         Reason.ShapeInvalid,
         Reason.EngineUnsupported,

@@ -11,7 +11,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ShapePins
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
-from weft.shaping import ShapeRequest, Supply, choose, resolve_architecture
+from weft.shaping import ShapeRequest, Supply, choose, refuse_lengths, resolve_architecture
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -34,8 +34,12 @@ class Facts:
     supplies: dict[PlacementSpec, tuple[Supply, ...]] = field(default_factory=dict, compare=False)
 
     def supplies_for(self, placement: PlacementSpec) -> tuple[Supply, ...]:
-        """What a pool with this placement could use, free or not; raises `Blocked` (NoAccelerator) for nothing."""
+        """What a pool with this placement could use, free or not.
+
+        Raises `Invalid` (SpecInvalid) for a name that the catalog lacks, `Blocked` (NoAccelerator) for nothing.
+        """
         if placement not in self.supplies:
+            self._refuse_unknown(placement)
             self.supplies[placement] = tuple(
                 Supply(each.accelerator, each.memory_bytes, each.largest_domain_gpus, each.gpus_per_node, each.shared)
                 for each in suppliers(self.fabric, placement)
@@ -44,6 +48,13 @@ class Facts:
             why = no_supplier(self.fabric, placement)
             raise Blocked(why.reason, why.message)
         return self.supplies[placement]
+
+    def _refuse_unknown(self, placement: PlacementSpec) -> None:
+        for name in placement.accelerators:
+            try:
+                self.catalog.accelerator(name)
+            except Invalid as error:
+                raise Invalid(Reason.SpecInvalid, f"spec.placement.accelerators: {error.message}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +105,16 @@ def kept_engine(wish: EngineSpec, release: EngineRelease | None, catalog: Catalo
 
 
 def shape_request(spec: PoolSpec, facts: Facts, incumbent: Plan | None, engine: EngineRelease | None) -> ShapeRequest:
-    """What a shape is chosen from; raises `Invalid` for an unknown model and `Blocked` where there is no hardware."""
+    """What a shape is chosen from.
+
+    Raises `Invalid` for a model or an accelerator that nobody knows and for lengths that the model does not take, and
+    `Blocked` where there is no hardware.
+    """
+    architecture = resolve_architecture(spec.model, facts.catalog)
+    refuse_lengths(spec, architecture)
     return ShapeRequest(
         spec=spec,
-        architecture=resolve_architecture(spec.model, facts.catalog),
+        architecture=architecture,
         workload=spec.workload,
         supplies=facts.supplies_for(spec.placement),
         incumbent=incumbent,

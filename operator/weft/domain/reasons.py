@@ -20,6 +20,7 @@ class Reason(StrEnum):
     ModelUnknown = "ModelUnknown"
     ModelConfigMissing = "ModelConfigMissing"
     ArchitectureUnsupported = "ArchitectureUnsupported"
+    ContextExceeded = "ContextExceeded"
     NoAccelerator = "NoAccelerator"
     ModelDoesNotFit = "ModelDoesNotFit"
     ShapeInvalid = "ShapeInvalid"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+P95_OF_MEAN = 2.0  # assumed of tokens where nobody says
+
 
 class Role(StrEnum):
     """Which part of a request a pool's replicas serve."""
@@ -20,6 +22,7 @@ class Workload:
 
     `squared_arrival_variation` is that of the time between requests: 1 for arrivals at random (Poisson), more for
     bursts.
+    A percentile that nobody declared is `P95_OF_MEAN` times the mean: an assumption, and no claim that it occurs.
     """
 
     requests_per_second: float
@@ -29,6 +32,8 @@ class Workload:
     output_tokens_p95: float
     prefix_hit: float = 0.0
     squared_arrival_variation: float = 1.0
+    input_p95_declared: bool = False
+    output_p95_declared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ def read_devices(node: NodeRecord, labels: Labels, catalog: Catalog) -> Devices 
     if accelerator is None:
         return Explanation(
             Reason.AcceleratorUnknown,
-            f"node {node.name} has {product!r}, which the catalog does not know: it is not used",
+            f"node {node.name} has {product!r}, which the catalog does not know: it is not used; if it is one that the "
+            f"catalog has, run: kubectl label node {node.name} {PRODUCT_LABELS[0]}=NAME",
         )
     resource = _resource_offered(accelerator, offered)
     if resource is None:

@@ -112,6 +112,20 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     )
 
 
+def impossible_number(row: Mapping[str, str]) -> str | None:
+    """The first number of a row that is none, or that no measurement could have; what is empty is not looked at."""
+    readers = {"isl": _tokens, "osl": _tokens, "tp": _size, "pp": _size, "dp": _size, "ep": _size}
+    given = [name for name in readers if (row.get(name) or "").strip()]
+    try:
+        for name in given:
+            readers[name](row, name)
+        _users(row)
+        _rate(row)
+    except Invalid as error:
+        return error.message
+    return None
+
+
 def _shape(row: Mapping[str, str], architecture: Architecture, plain: Shape) -> Shape:
     """The sizes of a row; without any, all GPUs are one tensor group. A size that divides nothing is refused."""
     stated = any((row.get(column) or "").strip() for column in ("tp", "pp", "dp"))
@@ -171,7 +185,7 @@ def _architecture(row: Mapping[str, str], catalog: Catalog) -> Architecture:
     tried = (catalog.architecture(each) for each in (name, plain, f"{plain}-Instruct"))
     found = next((each for each in tried if each is not None), None)
     if found is None:
-        raise Invalid(Reason.ModelUnknown, f"model {name!r:.60} is not in the catalog")
+        raise Invalid(Reason.ModelUnknown, catalog.unknown_model(name))
     return found
 
 

@@ -79,7 +79,8 @@ def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
         if placement.allows(domain.accelerator)
         for node in domain.nodes
     )
-    why = next((f"; {refusal.message}" for refusal in refusals if refusal), "")
+    told = (*(refusal for refusal in refusals if refusal), *fabric.notes)
+    why = next((f"; {each.message}" for each in told), "")
     return Explanation(Reason.NoAccelerator, f"allowed accelerators: {allowed}; the cluster has {present}{why}")
 
 

@@ -1,6 +1,7 @@
 """Model + SLO + fabric -> ranked shapes, with the reasons of the losers."""
 
 from weft.shaping.choice import choose
+from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
@@ -12,6 +13,7 @@ __all__ = [
     "Unpaired",
     "choose",
     "choose_pair",
+    "refuse_lengths",
     "resolve_architecture",
     "resolve_speculation",
 ]

@@ -29,7 +29,7 @@ def resolve_architecture(model: ModelSpec, catalog: Catalog) -> Architecture:
     if known is None:
         raise Invalid(
             Reason.ModelUnknown,
-            f"model {model.model_id!r:.120} is not in the catalog; add spec.model.config.inline or configMapRef with "
-            "the model's config.json: kubectl create configmap NAME --from-file=config.json",
+            f"spec.model.id: {catalog.unknown_model(model.model_id)}; add spec.model.config.inline or configMapRef "
+            "with the model's config.json: kubectl create configmap NAME --from-file=config.json",
         )
     return known

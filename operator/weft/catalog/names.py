@@ -1,0 +1,30 @@
+"""What a name that nobody knows may have meant."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ALIKE = 0.7  # of 1: two letters of ten wrong, but not another name of the same length
+_MOST = 3
+_TELLING, _LONGEST = 3, 128  # characters that a beginning takes to mean anything, and that are compared at most
+
+
+def nearest(name: str, known: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Names that continue this one, the shortest first, and then those most like it.
+
+    `known` pairs each spelling with the name to show for it.
+    """
+    given, shown = name.casefold()[:_LONGEST], {spelling.casefold(): full for spelling, full in known}
+    longer = sorted((each for each in shown if each.startswith(given)), key=len) if len(given) >= _TELLING else []
+    close = get_close_matches(given, shown, n=2 * _MOST, cutoff=_ALIKE)
+    return tuple(dict.fromkeys(shown[each] for each in (*longer, *close)))[:_MOST]
+
+
+def perhaps(names: Iterable[str]) -> str:
+    """The part of a sentence that offers them; nothing where there is none."""
+    meant = " or ".join(names)
+    return f", perhaps {meant}" if meant else ""
