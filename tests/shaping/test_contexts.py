@@ -138,7 +138,7 @@ GROUPED = Wish(QWEN_235B, pins=replace(TP8, decode_context_parallel=2))
         (replace(GROUPED, engine=engine("0.11.0")), "allowed: 0.11.2 or later, or 1"),
         (pinned(replace(LATENT, engine=engine("0.20.2"), kv=KVSpec(Precision.FP8)), 8), "no KV cache in FP8"),
         (pinned(replace(LATENT, engine=engine(None, "EAGLE3")), 8), "EAGLE3 drafts with KV heads of its own"),
-        (pinned(replace(LATENT, supplies=(MI300X,)), 8), "NVIDIA GPUs only, not on those of amd"),
+        (pinned(replace(LATENT, supplies=(MI300X,)), 8), "NVIDIA GPUs only, not for those of amd"),
         (pinned(replace(LATENT, role=Role.Decode), 4), "all of a tensor group share, or none; allowed: 1, 8"),
         (replace(GROUPED, role=Role.Decode), "NIXL hands over shared KV of latent attention only"),
         (pinned(replace(LATENT, role=Role.Decode, engine=engine("0.28.0")), 8), "allowed: 0.29.0 or later"),
@@ -165,7 +165,7 @@ PREFILL = Wish(DEEPSEEK, (GB200,), role=Role.Prefill, pins=ShapePins(tensor_para
         (replace(PREFILL, pins=replace(PREFILL.pins, data_parallel=2)), "data-parallel ranks share no prompts"),
         (replace(PREFILL, adapters=(("a", "x/a"),)), "beside LoRA adapters"),
         (replace(PREFILL, engine=engine(None, "EAGLE3")), "while EAGLE3 drafts"),
-        (replace(PREFILL, supplies=(MI300X,)), "not on those of amd"),
+        (replace(PREFILL, supplies=(MI300X,)), "not for those of amd"),
     ],
     ids=["aggregated", "grouped", "old", "selector", "data-parallel", "adapters", "draft", "amd"],
 )

@@ -85,7 +85,7 @@ def _decode_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     allowed = ", ".join(str(size) for size in range(1, copies + 1) if copies % size == 0)
     keeps = f"TP {tensor} keeps {copies} {'copies' if copies > 1 else 'copy'} of the KV cache"
     yield copies % among != 0, f"{keeps}, and DCP {among} must divide that number; allowed: {allowed}"
-    yield asked.vendor != "nvidia", f"DCP is tried on NVIDIA GPUs only, not on those of {asked.vendor}; allowed: 1"
+    yield asked.vendor != "nvidia", f"DCP is planned for NVIDIA GPUs only, not for those of {asked.vendor}; allowed: 1"
     oldest = SHARES_LATENT_KV if asked.architecture.is_latent else SHARES_GROUPED_KV
     yield asked.is_before(oldest), _too_old(version, "shares no such KV cache", oldest)
     is_small = asked.spec.kv.precision is Precision.FP8 and asked.is_before(SHARES_8_BIT_KV)
@@ -103,7 +103,7 @@ def _prefill_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     shape, version = asked.shape, asked.version
     yield asked.spec.role is not Role.Prefill, "only the prefill half of a split shares prompts; allowed: 1"
     yield not asked.architecture.is_latent, "vLLM shares prompts of models with latent attention only; allowed: 1"
-    yield asked.vendor != "nvidia", f"PCP is tried on NVIDIA GPUs only, not on those of {asked.vendor}; allowed: 1"
+    yield asked.vendor != "nvidia", f"PCP is planned for NVIDIA GPUs only, not for those of {asked.vendor}; allowed: 1"
     yield asked.is_before(SHARES_PROMPTS), _too_old(version, "shares no prompts", SHARES_PROMPTS)
     selects = any(getattr(block.mixer, "selector", None) is not None for block in asked.architecture.blocks)
     selects_too_early = selects and asked.is_before(SHARES_PROMPTS_OF_SELECTORS)
