@@ -81,6 +81,18 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a running pool differs from its prediction: measured over predicted time of prompts, and of decode steps.
+
+    `points` are the measurements that went into it; 0: nothing is known yet.
+    """
+
+    prefill: float = 1.0
+    decode: float = 1.0
+    points: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Percentiles:
     """A latency in seconds: its mean, and within what so many percent of the requests stay."""
 

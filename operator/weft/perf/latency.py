@@ -25,7 +25,7 @@ class Latency:
     def at(self, percentile: int) -> float:
         """Seconds within which so many percent of the requests stay."""
         above = self.mean - self.least
-        if above <= 0.0 or self.variance <= 0.0:
+        if above <= 0.0 or self.variance <= 0.0 or math.isinf(self.mean):
             return self.mean
         spread = math.log1p(self.variance / above**2)
         return self.least + above * math.exp(_QUANTILES[percentile] * math.sqrt(spread) - spread / 2.0)

@@ -71,9 +71,9 @@ def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:
         new = max(1.0, tokens * (1.0 - hit))
         cached, count = new * hit / (1.0 - hit), math.ceil(new / budget)
         alone, shared = steps.prefill(new, cached, count), steps.prefill(new, cached, new / budget)
-        launch = alone.parts.launch
+        launch = alone.launch
         kinds.append(
-            _Prompt(weight, alone.seconds - launch, shared.seconds - shared.parts.launch, launch, count, new / budget)
+            _Prompt(weight, alone.seconds - launch, shared.seconds - shared.launch, launch, count, new / budget)
         )
     new = max(1.0, inputs.mean * (1.0 - hit))
     return Prompts(tuple(kinds), budget / new, steps.prefill(new, new * hit / (1.0 - hit), new / budget))

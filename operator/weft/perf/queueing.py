@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+_NEVER = 1e-12
 _BURSTS_APART = 0.5  # between arrivals in batches (1) and arrivals that are only irregular (0)
 
 
@@ -77,5 +78,7 @@ def for_a_seat(seats: float, taken: float, free_per_second: float, variation: fl
     density = math.exp(-slack * slack / 2.0) / math.sqrt(2.0 * math.pi)
     below = 0.5 * (1.0 + math.erf(slack / math.sqrt(2.0)))
     waits = density / (density + slack * below)
+    if waits < _NEVER:
+        return NO_WAIT
     mean = waits / free_per_second * variation
-    return Wait(mean, mean**2 * (2.0 / waits - 1.0)) if waits > 0.0 else NO_WAIT
+    return Wait(mean, mean**2 * (2.0 / waits - 1.0))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
+from weft.domain.shape import Calibration
 
 if TYPE_CHECKING:
     from weft.catalog import Efficiency
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     from weft.perf.speculation import Speculation
 
 
+UNCALIBRATED = Calibration()
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaModel:
     """A model in a shape. `memory_bytes` is what one device reports (its label, not the catalog's number).
 
     `kv_precision` is how the KV cache is stored; engines keep 16 bits unless they are told otherwise. `speculation`
-    counts in memory and in what a `Stepper` times; closed loops of measurements have none.
+    counts in memory and in what a `Stepper` times; closed loops of measurements have none. `calibration` scales what a
+    `Stepper` times, from live metrics.
     """
 
     architecture: Architecture
@@ -30,3 +35,4 @@ class ReplicaModel:
     memory_bytes: int
     kv_precision: Precision = Precision.BF16
     speculation: Speculation | None = None
+    calibration: Calibration = UNCALIBRATED

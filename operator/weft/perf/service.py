@@ -84,6 +84,12 @@ class Service:
         """What a prompt steals from decode that has a step for itself."""
         return self.prompts.service(1.0, 0.0, self._stages)
 
+    @cached_property
+    def highest(self) -> float:
+        """Requests a second of one rank with every seat taken."""
+        full = self.seats / self._ranks
+        return self._load(full, self._decode(full + 1.0)).rate
+
     @property
     def decodes(self) -> bool:
         """Whether answers are made here."""
@@ -100,8 +106,8 @@ class Service:
             raise ValueError("a replica that only prefills has no batch")
         ranks = self._ranks
         step = self._decode(batch / ranks + 1.0)
-        load = self._load(batch / ranks, step.seconds)
-        ttft, utilisation = self._ttft(load, batch, step.seconds)
+        load = self._load(batch / ranks, step)
+        ttft, utilisation = self._ttft(load, batch, step.step_seconds)
         return Point(
             rate=load.rate * ranks,
             batch=batch,
@@ -158,18 +164,18 @@ class Service:
         grown = (bare.mean + launch) / bare.mean
         return Moments(bare.mean * grown, bare.square * grown**2, bare.cube * grown**3)
 
-    def _load(self, batch: float, step_seconds: float) -> _Load:
+    def _load(self, batch: float, step: StepTime) -> _Load:
         """The requests a second that keep `batch` sequences of a rank busy, by Little's law."""
-        answer = max(1.0, self.outputs.mean) * step_seconds
+        answer, whole = max(1.0, self.outputs.mean) * step.seconds, step.step_seconds
         if not self.prefills:
             return _Load(batch / answer, 1.0, Moments(0.0, 0.0, 0.0), NO_WAIT)
         stolen = self.apart
-        rate = _balanced(batch, answer, stolen, step_seconds, self.burstiness)
-        sharing = self._sharing(rate, stolen, step_seconds * -math.expm1(-batch))
+        rate = _balanced(batch, answer, stolen, whole, self.burstiness)
+        sharing = self._sharing(rate, stolen, whole * -math.expm1(-batch))
         if sharing > 1.0:
             stolen = self.prompts.service(sharing, 0.0, self._stages)
-            rate = _balanced(batch, answer, stolen, step_seconds, self.burstiness)
-        return _Load(rate, sharing, stolen, _backlog(rate, stolen, step_seconds, self.burstiness))
+            rate = _balanced(batch, answer, stolen, whole, self.burstiness)
+        return _Load(rate, sharing, stolen, _backlog(rate, stolen, whole, self.burstiness))
 
     def _sharing(self, rate: float, stolen: Moments, pause: float) -> float:
         """Prompts of a step that has any: those that come within a round."""
@@ -227,9 +233,7 @@ class Service:
         """Until memory, or the engine, lets a request in."""
         if not self.decodes or self.seats == 0:
             return NO_WAIT
-        full = self._decode(self.seats / self._ranks).seconds
-        answer = max(1.0, self.outputs.mean) * full / load.free
-        free = self.seats / answer - load.rate * self._ranks
+        free = (self.highest - load.rate) * self._ranks
         variation = (1.0 + self.burstiness + self.outputs.growth) / 2.0
         return for_a_seat(self.seats, batch, free, variation)
 

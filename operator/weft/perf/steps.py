@@ -115,6 +115,11 @@ class StepTime(NamedTuple):
         return self.seconds * self.tokens
 
     @property
+    def launch(self) -> float:
+        """Seconds of it that are launch, calibrated like the whole."""
+        return self.parts.launch * self.seconds / sum(self.parts)
+
+    @property
     def compute(self) -> float:
         """Seconds of the parts in which arithmetic takes longer than reading."""
         parts, work, reached = self.parts, self.work, self.efficiency
@@ -160,7 +165,7 @@ class Stepper:
             return self._speculated(self.replica.speculation, batch, context_tokens)
         work, efficiency = self.work.decode(batch, context_tokens), self.replica.efficiency
         parts = decode_seconds(work, efficiency)
-        return StepTime(sum(parts), parts, work, efficiency, is_prefill=False)
+        return StepTime(sum(parts) * self._decode_factor, parts, work, efficiency, is_prefill=False)
 
     def prefill(self, new_tokens: float, cached_tokens: float, steps: float) -> StepTime:
         """Prefill of one prompt of which `cached_tokens` are known already, in so many (or such a part of) steps."""
@@ -168,7 +173,8 @@ class Stepper:
         parts = prefill_seconds(work, efficiency)
         if self.draft is not None:  # it needs the prompt too
             parts = _added(parts, prefill_seconds(self.draft.prefill(new_tokens, cached_tokens, steps), efficiency))
-        return StepTime(sum(parts), parts, work, efficiency, is_prefill=True)
+        seconds = sum(parts) * self.replica.calibration.prefill
+        return StepTime(seconds, parts, work, efficiency, is_prefill=True)
 
     def _speculated(self, speculation: Speculation, batch: float, context_tokens: float) -> StepTime:
         """A step that verifies drafted tokens, and the drafting before it, per token that they yield.
@@ -185,7 +191,12 @@ class Stepper:
             later = decode_seconds(self.draft.decode(together, context_tokens), efficiency)
             parts = _added(_added(parts, first), later, speculation.tokens - 1.0)
         parts = Seconds(*(part / yielded for part in parts))
-        return StepTime(sum(parts), parts, work, efficiency, is_prefill=False, tokens=yielded)
+        seconds = sum(parts) * self._decode_factor
+        return StepTime(seconds, parts, work, efficiency, is_prefill=False, tokens=yielded)
+
+    @property
+    def _decode_factor(self) -> float:
+        return self.replica.calibration.decode
 
 
 def _added(one: Seconds, other: Seconds, times: float = 1.0) -> Seconds:
