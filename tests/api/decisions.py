@@ -34,7 +34,9 @@ SHAPES = st.builds(
     prefill_context_parallel=SIZES,
 )
 LATENCIES = st.builds(Percentiles, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS)
-PREDICTIONS = st.builds(Prediction, FIGURES, LATENCIES, LATENCIES, COUNTS, COUNTS, FIGURES, st.sampled_from(Limit))
+PREDICTIONS = st.builds(
+    Prediction, FIGURES, LATENCIES, LATENCIES, COUNTS, COUNTS, FIGURES, st.sampled_from(Limit), FIGURES, FIGURES
+)
 RELEASES = st.builds(EngineRelease, st.sampled_from(EngineName), WORDS, WORDS)
 CANDIDATES = st.builds(Candidate, SHAPES, EXPLANATIONS, st.none() | PREDICTIONS)
 PLANS = st.builds(Plan, SHAPES, PREDICTIONS, RELEASES, EXPLANATIONS, st.lists(CANDIDATES, max_size=3).map(tuple))

@@ -52,6 +52,7 @@ _FIRST: Json = {
         "inputTokens": {"mean": 2000, "p95": 9000},
         "outputTokens": {"mean": 300, "p95": 900},
         "prefixHitPercent": 30,
+        "arrivalVariationPercent": 150,
     },
     "slo": {"ttft": {"p99": "1m30s", "p50": "300ms"}, "tpot": {"p95": "40ms"}},
     "shape": {
@@ -123,6 +124,7 @@ FULL_POOLS: tuple[Json, ...] = (
     _with_model(source={"pvc": {"claimName": "models", "path": "llama"}}, config={"inline": {"num_hidden_layers": 2}}),
     _with_model(source={"image": {"reference": "example/weights:1", "pullPolicy": "Always"}}),
     _with_model(source={"uri": {"uri": "s3://bucket/model", "secretRef": {"name": "store"}}}),
+    _with_model(precisions=["FP8", "BF16"]),
     {"placement": {"tolerations": [{"operator": "Exists"}]}},
 )
 

@@ -183,7 +183,7 @@ def test_a_reader_that_leaves_early_gets_no_complaint() -> None:
         command, input=yaml.safe_dump(pool()).encode(), stdout=writing, stderr=subprocess.PIPE, check=False, timeout=50
     )
     os.close(writing)
-    assert (0, b"") == (done.returncode, done.stderr)
+    assert (0, b"") == (done.returncode, done.stderr.replace(b"weft: planning ...\n", b""))
 
 
 def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ DEEPSEEK = "DeepSeek-V3"
 QWEN_MOE = "Qwen3-30B-A3B"
 
 H100 = Supply("H100", 81559 * MIB, domain_gpus=8, gpus_per_node=8)
+A100 = Supply("A100", 81920 * MIB, domain_gpus=8, gpus_per_node=8)
 H200 = Supply("H200", 143771 * MIB, domain_gpus=8, gpus_per_node=8)
 B200 = Supply("B200", 183359 * MIB, domain_gpus=8, gpus_per_node=8)
 GB200 = Supply("GB200", 189471 * MIB, domain_gpus=72, gpus_per_node=4)

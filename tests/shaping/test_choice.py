@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.shaping.cases import (
+    A100,
     B200,
     CATALOG,
     DEEPSEEK,
@@ -172,10 +173,10 @@ def test_a_precision_that_nothing_here_serves_is_refused() -> None:
 
 
 def test_a_precision_that_one_accelerator_lacks_sends_the_model_to_the_other() -> None:
-    plan = Wish(QWEN_MOE, (H100, B200), precision=Precision.NVFP4).plan()
-    assert plan.shape.accelerator == "B200"
-    pinned = Wish(QWEN_MOE, (H100, B200), precision=Precision.NVFP4, pins=ShapePins(tensor_parallel=1)).plan()
-    assert reasons(pinned)["H100 NVFP4 TP1"] is Reason.PrecisionUnsupported
+    plan = Wish(QWEN_MOE, (A100, H100), precision=Precision.FP8).plan()
+    assert plan.shape.accelerator == "H100"
+    pinned = Wish(QWEN_MOE, (A100, H100), precision=Precision.FP8, pins=ShapePins(tensor_parallel=1)).plan()
+    assert reasons(pinned)["A100 FP8 TP1"] is Reason.PrecisionUnsupported
 
 
 def test_shared_devices_serve_single_gpu_replicas_only() -> None:

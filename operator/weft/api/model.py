@@ -127,6 +127,11 @@ class Model(ApiModel):
             message="model.id must not start with '-'",
             holds=lambda model: not model.id.startswith("-"),
         ),
+        Rule(
+            cel="!(has(self.precision) && has(self.precisions))",
+            message="model.precision and model.precisions exclude each other: one fixes what the other leaves open",
+            holds=lambda model: model.precision is None or not model.precisions,
+        ),
     )
 
     id: RepositoryName = Field(
@@ -143,6 +148,12 @@ class Model(ApiModel):
         "The architecture of a model that the catalog does not know. Weft never fetches one itself."
     )
     precision: Precision | None = described("Precision of the weights. Unset: that of the published checkpoint.")
+    precisions: Annotated[list[Precision], EACH_ONCE] = Field(
+        default_factory=list,
+        max_length=7,
+        description="Precisions to choose from, where the engine can store the weights so. Unset: the checkpoint's.",
+        json_schema_extra=SET,
+    )
     max_model_len: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = described(
         "Longest context in tokens, prompt and answer together. Unset: what the model allows."
     )

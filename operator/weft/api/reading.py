@@ -65,6 +65,7 @@ def _model(read: Model) -> spec.ModelSpec:
         config_json=canonical_json(inline) if inline is not None else None,
         config_map=(config_map.name, config_map.key) if config_map else None,
         precision=read.precision,
+        precisions=tuple(read.precisions),
         max_context_tokens=read.max_model_len,
         adapters=tuple((adapter.name, adapter.source) for adapter in read.adapters),
     )
@@ -128,6 +129,7 @@ def _workload(read: Workload) -> workload.Workload:
         input_tokens_p95=_p95(read.input_tokens),
         output_tokens_p95=_p95(read.output_tokens),
         prefix_hit=read.prefix_hit_percent / 100,
+        squared_arrival_variation=(read.arrival_variation_percent / 100) ** 2,
         input_p95_declared=read.input_tokens.p95 is not None,
         output_p95_declared=read.output_tokens.p95 is not None,
     )

@@ -64,8 +64,10 @@ class PredictionStatus(ApiModel):
     """What the performance model expects of one replica."""
 
     capacity: Figure = Field(description="Requests per second of one replica within the SLO; 0 where it cannot be met.")
-    ttft: Latencies = Field(description="Time to the first token at that rate: mean and percentiles.")
-    tpot: Latencies = Field(description="Time per further token at that rate: mean and percentiles.")
+    ttft: Latencies = Field(description="Time to the first token at the rate that a replica gets.")
+    tpot: Latencies = Field(description="Time per further token at the rate that a replica gets.")
+    ttft_doubt: Figure = Field(default="1", description="Interval of TTFT: divided and multiplied by this, 80 %.")
+    tpot_doubt: Figure = Field(default="1", description="Interval of TPOT: divided and multiplied by this, 80 %.")
     max_batch: Count = Field(description="Requests served at once.")
     kv_tokens: Count = Field(description="Tokens of KV that the replica holds.")
     weight_bytes_per_gpu: Figure = Field(alias="weightBytesPerGPU", description="Bytes of weights on each GPU.")

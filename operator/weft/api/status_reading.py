@@ -115,6 +115,8 @@ def _prediction(read: shown.PredictionStatus) -> Prediction:
         kv_tokens=read.kv_tokens,
         weight_bytes_per_gpu=read_figure(read.weight_bytes_per_gpu),
         limit=Limit(read.limit),
+        ttft_doubt=read_figure(read.ttft_doubt),
+        tpot_doubt=read_figure(read.tpot_doubt),
     )
 
 

@@ -137,6 +137,8 @@ def _prediction(prediction: Prediction) -> Json:
         "capacity": figure(prediction.capacity),
         "ttft": _latencies(prediction.ttft),
         "tpot": _latencies(prediction.tpot),
+        "ttftDoubt": figure(prediction.ttft_doubt),
+        "tpotDoubt": figure(prediction.tpot_doubt),
         "maxBatch": prediction.max_batch,
         "kvTokens": prediction.kv_tokens,
         "weightBytesPerGPU": figure(prediction.weight_bytes_per_gpu),

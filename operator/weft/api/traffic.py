@@ -66,6 +66,10 @@ class Workload(ApiModel):
     prefix_hit_percent: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0, description="Percent of prompt tokens that the prefix cache is expected to hold already."
     )
+    arrival_variation_percent: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=100,
+        description="Deviation of the time between requests, in percent of its mean: 100 is random, more is bursty.",
+    )
 
 
 class Slo(ApiModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,10 @@ _VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$"
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """One engine: default version, the (major, minor) range that we know, images by vendor and its router's image."""
+    """One engine: default version, the (major, minor) range that we know, images by vendor and its router's image.
+
+    `launched` says whether Weft can start it; the others are planned for comparison only.
+    """
 
     name: EngineName
     version: str
@@ -38,6 +41,7 @@ class EngineFacts:
     newest: tuple[int, int]
     images: tuple[tuple[str, str], ...]
     router_image: str
+    launched: bool = True
 
 
 @dataclass(frozen=True)
@@ -100,14 +104,23 @@ class Catalog:
         return f"model {model_id!r:.120} is not in the catalog{perhaps(_models_like(self, model_id))}"
 
     def engine(self, engine: EngineName) -> EngineFacts:
-        """Facts of an engine; raises `Invalid` (EngineUnsupported) for one that cannot be rendered yet."""
-        for facts in self.engines:
-            if facts.name is engine:
-                return facts
+        """Facts of an engine; raises `Invalid` (EngineUnsupported) for one that cannot be launched yet."""
+        facts = next((each for each in self.engines if each.name is engine), None)
+        if facts is not None and facts.launched:
+            return facts
         raise Invalid(
             Reason.EngineUnsupported,
             f"engine {engine.value} is known but its rendering comes later; set engine.name VLLM or Auto",
         )
+
+    @property
+    def launched(self) -> tuple[EngineName, ...]:
+        """The engines to choose from, the default one first."""
+        return tuple(facts.name for facts in self.engines if facts.launched)
+
+    def as_if_all_were_launched(self) -> Catalog:
+        """The same facts, for comparing all engines that predictions exist for."""
+        return replace(self, engines=tuple(replace(facts, launched=True) for facts in self.engines))
 
     def release(self, engine: EngineName, version: str | None, vendor: str) -> EngineRelease:
         """An engine at a version (None: the default) with its image for a vendor's accelerators.

@@ -38,7 +38,7 @@ def load() -> Catalog:
     return Catalog(
         accelerators=tuple(_accelerator(name, facts) for name, facts in accelerators.items()),
         models=tuple(_model(file.read_text(encoding="utf-8")) for file in files),
-        engines=tuple(_engine(EngineName(name), facts) for name, facts in engines.items() if "images" in facts),
+        engines=tuple(_engine(EngineName(name), facts) for name, facts in engines.items()),
         performance={EngineName(name): _performance(facts) for name, facts in engines.items()},
         coefficients={name: _coefficient(facts) for name, facts in fitted["coefficients"].items()},
         uncertainty=_uncertainty(fitted["uncertainty"]),
@@ -90,7 +90,8 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
         oldest=(oldest[0], oldest[1]),
         newest=(newest[0], newest[1]),
         images=tuple(facts["images"].items()),
-        router_image=facts["router"],
+        router_image=facts.get("router", ""),
+        launched=facts.get("launched", True),
     )
 
 

@@ -109,8 +109,9 @@ class Prediction:
 
     `capacity` is requests per second per replica at the SLO (0 when it cannot be met at any rate, except in a
     best-effort plan, which counts a target out of reach as half again what an idle replica does); `ttft` and `tpot` are
-    at that rate (`tpot` is 0 in a prefill replica, and `ttft` of a decode replica begins when it gets the prompt);
-    `kv_tokens` is the whole replica's KV room; `limit` is what binds.
+    at that rate, and in a plan at the rate that each replica gets (`tpot` is 0 in a prefill replica, and `ttft` of a
+    decode replica begins when it gets the prompt). Four times in five the truth lies between them divided and
+    multiplied by `ttft_doubt` and `tpot_doubt`. `kv_tokens` is the whole replica's KV room; `limit` is what binds.
     """
 
     capacity: float
@@ -120,6 +121,8 @@ class Prediction:
     kv_tokens: int
     weight_bytes_per_gpu: float
     limit: Limit
+    ttft_doubt: float = 1.0
+    tpot_doubt: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ class ModelSpec:
     config_json: str | None = None
     config_map: tuple[str, str] | None = None  # (ConfigMap name, key)
     precision: Precision | None = None
+    precisions: tuple[Precision, ...] = ()  # to choose from
     max_context_tokens: int | None = None
     adapters: Pairs = ()
 

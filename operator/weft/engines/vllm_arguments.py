@@ -11,6 +11,7 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.domain.workload import Role
+from weft.engines.precision import FLOATS, QUANTIZED_ONLINE, precision_conflict
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
 
@@ -25,9 +26,7 @@ MASTER_PORT = 29501
 DATA_PARALLEL_PORT = 29550
 RECOMPUTES_LOST_KV: Version = (0, 13, 0)
 FITS_CONTEXT: Version = (0, 14, 0)  # vLLM pull request 29431
-_QUANTIZED_ONLINE = {(Precision.BF16, Precision.FP8): "fp8"}  # (checkpoint, wanted)
 _CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
-_FLOATS = (Precision.FP32, Precision.BF16)
 _SPECULATIVE_METHODS = {"MTP": "mtp", "EAGLE3": "eagle3", "DraftModel": "draft_model", "NGram": "ngram"}
 
 
@@ -123,16 +122,12 @@ def _precision(request: LaunchRequest) -> Arguments:
         return ("--dtype", _CAST[wanted])
     if stored is None or wanted is stored:
         return ()
-    if wanted in _FLOATS and stored in _FLOATS:
+    if wanted in FLOATS and stored in FLOATS:
         return ("--dtype", _CAST[wanted])
-    method = _QUANTIZED_ONLINE.get((stored, wanted))
-    if method is None:
-        raise Invalid(
-            Reason.PrecisionUnsupported,
-            f"vLLM cannot turn a {stored.value} checkpoint into {wanted.value} while loading: "
-            f"name a checkpoint that is stored as {wanted.value}",
-        )
-    return ("--quantization", method)
+    conflict = precision_conflict(stored, wanted)
+    if conflict is not None:
+        raise Invalid(Reason.PrecisionUnsupported, conflict)
+    return ("--quantization", QUANTIZED_ONLINE[stored, wanted])
 
 
 def _adapters(request: LaunchRequest) -> Arguments:

@@ -7,6 +7,7 @@ arrivals. Prompts fill at most 95 % of the time under a TTFT target, and 80 % wi
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -85,6 +86,7 @@ def predict(replica: ReplicaModel, workload: Workload, slo: Slo, role: Role) -> 
     return assess(replica, Question(workload, slo, role)).prediction
 
 
+@functools.lru_cache(maxsize=4096)
 def assess(replica: ReplicaModel, question: Question) -> Assessment:
     """The prediction with the targets that are missed even when the replica is idle.
 
@@ -101,6 +103,7 @@ def assess(replica: ReplicaModel, question: Question) -> Assessment:
     return Assessment(_prediction(trial, point, point.rate, limit))
 
 
+@functools.lru_cache(maxsize=4096)
 def at_rate(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Percentiles, Percentiles] | None:
     """TTFT and TPOT of one replica at the workload's rate; None if it cannot keep up with that."""
     found = service(replica, workload, role).at_rate(workload.requests_per_second)

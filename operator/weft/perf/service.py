@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weft.domain.workload import Workload
     from weft.perf.replica import ReplicaModel
 
-_HALVINGS = 16
+_MOST_ROUNDS, _CLOSE = 60, 1e-3
 _FEW = 1e-6  # prompts in a round
 _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
 _STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
@@ -130,16 +130,23 @@ class Service:
         if not self.decodes:
             utilisation = rate / self._ranks * self._prompts_apart().mean
             return self.at_utilisation(utilisation) if utilisation < 1.0 else None
-        low, high = 0.0, float(self.seats)
-        if self.at_batch(high).rate < rate:
+        if self.seats == 0 or self.highest * self._ranks < rate:
             return None
-        for _ in range(2 * _HALVINGS):
-            middle = (low + high) / 2.0
-            if self.at_batch(middle).rate < rate:
-                low = middle
+        return self.at_batch(self._batch_at(rate))
+
+    def _batch_at(self, rate: float) -> float:
+        """The batch whose rate this is: the rate grows with the batch, ever slower, so false position finds it."""
+        low, high, ranks = (0.0, -rate), (float(self.seats), self.highest * self._ranks - rate), self._ranks
+        for _ in range(_MOST_ROUNDS):
+            batch = low[0] + (high[0] - low[0]) * min(0.9, max(1e-9, low[1] / (low[1] - high[1])))
+            over = self._load(batch / ranks, self._decode(batch / ranks + 1.0)).rate * ranks - rate
+            if abs(over) < _CLOSE * rate:
+                return batch
+            if over < 0.0:
+                low = (batch, over)
             else:
-                high = middle
-        return self.at_batch(high)
+                high, low = (batch, over), (low[0], low[1] / 2.0)
+        return high[0]
 
     @property
     def _ranks(self) -> int:

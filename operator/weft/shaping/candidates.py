@@ -13,6 +13,7 @@ from weft.engines.context_parallelism import shared_copies
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.catalog import Catalog
     from weft.domain.hardware import Accelerator
     from weft.domain.shape import EngineName
     from weft.domain.spec import ShapePins
@@ -74,11 +75,26 @@ class Sizes:
         return self.tensor * self.data * self.prefill_context
 
 
-def served_precision(request: ShapeRequest) -> Precision:
-    """What the pool names, else the checkpoint's own; engines run 32-bit checkpoints in 16 bits."""
-    named = request.spec.model.precision
-    stored = request.architecture.checkpoint_precision
-    return named or (Precision.BF16 if stored is Precision.FP32 else stored)
+def served_precisions(request: ShapeRequest) -> tuple[Precision, ...]:
+    """What the pool names or allows, else the checkpoint's own; engines run 32-bit checkpoints in 16 bits."""
+    model, stored = request.spec.model, request.architecture.checkpoint_precision
+    if model.precision is not None:
+        return (model.precision,)
+    return model.precisions or (Precision.BF16 if stored is Precision.FP32 else stored,)
+
+
+def wished_engines(request: ShapeRequest, catalog: Catalog) -> tuple[EngineName, ...]:
+    """What the pool names, else the one that it or the other half runs, else all that Weft launches.
+
+    A version without a name is the default engine's. Raises `Invalid` (EngineUnsupported) for a name that cannot be
+    launched.
+    """
+    wish, default = request.spec.engine, catalog.launched[0]
+    settled = (request.engine, request.partner)
+    name = wish.name or next((each.name for each in settled if each is not None and each.name), None)
+    if name is None:
+        return (default,) if wish.version else catalog.launched
+    return (catalog.engine(name).name,)
 
 
 def single_stage(request: ShapeRequest, ground: Ground) -> tuple[Option, ...]:
@@ -192,7 +208,8 @@ def _expert_sizes(request: ShapeRequest, tensor: int, groups: int) -> set[int]:
 def _running_sizes(request: ShapeRequest, ground: Ground) -> set[Sizes]:
     """The running shape is looked at too, wherever it came from, as long as no pin speaks against it."""
     running = request.incumbent.shape if request.incumbent else None
-    if running is None or (running.accelerator, running.precision) != (ground.accelerator.name, ground.precision):
+    where = (ground.engine, ground.accelerator.name, ground.precision)
+    if running is None or (running.engine, running.accelerator, running.precision) != where:
         return set()
     pins = request.spec.shape
     has = (

@@ -13,6 +13,7 @@ from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines.context_parallelism import Sharing, decode_context_conflict, prefill_context_conflict
 from weft.engines.handover import context_conflict, tensor_conflict
+from weft.engines.precision import precision_conflict
 from weft.perf import Doubt, ReplicaModel, footprint, sequence_bytes_per_gpu
 from weft.shaping.speculating import resolve_speculation
 
@@ -217,6 +218,12 @@ def _precision_is_served(case: Case) -> Explanation | None:
     )
 
 
+def _the_checkpoint_can_be_stored_so(case: Case) -> Explanation | None:
+    stored, wanted = case.request.architecture.checkpoint_precision, case.option.shape.precision
+    why = precision_conflict(stored, wanted)
+    return Explanation(Reason.PrecisionUnsupported, why) if why is not None else None
+
+
 def _weights_fit(case: Case) -> Explanation | None:
     memory = footprint(case.replica)
     if memory.room_bytes > 0:
@@ -263,6 +270,7 @@ CLAIMS: tuple[Claim, ...] = (
     _replica_stays_in_a_domain_unless_stages_may_leave,
     _pods_are_equal_parts_of_nodes,
     _precision_is_served,
+    _the_checkpoint_can_be_stored_so,
     _groups_hand_over_kv,
     _weights_fit,
     _one_sequence_fits_beside_them,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
-from weft.domain.shape import Candidate, EngineName, EngineRelease, Plan
-from weft.shaping.candidates import Ground, Option, more_stages, served_precision, single_stage
+from weft.domain.shape import Candidate, EngineRelease, Plan
+from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.checks import OF_MEMORY, Case, refusal
 from weft.shaping.ranking import (
     Scored,
     criticism,
+    expected,
     kept,
     nearest,
     overruled,
@@ -81,9 +83,7 @@ class Refused:
 
 
 def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
-    engine = request.spec.engine.name or EngineName.VLLM
-    catalog.engine(engine)  # refuses one that cannot be rendered
-    possible, refused = _sorted_out(request, engine, catalog)
+    possible, refused = _sorted_out(request, catalog)
     if not possible:
         raise _nothing_possible(request, refused)
     scored = [score(case) for case in possible]
@@ -94,16 +94,17 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
     running = next((each for each in order if request.incumbent and each.shape == request.incumbent.shape), None)
     chosen = running if running is not None and kept(best, running) else best
     better = order[: order.index(chosen)]
-    losers = [_candidate(each, overruled(each, chosen)) for each in better]
-    losers += [_candidate(each, criticism(each, chosen)) for each in order[len(better) + 1 :]]
-    losers += [Candidate(each.case.option.shape, each.why) for each in refused]
+    losers = [(each, overruled(each, chosen)) for each in better]
+    losers += [(each, criticism(each, chosen)) for each in order[len(better) + 1 :]]
+    told = [Candidate(each.shape, why, expected(each)) for each, why in losers[:MOST_ALTERNATIVES]]
+    told += [Candidate(each.case.option.shape, each.why) for each in refused]
     doing = chosen if chosen.meets_slo else with_targets_in_reach(chosen)
     plan = Plan(
         shape=chosen.shape,
-        prediction=doing.assessment.prediction,
-        engine=_release(request, chosen.case.option.accelerator, catalog),
+        prediction=expected(doing),
+        engine=_release(request, chosen.case, catalog),
         verdict=praise(chosen, best),
-        alternatives=tuple(losers[:MOST_ALTERNATIVES]),
+        alternatives=tuple(told[:MOST_ALTERNATIVES]),
     )
     return Answer(plan, chosen)
 
@@ -116,14 +117,10 @@ def _nothing_possible(request: ShapeRequest, refused: list[Refused]) -> WeftErro
     return nothing_possible(request, tuple((each.case, each.why) for each in told))
 
 
-def _candidate(scored: Scored, verdict: Explanation) -> Candidate:
-    return Candidate(scored.shape, verdict, scored.assessment.prediction)
-
-
-def _sorted_out(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> tuple[list[Case], list[Refused]]:
+def _sorted_out(request: ShapeRequest, catalog: Catalog) -> tuple[list[Case], list[Refused]]:
     possible: list[Case] = []
     refused: list[Refused] = []
-    for ground in _grounds(request, engine, catalog):
+    for ground in _grounds(request, catalog):
         found, lost = _checked(single_stage(request, ground), request, catalog)
         possible += found
         refused += lost
@@ -143,21 +140,22 @@ def _checked(options: tuple[Option, ...], request: ShapeRequest, catalog: Catalo
     return [case for case, why in verdicts if why is None], [Refused(case, why) for case, why in verdicts if why]
 
 
-def _grounds(request: ShapeRequest, engine: EngineName, catalog: Catalog) -> Iterator[Ground]:
-    precision = served_precision(request)
+def _grounds(request: ShapeRequest, catalog: Catalog) -> Iterator[Ground]:
+    """Supplies by name, each with every engine and precision that the pool allows."""
+    combinations = tuple(itertools.product(wished_engines(request, catalog), served_precisions(request)))
     for supply in sorted(request.supplies, key=lambda each: (each.accelerator, each.memory_bytes, each.domain_gpus)):
         if request.spec.placement.allows(supply.accelerator):
-            yield Ground(supply, catalog.accelerator(supply.accelerator), engine, precision)
+            for engine, precision in combinations:
+                yield Ground(supply, catalog.accelerator(supply.accelerator), engine, precision)
 
 
-def _release(request: ShapeRequest, accelerator: Accelerator, catalog: Catalog) -> EngineRelease:
+def _release(request: ShapeRequest, case: Case, catalog: Catalog) -> EngineRelease:
     """The release to keep, else the wished or default version; its image is the vendor's unless the pool names it."""
-    wish = request.spec.engine
-    kept_release = request.engine
+    accelerator, kept_release = case.option.accelerator, request.engine
     if kept_release is not None and not _is_image_of_another_vendor(kept_release, accelerator, catalog):
         return kept_release
-    version = kept_release.version if kept_release else wish.version
-    return _with_own_image(request.spec, catalog.release(wish.name or EngineName.VLLM, version, accelerator.vendor))
+    release = catalog.release(case.option.shape.engine, case.engine_version, accelerator.vendor)
+    return _with_own_image(request.spec, release)
 
 
 def _with_own_image(spec: PoolSpec, release: EngineRelease) -> EngineRelease:

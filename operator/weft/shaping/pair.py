@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
+from weft.shaping.candidates import wished_engines
 from weft.shaping.choice import answer
 from weft.shaping.ranking import CHANGE_SAVES_AT_LEAST
 from weft.shaping.request import Partner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from weft.catalog import Catalog
-    from weft.domain.shape import Plan
+    from weft.domain.shape import EngineName, Plan
     from weft.domain.workload import Role
     from weft.shaping.choice import Answer
     from weft.shaping.request import ShapeRequest
@@ -69,7 +72,11 @@ def choose_pair(prefill: ShapeRequest, decode: ShapeRequest, catalog: Catalog) -
     common = sorted(ours & theirs)
     if not common:
         return _nothing_in_common(ours, theirs)
-    tried = {generation: _tried(prefill, decode, generation, catalog) for generation in common}
+    engines = _engines(prefill, decode, catalog)
+    tried = {
+        generation: _best_tried(_tried(prefill, decode, Partner(generation, engine), catalog) for engine in engines)
+        for generation in common
+    }
     found = [pair for pairs, _ in tried.values() for pair in pairs]
     if not found:
         return _why_none({generation: problem for generation, (_, problem) in tried.items() if problem is not None})
@@ -92,18 +99,31 @@ def _nothing_in_common(prefill: set[str], decode: set[str]) -> Unpaired:
     return Unpaired(Explanation(Reason.PairIncompatible, message))
 
 
+def _engines(prefill: ShapeRequest, decode: ShapeRequest, catalog: Catalog) -> tuple[EngineName, ...]:
+    """What both halves may run; raises `Invalid` (EngineUnsupported) for a name that cannot be launched."""
+    theirs = wished_engines(decode, catalog)
+    return tuple(engine for engine in wished_engines(prefill, catalog) if engine in theirs)
+
+
+def _best_tried(tried: Iterable[tuple[list[_Pair], Unpaired | None]]) -> tuple[list[_Pair], Unpaired | None]:
+    """The pairs of all engines, and what was in the way of the first that has none."""
+    outcomes = list(tried)
+    problem = next((problem for _, problem in outcomes if problem is not None), None)
+    return [pair for pairs, _ in outcomes for pair in pairs], problem
+
+
 def _tried(
-    prefill: ShapeRequest, decode: ShapeRequest, generation: str, catalog: Catalog
+    prefill: ShapeRequest, decode: ShapeRequest, terms: Partner, catalog: Catalog
 ) -> tuple[list[_Pair], Unpaired | None]:
-    """The pairs of one generation in which one half has all the choice, and the first thing that was in the way."""
+    """The pairs on these terms in which one half has all the choice, and the first thing that was in the way."""
     pairs: list[_Pair] = []
     problem: Unpaired | None = None
     for first, second in ((decode, prefill), (prefill, decode)):
-        free = _beside(first, Partner(generation), catalog)
+        free = _beside(first, terms, catalog)
         if isinstance(free, Unpaired):
             problem = problem or free
             continue
-        bound = _beside(second, Partner(generation, free.plan.shape), catalog)
+        bound = _beside(second, replace(terms, shape=free.plan.shape), catalog)
         if isinstance(bound, Unpaired):
             problem = problem or bound
             continue

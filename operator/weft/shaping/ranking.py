@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Slo
-from weft.perf import Question, assess
+from weft.perf import Question, assess, at_rate
 
 if TYPE_CHECKING:
-    from weft.domain.shape import Shape
+    from weft.domain.shape import Prediction, Shape
     from weft.perf import Assessment
     from weft.shaping.checks import Case
 
@@ -62,10 +62,10 @@ class Scored:
         return max((miss.overshoot for miss in self.assessment.misses), default=1.0)
 
     @property
-    def simplicity(self) -> tuple[int, int, int, int, int, int, float, str]:
+    def simplicity(self) -> tuple[int, int, int, int, int, int, float, float, str]:
         """Smaller is simpler: fewer GPUs a replica and fewer nodes, no PP before PP, nothing shared before DCP or PCP.
 
-        Then what makes order certain.
+        Then more bits, and what makes order certain.
         """
         shape = self.shape
         return (
@@ -75,8 +75,9 @@ class Scored:
             shape.decode_context_parallel * shape.prefill_context_parallel,
             shape.data_parallel,
             shape.expert_parallel,
+            -shape.precision.bytes_per_weight,
             self.cost,
-            str(shape),
+            f"{shape} {shape.engine.value}",
         )
 
 
@@ -86,6 +87,21 @@ def score(case: Case) -> Scored:
     assessment = assess(case.replica, Question(request.workload, request.spec.slo, request.spec.role, case.doubt))
     replicas, served = _replicas_for(case, assessment.prediction.capacity)
     return Scored(case, assessment, replicas, served)
+
+
+def expected(scored: Scored) -> Prediction:
+    """The prediction with the latencies at the rate that each replica gets when there are as many as needed.
+
+    One that is never given more than its capacity: what is demanded beyond waits outside.
+    """
+    prediction, request = scored.assessment.prediction, scored.case.request
+    rate = min(prediction.capacity, request.workload.requests_per_second / scored.replicas)
+    found = None
+    if rate > 0.0:
+        found = at_rate(scored.case.replica, replace(request.workload, requests_per_second=rate), request.spec.role)
+    doubt = scored.case.doubt
+    prediction = replace(prediction, ttft_doubt=doubt.ttft, tpot_doubt=doubt.tpot)
+    return prediction if found is None else replace(prediction, ttft=found[0], tpot=found[1])
 
 
 def with_targets_in_reach(scored: Scored) -> Scored:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
-    from weft.domain.shape import EngineRelease, Plan, Shape
+    from weft.domain.shape import EngineName, EngineRelease, Plan, Shape
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
 
@@ -29,9 +29,10 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """What the other half of a split imposes: GPUs of its generation and, once its shape is chosen, sizes beside it."""
+    """What the other half of a split imposes: its engine (`name`), GPUs of its generation, once chosen its sizes."""
 
     generation: str
+    name: EngineName
     shape: Shape | None = None
 
 
