@@ -74,6 +74,11 @@ def _remembered(request: ShapeRequest, catalog: Catalog) -> Answer | WeftError:
         return type(error)(error.reason, error.message)  # without its traceback
 
 
+def possible_cases(request: ShapeRequest, catalog: Catalog) -> tuple[Case, ...]:
+    """Every shape that could serve the request, whatever its speed."""
+    return tuple(_sorted_out(request, catalog)[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A shape that cannot be, and why."""

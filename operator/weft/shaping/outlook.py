@@ -1,0 +1,174 @@
+"""What surrounds a choice: every shape as a curve, what other targets would take, and how large a domain is useful."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Blocked, Invalid
+from weft.domain.workload import Slo
+from weft.perf.service import service
+from weft.shaping.choice import answer, possible_cases
+from weft.shaping.ranking import SIMPLER_WITHIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.catalog import Catalog
+    from weft.domain.shape import Shape
+    from weft.perf.service import Service
+    from weft.shaping.checks import Case
+    from weft.shaping.choice import Answer
+    from weft.shaping.request import ShapeRequest
+
+LOOSER, TIGHTER, BUSIER = 1.5, 1 / 1.5, 2.0
+_POINTS = 14
+_FULL = 0.98  # of the seats, or of the time that prompts may fill
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One load: tokens a second that a user sees (1 / mean TPOT), and that a GPU makes; requests a second in all."""
+
+    per_user: float
+    per_gpu: float
+    requests_per_second: float
+    ttft_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A shape from a single request to all seats taken."""
+
+    shape: Shape
+    points: tuple[CurvePoint, ...]
+
+
+def curves(request: ShapeRequest, catalog: Catalog) -> tuple[Curve, ...]:
+    """Every possible shape, in the order in which they are looked at; those that only prefill have none."""
+    return tuple(_curve(case) for case in possible_cases(request, catalog))
+
+
+def _curve(case: Case) -> Curve:
+    request, shape = case.request, case.option.shape
+    serves = service(case.replica, request.workload, request.spec.role)
+    tokens = max(1.0, request.workload.output_tokens)
+    points = (serves.at_batch(batch) for batch in _batches(serves)) if serves.decodes and serves.seats else ()
+    return Curve(
+        shape,
+        tuple(
+            CurvePoint(1.0 / point.tpot.mean, point.rate * tokens / shape.gpus, point.rate, point.ttft.mean)
+            for point in points
+            if point.utilisation < _FULL
+        ),
+    )
+
+
+def _batches(serves: Service) -> Iterator[float]:
+    """From one sequence to nearly all seats, evenly in the logarithm."""
+    most = max(1.0, _FULL * serves.seats)
+    return (most ** (step / (_POINTS - 1)) for step in range(_POINTS))
+
+
+def pareto(found: tuple[Curve, ...]) -> tuple[tuple[Shape, CurvePoint], ...]:
+    """The points that no other shape beats in both, by falling speed of a user."""
+    points = [(curve.shape, point) for curve in found for point in curve.points]
+    front: list[tuple[Shape, CurvePoint]] = []
+    for shape, point in sorted(points, key=lambda each: (-each[1].per_user, -each[1].per_gpu, str(each[0]))):
+        if not front or point.per_gpu > front[-1][1].per_gpu:
+            front.append((shape, point))
+    return tuple(front)
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """What another wish would take: `wish` in words, the shape and count for it, and GPUs beside those of the plan.
+
+    `gpus` is None where nothing meets it.
+    """
+
+    wish: str
+    shape: Shape | None
+    replicas: int
+    gpus: int | None
+    cost: float
+
+
+def variations(request: ShapeRequest, catalog: Catalog) -> tuple[Variation, ...]:
+    """Each target half again as loose and as tight, and twice the rate: chosen anew without the running shape."""
+    free = replace(request, incumbent=None)
+    return tuple(_variation(wish, changed, catalog) for wish, changed in _wishes(free))
+
+
+def _wishes(request: ShapeRequest) -> Iterator[tuple[str, ShapeRequest]]:
+    slo = request.spec.slo
+    for factor in (LOOSER, TIGHTER):
+        for name, targets in (("TTFT", slo.ttft), ("TPOT", slo.tpot)):
+            if targets:
+                percentile, seconds = targets[-1]
+                yield f"{name} p{percentile} {_shown(factor * seconds)}", _with_target(request, name, factor)
+    rate = request.workload.requests_per_second * BUSIER
+    workload = replace(request.workload, requests_per_second=rate)
+    yield f"{rate:.4g} requests/s", replace(request, workload=workload)
+
+
+def _with_target(request: ShapeRequest, name: str, factor: float) -> ShapeRequest:
+    def scaled(targets: tuple[tuple[int, float], ...], *, here: bool) -> tuple[tuple[int, float], ...]:
+        return tuple((percentile, seconds * (factor if here else 1.0)) for percentile, seconds in targets)
+
+    slo = request.spec.slo
+    changed = Slo(scaled(slo.ttft, here=name == "TTFT"), scaled(slo.tpot, here=name == "TPOT"))
+    return replace(request, spec=replace(request.spec, slo=changed))
+
+
+def _variation(wish: str, request: ShapeRequest, catalog: Catalog) -> Variation:
+    found = tried(request, catalog)
+    if found is None or not found.scored.meets_slo:
+        return Variation(wish, None, 0, None, 0.0)
+    scored = found.scored
+    return Variation(wish, scored.shape, scored.replicas, scored.replicas * scored.shape.gpus, scored.cost)
+
+
+def tried(request: ShapeRequest, catalog: Catalog) -> Answer | None:
+    """The choice, or None where there is none."""
+    try:
+        return answer(request, catalog)
+    except (Invalid, Blocked):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class DomainStep:
+    """The choice if no NVLink domain were larger than this; None where nothing meets the SLO then."""
+
+    domain_gpus: int
+    shape: Shape | None
+    cost: float
+
+
+def domain_steps(request: ShapeRequest, catalog: Catalog) -> tuple[DomainStep, ...]:
+    """Domains of 1, 2, 4, ... GPUs up to the largest there is."""
+    free, largest = replace(request, incumbent=None), max(supply.domain_gpus for supply in request.supplies)
+    sizes = [1 << exponent for exponent in range(largest.bit_length()) if 1 << exponent < largest]
+    return tuple(_domain_step(free, size, catalog) for size in (*sizes, largest))
+
+
+def _domain_step(request: ShapeRequest, size: int, catalog: Catalog) -> DomainStep:
+    supplies = tuple(replace(each, domain_gpus=min(size, each.domain_gpus)) for each in request.supplies)
+    found = tried(replace(request, supplies=supplies), catalog)
+    if found is None or not found.scored.meets_slo:
+        return DomainStep(size, None, 0.0)
+    return DomainStep(size, found.scored.shape, found.scored.cost)
+
+
+def largest_useful_domain(steps: tuple[DomainStep, ...]) -> int | None:
+    """The smallest domain whose choice costs no more than a tenth above the best: a larger one buys nothing."""
+    costs = [step.cost for step in steps if step.shape is not None]
+    if not costs:
+        return None
+    near = min(costs) * SIMPLER_WITHIN
+    return next(step.domain_gpus for step in steps if step.shape is not None and step.cost <= near)
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms" if seconds < 1.0 else f"{seconds:.3g} s"
