@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 
 from weft.perf.balance import balanced
 from weft.perf.closed_loop import Latencies
-from weft.perf.memory import sequence_bytes_per_gpu
+from weft.perf.handover import handed_over_seconds
 from weft.perf.seats import seats
-from weft.perf.steps import NETWORK_FRACTION, stepper
+from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
-
-_HAND_OVER_SECONDS = 0.03  # posting, descriptors and polling of one transfer (NIXL, vLLM issue 50913)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +45,6 @@ def disaggregated_latencies(
     step = step_seconds(running)
     reached = prefill.replica.efficiency
     waiting = prompt * reached.at_once * users / server
-    alone = reached.request_seconds + prompt + _handed_over(prefill, input_tokens) + step
+    alone = reached.request_seconds + prompt + handed_over_seconds(prefill.replica, input_tokens) + step
     ttft = max(alone + waiting, (users - running) * output_tokens * step / running)
     return Latencies(ttft, step)
-
-
-def _handed_over(prefill: Half, input_tokens: float) -> float:
-    """Seconds until the KV cache of a prompt is with decode; every GPU of a group sends its own part."""
-    sent = sequence_bytes_per_gpu(prefill.replica, input_tokens)
-    return _HAND_OVER_SECONDS + sent / (prefill.replica.accelerator.network_bandwidth * NETWORK_FRACTION)

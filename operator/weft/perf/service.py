@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.workload import Role
+from weft.perf.handover import handed_over_seconds
 from weft.perf.latency import Latency
 from weft.perf.lengths import Lengths, lengths
 from weft.perf.memory import sequences_that_fit
@@ -67,7 +68,10 @@ class _Load(NamedTuple):
 
 @dataclass(frozen=True)
 class Service:
-    """A replica as a server of one workload. `seats` are sequences on all ranks, by memory and by the engine."""
+    """A replica as a server of one workload. `seats` are sequences on all ranks, by memory and by the engine.
+
+    A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`.
+    """
 
     steps: Stepper
     role: Role
@@ -77,6 +81,7 @@ class Service:
     seats: int
     burstiness: float
     context_tokens: float
+    handover_seconds: float = 0.0
     known: dict[float, StepTime] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -219,6 +224,7 @@ class Service:
         server = self.prompts.service(load.sharing, pause, self._stages) if self.decodes else load.stolen
         utilisation = load.rate * server.mean
         own, variance, shortest = self.prompts.own(pause)
+        request += self.handover_seconds
         least = request + step_seconds + shortest
         if utilisation >= 1.0:
             return Latency(math.inf, 0.0, least), utilisation
@@ -307,4 +313,5 @@ def service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
         seats=min(sequences_that_fit(replica, kept), limit),
         burstiness=workload.squared_arrival_variation - 1.0,
         context_tokens=inputs.mean + outputs.mean * outputs.growth / 2.0,
+        handover_seconds=handed_over_seconds(replica, inputs.mean) if role is Role.Prefill else 0.0,
     )
