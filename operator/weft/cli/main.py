@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,13 +41,13 @@ def version_option(
 
 
 @app.command()
-def plan(
+def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--file", "-f", metavar="FILE", help="YAML with InferencePools and PDSplits; - is stdin; repeatable"
         ),
-    ],
+    ] = None,
     fabric: Annotated[
         str | None,
         typer.Option(
@@ -62,31 +61,40 @@ def plan(
         typer.Option("--context", metavar="NAME", help="plan against this kubeconfig context; it is only read"),
     ] = None,
     form: Output = Format.table,
+    *,
+    model: options.Model = None,
+    rate: options.Rate = "1",
+    isl: options.Isl = "1024",
+    osl: options.Osl = "256",
+    ttft: options.Ttft = None,
+    tpot: options.Tpot = None,
+    accelerator: options.Accelerators = None,
+    precision: options.Precisions = None,
+    breakdown: Annotated[bool, typer.Option("--breakdown", help="show where the time of a step goes")] = False,
+    export: options.Export = None,
+    price: options.Price = None,
 ) -> None:
     """Say which shape would be chosen, where replicas would go, and why the alternatives lost.
 
-    Needs no cluster. Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows.
-    Exit code 1 when a pool gets no shape or no place.
+    Plans the resources of --file, or what --model, --rate, --isl, --osl, --ttft and --tpot describe. Needs no cluster.
+    Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows. Exit code 1 when a
+    pool gets no shape or no place.
     """
-    from weft.catalog import load
-    from weft.cli.files import load_documents, shown
-    from weft.cli.plan_page import as_data, as_page, is_a_yes
-    from weft.cli.planning import plan_all
+    from weft.cli.asking import Asked
+    from weft.cli.plan_command import PlanOptions, documents_of, run_plan
+    from weft.cli.study_page import Money
 
-    if [*files, fabric].count("-") > 1:
+    if (model is None) == (not files):
+        raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
+    if [*(files or ()), fabric].count("-") > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
-    with working(f"reading {', '.join(map(shown, files))}"):
-        documents = [body for file in files for body in load_documents(file)]
-    world = _world(fabric, context, imagine=True)
-    with working("planning"):
-        planned = plan_all(documents, world, load(), time.time())
-    if form is not Format.table:
-        print_data([as_data(one) for one in planned], form)
-    else:
-        assumed = "no --fabric and no --context: planned for an empty cluster with all accelerators"
-        pages = [as_page(one, with_nodes=not world.imagined) for one in planned]
-        show(*([assumed] if world.imagined else []), *pages)
-    if not all(is_a_yes(one) for one in planned):
+    asked = None
+    if model is not None:
+        wishes = (tuple(each or ()) for each in (ttft, tpot, accelerator, precision))
+        asked = Asked(model, rate, isl, osl, *wishes)
+    wanted = PlanOptions(tuple(files or ()), asked, form, breakdown, export, Money(price))
+    documents = documents_of(wanted)
+    if not run_plan(wanted, documents, _world(fabric, context, imagine=True)):
         raise typer.Exit(ANSWER_IS_NO)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -90,3 +91,27 @@ Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, h
 Tick = Annotated[float, _seconds("--tick", 0.1, "between decisions when nothing happens")]
 MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "between looks at metrics")]
 Resync = Annotated[float, _seconds("--resync", 1.0, "between full passes")]
+
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="plan for this model instead of a file")]
+Rate = Annotated[str, typer.Option("--rate", metavar="NUMBER", help="requests per second, such as 20 or 500m")]
+Isl = Annotated[str, typer.Option("--isl", metavar="MEAN[:P95]", help="tokens of a prompt")]
+Osl = Annotated[str, typer.Option("--osl", metavar="MEAN[:P95]", help="tokens of an answer")]
+Ttft = Annotated[list[str] | None, typer.Option("--ttft", metavar="P=TIME", help="such as p95=500ms; repeatable")]
+Tpot = Annotated[list[str] | None, typer.Option("--tpot", metavar="P=TIME", help="such as p95=30ms; repeatable")]
+Accelerators = Annotated[
+    list[str] | None, typer.Option("--accelerator", metavar="NAME", help="one that may be used; repeatable; unset: any")
+]
+Precisions = Annotated[
+    list[str] | None,
+    typer.Option("--precision", metavar="NAME", help="one that may be used; repeatable; unset: the checkpoint's"),
+]
+Export = Annotated[
+    Path | None,
+    typer.Option("--export", metavar="FILE", help="write the recommended resource, ready for `kubectl apply`"),
+]
+Price = Annotated[
+    float | None,
+    typer.Option(
+        "--gpu-hour-price", metavar="AMOUNT", min=0.0, help="of one H100 for an hour: costs are then in that currency"
+    ),
+]

@@ -11,12 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.figures import counted, digits, seconds
+from weft.cli.study_page import cost_rows, sentences, study_data
 from weft.domain.spec import ScalingMode
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from weft.cli.planning import Planned
+    from weft.cli.study import OtherForm, Study
+    from weft.cli.study_page import Money
     from weft.domain.decision import PoolDecision
     from weft.domain.shape import Candidate, Percentiles, Plan
     from weft.domain.snapshot import PoolRecord
@@ -32,9 +35,23 @@ def is_a_yes(planned: Planned) -> bool:
     return bool(planned.pools) and all(one.status == "True" for one in conditions)
 
 
-def as_data(planned: Planned) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is told beside the plan: studies by pool, the other form; `with_nodes` False for nodes that are imagined."""
+
+    studies: dict[str, Study]
+    form: OtherForm | None
+    money: Money
+    with_nodes: bool = True
+
+
+def as_data(planned: Planned, studies: dict[str, Study], form: OtherForm | None) -> dict[str, Any]:
     """JSON-like data of one planned resource; capacities in requests per second, times in seconds."""
-    return {"resource": planned.title, "pools": [_pool_data(pool, decision) for pool, decision in planned.pools]}
+    pools = []
+    for pool, decision in planned.pools:
+        study = studies.get(pool.key.name)
+        pools.append({**_pool_data(pool, decision), "study": study_data(study, form) if study else None})
+    return {"resource": planned.title, "pools": pools}
 
 
 def _pool_data(pool: PoolRecord, decision: PoolDecision) -> dict[str, Any]:
@@ -72,30 +89,40 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
         "reason": plan.verdict.reason.value,
         "message": plan.verdict.message,
         "alternatives": [
-            {"shape": str(one.shape), "reason": one.verdict.reason.value, "message": one.verdict.message}
+            {
+                "shape": str(one.shape),
+                "engine": one.shape.engine.value,
+                "reason": one.verdict.reason.value,
+                "message": one.verdict.message,
+            }
             for one in plan.alternatives
         ],
     }
 
 
-def as_page(planned: Planned, *, with_nodes: bool = True) -> RenderableType:
-    """The plan for a terminal; `with_nodes` False leaves out where replicas go, for nodes that are imagined."""
+def as_page(planned: Planned, beside: Beside) -> RenderableType:
+    """The plan for a terminal."""
     parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold")]
     for pool, decision in planned.pools:
         if len(planned.pools) > 1 and pool.spec is not None:
             parts.append(Text(f"\n  {pool.spec.role.value} pool {pool.key.name}", style="bold"))
-        parts.append(Padding(_pool_page(pool, decision, with_nodes=with_nodes), (0, 0, 0, 2), expand=False))
+        parts.append(Padding(_pool_page(pool, decision, beside), (0, 0, 0, 2), expand=False))
     return Group(*parts)
 
 
-def _pool_page(pool: PoolRecord, decision: PoolDecision, *, with_nodes: bool) -> RenderableType:
+def _pool_page(pool: PoolRecord, decision: PoolDecision, beside: Beside) -> RenderableType:
     parts: list[RenderableType] = []
-    plan = decision.status.plan
+    plan, study = decision.status.plan, beside.studies.get(pool.key.name)
     if plan is not None:
-        parts.append(_facts(plan, pool, decision))
+        facts = _facts(plan, pool, decision)
+        for row in cost_rows(study, beside.money) if study else ():
+            facts.add_row(row[0], row[1], Text(row[2], style="dim"))
+        parts.append(facts)
     parts.append(_conditions(decision))
-    if with_nodes and decision.status.assignments:
+    if beside.with_nodes and decision.status.assignments:
         parts.append(_places(decision))
+    if study is not None:
+        parts.append(Text("\n" + "\n".join(sentences(study, beside.form))))
     if plan is not None and plan.alternatives:
         parts.append(_Alternatives(plan))
     return Group(*parts)
@@ -111,16 +138,22 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
         f"{digits(plan.prediction.capacity)} requests/s each",
         Text(f"limited by {plan.prediction.limit}", style="dim"),
     )
-    for name, latency in (("TTFT", plan.prediction.ttft), ("TPOT", plan.prediction.tpot)):
+    prediction = plan.prediction
+    for name, latency, doubt in (
+        ("TTFT", prediction.ttft, prediction.ttft_doubt),
+        ("TPOT", prediction.tpot, prediction.tpot_doubt),
+    ):
         if latency.mean > 0:  # a prefill replica makes no token after the first
-            table.add_row(name, *_latency(latency))
+            table.add_row(name, *_latency(latency, doubt))
     table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(plan.engine.image, style="dim"))
     return table
 
 
-def _latency(latency: Percentiles) -> tuple[str, Text]:
-    figures = f"p50 {seconds(latency.p50)}, p99 {seconds(latency.p99)}"
-    return figures, Text(f"at capacity; mean {seconds(latency.mean)}", style="dim")
+def _latency(latency: Percentiles, doubt: float) -> tuple[str, Text]:
+    """Percentiles at the rate that a replica gets, and up to what the error bar of the last one reaches."""
+    figures = f"p50 {seconds(latency.p50)}, p95 {seconds(latency.p95)}, p99 {seconds(latency.p99)}"
+    bar = f"p99 from {seconds(latency.p99 / doubt)} to {seconds(latency.p99 * doubt)}, 80 % sure"
+    return figures, Text(bar, style="dim")
 
 
 def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:
@@ -170,14 +203,18 @@ class _Alternatives:
 
 def _alternatives_table(plan: Plan) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("shape", "GPUs", "requests/s", "reason", ""):
-        right = heading in {"GPUs", "requests/s"}
+    for heading in ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "reason", ""):
+        right = heading in {"GPUs", "requests/s", "TTFT p99", "TPOT p99"}
         table.add_column(heading, header_style="dim", justify="right" if right else "left", no_wrap=bool(heading))
     for one in plan.alternatives:
         table.add_row(*_alternative_row(one))
     return table
 
 
-def _alternative_row(one: Candidate) -> tuple[str, str, str, str, str]:
-    capacity = digits(one.prediction.capacity) if one.prediction else "-"
-    return str(one.shape), str(one.shape.gpus), capacity, one.verdict.reason.value, one.verdict.message
+def _alternative_row(one: Candidate) -> tuple[str, ...]:
+    found = one.prediction
+    figures = ("-", "-", "-")
+    if found is not None:
+        figures = (digits(found.capacity), seconds(found.ttft.p99), seconds(found.tpot.p99) if found.tpot.mean else "-")
+    verdict = one.verdict
+    return str(one.shape), one.shape.engine.value, str(one.shape.gpus), *figures, verdict.reason.value, verdict.message

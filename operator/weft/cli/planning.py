@@ -148,6 +148,14 @@ def _fresh(pool: PoolRecord) -> PoolRecord:
     return replace(pool, status=PoolStatus(), deleting=False)
 
 
+def the_resources(documents: list[dict[str, Any]], default_namespace: str) -> list[tuple[str, dict[str, Any]]]:
+    """Titles, as in `Planned`, and bodies of the resources of ours."""
+    return [
+        (str(ResourceKey(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"], "")), body)
+        for body in _ours(documents, default_namespace)
+    ]
+
+
 def _ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[str, Any]]:
     """The resources of ours, each with an identity; what else lies in the same file is left alone."""
     ours = [_with_identity(body, default_namespace) for body in documents if _is_ours(body)]

@@ -37,6 +37,11 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
         return mapping
 
 
+def as_yaml(documents: list[dict[str, Any]]) -> str:
+    """As a file for `kubectl apply -f`, keys in the order they have."""
+    return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
+
+
 def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; raises `ValueError` when a key is there twice."""
     found = dict(pairs)

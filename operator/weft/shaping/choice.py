@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.hardware import Accelerator
     from weft.domain.reasons import Explanation
+    from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
+    from weft.perf import ReplicaModel
     from weft.shaping.request import ShapeRequest
 
 MOST_ALTERNATIVES = 10
@@ -77,6 +79,15 @@ def _remembered(request: ShapeRequest, catalog: Catalog) -> Answer | WeftError:
 def possible_cases(request: ShapeRequest, catalog: Catalog) -> tuple[Case, ...]:
     """Every shape that could serve the request, whatever its speed."""
     return tuple(_sorted_out(request, catalog)[0])
+
+
+def modelled(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ReplicaModel:
+    """What the performance model looks at in a shape of a request; raises `Blocked` if no supply has its devices."""
+    accelerator = catalog.accelerator(shape.accelerator)
+    supply = next((each for each in request.supplies if each.accelerator == accelerator.name), None)
+    if supply is None:
+        raise Blocked(Reason.NoAccelerator, f"there is no {accelerator.name}")
+    return Case(Option(shape, supply, accelerator), request, catalog).replica
 
 
 @dataclass(frozen=True, slots=True)

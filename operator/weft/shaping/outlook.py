@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
-from weft.domain.workload import Slo
+from weft.domain.workload import Role, Slo
 from weft.perf.service import service
 from weft.shaping.choice import answer, possible_cases
 from weft.shaping.ranking import SIMPLER_WITHIN
@@ -103,8 +103,8 @@ def variations(request: ShapeRequest, catalog: Catalog) -> tuple[Variation, ...]
 def _wishes(request: ShapeRequest) -> Iterator[tuple[str, ShapeRequest]]:
     slo = request.spec.slo
     for factor in (LOOSER, TIGHTER):
-        for name, targets in (("TTFT", slo.ttft), ("TPOT", slo.tpot)):
-            if targets:
+        for name, targets, elsewhere in (("TTFT", slo.ttft, Role.Decode), ("TPOT", slo.tpot, Role.Prefill)):
+            if targets and request.spec.role is not elsewhere:
                 percentile, seconds = targets[-1]
                 yield f"{name} p{percentile} {_shown(factor * seconds)}", _with_target(request, name, factor)
     rate = request.workload.requests_per_second * BUSIER

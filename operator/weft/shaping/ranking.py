@@ -165,7 +165,7 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     prediction = chosen.assessment.prediction
     if not chosen.meets_slo:
         missed = ", ".join(str(miss) for miss in chosen.assessment.misses)
-        closest = f"no shape meets the SLO; the closest one is predicted at {missed}"
+        closest = f"no shape meets the SLO at the upper end of its error bar; the closest one may take {missed}"
         too_long = "no shape has room for a sequence of the mean length of spec.workload beside the weights"
         return Explanation(Reason.BestEffort, closest if missed else too_long)
     if chosen.shape != best.shape:
@@ -227,4 +227,4 @@ def _missed(loser: Scored) -> Explanation:
     if not misses:  # memory holds one long sequence but not one of the mean length: only with a small maxModelLen
         return Explanation(Reason.NoRoomForKV, "no sequence of the mean length fits beside the weights")
     reason = Reason.MissesTTFT if misses[0].metric == "TTFT" else Reason.MissesTPOT
-    return Explanation(reason, "even without load: " + ", ".join(str(miss) for miss in misses))
+    return Explanation(reason, "even without load, at the upper end of the error bar: " + ", ".join(str(miss) for miss in misses))

@@ -1,0 +1,67 @@
+"""A plan asked for on the command line, without a file: model, rate, lengths and targets as an InferencePool."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from weft.cli.failure import CommandFailure
+from weft.domain.labels import API_VERSION
+
+_LENGTH = re.compile(r"(?P<mean>[0-9]+)(:(?P<p95>[0-9]+))?")
+_NAME = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Options as they were typed. Lengths are `MEAN` or `MEAN:P95` in tokens; targets are `p95=500ms`."""
+
+    model: str
+    rate: str
+    input_tokens: str
+    output_tokens: str
+    ttft: tuple[str, ...]
+    tpot: tuple[str, ...]
+    accelerators: tuple[str, ...]
+    precisions: tuple[str, ...]
+
+
+def as_document(asked: Asked) -> dict[str, Any]:
+    """The resource; what is wrong with a value is told by the resource's own checks, in the words of its fields."""
+    slo = {name: _targets(name, given) for name, given in (("ttft", asked.ttft), ("tpot", asked.tpot)) if given}
+    model = {"id": asked.model, **({"precisions": list(asked.precisions)} if asked.precisions else {})}
+    spec: dict[str, Any] = {
+        "model": model,
+        "workload": {
+            "requestsPerSecond": asked.rate,
+            "inputTokens": _length("--isl", asked.input_tokens),
+            "outputTokens": _length("--osl", asked.output_tokens),
+        },
+        "scaling": {"maxReplicas": 1000},
+    }
+    if slo:
+        spec["slo"] = slo
+    if asked.accelerators:
+        spec["placement"] = {"accelerators": list(asked.accelerators)}
+    return {"apiVersion": API_VERSION, "kind": "InferencePool", "metadata": {"name": _named(asked.model)}, "spec": spec}
+
+
+def _length(option: str, text: str) -> dict[str, int]:
+    match = _LENGTH.fullmatch(text)
+    if match is None:
+        raise CommandFailure(f"{option} {text!r:.60} must be a mean, or MEAN:P95, in tokens, such as 2000:6000")
+    return {name: int(value) for name, value in match.groupdict().items() if value}
+
+
+def _targets(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    targets = dict(text.partition("=")[::2] for text in given)
+    wrong = next((text for text in given if "=" not in text), None)
+    if wrong is not None:
+        raise CommandFailure(f"--{option} {wrong!r:.60} must be PERCENTILE=DURATION, such as p95=500ms")
+    return targets
+
+
+def _named(model: str) -> str:
+    """A name that Kubernetes takes, from the last part of the model's."""
+    return _NAME.sub("-", model.rpartition("/")[2].lower()).strip("-")[:50].strip("-") or "model"

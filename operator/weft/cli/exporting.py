@@ -1,0 +1,80 @@
+"""The resource that a plan recommends: what was asked, with the chosen engine, precision and shape written into it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from weft.api.parsing import parse_pool, parse_split
+from weft.cli.failure import CommandFailure
+from weft.domain.labels import API_VERSION
+
+if TYPE_CHECKING:
+    from weft.domain.shape import Plan, Shape
+
+Json = dict[str, Any]
+
+_SHARED = ("model", "engine", "kvCache", "workload", "slo", "placement", "scaling", "rollout", "pod")
+_OF_ONE_FORM = ("replicas", "maxGPUs")  # of scaling: a count, or a budget, that means another thing in the other form
+_KEPT_METADATA = ("name", "namespace", "labels", "annotations")
+
+
+def exported_pool(body: Json, plan: Plan) -> Json:
+    """An InferencePool that runs a plan of one pool; raises `CommandFailure` where the request does not allow it."""
+    spec = _common(body, (plan,))
+    spec["placement"] = {**spec.get("placement", {}), "accelerators": [plan.shape.accelerator]}
+    spec["shape"] = _pins(plan.shape)
+    if "router" in body["spec"]:
+        spec["router"] = copy.deepcopy(body["spec"]["router"])
+    return _checked(_document("InferencePool", body, spec))
+
+
+def exported_split(body: Json, prefill: Plan, decode: Plan) -> Json:
+    """A PDSplit that runs the plans of both halves."""
+    spec = _common(body, (prefill, decode))
+    for name, plan in (("prefill", prefill), ("decode", decode)):
+        own = copy.deepcopy(body["spec"].get(name, {}))
+        placement = {**spec.get("placement", {}), **own.get("placement", {}), "accelerators": [plan.shape.accelerator]}
+        spec[name] = {**own, "placement": placement, "shape": _pins(plan.shape)}
+    return _checked(_document("PDSplit", body, spec))
+
+
+def _common(body: Json, plans: tuple[Plan, ...]) -> Json:
+    """What both forms share, with the engine's release, and with the precision where there is one for all."""
+    asked: Json = body["spec"]
+    spec = {name: copy.deepcopy(asked[name]) for name in _SHARED if name in asked}
+    spec["engine"] = {**spec.get("engine", {}), "name": plans[0].engine.name.value, "version": plans[0].engine.version}
+    precisions = {plan.shape.precision.value for plan in plans}
+    if len(precisions) == 1:
+        model = {name: value for name, value in spec["model"].items() if name != "precisions"}
+        spec["model"] = {**model, "precision": precisions.pop()}
+    return spec
+
+
+def _document(kind: str, body: Json, spec: Json) -> Json:
+    if body["kind"] != kind and "scaling" in spec:
+        kept = {name: value for name, value in spec["scaling"].items() if name not in _OF_ONE_FORM}
+        spec["scaling"] = {**kept, "mode": "Auto"} if "mode" in kept else kept
+    metadata = {name: body["metadata"][name] for name in _KEPT_METADATA if name in body["metadata"]}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _pins(shape: Shape) -> Json:
+    """Every size that is not 1, and the tensor group always."""
+    sizes = {
+        "tensorParallel": shape.tensor_parallel,
+        "pipelineParallel": shape.pipeline_parallel,
+        "expertParallel": shape.expert_parallel,
+        "dataParallel": shape.data_parallel,
+        "decodeContextParallel": shape.decode_context_parallel,
+        "prefillContextParallel": shape.prefill_context_parallel,
+    }
+    return {name: size for name, size in sizes.items() if size > 1 or name == "tensorParallel"}
+
+
+def _checked(document: Json) -> Json:
+    """As the operator would read it."""
+    record = parse_pool(document) if document["kind"] == "InferencePool" else parse_split(document)
+    if record.problem is not None:
+        raise CommandFailure(f"the recommended {document['kind']} cannot be written: {record.problem.message}")
+    return document

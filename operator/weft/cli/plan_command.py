@@ -1,0 +1,115 @@
+"""`weft plan`: read, decide, study, and print, draw or export."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weft.catalog import load
+from weft.cli.asking import Asked, as_document
+from weft.cli.exporting import exported_pool, exported_split
+from weft.cli.failure import CommandFailure
+from weft.cli.files import load_documents, shown, write_whole
+from weft.cli.plan_page import Beside, as_data, as_page, is_a_yes
+from weft.cli.planning import plan_all, the_resources
+from weft.cli.strict_yaml import as_yaml
+from weft.cli.study import OtherForm, Study, domains, other_form, studied
+from weft.cli.study_page import Money, breakdown_page
+from weft.cli.terminal import Format, print_data, show, working
+from weft.shaping.ranking import SIMPLER_WITHIN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from weft.catalog import Catalog
+    from weft.cli.planning import Planned
+    from weft.cli.study import Form
+    from weft.cli.world import World
+
+_ASSUMED = "no --fabric and no --context: planned for an empty cluster with all accelerators"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What was asked for, beside the nodes to plan against. `files` or `asked` says what to plan."""
+
+    files: tuple[str, ...]
+    asked: Asked | None
+    form: Format
+    breakdown: bool
+    export: Path | None
+    money: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One planned resource with what surrounds it: studies by pool, and the other form of it."""
+
+    planned: Planned
+    studies: dict[str, Study]
+    form: Form | None
+
+
+def documents_of(options: PlanOptions) -> list[dict[str, Any]]:
+    """The resources to plan."""
+    if options.asked is not None:
+        return [as_document(options.asked)]
+    with working(f"reading {', '.join(map(shown, options.files))}"):
+        return [body for file in options.files for body in load_documents(file)]
+
+
+def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World) -> bool:
+    """Plan, print and export; whether every pool has a shape and a place."""
+    catalog = load()
+    with working("planning"):
+        planned = plan_all(documents, world, catalog, time.time())
+        told = [_told(one, world, catalog) for one in planned]
+    if options.export is not None:
+        write_whole(options.export, as_yaml(_recommended(told, documents, world)))
+    if options.form is not Format.table:
+        print_data([as_data(one.planned, one.studies, _other(one)) for one in told], options.form)
+    else:
+        show(*([_ASSUMED] if world.imagined else []), *_pages(told, options, world, catalog))
+    return all(is_a_yes(one) for one in planned)
+
+
+def _told(planned: Planned, world: World, catalog: Catalog) -> Told:
+    studies = studied(planned, world, catalog)
+    return Told(planned, studies, other_form(studies, catalog))
+
+
+def _other(told: Told) -> OtherForm | None:
+    return told.form.told if told.form else None
+
+
+def _pages(told: Sequence[Told], options: PlanOptions, world: World, catalog: Catalog) -> list[RenderableType]:
+    pages: list[RenderableType] = []
+    for one in told:
+        beside = Beside(one.studies, _other(one), options.money, with_nodes=not world.imagined)
+        pages.append(as_page(one.planned, beside))
+        if options.breakdown:
+            pages += [breakdown_page(study, *domains(study, catalog)) for study in one.studies.values()]
+    return pages
+
+
+def _recommended(told: Sequence[Told], documents: list[dict[str, Any]], world: World) -> list[dict[str, Any]]:
+    """For each resource the cheaper form of it; within 10 % the aggregated one, which is simpler."""
+    bodies = dict(the_resources(documents, world.namespace))
+    return [_recommendation(each, bodies[each.planned.title]) for each in told]
+
+
+def _recommendation(told: Told, body: dict[str, Any]) -> dict[str, Any]:
+    plans = [study.plan for study in told.studies.values()]
+    if not plans:
+        raise CommandFailure(f"nothing to export: {told.planned.title} has no plan")
+    other = told.form
+    cost = sum(study.bill.cost for study in told.studies.values())
+    if len(plans) > 1:
+        pooled = other is not None and other.told.cost <= cost * SIMPLER_WITHIN
+        return exported_pool(body, other.plans[0]) if other and pooled else exported_split(body, plans[0], plans[1])
+    apart = other is not None and other.told.cost * SIMPLER_WITHIN < cost
+    return exported_split(body, *other.plans) if other and apart else exported_pool(body, plans[0])

@@ -1,0 +1,204 @@
+"""Beside a plan: what it costs per token, where it bends, what other wishes, engines and forms would take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.planning import Facts, shape_request
+from weft.domain.errors import WeftError
+from weft.domain.reasons import Reason
+from weft.domain.spec import ShapePins
+from weft.domain.workload import Role
+from weft.fabric import build_fabric
+from weft.perf import knee
+from weft.perf.service import Point, service
+from weft.shaping.candidates import wished_engines
+from weft.shaping.choice import modelled
+from weft.shaping.outlook import DomainStep, Variation, domain_steps, largest_useful_domain, tried, variations
+from weft.shaping.pair import Unpaired, choose_pair
+from weft.shaping.request import Partner
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.cli.planning import Planned
+    from weft.cli.world import World
+    from weft.domain.shape import EngineName, Plan, Shape
+    from weft.domain.snapshot import PoolRecord
+    from weft.perf import ReplicaModel
+    from weft.shaping.request import ShapeRequest
+
+_PER_MILLION, _SECONDS_PER_HOUR = 1e6, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Replicas for the demanded rate, without headroom. `cost` is relative: one H100 is 1; per tokens in its hours."""
+
+    replicas: int
+    gpus: int
+    cost: float
+    per_million_tokens: float
+    per_million_output_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class OtherForm:
+    """The same workload served the other way: `shapes` in words, and what it costs; None where it cannot be."""
+
+    name: str
+    shapes: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The other form with its plans: one of a pool, two of a split."""
+
+    told: OtherForm
+    plans: tuple[Plan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherEngine:
+    """What an engine that Weft does not launch yet would take."""
+
+    engine: EngineName
+    shape: Shape
+    gpus: int
+    cost: float
+    meets_slo: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Everything about one pool's plan that its status has no room for. Rates are requests a second of a replica."""
+
+    request: ShapeRequest
+    plan: Plan
+    replica: ReplicaModel
+    bill: Bill
+    rate: float
+    knee: float
+    variations: tuple[Variation, ...]
+    engines: tuple[OtherEngine, ...]
+
+    @property
+    def operating_point(self) -> Point | None:
+        """The replica at the rate that it gets; None where it cannot keep up."""
+        return service(self.replica, self.request.workload, self.request.spec.role).at_rate(self.rate)
+
+
+def studied(planned: Planned, world: World, catalog: Catalog) -> dict[str, Study]:
+    """A study of each pool that has a plan, by the pool's name."""
+    facts = Facts(build_fabric(world.nodes, world.pods, catalog), catalog)
+    plans = {pool.key.name: decision.status.plan for pool, decision in planned.pools}
+    studies = {}
+    for pool, decision in planned.pools:
+        others = [plan for name, plan in plans.items() if name != pool.key.name and plan is not None]
+        if decision.status.plan is not None and pool.spec is not None:
+            request = _asked(pool, facts, others[0] if others else None)
+            studies[pool.key.name] = _study(request, decision.status.plan, catalog)
+    return studies
+
+
+def _asked(pool: PoolRecord, facts: Facts, other: Plan | None) -> ShapeRequest:
+    if pool.spec is None:
+        raise ValueError("a pool without a spec has no plan")
+    request = shape_request(pool.spec, facts, None, None)
+    if other is None:
+        return request
+    generation = facts.catalog.accelerator(other.shape.accelerator).generation
+    return replace(request, partner=Partner(generation, other.engine.name, other.shape))
+
+
+def _study(request: ShapeRequest, plan: Plan, catalog: Catalog) -> Study:
+    bill = billed(plan, request, catalog)
+    replica = modelled(plan.shape, request, catalog)
+    rate = min(plan.prediction.capacity, request.workload.requests_per_second / bill.replicas)
+    return Study(
+        request=request,
+        plan=plan,
+        replica=replica,
+        bill=bill,
+        rate=rate,
+        knee=knee(replica, request.workload, request.spec.role),
+        variations=variations(replace(request, engine=plan.engine), catalog),
+        engines=_other_engines(request, catalog),
+    )
+
+
+def billed(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Bill:
+    """What the demanded rate takes of a plan's replicas."""
+    workload, capacity = request.workload, plan.prediction.capacity
+    replicas = max(1, -int(-workload.requests_per_second // capacity)) if capacity > 0 else 1
+    gpus = replicas * plan.shape.gpus
+    cost = gpus * catalog.accelerator(plan.shape.accelerator).cost
+    served = min(workload.requests_per_second, replicas * capacity) * _SECONDS_PER_HOUR / _PER_MILLION
+    tokens = {
+        Role.Aggregated: workload.input_tokens + workload.output_tokens,
+        Role.Prefill: workload.input_tokens,
+        Role.Decode: workload.output_tokens,
+    }[request.spec.role]
+    return Bill(replicas, gpus, cost, _per(cost, served * tokens), _per(cost, served * workload.output_tokens))
+
+
+def _per(cost: float, millions: float) -> float:
+    return cost / millions if millions > 0 else 0.0
+
+
+def _other_engines(request: ShapeRequest, catalog: Catalog) -> tuple[OtherEngine, ...]:
+    """Only where the engine is left open, and for a pool of its own: halves of a split share theirs."""
+    if request.spec.engine.name is not None or request.spec.engine.version is not None or request.partner is not None:
+        return ()
+    free = catalog.as_if_all_were_launched()
+    known = wished_engines(request, catalog)
+    found = []
+    for engine in (each for each in free.launched if each not in known):
+        spec = replace(request.spec, engine=replace(request.spec.engine, name=engine))
+        chosen = tried(replace(request, spec=spec), free)
+        if chosen is not None:
+            scored = chosen.scored
+            gpus = scored.replicas * scored.shape.gpus
+            found.append(OtherEngine(engine, scored.shape, gpus, scored.cost, scored.meets_slo))
+    return tuple(found)
+
+
+def other_form(studies: dict[str, Study], catalog: Catalog) -> Form | None:
+    """A pool as a split, or a split as a pool; None where that cannot be, or a shape is pinned to what it is."""
+    requests = [replace(study.request, partner=None) for study in studies.values()]
+    if not requests or any(request.spec.shape != ShapePins() for request in requests):
+        return None
+    if len(requests) > 1:
+        return _as_a_pool(requests[0], catalog)
+    return _as_a_split(requests[0], catalog) if requests[0].spec.role is Role.Aggregated else None
+
+
+def _as_a_pool(request: ShapeRequest, catalog: Catalog) -> Form | None:
+    """What replicas that do both would take."""
+    aggregated = replace(request, spec=replace(request.spec, role=Role.Aggregated))
+    found = tried(aggregated, catalog)
+    if found is None or not found.scored.meets_slo:
+        return None
+    bill = billed(found.plan, aggregated, catalog)
+    return Form(OtherForm("InferencePool", f"{bill.replicas} x {found.plan.shape}", bill.cost), (found.plan,))
+
+
+def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
+    """What prefill and decode apart would take."""
+    halves = [replace(request, spec=replace(request.spec, role=role)) for role in (Role.Prefill, Role.Decode)]
+    try:
+        plans = choose_pair(halves[0], halves[1], catalog)
+    except WeftError:
+        return None
+    if isinstance(plans, Unpaired) or any(plan.verdict.reason is Reason.BestEffort for plan in plans):
+        return None
+    bills = [billed(plan, half, catalog) for plan, half in zip(plans, halves, strict=True)]
+    words = f"prefill {bills[0].replicas} x {plans[0].shape}, decode {bills[1].replicas} x {plans[1].shape}"
+    return Form(OtherForm("PDSplit", words, sum(bill.cost for bill in bills)), plans)
+
+
+def domains(study: Study, catalog: Catalog) -> tuple[tuple[DomainStep, ...], int | None]:
+    """What domains of each size would cost, and beyond which a larger one buys nothing."""
+    steps = domain_steps(study.request, catalog)
+    return steps, largest_useful_domain(steps)

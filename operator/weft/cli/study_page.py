@@ -1,0 +1,174 @@
+"""How a study reads: what it costs, what other wishes would take, and where the time of a step goes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from weft.cli.figures import counted, digits, seconds
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.cli.study import OtherEngine, OtherForm, Study
+    from weft.perf.steps import StepTime
+    from weft.shaping.outlook import DomainStep, Variation
+
+_PARTS = {
+    "linear": "attention and dense weights",
+    "experts": "experts",
+    "head": "LM head",
+    "attention": "attention over the KV cache",
+    "reduces": "all-reduce in the tensor group",
+    "exchanges": "exchange with experts",
+    "hops": "hops between stages",
+    "launch": "launch and scheduling",
+    "gathers": "gathering a shared context",
+}
+_NEGLIGIBLE = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What an hour of a GPU of cost 1 (an H100) is worth, in any currency; None: costs stay in such hours."""
+
+    per_hour: float | None = None
+
+    def per_million(self, hours: float) -> str:
+        """`0.12 H100-hours` or `0.27`."""
+        return f"{digits(hours)} H100-hours" if self.per_hour is None else digits(hours * self.per_hour)
+
+
+def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
+    """Rows of the table of facts: name, figure, remark."""
+    bill = study.bill
+    remark = f"{money.per_million(bill.per_million_output_tokens)} per million output tokens, "
+    remark += f"{money.per_million(bill.per_million_tokens)} of all"
+    bend = f"{digits(study.knee)} requests/s each"
+    return (
+        ("cost", f"{digits(bill.cost)} for {counted(bill.gpus, 'GPU')} (H100 = 1)", remark),
+        ("knee", bend, "beyond it latency grows faster than throughput"),
+    )
+
+
+def sentences(study: Study, form: OtherForm | None) -> tuple[str, ...]:
+    """What else there is to know, a sentence each: other wishes, engines and forms."""
+    differing = [each for each in study.variations if _differs(study, each)]
+    alike = [each.wish for each in study.variations if not _differs(study, each)]
+    told = [f"with {_wish(study, each)}: {_difference(study, each)}" for each in differing]
+    if alike:
+        told.append(f"the same {counted(study.bill.gpus, 'GPU')} with {' or '.join(alike)}")
+    told += [_engine(study, each) for each in study.engines]
+    return (*told, *([_form(study, form)] if form else []))
+
+
+def _differs(study: Study, variation: Variation) -> bool:
+    return variation.gpus != study.bill.gpus or variation.shape != study.plan.shape
+
+
+def _wish(study: Study, variation: Variation) -> str:
+    slo, rate = study.request.spec.slo, study.request.workload.requests_per_second
+    was = {"TTFT": slo.ttft, "TPOT": slo.tpot}.get(variation.wish.split()[0])
+    return f"{variation.wish} instead of {seconds(was[-1][1]) if was else digits(rate)}"
+
+
+def _difference(study: Study, variation: Variation) -> str:
+    if variation.gpus is None:
+        return "no shape meets that"
+    more = variation.gpus - study.bill.gpus
+    shape = "" if variation.shape == study.plan.shape else f", {variation.shape}"
+    if more == 0:
+        return f"as many GPUs{shape}"
+    return f"{counted(abs(more), 'GPU')} {'more' if more > 0 else 'fewer'}{shape}"
+
+
+def _engine(study: Study, other: OtherEngine) -> str:
+    outcome = f"cost {digits(other.cost)} instead of {digits(study.bill.cost)}: {other.shape}"
+    verdict = "" if other.meets_slo else ", and misses the SLO"
+    return f"{other.engine.value} would {outcome}{verdict} (Weft does not launch it yet)"
+
+
+def _form(study: Study, form: OtherForm) -> str:
+    return f"as a {form.name} it would cost {digits(form.cost)} instead of {digits(study.bill.cost)}: {form.shapes}"
+
+
+def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:
+    """Where the time of both kinds of step goes, and what larger domains buy."""
+    point = study.operating_point
+    parts: list[RenderableType] = []
+    if point is not None and point.decode is not None:
+        parts.append(_step_table(f"a decode step of {digits(point.batch)} requests", point.decode))
+    if point is not None and study.request.spec.role.value != "Decode":
+        parts.append(_step_table("a prompt of mean length", point.prefill))
+    parts.append(_domain_table(steps, useful))
+    return Group(*parts)
+
+
+def _step_table(title: str, step: StepTime) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column(f"{title}: {seconds(step.seconds)}, bound by {step.limit}", header_style="bold")
+    table.add_column("time", header_style="dim", justify="right")
+    table.add_column("", header_style="dim", justify="right")
+    for name, share, value in shares(step):
+        table.add_row(_PARTS[name], seconds(value), f"{share:.0%}")
+    return Group(Text(""), table)
+
+
+def shares(step: StepTime) -> list[tuple[str, float, float]]:
+    """(part, share of the step, seconds), the largest first; what is negligible is left out."""
+    whole = sum(step.parts)
+    scale = step.seconds / whole if whole else 0.0
+    found = [(name, value / whole, value * scale) for name, value in step.parts._asdict().items() if whole]
+    return sorted((each for each in found if each[1] >= _NEGLIGIBLE), key=lambda each: -each[1])
+
+
+def _domain_table(steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, side in (("NVLink domain", "right"), ("cost", "right"), ("shape", "left")):
+        table.add_column(heading, header_style="dim", justify="right" if side == "right" else "left")
+    for sizes, step in _alike(steps):
+        table.add_row(sizes, digits(step.cost) if step.shape else "-", str(step.shape or "nothing meets the SLO"))
+    said = "no domain is large enough"
+    if useful is not None:
+        said = f"an NVLink domain of more than {counted(useful, 'GPU')} buys nothing here"
+    return Group(Text(""), table, Text(said, style="dim"))
+
+
+def _alike(steps: tuple[DomainStep, ...]) -> list[tuple[str, DomainStep]]:
+    """Domains with the same outcome in one line: `8 to 72`."""
+    groups = [list(group) for _, group in itertools.groupby(steps, key=lambda step: (step.shape, step.cost))]
+    ends = [(group[0], group[-1]) for group in groups]
+    return [
+        (f"{low.domain_gpus} to {high.domain_gpus}" if low is not high else str(low.domain_gpus), low)
+        for low, high in ends
+    ]
+
+
+def study_data(study: Study, form: OtherForm | None) -> dict[str, Any]:
+    """The same for programs; seconds, relative costs, requests a second."""
+    point = study.operating_point
+    steps = {"decode": point.decode, "prefill": point.prefill} if point is not None else {}
+    return {
+        "bill": asdict(study.bill),
+        "ratePerReplica": study.rate,
+        "kneeRequestsPerSecond": study.knee,
+        "sensitivity": [
+            {"with": each.wish, "shape": str(each.shape) if each.shape else None, "gpus": each.gpus, "cost": each.cost}
+            for each in study.variations
+        ],
+        "otherEngines": [
+            {"engine": each.engine.value, "shape": str(each.shape), "gpus": each.gpus, "cost": each.cost}
+            for each in study.engines
+        ],
+        "otherForm": asdict(form) if form else None,
+        "breakdown": {
+            name: {"seconds": step.seconds, "limit": step.limit.value, "parts": step.parts._asdict()}
+            for name, step in steps.items()
+            if step is not None
+        },
+    }

@@ -1,0 +1,19 @@
+"""How long the KV cache of a prompt takes from prefill to decode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.perf.memory import sequence_bytes_per_gpu
+from weft.perf.steps import NETWORK_FRACTION
+
+if TYPE_CHECKING:
+    from weft.perf.replica import ReplicaModel
+
+_POSTED_SECONDS = 0.03  # posting, descriptors and polling of one transfer (NIXL, vLLM issue 50913)
+
+
+def handed_over_seconds(prefill: ReplicaModel, input_tokens: float) -> float:
+    """Seconds until a prompt's KV is with decode; every GPU of a group sends its own part over its own NIC."""
+    sent = sequence_bytes_per_gpu(prefill, max(1.0, input_tokens))
+    return _POSTED_SECONDS + sent / (prefill.accelerator.network_bandwidth * NETWORK_FRACTION)
