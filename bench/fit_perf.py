@@ -15,13 +15,15 @@ import numpy as np
 import yaml
 
 from bench.fitting.fit import Problem
-from bench.fitting.left_out import leaving_out, shares_its_precision
+from bench.fitting.intervals import measured, spreads
+from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
 from bench.fitting.rows import of_kind, read
 from weft.perf.measured import Kind
 
 if TYPE_CHECKING:
     from bench.fitting.fit import Vector
     from bench.fitting.rows import Row
+    from weft.perf.closed_loop import Latencies
 
 TARGET = Path(__file__).parent.parent / "operator" / "weft" / "catalog" / "efficiency.yaml"
 HEADER = """\
@@ -29,12 +31,13 @@ HEADER = """\
 #
 # A coefficient is its base times a factor per property of a combination; what nobody measured has factor 1.
 #
-# `uncertainty`: four of five rows of architectures that were left out of the fit lie between prediction / factor and
-# prediction x factor; `measured` are the combinations that there are rows of.
+# `uncertainty`: four of five rows lie between the prediction divided by the first number and times the second: `seen`
+# of architectures that were measured on this generation with this engine and precision, `unseen` of those that were
+# left out of the fit. `measured` are the combinations with their architectures.
 #
 #   weights, kv             fraction of HBM bandwidth at which a step reads weights, and the KV cache
 #   matmul, prefill         fraction of peak FLOP/s that large matmuls reach in decode and in prefill
-#   prefill_experts         the same of experts in prefill, the skew of routing included
+#   prefill_experts         the same of experts in prefill
 #   layer_us, moe_layer_us  launch of a decode step: per layer, and on top of it per layer with experts
 #   step_us, sequence_us    the same per step, and per running sequence (scheduler, sampling, detokenising)
 #   request_ms              API server, tokeniser and scheduler, once per request
@@ -43,7 +46,6 @@ HEADER = """\
 #   at_once, equal_at_once  closed loops only: the part of the users whose prompts arrive together, and of up to eight
 #                           users if all lengths are equal
 """
-_HELD = 0.82  # of the rows that were left out, between prediction / factor and prediction x factor
 _MEASURED_ON = re.compile(r"measured (\d{4}-\d{2}-\d{2})")
 
 
@@ -55,7 +57,11 @@ def main() -> None:
     arguments = parser.parse_args()
     problem = Problem(of_kind(read(arguments.table), Kind.ClosedLoop))
     unknowns = problem.fit(np.ones(len(problem.rows), dtype=bool))
-    text = HEADER + "\n" + yaml.safe_dump(_document(problem, unknowns), sort_keys=False, width=120)
+    text = (
+        HEADER
+        + "\n"
+        + yaml.safe_dump(_document(problem, unknowns), sort_keys=False, width=120, default_flow_style=None)
+    )
     arguments.output.write_text(text, encoding="utf-8")
     print(f"{arguments.output}: {len(problem.terms)} numbers from {len(problem.rows)} rows")
 
@@ -72,31 +78,22 @@ def _document(problem: Problem, unknowns: Vector) -> dict[str, Any]:
                 "ttft": _median_error(found.ttft, problem.ttft),
             },
         },
-        "uncertainty": _uncertainty(problem),
+        "uncertainty": _uncertainty(problem, found),
         "coefficients": {
             name: {"base": each.base, **each.factors} for name, each in problem.coefficients(unknowns).items()
         },
     }
 
 
-def _uncertainty(problem: Problem) -> dict[str, Any]:
-    """How far off predictions are of architectures that the fit has not seen."""
+def _uncertainty(problem: Problem, found: Latencies) -> dict[str, Any]:
+    """How far off predictions are of architectures that the fit has seen, and of those that it has not."""
     left_out = leaving_out(problem, [row.architecture for row in problem.rows])
-    counted = shares_its_precision(problem)
-    has_experts = np.array([row.at.replica.architecture.experts is not None for row in problem.rows])
-    spreads = {
-        name: {
-            column: round(float(np.exp(np.quantile(np.abs(np.log(values[counted & chosen])), _HELD))), 3)
-            for column, values in left_out._asdict().items()
-        }
-        for name, chosen in (("dense", ~has_experts), ("experts", has_experts))
+    everything = np.ones(len(problem.rows), dtype=bool)
+    return {
+        "seen": spreads(problem, ratios(problem, found), everything),
+        "unseen": spreads(problem, left_out, shares_its_precision(problem)),
+        "measured": measured(problem.rows),
     }
-    return {**spreads, "measured": sorted({_combination(row) for row in problem.rows})}
-
-
-def _combination(row: Row) -> str:
-    shape, accelerator = row.at.replica.shape, row.at.replica.accelerator
-    return f"{accelerator.generation} {shape.engine.value} {shape.precision.value}"
 
 
 def _sources(rows: tuple[Row, ...]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench.fitting.priors import PRIORS
-from bench.fitting.solve import least_squares
+from bench.fitting.solve import STEP, least_squares
 from weft.catalog import load
 from weft.catalog.efficiency import Coefficient, properties
 from weft.perf.closed_loop import ClosedLoop, ClosedLoopWork, closed_loop_latencies, closed_loop_work
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Relative errors that are expected of a good model: residuals are counted in them, and far ones lose weight.
 _TPOT_SCALE, _TTFT_SCALE = 0.12, 0.35
 _PRIOR_WEIGHT = 0.7
+_BEST_MATMUL, _BEST_READ = 0.8, 0.9  # of the data sheet: dense BF16 on H100, attention over more than 1 GB
 _DIGITS = 4
 
 
@@ -48,6 +49,7 @@ class Problem:
         self.constants = _constants(rows)
         self.ttft = np.array([row.ttft for row in rows], dtype=float)
         self.tpot = np.array([row.tpot for row in rows], dtype=float)
+        self.possible = self._possible()
         self.terms, self.design = self._terms()
         priors = [PRIORS[term.coefficient] for term in self.terms]
         self.start = np.array(
@@ -84,7 +86,10 @@ class Problem:
 
     def latencies(self, unknowns: Vector) -> Latencies:
         """What the model predicts of every row."""
-        values: dict[str, Any] = {name: np.exp(matrix @ unknowns) for name, matrix in self.design.items()}
+        return self._latencies({name: matrix @ unknowns for name, matrix in self.design.items()})
+
+    def _latencies(self, logarithms: dict[str, Vector]) -> Latencies:
+        values: dict[str, Any] = {name: np.exp(each) for name, each in logarithms.items()}
         return closed_loop_latencies(self.work, self._efficiency(values))
 
     def _efficiency(self, values: dict[str, Any]) -> Efficiency:
@@ -93,25 +98,46 @@ class Problem:
         return engine.resolved(values | self.constants)
 
     def fit(self, chosen: NDArray[np.bool_]) -> Vector:
-        """The unknowns that the chosen rows ask for."""
+        """The unknowns that the chosen rows ask for, those that no GPU can do left aside."""
+        chosen = chosen & self.possible
 
-        def residuals(unknowns: Vector) -> Vector:
-            found = self.latencies(unknowns)
-            errors = np.concatenate(
-                [
-                    np.log(found.tpot / self.tpot)[chosen] / _TPOT_SCALE,
-                    np.log(found.ttft / self.ttft)[chosen] / _TTFT_SCALE,
-                ]
-            )
-            near: Vector = np.sign(errors) * np.sqrt(2.0 * (np.sqrt(1.0 + errors**2) - 1.0))
-            return np.concatenate([near, _PRIOR_WEIGHT * (unknowns - self.start) / self.deviation])
+        return least_squares(lambda at: self.residuals(at, chosen), self.start, lambda at: self.slopes(at, chosen))
 
-        return least_squares(residuals, self.start)
+    def residuals(self, unknowns: Vector, chosen: NDArray[np.bool_]) -> Vector:
+        """Errors of the chosen rows, and distances from what is expected of the unknowns."""
+        off = _near(self._errors(self.latencies(unknowns), chosen))
+        return np.concatenate([off, _PRIOR_WEIGHT * (unknowns - self.start) / self.deviation])
+
+    def slopes(self, unknowns: Vector, chosen: NDArray[np.bool_]) -> Vector:
+        """Derivatives of residuals. A row takes its unknowns by few coefficients: those are moved, not each unknown."""
+        at = {name: matrix @ unknowns for name, matrix in self.design.items()}
+        here = _near(self._errors(self._latencies(at), chosen))
+        found = np.zeros((here.size, unknowns.size))
+        for name, matrix in self.design.items():
+            there = _near(self._errors(self._latencies({**at, name: at[name] + STEP}), chosen))
+            found += ((there - here) / STEP)[:, None] * np.tile(matrix[chosen], (2, 1))
+        return np.concatenate([found, np.diag(_PRIOR_WEIGHT / self.deviation)])
+
+    def _possible(self) -> NDArray[np.bool_]:
+        """Rows that leave time for their prompts and for reading weights and KV at the best rates ever measured."""
+        decode, prefill = self.work.decode, self.work.prefill
+        prompts = self.work.users / (self.ttft + self.work.output_tokens * self.tpot) / self.work.ranks
+        math = prefill.linear_math + prefill.expert_math + prefill.attention_math
+        read = decode.linear_read + decode.expert_read + decode.head_read + decode.attention_read
+        busy: NDArray[np.bool_] = prompts * math / _BEST_MATMUL + read / self.tpot / _BEST_READ <= 1.0
+        return busy
+
+    def _errors(self, found: Latencies, chosen: NDArray[np.bool_]) -> Vector:
+        """Of the chosen rows, in the errors that are expected of a good model."""
+        tpot, ttft = np.log(found.tpot / self.tpot), np.log(found.ttft / self.ttft)
+        return np.concatenate([tpot[chosen] / _TPOT_SCALE, ttft[chosen] / _TTFT_SCALE])
 
     def coefficients(self, unknowns: Vector) -> dict[str, Coefficient]:
         """Base values and factors by name, rounded to what is written down."""
         found = {
-            name: Coefficient(1.0, {**{about: {} for about in prior.factors}, **prior.assumed})
+            name: Coefficient(
+                1.0, {about: dict(prior.assumed.get(about, {})) for about in prior.factors | prior.assumed}
+            )
             for name, prior in PRIORS.items()
         }
         for term, unknown in zip(self.terms, unknowns, strict=True):
@@ -121,6 +147,12 @@ class Problem:
             else:
                 found[term.coefficient] = Coefficient(value, found[term.coefficient].factors)
         return found
+
+
+def _near(errors: Vector) -> Vector:
+    """Errors of which far ones hardly weigh (Cauchy's loss): some benchmarks hold first tokens back unsaid."""
+    lessened: Vector = np.sign(errors) * np.sqrt(np.log1p(errors**2))
+    return lessened
 
 
 def _work(row: Row) -> ClosedLoopWork:

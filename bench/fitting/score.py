@@ -36,18 +36,22 @@ def errors(predicted_over_measured: Vector) -> Errors:
     return Errors(off.size, round(float(np.median(off)), 4), round(float(np.quantile(off, 0.9)), 4))
 
 
-def covered(predicted_over_measured: Vector, factors: Vector) -> tuple[float, float]:
-    """Part of the rows inside their interval, and the median of high over low."""
-    inside = np.abs(np.log(predicted_over_measured)) <= np.log(factors)
-    return round(float(inside.mean()), 4), round(float(np.median(factors**2)), 3)
+def covered(predicted_over_measured: Vector, below: Vector, above: Vector) -> tuple[float, float]:
+    """Part of the rows between prediction / below and prediction x above, and the median of high over low."""
+    measured = 1.0 / predicted_over_measured
+    inside = (measured * below >= 1.0) & (measured <= above)
+    return round(float(inside.mean()), 4), round(float(np.median(below * above)), 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One measured candidate of a choice: seconds, and output tokens per second and GPU."""
+    """One measured candidate of a choice: seconds, and output tokens per second and GPU.
+
+    `upper_tpot` is the predicted TPOT with what is demanded on top of it.
+    """
 
     measured_tpot: float
-    predicted_tpot: float
+    upper_tpot: float
     measured_rate: float
     predicted_rate: float
 
@@ -65,8 +69,12 @@ class Choices:
     of_the_best: float
 
 
-def options(problem: Problem, found: Any) -> dict[tuple[str, ...], list[Option]]:  # noqa: ANN401 - latencies as arrays
-    """Measured candidates by architecture, accelerator and lengths."""
+def options(
+    problem: Problem,
+    found: Any,  # noqa: ANN401 - latencies as arrays
+    above: Vector,
+) -> dict[tuple[str, ...], list[Option]]:
+    """Measured candidates by architecture, accelerator and lengths; `above` are factors on predicted TPOT by row."""
     grouped: dict[tuple[str, ...], list[Option]] = defaultdict(list)
     for index, row in enumerate(problem.rows):
         key = (row.architecture, row.accelerator, row.columns["isl"], row.columns["osl"])
@@ -74,7 +82,7 @@ def options(problem: Problem, found: Any) -> dict[tuple[str, ...], list[Option]]
         grouped[key].append(
             Option(
                 measured_tpot=float(problem.tpot[index]),
-                predicted_tpot=float(found.tpot[index]),
+                upper_tpot=float(found.tpot[index] * above[index]),
                 measured_rate=users * length / float(problem.ttft[index] + length * problem.tpot[index]),
                 predicted_rate=users * length / float(found.ttft[index] + length * found.tpot[index]),
             )
@@ -82,15 +90,15 @@ def options(problem: Problem, found: Any) -> dict[tuple[str, ...], list[Option]]
     return grouped
 
 
-def choose(groups: Iterable[list[Option]], margin: float) -> Choices:
-    """Pick by prediction under each limit, `margin` above the predicted TPOT; a broken pick scores 0."""
+def choose(groups: Iterable[list[Option]]) -> Choices:
+    """Pick the highest predicted rate of those whose upper TPOT is within each limit; a broken pick scores 0."""
     reached, broken, doubtful = [], 0, 0
     for group in groups:
         for limit in TPOT_LIMITS:
             best = max((each.measured_rate for each in group if each.measured_tpot <= limit), default=None)
             if best is None:
                 continue
-            held = [each for each in group if each.predicted_tpot * margin <= limit]
+            held = [each for each in group if each.upper_tpot <= limit]
             doubtful += not held
             pick = max(held, key=lambda each: each.predicted_rate) if held else _closest(group)
             broken += pick.measured_tpot > limit
@@ -100,7 +108,7 @@ def choose(groups: Iterable[list[Option]], margin: float) -> Choices:
 
 
 def _closest(group: list[Option]) -> Option:
-    return min(group, key=lambda each: each.predicted_tpot)
+    return min(group, key=lambda each: each.upper_tpot)
 
 
 def calibrated(problem: Problem, off: Ratios) -> Ratios:

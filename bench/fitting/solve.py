@@ -12,18 +12,24 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
-_STEP = 1e-5
+STEP = 1e-5
 _ITERATIONS = 60
 _ENOUGH = 1e-6
 _DAMPING, _MOST_DAMPED = 1e-2, 1e9
 _STIFFENED, _EASED = 4.0, 3.0
 
 
-def least_squares(residuals: Callable[[Vector], Vector], start: Vector) -> Vector:
-    """The parameters near `start` with the smallest sum of squared residuals."""
+def least_squares(
+    residuals: Callable[[Vector], Vector], start: Vector, slopes: Callable[[Vector], Vector] | None = None
+) -> Vector:
+    """The parameters near `start` with the smallest sum of squared residuals.
+
+    `slopes` gives the derivatives of residuals (rows) by parameters (columns), where there is a shorter way to them
+    than to move each parameter a little.
+    """
     at, here, damping = start.copy(), residuals(start), _DAMPING
     for _ in range(_ITERATIONS):
-        slope = _jacobian(residuals, at, here)
+        slope = slopes(at) if slopes else _jacobian(residuals, at, here)
         found = _descended(residuals, at, here, slope, damping)
         if found is None:
             break
@@ -60,6 +66,6 @@ def _jacobian(residuals: Callable[[Vector], Vector], at: Vector, here: Vector) -
     slope = np.empty((here.size, at.size))
     for column in range(at.size):
         moved = at.copy()
-        moved[column] += _STEP
-        slope[:, column] = (residuals(moved) - here) / _STEP
+        moved[column] += STEP
+        slope[:, column] = (residuals(moved) - here) / STEP
     return slope

@@ -14,7 +14,7 @@ from bench.fitting.fit import Problem
 from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
 from bench.fitting.priors import PRIORS
 from bench.fitting.rows import Row, of_kind, read
-from bench.fitting.solve import Vector, least_squares
+from bench.fitting.solve import STEP, Vector, least_squares
 from weft.perf.closed_loop import Latencies
 from weft.perf.measured import Kind
 
@@ -152,6 +152,27 @@ def test_rows_are_told_apart_by_how_they_were_measured(tmp_path: Path) -> None:
     assert (closed,) == of_kind(rows, Kind.ClosedLoop)
     assert (offline,) == of_kind(rows, Kind.Offline)
     assert () == of_kind(rows, Kind.OpenLoop)
+
+
+def test_what_no_gpu_can_do_is_scored_and_not_fitted(tmp_path: Path) -> None:
+    """64 users with 2000 tokens each and an answer a second: more prompts than one H200 can multiply."""
+    sound = row(MODELS[0], tp="1", n_gpus="1")
+    cached = {**sound, "concurrency": "64", "isl": "2000", "osl": "100", "tpot_ms": "9.7"}
+    problem = Problem(table(tmp_path / "rows.csv", [sound, cached]))
+    assert [True, False] == problem.possible.tolist()
+    alone = Problem(problem.rows[:1])
+    assert problem.fit(everything(problem)) == pytest.approx(alone.fit(everything(alone)), rel=1e-6)
+
+
+def test_slopes_by_coefficient_are_those_by_unknown(synthetic: Problem) -> None:
+    """A row takes its unknowns by few coefficients, so that both ways lead to the same least squares."""
+    chosen = everything(synthetic)
+    quick = synthetic.slopes(synthetic.start, chosen)
+    for column in range(0, synthetic.start.size, 7):
+        moved = synthetic.start.copy()
+        moved[column] += STEP
+        there, here = (synthetic.residuals(each, chosen) for each in (moved, synthetic.start))
+        assert quick[:, column] == pytest.approx((there - here) / STEP, abs=1e-4)
 
 
 def test_a_row_without_a_latency_is_not_fitted(tmp_path: Path) -> None:

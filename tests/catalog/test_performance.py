@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.perf.replicas import architecture
 from weft.catalog import load
 from weft.catalog.efficiency import Coefficient, Efficiency, properties
 from weft.catalog.uncertainty import Spread, Uncertainty
@@ -167,14 +168,48 @@ def test_every_combination_stays_within_physics(
         assert min(found.batched_tokens, found.sequences) >= 1
 
 
+def known_to(factor: float) -> Spread:
+    return Spread(2 * factor, factor, 3 * factor, 1.1 * factor, 1.2 * factor, 1.3 * factor)
+
+
+DENSE, MIXTURE = architecture("Llama-3.3-70B-Instruct"), architecture("gpt-oss-120b")
+COMBINATION = ("Hopper", "VLLM", "FP8")
+KNOWN = Uncertainty(
+    seen={"dense": known_to(1.2), "experts": known_to(1.3), "VLLM dense": known_to(1.1)},
+    unseen={"dense": known_to(1.5), "experts": known_to(1.6)},
+    measured={COMBINATION: frozenset({DENSE.model_id})},
+)
+
+
+def test_intervals_are_narrowest_for_an_architecture_that_was_measured_there() -> None:
+    assert known_to(1.1) == KNOWN.spread(DENSE, COMBINATION)
+    assert known_to(1.6) == KNOWN.spread(MIXTURE, COMBINATION)
+    assert known_to(1.5) == KNOWN.when(DENSE, COMBINATION, seen=False)
+
+
+def test_an_engine_of_which_too_little_is_known_has_the_intervals_of_all() -> None:
+    assert known_to(1.2) == KNOWN.when(DENSE, ("Hopper", "SGLang", "FP8"), seen=True)
+    assert known_to(1.3) == KNOWN.when(MIXTURE, COMBINATION, seen=True)
+
+
 def test_intervals_are_wider_for_what_nobody_measured() -> None:
-    known = Uncertainty(Spread(1.6, 1.2, 1.3), Spread(2.0, 1.4, 1.5), frozenset())
-    assert known.spread(has_experts=False, is_measured=True) == Spread(1.6, 1.2, 1.3)
-    assert known.spread(has_experts=True, is_measured=True) == Spread(2.0, 1.4, 1.5)
-    wider = known.spread(has_experts=True, is_measured=False)
-    assert (wider.ttft, wider.tpot, wider.output_rate) == pytest.approx((2.0**1.5, 1.4**1.5, 1.5**1.5))
+    far = KNOWN.spread(DENSE, ("Ada", "VLLM", "FP8"))
+    assert (far.ttft, far.tpot, far.output_rate) == pytest.approx((3.0**1.5, 1.5**1.5, 4.5**1.5))
+    below = (far.ttft_below, far.tpot_below, far.output_rate_below)
+    assert below == pytest.approx((1.65**1.5, 1.8**1.5, 1.95**1.5))
 
 
-def test_every_spread_of_the_catalog_is_a_factor_above_one() -> None:
-    for spread in (CATALOG.uncertainty.dense, CATALOG.uncertainty.experts):
-        assert min(spread.ttft, spread.tpot, spread.output_rate) > 1
+def test_every_spread_of_the_catalog_is_of_factors_above_one_and_every_model_has_one() -> None:
+    known = CATALOG.uncertainty
+    for spreads in (known.seen, known.unseen):
+        assert {"dense", "experts"} <= set(spreads)
+        for spread in spreads.values():
+            assert [] == [name for name in Spread.__slots__ if not getattr(spread, name) > 1]
+
+
+def test_the_catalog_names_measured_architectures_as_it_names_its_models() -> None:
+    """A misspelt id would widen the intervals of what was measured."""
+    models = {model.model_id for model in CATALOG.models}
+    for ids in CATALOG.uncertainty.measured.values():
+        assert ids
+        assert ids <= models

@@ -145,6 +145,8 @@ def test_a_checkpoint_in_mxfp4_stays_in_it(stated: str) -> None:
         ({"kv_precision": "FP16"}, Precision.BF16),
         ({"engine": "sglang", "kv_precision": "fp8_e5m2"}, Precision.FP8),
         ({**GPT_OSS, "kv_precision": "FP8"}, Precision.FP8),
+        ({**GPT_OSS, "gpu": "B200"}, Precision.FP8),
+        ({**GPT_OSS, "gpu": "B200", "engine": "sglang"}, Precision.BF16),
     ],
 )
 def test_quantised_checkpoints_have_eight_bits_of_kv_unless_told_otherwise_or_under_sglang(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
 from weft.perf.offline import offline_throughput
-from weft.perf.seats import seats
+from weft.perf.seats import seats, seats_together
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
@@ -76,7 +76,24 @@ def test_stages_work_on_prompts_of_their_own() -> None:
 @given(st.integers(1, 10_000), st.floats(1, 20_000), st.floats(1, 20_000))
 def test_users_cap_the_batch_and_fewer_never_give_more(users: int, input_tokens: float, output_tokens: float) -> None:
     capped, full = (offline_throughput(H200, input_tokens, output_tokens, most) for most in (users, None))
-    assert capped.batch == min(float(users), seats(H200, input_tokens, output_tokens))
+    more = offline_throughput(H200, input_tokens, output_tokens, 2 * users)
+    assert capped.batch == min(float(users), seats_together(H200, input_tokens, output_tokens))
     assert full.batch == seats(H200, input_tokens, output_tokens)
-    assert 0 < capped.output_tokens_per_second <= full.output_tokens_per_second * (1 + 1e-9)
-    assert capped.tpot_seconds <= full.tpot_seconds * (1 + 1e-9)
+    for larger in (more, full) if capped.batch <= full.batch else (more,):
+        assert 0 < capped.output_tokens_per_second <= larger.output_tokens_per_second * (1 + 1e-9)
+        assert capped.tpot_seconds <= larger.tpot_seconds * (1 + 1e-9)
+
+
+def test_who_queues_more_than_the_engine_admits_by_default_has_told_it_to_admit_them() -> None:
+    """3000 requests at once on eight GPUs, where memory holds many more than the default of 1024."""
+    roomy = replica(LLAMA_70B, "MI300X", Precision.FP8, 8, kv=Precision.FP8)
+    told, default = (offline_throughput(roomy, 128, 2048, users) for users in (3000, None))
+    assert (3000, 1024) == (told.batch, default.batch)
+    assert told.output_tokens_per_second > default.output_tokens_per_second
+
+
+def test_requests_that_start_together_are_long_together_and_fewer_fit() -> None:
+    """A thousand tokens in and four thousand out: of all ages they keep 3400 each, together 5000."""
+    together = offline_throughput(H200, 1000, 4000, 100_000).batch
+    assert together == seats_together(H200, 1000, 4000)
+    assert together / seats(H200, 1000, 4000) == pytest.approx(3400 / 5000, rel=0.01)

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.perf.replicas import Parallel, replica, workload
+from tests.perf.replicas import CATALOG, Parallel, architecture, replica, workload
 from tests.yardstick import in_yards
 from weft.domain.hardware import Precision
-from weft.domain.shape import Limit
+from weft.domain.shape import EngineName, Limit
 from weft.domain.workload import Role, Slo
 from weft.perf import ReplicaModel, predict
 from weft.perf.collectives import ranks_hit
 from weft.perf.steps import StepTime, soft_max, stepper
+from weft.perf.work import crowding
 
 LLAMA_8B = "Llama-3.1-8B-Instruct"
 LLAMA_70B = "Llama-3.3-70B-Instruct"
@@ -60,6 +61,7 @@ def test_a_long_prefill_takes_the_time_of_its_matmuls_and_attention() -> None:
     reached = small.efficiency
     seconds = matmuls / (989e12 * reached.prefill) + attention / (989e12 * reached.attention)
     seconds += 32 * reached.prefill_layer_seconds
+    seconds += 64 * 5.5 * 2 * 4096 * 8192 / (3.35e12 * reached.weights)  # hidden states between matmuls
     assert stepper(small).prefill(8192, 0, 1).seconds == pytest.approx(seconds, rel=0.015)
 
 
@@ -97,6 +99,34 @@ def test_all_reduce_on_eight_h100_is_near_the_measured_one(message_bytes: int, m
     tokens = message_bytes / (8192 * 2)
     seconds = stepper(large).decode(tokens, 1).parts.reduces / 160
     assert seconds * 1e6 == pytest.approx(measured_us, rel=0.35)
+
+
+@pytest.mark.parametrize(("message_bytes", "measured_us"), [(1 << 20, 26), (8 << 20, 79), (64 << 20, 322)])
+def test_tensorrt_llm_stays_with_one_shot_where_two_would_be_quicker(message_bytes: int, measured_us: float) -> None:
+    """The same tables of TensorRT-LLM: slow between 1 and 8 MiB, which is decode at 64 to 512 sequences."""
+    vllm = replica(LLAMA_70B, "H100", Precision.BF16, 8)
+    large = replace(vllm, efficiency=CATALOG.efficiency(vllm.accelerator, EngineName.TensorRTLLM, Precision.BF16))
+    tokens = message_bytes / (8192 * 2)
+    seconds, elsewhere = (stepper(each).decode(tokens, 1).parts.reduces / 160 for each in (large, vllm))
+    assert seconds * 1e6 == pytest.approx(measured_us, rel=0.35)
+    assert seconds > elsewhere
+
+
+@pytest.mark.parametrize(("ranks", "least", "most"), [(32, 0.12, 0.18), (8, 0.04, 0.08)])
+def test_natural_routing_costs_wide_expert_groups_most(ranks: int, least: float, most: float) -> None:
+    """Published for DeepSeek-V3 prefill on 32 H100: 15 % against perfect balance. Decode is bound by reading."""
+    natural = replica(DEEPSEEK, "H100", Precision.FP8, Parallel(data=ranks, expert=ranks))
+    even = replace(natural, efficiency=replace(natural.efficiency, expert_skew=0.0))
+    prefill, balanced = (stepper(each).prefill(4096, 0, 1).seconds for each in (natural, even))
+    assert least < prefill / balanced - 1 < most
+    assert stepper(natural).decode(64, 4096).seconds == stepper(even).decode(64, 4096).seconds
+
+
+def test_a_rank_with_many_experts_or_all_of_them_is_hardly_crowded() -> None:
+    """Of 256 experts: the largest of e means of 256/e loads is sqrt(2 ln e / (256/e)) of their deviation out."""
+    deepseek = architecture(DEEPSEEK)
+    assert [0.0, 0.36, 0.93] == [round(crowding(deepseek, ranks), 2) for ranks in (1, 8, 32)]
+    assert crowding(architecture(LLAMA_70B), 8) == 0.0
 
 
 def test_one_gpu_reduces_nothing_and_one_rank_is_hit_whole() -> None:

@@ -158,8 +158,8 @@ class Catalog:
 
     def spread(self, architecture: Architecture, shape: Shape, accelerator: Accelerator) -> Spread:
         """How far predictions of a replica are off, four times in five."""
-        measured = (accelerator.generation, shape.engine.value, shape.precision.value) in self.uncertainty.measured
-        return self.uncertainty.spread(has_experts=architecture.experts is not None, is_measured=measured)
+        combination = (accelerator.generation, shape.engine.value, shape.precision.value)
+        return self.uncertainty.spread(architecture, combination)
 
 
 @functools.lru_cache(maxsize=256)

@@ -16,7 +16,8 @@ class Efficiency:
 
     `weights`, `kv`, `matmul`, `prefill`, `prefill_experts`, `attention`, `collective_bandwidth` and
     `exchange_bandwidth` are fractions of peak; `memory_fraction` is the part of device memory that the engine may use
-    (of what weights leave, if `fraction_of_free`); `reserve_bytes` of it never holds weights or KV.
+    (of what weights leave, if `fraction_of_free`); `reserve_bytes` of it never holds weights or KV. `expert_skew`
+    is the deviation of the loads of single experts, as a part of their mean.
     """
 
     weights: float
@@ -35,6 +36,8 @@ class Efficiency:
     equal_at_once: float
     collective_seconds: float
     collective_bandwidth: float
+    two_shot_seconds: float
+    expert_skew: float
     exchange_seconds: float
     exchange_bandwidth: float
     reserve_bytes: float

@@ -113,8 +113,17 @@ def _coefficient(facts: dict[str, Any]) -> Coefficient:
 
 
 def _uncertainty(facts: dict[str, Any]) -> Uncertainty:
-    measured = frozenset(tuple(words.split()) for words in facts["measured"])
-    return Uncertainty(Spread(**facts["dense"]), Spread(**facts["experts"]), measured)
+    return Uncertainty(
+        seen={name: _spread(known) for name, known in facts["seen"].items()},
+        unseen={name: _spread(known) for name, known in facts["unseen"].items()},
+        measured={tuple(words.split()): frozenset(ids) for words, ids in facts["measured"].items()},
+    )
+
+
+def _spread(facts: dict[str, list[float]]) -> Spread:
+    """Each a pair: below and above."""
+    below, above = ({name: pair[side] for name, pair in facts.items()} for side in (0, 1))
+    return Spread(**above, **{f"{name}_below": factor for name, factor in below.items()})
 
 
 def _drafting(facts: dict[str, Any]) -> DraftingMethod:

@@ -76,6 +76,8 @@ class EnginePerformance:
             equal_at_once=values["equal_at_once"],
             collective_seconds=values["collective_us"] * _MICRO,
             collective_bandwidth=values["collective_bandwidth"],
+            two_shot_seconds=values["two_shot_us"] * _MICRO,
+            expert_skew=values["expert_skew"],
             exchange_seconds=values["exchange_us"] * _MICRO,
             exchange_bandwidth=values["exchange_bandwidth"],
             reserve_bytes=values["reserve_gib"] * GIB,

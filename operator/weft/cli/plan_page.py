@@ -152,8 +152,7 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
 def _latency(latency: Percentiles, doubt: float) -> tuple[str, Text]:
     """Percentiles at the rate that a replica gets, and up to what the error bar of the last one reaches."""
     figures = f"p50 {seconds(latency.p50)}, p95 {seconds(latency.p95)}, p99 {seconds(latency.p99)}"
-    bar = f"p99 from {seconds(latency.p99 / doubt)} to {seconds(latency.p99 * doubt)}, 80 % sure"
-    return figures, Text(bar, style="dim")
+    return figures, Text(f"p99 up to {seconds(latency.p99 * doubt)} at the upper end of its error bar", style="dim")
 
 
 def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:

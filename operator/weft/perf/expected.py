@@ -1,7 +1,8 @@
 """What the model expects of a measurement: latencies and throughput, with intervals that hold four times in five.
 
-How far predictions are off is taken from architectures that were left out of the fit (`efficiency.yaml`); a combination
-of GPU, engine and precision that nobody measured has a wider interval.
+How far predictions are off (`efficiency.yaml`): narrowest where the architecture was measured on this generation of GPU
+with this engine and precision; else as for architectures that were left out of the fit; and wider where nobody measured
+the combination at all.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ def expected(at: Measurement, catalog: Catalog) -> Expected:
         full = offline_throughput(at.replica, at.input_tokens, at.output_tokens, at.users or None)
         return Expected(
             ttft=None,
-            tpot=_around(full.tpot_seconds, spread.tpot),
-            output_rate=_around(full.output_tokens_per_second, spread.output_rate),
+            tpot=_around(full.tpot_seconds, spread.tpot_below, spread.tpot),
+            output_rate=_around(full.output_tokens_per_second, spread.output_rate_below, spread.output_rate),
         )
     found = _served(at)
     return Expected(
-        ttft=_around(found.latencies.ttft, spread.ttft),
-        tpot=_around(found.latencies.tpot, spread.tpot),
-        output_rate=_around(found.requests_per_second * at.output_tokens, spread.output_rate),
+        ttft=_around(found.latencies.ttft, spread.ttft_below, spread.ttft),
+        tpot=_around(found.latencies.tpot, spread.tpot_below, spread.tpot),
+        output_rate=_around(found.requests_per_second * at.output_tokens, spread.output_rate_below, spread.output_rate),
     )
 
 
@@ -85,5 +86,5 @@ def _check_that_weights_fit(at: Measurement) -> None:
         )
 
 
-def _around(value: float, factor: float) -> Estimate:
-    return Estimate(value, value / factor, value * factor)
+def _around(value: float, below: float, above: float) -> Estimate:
+    return Estimate(value, value / below, value * above)

@@ -91,7 +91,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         accelerator=accelerator,
         efficiency=catalog.efficiency(accelerator, engine, precision, _release(row)),
         memory_bytes=accelerator.memory_bytes,
-        kv_precision=_kv_precision(row, precision, engine),
+        kv_precision=_kv_precision(row, precision, engine, accelerator.generation),
     )
     spread = bool(_SPREAD_LENGTHS.search(row.get("source") or ""))
     scale = _SPREAD_MEAN if spread else 1.0
@@ -207,14 +207,18 @@ def _precision(row: Mapping[str, str], architecture: Architecture) -> Precision:
     return Precision(named)
 
 
-def _kv_precision(row: Mapping[str, str], precision: Precision, engine: EngineName) -> Precision:
-    """Not stated: quantised checkpoints come with 8-bit KV scales, which all but SGLang use unless told otherwise."""
+def _kv_precision(row: Mapping[str, str], precision: Precision, engine: EngineName, generation: str) -> Precision:
+    """Not stated: quantised checkpoints come with 8-bit KV scales, which all but SGLang use unless told otherwise.
+
+    Checkpoints in MXFP4 have none, but the recipes of engines for Blackwell (vLLM's of gpt-oss) ask for 8 bits there.
+    """
     stated = (row.get("kv_precision") or "").strip().upper()
     if stated not in {"", "AUTO", *_KV_PRECISIONS}:
         _refuse(row, "kv_precision", f"auto or one of {', '.join(_KV_PRECISIONS)}")
     if stated in _KV_PRECISIONS:
         return _KV_PRECISIONS[stated]
-    quantised = precision in {Precision.FP8, Precision.NVFP4}
+    by_recipe = precision is Precision.MXFP4 and generation == "Blackwell"
+    quantised = by_recipe or precision in {Precision.FP8, Precision.NVFP4}
     return Precision.FP8 if quantised and engine is not EngineName.SGLang else Precision.BF16
 
 

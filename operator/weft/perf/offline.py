@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.perf.seats import seats
+from weft.perf.seats import seats, seats_together
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:
@@ -28,10 +28,15 @@ class Throughput:
 def offline_throughput(
     replica: ReplicaModel, input_tokens: float, output_tokens: float, most_users: float | None = None
 ) -> Throughput:
-    """What all seats give; `most_users` limits the batch further."""
-    steps, shape, batch = stepper(replica), replica.shape, seats(replica, input_tokens, output_tokens)
-    if most_users is not None:
-        batch = min(batch, most_users)
+    """What all seats give, at whatever ages of the requests; or `most_users` requests, admitted and started together.
+
+    Who queues so many has told the engine to admit them, be they more than its default.
+    """
+    steps, shape = stepper(replica), replica.shape
+    if most_users is None:
+        batch = seats(replica, input_tokens, output_tokens)
+    else:
+        batch = min(seats_together(replica, input_tokens, output_tokens), most_users)
     decode = steps.decode(batch, input_tokens + output_tokens / 2.0).seconds
     part = input_tokens / replica.efficiency.batched_tokens  # prompts share steps
     prefill = steps.prefill(input_tokens, 0.0, part).seconds / (shape.data_parallel * shape.pipeline_parallel)

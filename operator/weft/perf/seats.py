@@ -14,6 +14,14 @@ _KEPT_OF_OUTPUT = 0.6  # of an answer, in the memory of a running request: they 
 
 def seats(replica: ReplicaModel, input_tokens: float, output_tokens: float) -> float:
     """Requests on all ranks; at least one per rank, whatever its memory is thought to be."""
-    ranks = replica.shape.data_parallel
-    room = sequences_that_fit(replica, input_tokens + _KEPT_OF_OUTPUT * output_tokens)
-    return float(min(max(ranks, room), int(replica.efficiency.sequences) * ranks))
+    admitted = int(replica.efficiency.sequences) * replica.shape.data_parallel
+    return min(_in_memory(replica, input_tokens + _KEPT_OF_OUTPUT * output_tokens), float(admitted))
+
+
+def seats_together(replica: ReplicaModel, input_tokens: float, output_tokens: float) -> float:
+    """Requests on all ranks that memory holds if they start together, so that all are long at the same time."""
+    return _in_memory(replica, input_tokens + output_tokens)
+
+
+def _in_memory(replica: ReplicaModel, tokens: float) -> float:
+    return float(max(replica.shape.data_parallel, sequences_that_fit(replica, tokens)))

@@ -29,6 +29,7 @@ class Seconds(NamedTuple):
     experts: float
     head: float
     attention: float
+    activations: float
     reduces: float
     exchanges: float
     hops: float
@@ -54,6 +55,7 @@ def decode_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         experts=soft_max(work.expert_read / efficiency.weights, work.expert_math / efficiency.matmul),
         head=soft_max(work.head_read / efficiency.weights, work.head_math / efficiency.matmul),
         attention=soft_max(work.attention_read / efficiency.kv, work.attention_math / efficiency.attention),
+        activations=work.activation_read / efficiency.weights,
         reduces=_reduces(work, efficiency),
         exchanges=_exchanges(work, efficiency),
         hops=_hops(work, efficiency),
@@ -64,11 +66,13 @@ def decode_seconds(work: Work, efficiency: Efficiency) -> Seconds:
 
 def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
     """A prompt, or the part of it that its steps are given."""
+    hottest = _hottest(work, efficiency)
     return Seconds(
         linear=soft_max(work.linear_read / efficiency.weights, work.linear_math / efficiency.prefill),
-        experts=soft_max(work.expert_read / efficiency.weights, work.expert_math / efficiency.prefill_experts),
+        experts=soft_max(work.expert_read / efficiency.weights, hottest / efficiency.prefill_experts),
         head=soft_max(work.head_read / efficiency.weights, work.head_math / efficiency.prefill),
         attention=work.attention_math / efficiency.attention,
+        activations=work.activation_read / efficiency.weights,
         reduces=_reduces(work, efficiency),
         exchanges=_exchanges(work, efficiency),
         hops=_hops(work, efficiency),
@@ -77,8 +81,16 @@ def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
     )
 
 
+def _hottest(work: Work, efficiency: Efficiency) -> float:
+    """Seconds of expert matmuls on the rank that gets most tokens: natural routing loads experts unevenly."""
+    return work.expert_math * (1.0 + efficiency.expert_skew * work.crowding)
+
+
 def _reduces(work: Work, efficiency: Efficiency) -> float:
-    return work.reduces * (efficiency.collective_seconds + work.reduce_seconds / efficiency.collective_bandwidth)
+    """The quicker of one shot, to all others at once, and of two, which send less and wait longer."""
+    one = work.one_shot_seconds / efficiency.collective_bandwidth
+    two = work.reduce_seconds / efficiency.collective_bandwidth + efficiency.two_shot_seconds
+    return work.reduces * (efficiency.collective_seconds + (one + two - abs(one - two)) / 2.0)
 
 
 def _exchanges(work: Work, efficiency: Efficiency) -> float:
@@ -125,9 +137,10 @@ class StepTime(NamedTuple):
         parts, work, reached = self.parts, self.work, self.efficiency
         linear = reached.prefill if self.is_prefill else reached.matmul
         experts = reached.prefill_experts if self.is_prefill else reached.matmul
+        expert_math = _hottest(work, reached) if self.is_prefill else work.expert_math
         sides = (
             (parts.linear, work.linear_math / linear, work.linear_read / reached.weights),
-            (parts.experts, work.expert_math / experts, work.expert_read / reached.weights),
+            (parts.experts, expert_math / experts, work.expert_read / reached.weights),
             (parts.head, work.head_math / linear, work.head_read / reached.weights),
             (parts.attention, work.attention_math / reached.attention, work.attention_read / reached.kv),
         )
@@ -137,7 +150,7 @@ class StepTime(NamedTuple):
     def limit(self) -> Limit:
         """What most of the step is spent on."""
         parts, compute = self.parts, self.compute
-        working = parts.linear + parts.experts + parts.head + parts.attention
+        working = parts.linear + parts.experts + parts.head + parts.attention + parts.activations
         shares = (
             (compute, Limit.Compute),
             (working - compute, Limit.MemoryBandwidth),

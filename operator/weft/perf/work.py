@@ -8,6 +8,7 @@ hence nothing here divides layers by stages.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,26 +26,34 @@ if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
 
 ACTIVATION_BYTES = 2.0  # hidden states travel in 16 bits
+# Times that a mixer or feed-forward half reads or writes whole hidden states, which tensor parallelism does not divide:
+# both summands read, the sum and its norm written, and that read and written once more to quantise it to half the size.
+_PASSES = 5.5
 
 
 class Work(NamedTuple):
     """One step. `*_read` and `*_math` are seconds at the data sheet's bandwidth and FLOP/s, all layers together.
 
-    Messages: `reduces` all-reduces of `reduce_seconds` each (bytes over the link's rate, both phases), `exchanges` with
-    experts, `hops` between stages, and `gathers` of a shared context with `gather_seconds` for all of them. `layers`,
-    `expert_layers`, `steps` and `sequences` count what has a fixed price.
+    Messages: `reduces` all-reduces of `reduce_seconds` each in two shots (bytes over the link's rate, both phases) and
+    `one_shot_seconds` in one, `exchanges` with experts, `hops` between stages, and `gathers` of a shared context with
+    `gather_seconds` for all of them. `activation_read` are hidden states. `crowding` is how far the hottest rank of an
+    expert group is above the mean, for loads of experts with deviation 1. `layers`, `expert_layers`, `steps` and
+    `sequences` count what has a fixed price.
     """
 
     linear_read: float
     linear_math: float
     expert_read: float
     expert_math: float
+    crowding: float
     head_read: float
     head_math: float
     attention_read: float
     attention_math: float
+    activation_read: float
     reduces: float
     reduce_seconds: float
+    one_shot_seconds: float
     exchanges: float
     exchange_seconds: float
     hops: float
@@ -89,14 +98,17 @@ class Workshop:
     linear_math: float
     expert_read: float
     expert_math: float
+    crowding: float
     unrouted: float
     head_read: float
     head_math: float
     reduces: float
     reduce_seconds: float
+    one_shot_seconds: float
     exchanges: float
     exchange_seconds: float
     hop_seconds: float
+    activation_read: float
     layers: float
     expert_layers: float
     ranks: float
@@ -148,12 +160,15 @@ class Workshop:
             linear_math=rank * self.linear_math,
             expert_read=steps * touched * self.expert_read,
             expert_math=group * self.expert_math,
+            crowding=self.crowding,
             head_read=steps * self.head_read,
             head_math=sampled * self.head_math,
             attention_read=attention_read,
             attention_math=attention_math,
             reduces=steps * self.reduces,
+            activation_read=rank * self.activation_read,
             reduce_seconds=each * self.reduce_seconds,
+            one_shot_seconds=each * self.one_shot_seconds,
             exchanges=steps * self.exchanges,
             exchange_seconds=each * self.exchange_seconds,
             hops=steps * (self.stages - 1.0),
@@ -186,14 +201,17 @@ def workshop(replica: ReplicaModel) -> Workshop:
         linear_math=2.0 * linear_parameters_per_gpu(replica) / outside,
         expert_read=weights.experts / bandwidth,
         expert_math=_expert_flops(replica) / peak,
+        crowding=crowding(architecture, shape.expert_parallel),
         unrouted=_unrouted(architecture),
         head_read=weights.head / bandwidth,
         head_math=2.0 * architecture.vocabulary * architecture.hidden / tensor / half,
         reduces=float(halves - exchanges) if tensor > 1 else 0.0,
         reduce_seconds=2.0 * (tensor - 1) / tensor * message / accelerator.scale_up_bandwidth,  # both shots
+        one_shot_seconds=(tensor - 1) * message / accelerator.scale_up_bandwidth,
         exchanges=float(exchanges),
         exchange_seconds=_exchange_seconds(replica) if exchanges else 0.0,
         hop_seconds=message / accelerator.network_bandwidth,
+        activation_read=_PASSES * halves * message / bandwidth,
         layers=float(architecture.layers),
         expert_layers=float(architecture.expert_layers),
         ranks=float(shape.data_parallel),
@@ -215,6 +233,15 @@ def _expert_flops(replica: ReplicaModel) -> float:
 def _unrouted(architecture: Architecture) -> float:
     experts = architecture.experts
     return 1.0 - experts.per_token / experts.count if experts is not None else 1.0
+
+
+def crowding(architecture: Architecture, ranks: int) -> float:
+    """Tokens of the hottest rank above the mean, as a part of it, if the loads of experts deviate by their mean.
+
+    The mean of m = E/e loads deviates by 1/sqrt(m), and the largest of e such means is sqrt(2 ln e) deviations out.
+    """
+    experts = architecture.experts
+    return math.sqrt(2.0 * math.log(ranks) * ranks / experts.count) if experts is not None else 0.0
 
 
 def _exchange_seconds(replica: ReplicaModel) -> float:

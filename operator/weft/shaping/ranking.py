@@ -227,4 +227,6 @@ def _missed(loser: Scored) -> Explanation:
     if not misses:  # memory holds one long sequence but not one of the mean length: only with a small maxModelLen
         return Explanation(Reason.NoRoomForKV, "no sequence of the mean length fits beside the weights")
     reason = Reason.MissesTTFT if misses[0].metric == "TTFT" else Reason.MissesTPOT
-    return Explanation(reason, "even without load, at the upper end of the error bar: " + ", ".join(str(miss) for miss in misses))
+    return Explanation(
+        reason, "even without load, at the upper end of the error bar: " + ", ".join(str(miss) for miss in misses)
+    )

@@ -1,0 +1,64 @@
+"""Intervals around predictions, from the errors of predictions: as short as can be, and with the prediction inside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bench.fitting.fit import Problem
+    from bench.fitting.left_out import Ratios
+    from bench.fitting.rows import Row
+
+    Vector = NDArray[np.float64]
+
+HELD = 0.8  # of the rows, inside
+_ENOUGH = 20  # rows for a spread of their own
+_LEAST = 0.02  # of a prediction, on either side
+
+
+def spreads(problem: Problem, off: Ratios, counted: NDArray[np.bool_]) -> dict[str, Any]:
+    """[below, above] of every latency and rate, by kind of model, and by engine and kind where there is enough."""
+    names = [kinds(row) for row in problem.rows]
+    rows = Counter(chain.from_iterable(each for each, counts in zip(names, counted, strict=True) if counts))
+    found = {}
+    for kind in sorted(rows):
+        chosen = counted & np.array([kind in each for each in names])
+        if rows[kind] >= _ENOUGH:
+            found[kind] = {column: between(values[chosen]) for column, values in off._asdict().items()}
+    return found
+
+
+def kinds(row: Row) -> tuple[str, str]:
+    """`dense` or `experts`, and the engine before it."""
+    kind = "dense" if row.at.replica.architecture.experts is None else "experts"
+    return kind, f"{row.at.replica.shape.engine.value} {kind}"
+
+
+def between(predicted_over_measured: Vector) -> list[float]:
+    """Divisor and factor of a prediction: the shortest interval around it that holds so many of the measurements."""
+    measured = np.sort(-np.log(predicted_over_measured))
+    inside = int(np.ceil(HELD * measured.size))
+    lows = np.minimum(measured[: measured.size - inside + 1], -np.log1p(_LEAST))
+    highs = np.maximum(measured[inside - 1 :], np.log1p(_LEAST))
+    best = int(np.argmin(highs - lows))
+    return [round(float(np.exp(-lows[best])), 3), round(float(np.exp(highs[best])), 3)]
+
+
+def measured(rows: tuple[Row, ...]) -> dict[str, list[str]]:
+    """The architectures of every combination of generation, engine and precision."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(" ".join(combination(row)), set()).add(row.architecture)
+    return {name: sorted(found[name]) for name in sorted(found)}
+
+
+def combination(row: Row) -> tuple[str, ...]:
+    """As the catalog's uncertainty asks for it."""
+    shape, accelerator = row.at.replica.shape, row.at.replica.accelerator
+    return accelerator.generation, shape.engine.value, shape.precision.value
