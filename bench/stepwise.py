@@ -134,7 +134,8 @@ class Replica:
 
 def simulate(model: ReplicaModel, workload: Workload, seats: int, count: int, seed: int) -> Measured:
     """So many requests of a workload, of which the first and the last are left out."""
-    arriving, replica, now = deque(_requests(workload, count, random.Random(seed))), Replica(model, seats), 0.0
+    longest = min(workload.longest_tokens, float(model.architecture.max_context_tokens))
+    arriving, replica, now = deque(_requests(workload, longest, count, random.Random(seed))), Replica(model, seats), 0.0
     while len(replica.finished) < count:
         if replica.is_idle:
             now = max(now, arriving[0].arrived)
@@ -145,11 +146,11 @@ def simulate(model: ReplicaModel, workload: Workload, seats: int, count: int, se
     return Measured(found[:, 1] + model.efficiency.request_seconds, found[:, 2])
 
 
-def _requests(workload: Workload, count: int, generator: random.Random) -> list[Request]:
+def _requests(workload: Workload, longest: float, count: int, generator: random.Random) -> list[Request]:
     """Gaps between arrivals are gamma distributed: of the wanted variation, exponential where that is 1."""
     shape = 1.0 / workload.squared_arrival_variation
-    inputs = lengths(workload.input_tokens, workload.input_tokens_p95)
-    outputs = lengths(workload.output_tokens, workload.output_tokens_p95)
+    inputs = lengths(workload.input_tokens, workload.input_tokens_p95, longest)
+    outputs = lengths(workload.output_tokens, workload.output_tokens_p95, longest)
     requests, now = [], 0.0
     for _ in range(count):
         now += generator.gammavariate(shape, 1.0 / (shape * workload.requests_per_second))
@@ -158,4 +159,6 @@ def _requests(workload: Workload, count: int, generator: random.Random) -> list[
 
 
 def _drawn(of: Lengths, generator: random.Random) -> float:
-    return of.mean * math.exp(of.deviation * generator.gauss(0.0, 1.0) - of.deviation**2 / 2.0)
+    if of.deviation == 0.0:
+        return of.mean
+    return min(of.longest, of.median * math.exp(of.deviation * generator.gauss(0.0, 1.0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def pool_spec(read: InferencePoolSpec) -> spec.PoolSpec:
         model=_model(read.model),
         engine=_engine(read.engine),
         kv=_kv(read.kv_cache, read.kv_transfer),
-        workload=_workload(read.workload),
+        workload=_workload(read.workload, read.model.max_model_len),
         slo=_slo(read.slo),
         shape=_pins(read.shape),
         placement=_placement(read.placement),
@@ -121,7 +122,7 @@ def _kv(cache: KVCache | None, transfer: KVTransfer | None) -> spec.KVSpec:
     return spec.KVSpec(kept.precision, kept.offload_json, transfer.connector, transfer.transport, transfer.locality)
 
 
-def _workload(read: Workload) -> workload.Workload:
+def _workload(read: Workload, longest: int | None) -> workload.Workload:
     return workload.Workload(
         requests_per_second=parse_quantity(read.requests_per_second),
         input_tokens=float(read.input_tokens.mean),
@@ -130,6 +131,7 @@ def _workload(read: Workload) -> workload.Workload:
         output_tokens_p95=_p95(read.output_tokens),
         prefix_hit=read.prefix_hit_percent / 100,
         squared_arrival_variation=(read.arrival_variation_percent / 100) ** 2,
+        longest_tokens=math.inf if longest is None else float(longest),
         input_p95_declared=read.input_tokens.p95 is not None,
         output_p95_declared=read.output_tokens.p95 is not None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -21,7 +22,8 @@ class Workload:
     """Expected traffic. Tokens per request as mean and 95th percentile; `prefix_hit` is a fraction of prompt tokens.
 
     `squared_arrival_variation` is that of the time between requests: 1 for arrivals at random (Poisson), more for
-    bursts.
+    bursts. No prompt and no answer has more than `longest_tokens`.
+
     A percentile that nobody declared is `P95_OF_MEAN` times the mean: an assumption, and no claim that it occurs.
     """
 
@@ -32,6 +34,7 @@ class Workload:
     output_tokens_p95: float
     prefix_hit: float = 0.0
     squared_arrival_variation: float = 1.0
+    longest_tokens: float = math.inf
     input_p95_declared: bool = False
     output_p95_declared: bool = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+PERCENTILES = (50, 90, 95, 99)
 # Standard normal quantiles of the percentiles that an SLO may name.
 _QUANTILES = {50: 0.0, 90: 1.2816, 95: 1.6449, 99: 2.3263}
 
@@ -29,3 +30,34 @@ class Latency:
             return self.mean
         spread = math.log1p(self.variance / above**2)
         return self.least + above * math.exp(_QUANTILES[percentile] * math.sqrt(spread) - spread / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """A wait before something whose own percentiles are known: seconds that all have, and both parts.
+
+    Deviations of independent parts add up like their squares.
+    """
+
+    always: float
+    own_mean: float
+    own: tuple[tuple[int, float], ...]
+    wait: Latency
+
+    @property
+    def mean(self) -> float:
+        """Of the whole."""
+        return self.always + self.own_mean + self.wait.mean
+
+    @property
+    def least(self) -> float:
+        """What even the luckiest request takes."""
+        return self.always
+
+    def at(self, percentile: int) -> float:
+        """Seconds within which so many percent of the requests stay."""
+        if math.isinf(self.wait.mean):
+            return math.inf
+        deviations = (dict(self.own)[percentile] - self.own_mean, self.wait.at(percentile) - self.wait.mean)
+        squares = sum(math.copysign(each * each, each) for each in deviations)
+        return self.mean + math.copysign(math.sqrt(abs(squares)), squares)

@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from weft.perf.latency import quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Abscissas and weights of five points for a standard normal variable (Abramowitz and Stegun, table 25.10).
 _POINTS = (
@@ -22,33 +26,63 @@ _POINTS = (
 )
 
 
+_SCALINGS, _CLOSE = 8, 1e-3
+
+
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens: their mean, and the standard deviation of their logarithm (0: all are equal)."""
+    """Tokens: their mean, the standard deviation of their logarithm (0: all are equal), and the longest there are."""
 
     mean: float
     deviation: float
+    longest: float = math.inf
 
     @cached_property
     def growth(self) -> float:
-        """E[X^2] / E[X]^2, which is also E[X] E[1/X]: how much longer than the mean what one happens upon is."""
-        return math.exp(self.deviation**2)
+        """E[X^2] / E[X]^2: how much longer than the mean what one happens upon is."""
+        return self._mean_of(lambda tokens: tokens * tokens) / self.mean**2 if self.mean > 0 else 1.0
+
+    @cached_property
+    def shortness(self) -> float:
+        """E[X] E[1/X]: how much more a fixed delay weighs per token."""
+        return self.mean * self._mean_of(lambda tokens: 1.0 / tokens) if self.mean > 0 else 1.0
+
+    @cached_property
+    def median(self) -> float:
+        """Such that the mean is right, with what is cut off at the longest."""
+        median = self.mean / math.exp(self.deviation**2 / 2.0)
+        for _ in range(_SCALINGS if self.longest < math.inf else 0):
+            reached = sum(weight * tokens for weight, tokens in self._around(median))
+            if reached >= self.mean * (1.0 - _CLOSE):
+                break
+            median = min(self.longest, median * self.mean / reached)
+        return median
 
     @cached_property
     def points(self) -> tuple[tuple[float, float], ...]:
-        """(weight, tokens); the weights add up to 1."""
+        """(weight, tokens), the shortest first; the weights add up to 1."""
+        return ((1.0, self.mean),) if self.deviation == 0.0 else tuple(self._around(self.median))
+
+    def at(self, percentile: int) -> float:
+        """Tokens that so many percent stay within."""
         if self.deviation == 0.0:
-            return ((1.0, self.mean),)
-        median = self.mean / math.sqrt(self.growth)
-        return tuple((weight, median * math.exp(self.deviation * at)) for at, weight in _POINTS)
+            return self.mean
+        return min(self.longest, self.median * math.exp(self.deviation * quantile(percentile)))
+
+    def _around(self, median: float) -> list[tuple[float, float]]:
+        return [(weight, min(self.longest, median * math.exp(self.deviation * at))) for at, weight in _POINTS]
+
+    def _mean_of(self, function: Callable[[float], float]) -> float:
+        return sum(weight * function(tokens) for weight, tokens in self.points)
 
 
-def lengths(mean: float, p95: float) -> Lengths:
+def lengths(mean: float, p95: float, longest: float = math.inf) -> Lengths:
     """Through a mean and a 95th percentile, in tokens: ln(p95 / mean) = z s - s^2 / 2.
 
     No log-normal variable has a 95th percentile beyond 3.9 times its mean; such lengths get the widest one.
     """
     at_most = quantile(95)
     if mean <= 0 or p95 <= mean:
-        return Lengths(max(0.0, mean), 0.0)
-    return Lengths(mean, at_most - math.sqrt(max(0.0, at_most**2 - 2.0 * math.log(p95 / mean))))
+        return Lengths(max(0.0, mean), 0.0, longest)
+    deviation = at_most - math.sqrt(max(0.0, at_most**2 - 2.0 * math.log(p95 / mean)))
+    return Lengths(mean, deviation, max(mean, longest))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.shape import Limit, Percentiles, Prediction
+from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
 from weft.perf.service import Point, Service, service
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from weft.domain.workload import Role, Slo, Workload
-    from weft.perf.latency import Latency
+    from weft.perf.latency import Latency, Waited
     from weft.perf.replica import ReplicaModel
 
 _USED_OF_SEATS = 0.8
@@ -231,8 +232,8 @@ def _prediction(trial: _Trial, point: Point, capacity: float, limit: Limit) -> P
     )
 
 
-def _percentiles(latency: Latency) -> Percentiles:
-    return Percentiles(latency.mean, *(latency.at(percentile) for percentile in (50, 90, 95, 99)))
+def _percentiles(latency: Latency | Waited) -> Percentiles:
+    return Percentiles(latency.mean, *(latency.at(percentile) for percentile in PERCENTILES))
 
 
 def _shown(seconds: float) -> str:

@@ -10,9 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from weft.perf.latency import PERCENTILES
 from weft.perf.queueing import Moments
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.perf.lengths import Lengths
     from weft.perf.steps import Stepper, StepTime
 
@@ -32,11 +35,15 @@ class _Prompt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Prompts of one workload. `per_step` are how many mean ones fill a step; `mean` is the step of a mean one."""
+    """Prompts of one workload. `per_step` are how many mean ones fill a step; `mean` is the step of a mean one.
+
+    `long` has for each percentile of length the seconds that such a prompt takes alone, and its steps.
+    """
 
     kinds: tuple[_Prompt, ...]
     per_step: float
     mean: StepTime
+    long: tuple[tuple[int, float, int], ...]
 
     def service(self, sharing: float, decode_seconds: float, stages: int) -> Moments:
         """Seconds of the server for a prompt when so many share a step, each step with its part of decode.
@@ -52,15 +59,13 @@ class Prompts:
             third += kind.weight * taken * taken * taken
         return Moments(first, second, third)
 
-    def own(self, decode_seconds: float) -> tuple[float, float, float]:
-        """A request's own time in steps that it waits for: mean, variance, and that of the shortest prompt; seconds.
+    def own(self, decode_seconds: float) -> tuple[float, tuple[tuple[int, float], ...]]:
+        """A request's own time in steps that it waits for, in seconds: the mean, and by percentile.
 
         Each step but the last, which everything else counts, also decodes.
         """
-        times = [(kind.weight, kind.alone + kind.launch + (kind.steps - 1) * decode_seconds) for kind in self.kinds]
-        mean = sum(weight * seconds for weight, seconds in times)
-        square = sum(weight * seconds * seconds for weight, seconds in times)
-        return mean, max(0.0, square - mean * mean), times[0][1]
+        mean = sum(kind.weight * (kind.alone + kind.launch + (kind.steps - 1) * decode_seconds) for kind in self.kinds)
+        return mean, tuple((at, seconds + (steps - 1) * decode_seconds) for at, seconds, steps in self.long)
 
 
 def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:
@@ -76,4 +81,16 @@ def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:
             _Prompt(weight, alone.seconds - launch, shared.seconds - shared.launch, launch, count, new / budget)
         )
     new = max(1.0, inputs.mean * (1.0 - hit))
-    return Prompts(tuple(kinds), budget / new, steps.prefill(new, new * hit / (1.0 - hit), new / budget))
+    mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget)
+    return Prompts(tuple(kinds), budget / new, mean, tuple(_long(steps, inputs, hit)))
+
+
+def _long(steps: Stepper, inputs: Lengths, hit: float) -> Iterator[tuple[int, float, int]]:
+    """Prompts at percentiles of length; all alike where there is but one length."""
+    alike: tuple[float, int] | None = None
+    for percentile in PERCENTILES:
+        if alike is None or inputs.deviation > 0.0:
+            new = max(1.0, inputs.at(percentile) * (1.0 - hit))
+            count = math.ceil(new / steps.replica.efficiency.batched_tokens)
+            alike = steps.prefill(new, new * hit / (1.0 - hit), count).seconds, count
+        yield percentile, *alike

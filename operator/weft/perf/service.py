@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.workload import Role
 from weft.perf.handover import handed_over_seconds
-from weft.perf.latency import Latency
+from weft.perf.latency import PERCENTILES, Latency, Waited
 from weft.perf.lengths import Lengths, lengths
 from weft.perf.memory import sequences_that_fit
 from weft.perf.prompts import Prompts, prompts
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
 _FEW = 1e-6  # prompts in a round
 _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
+_NOTHING = tuple((percentile, 0.0) for percentile in PERCENTILES)
 _STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
 _PROBE = 0.1  # of the batch, for the slope of a step
 
@@ -48,7 +49,7 @@ class Point:
     decode: StepTime | None
     prefill: StepTime
     utilisation: float
-    ttft: Latency
+    ttft: Waited
     tpot: Latency
 
 
@@ -196,7 +197,7 @@ class Service:
 
     def _tpot(self, load: _Load, batch: float, step_seconds: float) -> Latency:
         answer, free = max(1.0, self.outputs.mean), load.free
-        shorter = self.outputs.growth  # E[1/OSL] E[OSL]: a delay weighs more in a short answer
+        shorter = self.outputs.shortness
         mean = (step_seconds + load.backlog.mean * shorter / answer) / free
         stolen = load.rate * load.stolen.square * (1.0 + self.burstiness) * step_seconds * shorter / answer / free**3
         behind = load.backlog.variance * (shorter / answer / free) ** 2
@@ -214,23 +215,20 @@ class Service:
         kept = 2.0 * (slack + math.expm1(-slack)) / slack**2
         return slope**2 * batch / slack * (1.0 + self.burstiness / 2.0) * kept
 
-    def _ttft(self, load: _Load, batch: float, step_seconds: float) -> tuple[Latency, float]:
+    def _ttft(self, load: _Load, batch: float, step_seconds: float) -> tuple[Waited, float]:
         """TTFT, and how busy the server of prompts is."""
-        request = self.steps.replica.efficiency.request_seconds
+        always = self.steps.replica.efficiency.request_seconds + step_seconds + self.handover_seconds
         seat = self._seat(load, batch)
         if not self.prefills:
-            return Latency(request + step_seconds + seat.mean, seat.variance, request + step_seconds), 0.0
+            return Waited(always, 0.0, _NOTHING, Latency(seat.mean, seat.variance)), 0.0
         pause = step_seconds * -math.expm1(-batch / self._ranks)
         server = self.prompts.service(load.sharing, pause, self._stages) if self.decodes else load.stolen
         utilisation = load.rate * server.mean
-        own, variance, shortest = self.prompts.own(pause)
-        request += self.handover_seconds
-        least = request + step_seconds + shortest
+        mean, own = self.prompts.own(pause)
         if utilisation >= 1.0:
-            return Latency(math.inf, 0.0, least), utilisation
+            return Waited(always, mean, own, Latency(math.inf, 0.0)), utilisation
         wait = self._wait(load, server, pause)
-        mean = request + step_seconds + own + wait.mean + seat.mean
-        return Latency(mean, variance + wait.variance + seat.variance, least), utilisation
+        return Waited(always, mean, own, Latency(wait.mean + seat.mean, wait.variance + seat.variance)), utilisation
 
     def _wait(self, load: _Load, server: Moments, pause: float) -> Wait:
         """For one's turn: behind all others where few fill a step, until the next step where it takes all who wait."""
@@ -300,8 +298,9 @@ def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: floa
 def service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
     """A replica as a server of a workload; `requests_per_second` of it does not matter."""
     steps = stepper(replica)
-    inputs = lengths(workload.input_tokens, workload.input_tokens_p95)
-    outputs = lengths(workload.output_tokens, workload.output_tokens_p95)
+    longest = min(workload.longest_tokens, float(replica.architecture.max_context_tokens))
+    inputs = lengths(workload.input_tokens, workload.input_tokens_p95, longest)
+    outputs = lengths(workload.output_tokens, workload.output_tokens_p95, longest)
     kept = workload.input_tokens + (0.0 if role is Role.Prefill else workload.output_tokens)
     limit = int(replica.efficiency.sequences) * replica.shape.data_parallel
     return Service(
