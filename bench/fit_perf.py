@@ -31,9 +31,9 @@ HEADER = """\
 #
 # A coefficient is its base times a factor per property of a combination; what nobody measured has factor 1.
 #
-# `uncertainty`: four of five rows lie between the prediction divided by the first number and times the second: `seen`
-# of architectures that were measured on this generation with this engine and precision, `unseen` of those that were
-# left out of the fit. `measured` are the combinations with their architectures.
+# `uncertainty`: near four of five rows lie between the prediction divided by the first number and times the second:
+# `seen` of architectures that were measured on this generation with this engine and precision, `unseen` of those that
+# were left out of the fit. `measured` are the combinations with their architectures.
 #
 #   weights, kv             fraction of HBM bandwidth at which a step reads weights, and the KV cache
 #   matmul, prefill         fraction of peak FLOP/s that large matmuls reach in decode and in prefill

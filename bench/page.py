@@ -32,7 +32,7 @@ the measured value, per row; rows that are marked as doubtful are left out. Medi
 {rows}
 
 - **Answered**: {answered} of {count} rows.
-- **Interval**: for architectures that the fit has not seen, the 80 % interval holds {tpot_covered} of TPOT (high over
+- **Interval**: for architectures that the fit has not seen, the interval holds {tpot_covered} of TPOT (high over
   low {tpot_width}) and {ttft_covered} of TTFT ({ttft_width}). Aim: 75 to 90 %, high over low at most 2.2.
 - **Choice** among measured candidates under TPOT limits of 15, 20, 30 and 50 ms, {choices} choices, as Weft chooses:
   the most tokens/s/GPU where the upper end of the interval of TPOT is within the limit: {broken} broken, {of_the_best}

@@ -1,4 +1,4 @@
-"""How far predictions are off: factors around a prediction between which four of five measurements lie."""
+"""How far predictions are off: factors around a prediction between which near four of five measurements lie."""
 
 from __future__ import annotations
 

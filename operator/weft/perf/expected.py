@@ -1,4 +1,4 @@
-"""What the model expects of a measurement: latencies and throughput, with intervals that hold four times in five.
+"""What the model expects of a measurement: latencies and throughput, with intervals that hold near four times in five.
 
 How far predictions are off (`efficiency.yaml`): narrowest where the architecture was measured on this generation of GPU
 with this engine and precision; else as for architectures that were left out of the fit; and wider where nobody measured
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its 80 % interval, in the value's unit."""
+    """A value with its interval, in the value's unit."""
 
     value: float
     low: float
