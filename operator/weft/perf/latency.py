@@ -36,11 +36,13 @@ class Latency:
 class Waited:
     """A wait before something whose own percentiles are known: seconds that all have, and both parts.
 
-    Deviations of independent parts add up like their squares.
+    Deviations of independent parts add up like their squares; a tail is at least that of a log-normal latency of the
+    same mean and variance.
     """
 
     always: float
     own_mean: float
+    own_variance: float
     own: tuple[tuple[int, float], ...]
     wait: Latency
 
@@ -60,4 +62,7 @@ class Waited:
             return math.inf
         deviations = (dict(self.own)[percentile] - self.own_mean, self.wait.at(percentile) - self.wait.mean)
         squares = sum(math.copysign(each * each, each) for each in deviations)
-        return self.mean + math.copysign(math.sqrt(abs(squares)), squares)
+        apart = self.mean + math.copysign(math.sqrt(abs(squares)), squares)
+        if percentile == PERCENTILES[0]:
+            return apart
+        return max(apart, Latency(self.mean, self.own_variance + self.wait.variance, self.always).at(percentile))

@@ -59,13 +59,16 @@ class Prompts:
             third += kind.weight * taken * taken * taken
         return Moments(first, second, third)
 
-    def own(self, decode_seconds: float) -> tuple[float, tuple[tuple[int, float], ...]]:
-        """A request's own time in steps that it waits for, in seconds: the mean, and by percentile.
+    def own(self, decode_seconds: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
+        """A request's own time in steps that it waits for, in seconds: the mean, the variance, and by percentile.
 
         Each step but the last, which everything else counts, also decodes.
         """
-        mean = sum(kind.weight * (kind.alone + kind.launch + (kind.steps - 1) * decode_seconds) for kind in self.kinds)
-        return mean, tuple((at, seconds + (steps - 1) * decode_seconds) for at, seconds, steps in self.long)
+        times = [(kind.weight, kind.alone + kind.launch + (kind.steps - 1) * decode_seconds) for kind in self.kinds]
+        mean = sum(weight * seconds for weight, seconds in times)
+        square = sum(weight * seconds * seconds for weight, seconds in times)
+        long = tuple((at, seconds + (steps - 1) * decode_seconds) for at, seconds, steps in self.long)
+        return mean, max(0.0, square - mean * mean), long
 
 
 def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:

@@ -220,15 +220,17 @@ class Service:
         always = self.steps.replica.efficiency.request_seconds + step_seconds + self.handover_seconds
         seat = self._seat(load, batch)
         if not self.prefills:
-            return Waited(always, 0.0, _NOTHING, Latency(seat.mean, seat.variance)), 0.0
+            return Waited(always, 0.0, 0.0, _NOTHING, Latency(seat.mean, seat.variance)), 0.0
         pause = step_seconds * -math.expm1(-batch / self._ranks)
         server = self.prompts.service(load.sharing, pause, self._stages) if self.decodes else load.stolen
         utilisation = load.rate * server.mean
-        mean, own = self.prompts.own(pause)
+        mean, variance, own = self.prompts.own(pause)
         if utilisation >= 1.0:
-            return Waited(always, mean, own, Latency(math.inf, 0.0)), utilisation
+            return Waited(always, mean, variance, own, Latency(math.inf, 0.0)), utilisation
         wait = self._wait(load, server, pause)
-        return Waited(always, mean, own, Latency(wait.mean + seat.mean, wait.variance + seat.variance)), utilisation
+        return Waited(
+            always, mean, variance, own, Latency(wait.mean + seat.mean, wait.variance + seat.variance)
+        ), utilisation
 
     def _wait(self, load: _Load, server: Moments, pause: float) -> Wait:
         """For one's turn: behind all others where few fill a step, until the next step where it takes all who wait."""
