@@ -68,18 +68,20 @@ def plan(
     Needs no cluster. Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows.
     Exit code 1 when a pool gets no shape or no place.
     """
-    from weft.catalog import load
     from weft.cli.files import load_documents, shown
-    from weft.cli.plan_page import as_data, as_page, is_a_yes
-    from weft.cli.planning import plan_all
 
     if [*files, fabric].count("-") > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
     with working(f"reading {', '.join(map(shown, files))}"):
         documents = [body for file in files for body in load_documents(file)]
     world = _world(fabric, context, imagine=True)
+    from weft.catalog import load
+    from weft.cli.planning import plan_all
+
     with working("planning"):
         planned = plan_all(documents, world, load(), time.time())
+    from weft.cli.plan_page import as_data, as_page, is_a_yes
+
     if form is not Format.table:
         print_data([as_data(one) for one in planned], form)
     else:
