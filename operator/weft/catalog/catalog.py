@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.catalog.efficiency import Coefficient, Efficiency
+    from weft.catalog.limits import EngineLimits
     from weft.catalog.performance import EnginePerformance
     from weft.catalog.uncertainty import Spread, Uncertainty
     from weft.domain.hardware import Accelerator, Precision
@@ -29,7 +30,7 @@ _VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$"
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """One engine: default version, the (major, minor) range that we know, images by vendor and its router's image."""
+    """One engine: default version, known (major, minor) range, images by vendor, its router's image and its limits."""
 
     name: EngineName
     version: str
@@ -37,6 +38,7 @@ class EngineFacts:
     newest: tuple[int, int]
     images: tuple[tuple[str, str], ...]
     router_image: str
+    limits: EngineLimits
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import yaml
 from weft.catalog.catalog import Catalog, EngineFacts, KnownModel
 from weft.catalog.config_json import architecture_from_config
 from weft.catalog.efficiency import Coefficient
+from weft.catalog.limits import EngineLimits, Releases
 from weft.catalog.performance import EnginePerformance
 from weft.catalog.uncertainty import Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
@@ -88,6 +89,16 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
         newest=(newest[0], newest[1]),
         images=tuple(facts["images"].items()),
         router_image=facts["router"],
+        limits=_limits(facts["limits"]),
+    )
+
+
+def _limits(facts: dict[str, Any]) -> EngineLimits:
+    return EngineLimits(
+        group_over_pods=Releases(**facts["group_over_pods"]),
+        kv_offload=Releases(**facts["kv_offload"]),
+        precisions=tuple((Precision(name), Releases(**since)) for name, since in facts["precisions"].items()),
+        sparse_attention=tuple(facts["sparse_attention"]),
     )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.catalog.parameters import split_widths
 from weft.domain.hardware import Precision
+from weft.domain.model import LatentAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
 from weft.domain.units import GIB
@@ -16,6 +18,7 @@ from weft.perf import ReplicaModel, footprint, sequence_bytes_per_gpu
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
+    from weft.catalog.limits import EngineLimits
     from weft.domain.model import Architecture
     from weft.shaping.candidates import Option
     from weft.shaping.request import ShapeRequest
@@ -48,6 +51,16 @@ class Case:
         if self.request.engine is not None:
             return self.request.engine.version
         return self.request.spec.engine.version or self.catalog.engine(self.option.shape.engine).version
+
+    @property
+    def release(self) -> str:
+        """Engine and version, as sentences name them."""
+        return f"{self.option.shape.engine.value} {self.engine_version}"
+
+    @property
+    def limits(self) -> EngineLimits:
+        """What the engine can do in which release."""
+        return self.catalog.engine(self.option.shape.engine).limits
 
     @property
     def is_of_another_generation(self) -> bool:
@@ -189,6 +202,43 @@ def _pods_are_equal_parts_of_nodes(case: Case) -> Explanation | None:
     )
 
 
+def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
+    """Data-parallel ranks meet in every release, as long as each is whole in its pod."""
+    shape, able = case.option.shape, case.limits.group_over_pods
+    if shape.pods == 1 or shape.data_parallel > 1 or able.include(case.engine_version):
+        return None
+    return Explanation(
+        Reason.EngineUnsupported,
+        f"{case.release} forms no group over {shape.pods} pods without Ray; allowed: one pod, or version {able}",
+    )
+
+
+def _ranks_keep_their_stages_in_one_pod(case: Case) -> Explanation | None:
+    """A rank is an engine of its own, started whole in one pod: the stages of several ranks stand side by side."""
+    shape = case.option.shape
+    rank = shape.tensor_parallel * shape.pipeline_parallel
+    if shape.data_parallel == 1 or shape.gpus_per_pod % rank == 0:
+        return None
+    most = shape.gpus_per_pod // shape.tensor_parallel
+    return Explanation(
+        Reason.ShapeInvalid,
+        f"data-parallel ranks of {rank} GPUs do not fill pods of {shape.gpus_per_pod}; allowed: PP "
+        f"{_listed([each for each in range(1, most + 1) if most % each == 0])}",
+    )
+
+
+def _stages_of_ranks_share_a_domain(case: Case) -> Explanation | None:
+    """Each pod has every stage of its ranks, so the expert group of a stage is spread over all of them."""
+    shape, supply = case.option.shape, case.option.supply
+    if 1 in {shape.data_parallel, shape.pipeline_parallel} or shape.gpus <= supply.domain_gpus:
+        return None
+    return Explanation(
+        Reason.LeavesDomain,
+        f"DP {shape.data_parallel} with PP {shape.pipeline_parallel} spreads each expert group over all "
+        f"{shape.gpus} GPUs; allowed: up to {supply.domain_gpus} in all, or DP 1",
+    )
+
+
 def _precision_is_served(case: Case) -> Explanation | None:
     shape, accelerator = case.option.shape, case.option.accelerator
     served = case.catalog.precisions(accelerator, shape.engine)
@@ -199,6 +249,51 @@ def _precision_is_served(case: Case) -> Explanation | None:
         f"{shape.engine.value} does not serve {shape.precision.value} on {accelerator.name}; "
         f"allowed: {_listed(served)}",
     )
+
+
+def _the_release_serves_the_precision(case: Case) -> Explanation | None:
+    precision = case.option.shape.precision
+    able = case.limits.serving(precision)
+    if able.include(case.engine_version):
+        return None
+    sentence = f"{case.release} does not serve {precision.value}; allowed: {able}"
+    return Explanation(Reason.PrecisionUnsupported, sentence)
+
+
+def _the_attention_has_kernels(case: Case) -> Explanation | None:
+    architecture, generation = case.request.architecture, case.option.accelerator.generation
+    sparse = any(isinstance(block.mixer, LatentAttention) and block.mixer.selector for block in architecture.blocks)
+    if not sparse or generation in case.limits.sparse_attention:
+        return None
+    return Explanation(
+        Reason.EngineUnsupported,
+        f"{case.option.shape.engine.value} has no kernels for the sparse attention of {architecture.model_id} on "
+        f"{generation} GPUs; allowed: {', '.join(case.limits.sparse_attention)}",
+    )
+
+
+def _weight_blocks_stay_whole(case: Case) -> Explanation | None:
+    """Weights that share a scale are not cut: vLLM's check of layers that a tensor group splits by their inputs."""
+    architecture, shape = case.request.architecture, case.option.shape
+    block, tensor = architecture.weight_block, shape.tensor_parallel
+    if block is None or tensor == 1 or shape.precision is not architecture.checkpoint_precision:
+        return None
+    widths = split_widths(architecture)
+    cut = next((width for width in widths if width % (tensor * block)), None)
+    if cut is None:
+        return None
+    allowed = [size for size in range(1, tensor) if all(width % (size * block) == 0 for width in widths)]
+    return Explanation(
+        Reason.ShapeInvalid,
+        f"TP {tensor} cuts {cut} inputs inside blocks of {block} that share a scale; allowed: {_listed(allowed)}",
+    )
+
+
+def _the_release_offloads_kv(case: Case) -> Explanation | None:
+    able = case.limits.kv_offload
+    if case.request.spec.kv.offload_json is None or able.include(case.engine_version):
+        return None
+    return Explanation(Reason.EngineUnsupported, f"{case.release} does not know kvCache.offload; allowed: {able}")
 
 
 def _weights_fit(case: Case) -> Explanation | None:
@@ -234,7 +329,14 @@ CLAIMS: tuple[Claim, ...] = (
     _groups_stay_in_a_domain,
     _replica_stays_in_a_domain_unless_stages_may_leave,
     _pods_are_equal_parts_of_nodes,
+    _the_release_forms_groups_over_pods,
+    _ranks_keep_their_stages_in_one_pod,
+    _stages_of_ranks_share_a_domain,
     _precision_is_served,
+    _the_release_serves_the_precision,
+    _the_attention_has_kernels,
+    _weight_blocks_stay_whole,
+    _the_release_offloads_kv,
     _groups_hand_over_kv,
     _weights_fit,
     _one_sequence_fits_beside_them,
