@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class ReplicaModel:
     """A model in a shape. `memory_bytes` is what one device reports (its label, not the catalog's number).
 
-    `kv_precision` is how the KV cache is stored; engines keep 16 bits unless they are told otherwise.
+    `kv_precision` is how the KV cache is stored, see `stored_kv`.
     """
 
     architecture: Architecture
@@ -27,3 +27,13 @@ class ReplicaModel:
     efficiency: Efficiency
     memory_bytes: int
     kv_precision: Precision = Precision.BF16
+
+
+def stored_kv(wish: Precision | None, computed: Precision) -> Precision:
+    """How an engine stores KV: in 8 bits where it is told to, else as it computes attention.
+
+    That is in 16 bits, and in 32 where weights have 32 (vLLM's `--kv-cache-dtype auto`), whichever of both is wished.
+    """
+    if wish is None or wish is Precision.BF16:
+        return Precision.FP32 if computed is Precision.FP32 else Precision.BF16
+    return wish

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.catalog.parameters import split_widths
-from weft.domain.hardware import Precision
 from weft.domain.model import LatentAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
 from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines.handover import tensor_conflict
-from weft.perf import ReplicaModel, footprint, sequence_bytes_per_gpu
+from weft.perf import ReplicaModel, footprint, sequence_bytes_per_gpu, stored_kv
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -42,7 +41,7 @@ class Case:
             accelerator=accelerator,
             efficiency=self.catalog.efficiency(accelerator, shape.engine, shape.precision),
             memory_bytes=self.option.supply.memory_bytes,
-            kv_precision=self.request.spec.kv.precision or Precision.BF16,
+            kv_precision=stored_kv(self.request.spec.kv.precision, shape.precision),
         )
 
     @property
