@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.cluster.waiting import eventually
+from e2e.kv_cache import blocks_of, predicted_tokens
 from e2e.operator_process import REPOSITORY
 from e2e.team import ENGINE_START_SECONDS, Endpoint, Load
 from weft.domain import labels
+from weft.domain.hardware import Precision
 from weft.engines.vllm import UNROUTING_SECONDS
 
 if TYPE_CHECKING:
@@ -75,6 +77,21 @@ def test_a_pool_becomes_ready_and_answers(operator: OperatorProcess, team: Team)
     table = team.kubectl("get", "wpool", "first")
     for word in ("DESIRED", "READY", "SHAPE", "SLO", "REASON", "AGE", "cpu FP32 TP1", "Serving"):
         assert word in table, table
+    has_the_predicted_kv_cache(team, pod)
+
+
+def has_the_predicted_kv_cache(team: Team, pod: Json) -> None:
+    """VLLM's own number of blocks is what the performance model predicts of the memory that the pod gives it.
+
+    On the CPU that memory is a setting and not what is left, so this is about the bytes of a token and the rounding to
+    whole blocks.
+    """
+    (engine,) = (each for each in pod["spec"]["containers"] if each["name"] == "engine")
+    space_gib = float(next(each["value"] for each in engine["env"] if each["name"] == "VLLM_CPU_KVCACHE_SPACE"))
+    (running,) = team.pods("first")
+    read = blocks_of(Endpoint(running["status"]["podIP"], 8000).metrics())
+    predicted = predicted_tokens(json.dumps(team.tiny_model()["config"]["inline"]), Precision.FP32, space_gib)
+    assert abs(predicted - read.all_tokens) < read.tokens
 
 
 def test_load_grows_a_pool_and_silence_shrinks_it_without_losing_a_token(operator: OperatorProcess, team: Team) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.catalog.configs import LLAMA, read, without
+from tests.catalog.configs import LLAMA, QWEN_HYBRID, read, without
+from weft.catalog.parameters import split_widths
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 
@@ -112,3 +113,25 @@ def test_a_dtype_that_is_not_understood_is_refused() -> None:
     assert read(LLAMA, torch_dtype="float32").checkpoint_precision is Precision.FP32
     with pytest.raises(Invalid, match="torch_dtype 'int3' is not understood"):
         read(LLAMA, torch_dtype="int3")
+
+
+BLOCKS = {"quant_method": "fp8", "weight_block_size": [64, 128]}
+
+
+def test_the_block_of_inputs_that_share_a_scale_is_read_where_there_is_one() -> None:
+    """Outputs come first in the published files."""
+    assert read(LLAMA, quantization_config=BLOCKS).weight_block == 128
+    assert read(LLAMA, quantization_config={"quant_method": "fp8"}).weight_block is None
+    assert read(LLAMA).weight_block is None
+
+
+@pytest.mark.parametrize("sides", [[128], [128, 0], [128, "128"], [1, 2, 3], [128, 1.5]])
+def test_a_block_that_is_none_is_refused(sides: list[object]) -> None:
+    with pytest.raises(Invalid, match=r"weight_block_size must be two whole numbers above 0, not \["):
+        read(LLAMA, quantization_config=BLOCKS | {"weight_block_size": sides})
+
+
+def test_a_tensor_group_splits_the_inputs_of_what_ends_a_mixer_or_a_dense_block() -> None:
+    """Heads times their values, of a recurrence too, and the width of the feed-forward block."""
+    assert split_widths(read(LLAMA)) == (4096, 14336)
+    assert split_widths(read(QWEN_HYBRID)) == (48 * 64, 4096, 14336)

@@ -10,6 +10,9 @@ import pytest
 import yaml
 
 from tests.cli.terminal import listed, node, pod, pool, shell, split, weft, written
+from weft.catalog import load
+from weft.cli.world import imagined_world
+from weft.fabric import build_fabric
 
 ROOT = Path(__file__).parents[2]
 LARGE = "deepseek-ai/DeepSeek-V3"
@@ -140,6 +143,23 @@ def test_the_same_question_gets_the_same_answer() -> None:
     file = str(ROOT / "examples" / "deepseek-split.yaml")
     one, other = (shell("plan", "-f", file, PYTHONHASHSEED=seed) for seed in ("1", "2"))
     assert (one.code, one.out) == (other.code, other.out)
+
+
+def test_an_imagined_world_has_every_accelerator_as_a_real_cluster_would_show_it() -> None:
+    """Nothing in it is labelled in a way that nobody reads; Gaudi has no discovery, so an administrator's label."""
+    catalog = load()
+    fabric = build_fabric(imagined_world(catalog).nodes, (), catalog)
+    assert () == fabric.notes
+    assert {each.name for each in catalog.accelerators} - {"cpu"} == {each.accelerator for each in fabric.domains}
+    (gaudi, *_) = (each for each in fabric.nodes().values() if each.accelerator == "Gaudi3")
+    assert (("weft.dev/accelerator", "Gaudi3"),) == gaudi.labels
+
+
+def test_an_accelerator_that_no_engine_serves_is_refused_by_its_name() -> None:
+    ending = weft("plan", "-f", "-", stdin=yaml.safe_dump(pool(placement={"accelerators": ["Gaudi3"]})))
+    assert 1 == ending.code
+    assert "PrecisionUnsupported" in ending.out
+    assert "VLLM does not serve BF16 on Gaudi3; allowed: nothing" in " ".join(ending.out.split())
 
 
 def test_standard_input_is_a_file_too() -> None:

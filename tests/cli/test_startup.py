@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.cli.terminal import node, pool, shell, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+YARDS_PER_SECOND = 20_000  # where a yard of `tests/yardstick` takes 50 microseconds
 CLIENTS = {"aiohttp", "kopf", "kubernetes", "prometheus_api_client", "requests", "urllib3"}
 READERS = {"pydantic", "yaml"}
 
@@ -37,3 +44,81 @@ def test_a_plan_from_files_waits_for_no_client(tmp_path: Path) -> None:
 def test_a_fabric_from_a_file_waits_for_no_client(tmp_path: Path) -> None:
     found = loaded("fabric", "-f", written(tmp_path / "nodes.yaml", node("board-0")))
     assert set() == found & CLIENTS
+
+
+TIMED = """
+import time
+from tests.yardstick import _seconds, _yard
+yards = [_seconds(_yard) for _ in range(100)]
+start = time.process_time()
+import {modules}
+spent = time.process_time() - start
+print(spent / min(*yards, *(_seconds(_yard) for _ in range(100))))
+"""
+TO_BEGIN = "weft.cli.main, weft.cli.files, weft.cli.world, weft.cli.planning"
+
+
+@pytest.mark.parametrize(
+    ("modules", "seconds"),
+    [
+        ("weft.cli.main", 0.15),
+        (TO_BEGIN, 0.3),
+        (f"{TO_BEGIN}, weft.catalog, weft.decide, weft.cli.plan_page", 0.6),
+    ],
+    ids=["to understand the command", "to begin to plan", "to answer"],
+)
+def test_what_is_loaded_is_loaded_quickly(compiled: Path, modules: str, seconds: float) -> None:
+    """Processor time in a fresh interpreter, best of several, against a yard in the same one: others use the machine.
+
+    The core is loaded once the input is understood, so that what is wrong by itself is told before.
+    """
+    timed = [float(printed(TIMED.format(modules=modules), cache=compiled)) for _ in range(8)]
+    assert min(timed) < seconds * YARDS_PER_SECOND
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where bytecode is kept, which an installed package has and a checkout may be told not to have."""
+    return tmp_path_factory.mktemp("bytecode")
+
+
+def printed(code: str, *arguments: str, cache: Path) -> str:
+    """What a fresh interpreter prints."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**environment, "PYTHONPYCACHEPREFIX": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=50,
+    ).stdout
+
+
+TRACED = """
+import json, sys, tracemalloc
+tracemalloc.start()
+from weft.catalog import load
+from weft.cli.files import load_documents
+from weft.cli.planning import plan_all
+from weft.cli.world import world_of_file
+import weft.cli.main, weft.decide
+documents, world, catalog = load_documents(sys.argv[1]), world_of_file(sys.argv[2]), load()
+tracemalloc.reset_peak()
+before, _ = tracemalloc.get_traced_memory()
+(planned,) = plan_all(documents, world, catalog, 0.0)
+_, peak = tracemalloc.get_traced_memory()
+shape = planned.pools[0][1].status.plan.shape
+print(json.dumps([shape.accelerator, shape.gpus, before, peak]))
+"""
+
+
+def test_a_large_model_on_a_whole_rack_is_planned_in_little_memory(tmp_path: Path, compiled: Path) -> None:
+    """A mixture of 671 billion parameters on 72 GPUs: under 100 MB with all that Python has loaded, 5 MB of it new."""
+    rack = [node(f"tray-{tray:02d}", "NVIDIA-GB200", gpus=4, clique="rack.0") for tray in range(18)]
+    files = written(tmp_path / "pool.yaml", pool(model="deepseek-ai/DeepSeek-V3")), written(tmp_path / "rack", *rack)
+    accelerator, gpus, before, peak = json.loads(printed(TRACED, *files, cache=compiled))
+    assert accelerator == "GB200"
+    assert 4 <= gpus <= 72
+    assert peak < 100e6
+    assert peak - before < 5e6

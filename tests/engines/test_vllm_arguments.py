@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from tests.render.pools import RELEASE, plan, shape, spec
+from tests.render.pools import plan, shape, spec
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
@@ -106,10 +104,9 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
             plan(),
             Reason.FeatureUnsupported,
         ),
-        (spec(), plan(shape(16, gpus_per_pod=8), replace(RELEASE, version="0.10.2")), Reason.EngineUnsupported),
         (spec(), plan(shape(8, data_parallel=2, gpus_per_pod=4)), Reason.ShapeInvalid),
     ],
-    ids=["connector", "offload", "kv-nvfp4", "env", "args", "uri", "old-multi-pod", "wide-dp-rank"],
+    ids=["connector", "offload", "kv-nvfp4", "env", "args", "uri", "wide-dp-rank"],
 )
 def test_what_cannot_be_launched_is_refused_with_its_reason(wanted: PoolSpec, chosen: Plan, reason: Reason) -> None:
     with pytest.raises(Invalid) as refused:

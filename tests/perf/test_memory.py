@@ -9,7 +9,7 @@ from weft.domain.hardware import Precision
 from weft.perf import footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
 from weft.perf.memory import sequences_that_fit, weight_bytes_per_gpu
 
-KIB = 1024
+KIB, GIB = 1024, 1024**3
 LLAMA_70B = "Llama-3.3-70B-Instruct"
 DEEPSEEK = "DeepSeek-V3"
 
@@ -67,9 +67,40 @@ def test_weights_of_70b_in_fp8_are_its_parameters_with_16_bit_embeddings() -> No
     assert weight_bytes_per_gpu(replica(LLAMA_70B, "H200", Precision.FP8)) == pytest.approx(expected, rel=0.001)
 
 
-def test_gpt_oss_takes_what_its_checkpoint_does() -> None:
-    checkpoint = 65.2e9  # bytes of the published safetensors
-    assert weight_bytes_per_gpu(replica("gpt-oss-120b", "H100", Precision.MXFP4)) == pytest.approx(checkpoint, rel=0.02)
+# Layer 61, which predicts further tokens: 11.5 GB of 8-bit weights, and copies of embedding and head in 16 bits.
+PREDICTION_MODULE = 15.3e9
+# Bytes of all tensors: `metadata.total_size` of each repository's model.safetensors.index.json on Hugging Face.
+PUBLISHED_CHECKPOINTS = [
+    ("Llama-3.1-8B-Instruct", Precision.BF16, 16_060_522_496),
+    (LLAMA_70B, Precision.BF16, 141_107_412_992),
+    ("Llama-3.1-405B-Instruct", Precision.BF16, 811_706_777_600),
+    ("Qwen2.5-72B-Instruct", Precision.BF16, 145_412_407_296),
+    ("Qwen3-30B-A3B", Precision.BF16, 61_064_245_248),
+    ("Qwen3-235B-A22B", Precision.BF16, 470_187_269_120),
+    ("Mixtral-8x7B-Instruct-v0.1", Precision.BF16, 93_405_585_408),
+    ("gpt-oss-20b", Precision.MXFP4, 13_761_264_768),
+    ("gpt-oss-120b", Precision.MXFP4, 65_248_815_744),
+    (DEEPSEEK, Precision.FP8, 688_586_727_753 - PREDICTION_MODULE),
+]
+
+
+@pytest.mark.parametrize(("model_id", "precision", "published"), PUBLISHED_CHECKPOINTS)
+def test_weights_are_those_of_the_published_checkpoint(model_id: str, precision: Precision, published: float) -> None:
+    """Within 2 %: norms, biases and the scales of blocks are not counted."""
+    assert weight_bytes_per_gpu(replica(model_id, "B300", precision)) == pytest.approx(published, rel=0.02)
+
+
+def test_one_gpu_holds_what_vllm_logs_when_it_has_loaded_a_model() -> None:
+    """`Loading model weights took 14.9888 GB`, by which vLLM means GiB, of Llama 3.1 8B on one GPU."""
+    alone = weight_bytes_per_gpu(replica("Llama-3.1-8B-Instruct", "H100", Precision.BF16))
+    assert alone / GIB == pytest.approx(14.9888, rel=0.01)
+
+
+@pytest.mark.parametrize(("tensor", "kib_on_a_gpu"), [(1, 320), (4, 80), (8, 40)])
+def test_the_room_holds_as_many_tokens_as_it_is_long(tensor: int, kib_on_a_gpu: float) -> None:
+    """As in vLLM's `GPU KV cache size`: what is available on a GPU over the share of a token that it keeps."""
+    group = replica(LLAMA_70B, "H200", Precision.FP8, tensor)
+    assert kv_tokens(group, 1000) == int(footprint(group).room_bytes / (kib_on_a_gpu * KIB))
 
 
 def test_tensor_parallelism_divides_weights_evenly() -> None:

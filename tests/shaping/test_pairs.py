@@ -26,9 +26,10 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Plan
 from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ShapePins
+from weft.domain.units import MIB
 from weft.domain.workload import Role, Slo
 from weft.engines.handover import context_conflict, tensor_conflict
-from weft.shaping import ShapeRequest, Unpaired, choose_pair
+from weft.shaping import ShapeRequest, Supply, Unpaired, choose_pair
 
 ALL = (H100, H200, B200, GB200, MI300X)
 
@@ -140,6 +141,19 @@ def test_a_half_never_has_pipeline_stages() -> None:
     problem = refused(pinned, replace(pinned, pins=ShapePins()))
     assert (problem.why.reason, problem.role) == (Reason.PairIncompatible, Role.Prefill)
     assert "pipeline stages" in problem.why.message
+
+
+def test_generations_with_the_same_problem_share_a_sentence_and_those_that_serve_nothing_have_none() -> None:
+    """Three generations, one of them without engines: what helps is told once."""
+    gaudi = Supply("Gaudi3", 131072 * MIB, domain_gpus=8, gpus_per_node=8)
+    wish = Wish(LLAMA_70B, (H100, MI300X, gaudi), pins=ShapePins(tensor_parallel=3))
+    problem = refused(wish, wish)
+    assert problem.why.message.startswith("spec.shape.tensorParallel 3: TP 3 does not divide")
+    assert problem.why.message.count("TP 3 does not divide") == 1
+    fitting = replace(wish, pins=ShapePins(tensor_parallel=1))
+    assert {plan.shape.accelerator for plan in paired(fitting, fitting)} == {"MI300X"}
+    only = replace(fitting, supplies=(gaudi,))
+    assert refused(only, only).why.reason is Reason.PrecisionUnsupported
 
 
 def test_a_problem_of_one_half_is_told_of_that_half() -> None:

@@ -1,11 +1,20 @@
-"""The two resources: models, definitions, and the way from a body to a record and from a decision to a status."""
+"""The two resources: models, definitions, and the way from a body to a record and from a decision to a status.
+
+Each name is loaded when it is asked for: a command that only reads a pool does not wait for the models of a status.
+"""
 
 from __future__ import annotations
 
-from weft.api.crd import crds, refused_name, write_crds
-from weft.api.figures import quantised
-from weft.api.parsing import parse_pool, parse_split
-from weft.api.status_writing import converge_status, pool_status, split_converge_status, split_status
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from weft.api.crd import crds, write_crds
+    from weft.api.figures import quantised
+    from weft.api.naming import refused_name
+    from weft.api.parsing import parse_pool, parse_split
+    from weft.api.status_writing import converge_status, pool_status, split_converge_status, split_status
 
 __all__ = [
     "converge_status",
@@ -19,3 +28,27 @@ __all__ = [
     "split_status",
     "write_crds",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_home(name), name)
+
+
+def _home(name: str) -> ModuleType:
+    if name in {"crds", "write_crds"}:
+        from weft.api import crd  # noqa: PLC0415 - see above; so are the others
+
+        return crd
+    if name in {"parse_pool", "parse_split"}:
+        from weft.api import parsing  # noqa: PLC0415
+
+        return parsing
+    if name in {"quantised", "refused_name"}:
+        from weft.api import figures, naming  # noqa: PLC0415
+
+        return figures if name == "quantised" else naming
+    from weft.api import status_writing  # noqa: PLC0415
+
+    return status_writing

@@ -15,12 +15,12 @@ from weft.api.pool import InferencePoolSpec
 from weft.api.problems import explain, spec_problem, unknown_override
 from weft.api.reading import canonical_json, plain, pool_spec, router_spec
 from weft.api.split import PDSplitSpec, Side
-from weft.api.status_reading import read_conditions, read_pool_status, read_split_status
 from weft.domain.errors import WeftError
 from weft.domain.labels import GROUP
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import PoolSpec, SplitSpec
+from weft.domain.status import PoolStatus, SplitStatus
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
 
@@ -37,12 +37,12 @@ def parse_pool(body: Json) -> PoolRecord:
     """One InferencePool. `priority` stays 0: the value of a PriorityClass is in another object."""
     metadata, status = _object(body, "metadata"), _object(body, "status")
     spec, problem = _understood(body, _pool_spec)
-    conditions = read_conditions(status)
+    decided, conditions = _pool_status(status)
     return PoolRecord(
         key=_key("InferencePool", metadata),
         generation=_whole(metadata.get("generation")),
         spec=spec,
-        status=read_pool_status(status),
+        status=decided,
         problem=problem,
         deleting=_goes_away(metadata, conditions),
         split_uid=_owning_split(metadata),
@@ -55,17 +55,33 @@ def parse_split(body: Json) -> SplitRecord:
     """One PDSplit, each side merged into a complete pool."""
     metadata, status = _object(body, "metadata"), _object(body, "status")
     spec, problem = _understood(body, _split_spec)
-    conditions = read_conditions(status)
+    decided, conditions = _split_status(status)
     return SplitRecord(
         key=_key("PDSplit", metadata),
         generation=_whole(metadata.get("generation")),
         spec=spec,
-        status=read_split_status(status),
+        status=decided,
         problem=problem,
         deleting=_goes_away(metadata, conditions),
         created=_instant(metadata.get("creationTimestamp")),
         conditions=conditions,
     )
+
+
+def _pool_status(status: Json) -> tuple[PoolStatus, tuple[Condition, ...]]:
+    if not status:  # as in every file that somebody writes: the models of a status are not loaded
+        return PoolStatus(), ()
+    from weft.api.status_reading import read_conditions, read_pool_status  # noqa: PLC0415 - see above
+
+    return read_pool_status(status), read_conditions(status)
+
+
+def _split_status(status: Json) -> tuple[SplitStatus, tuple[Condition, ...]]:
+    if not status:
+        return SplitStatus(), ()
+    from weft.api.status_reading import read_conditions, read_split_status  # noqa: PLC0415 - as above
+
+    return read_split_status(status), read_conditions(status)
 
 
 def _goes_away(metadata: Json, conditions: Iterable[Condition]) -> bool:

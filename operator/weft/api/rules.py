@@ -35,7 +35,9 @@ def refusal(message: str) -> PydanticCustomError:
 class ApiModel(BaseModel):
     """An object of the API: unknown fields are refused, nothing is coerced, names are camelCase."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, allow_inf_nan=False, defer_build=True
+    )
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     @model_validator(mode="after")

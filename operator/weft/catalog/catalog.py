@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from weft.catalog.drafting import DraftingMethod
     from weft.catalog.efficiency import Coefficient, Efficiency
+    from weft.catalog.limits import EngineLimits
     from weft.catalog.performance import EnginePerformance
     from weft.catalog.uncertainty import Spread, Uncertainty
     from weft.domain.hardware import Accelerator, Precision
@@ -30,7 +31,7 @@ _VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$"
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """One engine: default version, the (major, minor) range that we know, images by vendor and its router's image.
+    """One engine: default version, known (major, minor) range, images by vendor, its router's image and its limits.
 
     `launched` says whether Weft can start it; the others are planned for comparison only.
     """
@@ -41,6 +42,7 @@ class EngineFacts:
     newest: tuple[int, int]
     images: tuple[tuple[str, str], ...]
     router_image: str
+    limits: EngineLimits
     launched: bool = True
 
 

@@ -14,6 +14,7 @@ _METHODS = {"fp8": Precision.FP8, "fbgemm_fp8": Precision.FP8, "mxfp4": Precisio
 # By `quant_algo`; W4A16 says that activations keep 16 bits, and the weights are the same.
 _MODELOPT = {"FP8": Precision.FP8, "NVFP4": Precision.NVFP4, "W4A16_NVFP4": Precision.NVFP4}
 _BY_LAYER = "MIXED_PRECISION"
+_SIDES = 2  # outputs and inputs of a block
 _PACKED = {4: Precision.INT4, 8: Precision.INT8}
 # By format, type and bits of the weights. INT4 has a scale for each group of 32 or more.
 _COMPRESSED = {
@@ -43,6 +44,17 @@ def checkpoint_precision(outer: Fields, inner: Fields) -> Precision:
     if stated not in _DTYPES:
         outer.refuse(f"torch_dtype {stated!r:.60} is not understood; understood are {', '.join(_DTYPES)}")
     return _DTYPES[stated]
+
+
+def weight_block(outer: Fields, inner: Fields) -> int | None:
+    """Inputs that share one scale, where the published weights are 8-bit floats scaled in blocks; else None."""
+    quantized = outer.inner("quantization_config") or inner.inner("quantization_config")
+    sides = quantized.items("weight_block_size") if quantized is not None else None
+    if quantized is None or sides is None:
+        return None
+    if len(sides) != _SIDES or not all(isinstance(side, int) and side > 0 for side in sides):
+        quantized.refuse(f"quantization_config.weight_block_size must be two whole numbers above 0, not {sides!r:.60}")
+    return int(sides[1])
 
 
 def _quantized(fields: Fields) -> Precision:

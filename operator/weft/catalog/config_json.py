@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.catalog.checkpoint import checkpoint_precision
+from weft.catalog.checkpoint import checkpoint_precision, weight_block
 from weft.catalog.context import longest_context
 from weft.catalog.families import FAMILIES, MOST_LAYERS
 from weft.catalog.fields import parse_object
@@ -42,7 +42,8 @@ def architecture_from_config(model_id: str, config_json: str) -> Architecture:
     for part in _UNSUPPORTED_PARTS:
         if fields.raw(part):
             fields.refuse(f"{part} is not understood")
-    return _build(family, fields, outer, checkpoint_precision(outer, inner))
+    architecture = _build(family, fields, outer, checkpoint_precision(outer, inner))
+    return replace(architecture, weight_block=weight_block(outer, inner))
 
 
 def _architecture_name(fields: Fields) -> str:

@@ -13,6 +13,7 @@ from weft.catalog.catalog import Catalog, EngineFacts, KnownModel
 from weft.catalog.config_json import architecture_from_config
 from weft.catalog.drafting import Drafter, DraftingMethod
 from weft.catalog.efficiency import Coefficient
+from weft.catalog.limits import EngineLimits, Releases
 from weft.catalog.performance import EnginePerformance
 from weft.catalog.uncertainty import Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
@@ -92,6 +93,16 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
         images=tuple(facts["images"].items()),
         router_image=facts.get("router", ""),
         launched=facts.get("launched", True),
+        limits=_limits(facts["limits"]),
+    )
+
+
+def _limits(facts: dict[str, Any]) -> EngineLimits:
+    return EngineLimits(
+        group_over_pods=Releases(**facts["group_over_pods"]),
+        kv_offload=Releases(**facts["kv_offload"]),
+        precisions=tuple((Precision(name), Releases(**since)) for name, since in facts["precisions"].items()),
+        sparse_attention=tuple(facts["sparse_attention"]),
     )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.model import Dense, GroupedAttention, LatentAttention
+from weft.domain.model import Dense, GroupedAttention, LatentAttention, LinearAttention
 
 if TYPE_CHECKING:
-    from weft.domain.model import Architecture, Experts, FeedForward, LinearAttention, Mixer
+    from weft.domain.model import Architecture, Experts, FeedForward, Mixer
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,19 @@ def _linear(hidden: int, mixer: LinearAttention) -> MixerParameters:
     keys = 2 * mixer.key_heads * mixer.key_dim
     scalars = mixer.gates * mixer.value_heads
     return MixerParameters(hidden * (3 * values + keys + scalars) + mixer.channels * mixer.convolution)
+
+
+def split_widths(architecture: Architecture) -> tuple[int, ...]:
+    """Inputs of the matrices that a tensor group splits by their inputs: outputs of mixers, and of dense blocks."""
+    mixers = {_mixed(block.mixer) for block in architecture.blocks if block.mixer is not None}
+    dense = {block.feed_forward.width for block in architecture.blocks if isinstance(block.feed_forward, Dense)}
+    return tuple(sorted(mixers | dense))
+
+
+def _mixed(mixer: Mixer) -> int:
+    """Values of all heads."""
+    heads = mixer.value_heads if isinstance(mixer, LinearAttention) else mixer.heads
+    return heads * mixer.value_dim
 
 
 def dense_parameters(hidden: int, feed_forward: FeedForward | None) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.catalog.efficiency import Efficiency, properties
+from weft.catalog.limits import numbers
 from weft.domain.units import GIB
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 _MICRO, _MILLI = 1e-6, 1e-3
 _SHARPNESS = 12.0
 _MONTH = re.compile(r"^20\d\d-\d\d$")
-_VERSION = re.compile(r"^v?(\d{1,6}(?:\.\d{1,6}){1,5})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class EnginePerformance:
             return False
         if _MONTH.match(release):
             return release <= self.early_until
-        version, limit = _numbers(release), _numbers(self.early_before)
+        version, limit = numbers(release), numbers(self.early_before)
         return version is not None and limit is not None and version < limit
 
     def efficiency(
@@ -86,12 +86,6 @@ class EnginePerformance:
             batched_tokens=values["batched_tokens"],
             sequences=values["sequences"],
         )
-
-
-def _numbers(version: str) -> tuple[int, ...] | None:
-    """Those that a version begins with: 0.5.6 of `v0.5.6.post2`."""
-    found = _VERSION.match(version)
-    return tuple(map(int, found[1].split("."))) if found else None
 
 
 def _fraction(value: float) -> float:

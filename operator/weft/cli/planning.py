@@ -9,19 +9,17 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from weft.api.crd import refused_name
+from weft.api.naming import refused_name
 from weft.api.parsing import parse_pool, parse_split
 from weft.cli.config_maps import ConfigMaps
 from weft.cli.failure import CommandFailure
 from weft.cli.reference import refused_namespace
-from weft.decide import decide
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.labels import API_VERSION
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
 from weft.domain.status import PoolStatus
 from weft.domain.workload import Role
-from weft.fabric import build_fabric
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -81,12 +79,16 @@ def _refuse_wrong_input(planned: list[Planned], world: World, catalog: Catalog) 
 
 def _names_no_hardware(world: World, catalog: Catalog) -> bool:
     """Whether the nodes are written in a file, and all accelerators there are of names that nobody knows."""
+    from weft.fabric import build_fabric
+
     fabric = build_fabric(world.nodes, (), catalog) if world.written else None
     return fabric is not None and bool(fabric.notes) and not fabric.domains
 
 
 def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, PoolDecision], dict[str, SplitDecision]]:
     """Feed decisions back as status until nothing changes."""
+    from weft.decide import decide  # half of all there is to load: what is wrong by itself is told before
+
     decisions = decide(snapshot, catalog)
     for _ in range(PASSES):
         statuses = {decision.key.uid: decision.status for decision in decisions.pools}

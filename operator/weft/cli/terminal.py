@@ -11,12 +11,10 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.status import Status
 
 WIDTH_OF_A_PIPE = 180  # columns, when nobody watches a terminal
@@ -36,6 +34,8 @@ def console() -> Console:
 
     Plain strings are printed as they are: the messages of a cluster are no markup.
     """
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else WIDTH_OF_A_PIPE
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
@@ -73,8 +73,8 @@ def write(text: str) -> None:
 @contextmanager
 def working(doing: str) -> Iterator[None]:
     """Say on stderr what takes so long, once it does: a spinner on a terminal, else one line."""
-    status = Console(stderr=True).status(f"{doing} ...")
-    timer = threading.Timer(PATIENCE_SECONDS, _tell, (status, doing))
+    spinning: list[Status] = []
+    timer = threading.Timer(PATIENCE_SECONDS, _tell, (spinning, doing))
     timer.daemon = True
     timer.start()
     try:
@@ -82,11 +82,17 @@ def working(doing: str) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()  # it may be starting the spinner right now
-        status.stop()
+        for status in spinning:
+            status.stop()
 
 
-def _tell(status: Status, doing: str) -> None:
-    if status.console.is_terminal:
-        status.start()
-    else:
+def _tell(spinning: list[Status], doing: str) -> None:
+    """Start a spinner and hand it over; what is quick does not wait for one to be loaded."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
         sys.stderr.write(f"weft: {doing} ...\n")
+        return
+    spinning.append(console.status(f"{doing} ..."))
+    spinning[0].start()

@@ -55,9 +55,14 @@ def world_of_cluster(reader: ClusterReader) -> World:
 
 
 def imagined_world(catalog: Catalog) -> World:
-    """Enough of every accelerator in the catalog (except the test one): for planning without any fabric."""
+    """Enough of every accelerator in the catalog (except the test one): for planning without any fabric.
+
+    Each is labelled as in a real cluster: by its device discovery, or by an administrator where there is none (Gaudi).
+    """
+    from weft.fabric.devices import label_of_product
+
     nodes = [
-        _imagined_node(accelerator, index)
+        _imagined_node(accelerator, index, label_of_product(accelerator.resource))
         for accelerator in catalog.accelerators
         if accelerator.vendor != "cpu"
         for index in range(IMAGINED_NODES)
@@ -72,12 +77,10 @@ def _world(nodes: list[Json], pods: list[Json]) -> World:
     return World(tuple(map(read_node, nodes)), tuple(pod for pod in read if pod is not None))
 
 
-def _imagined_node(accelerator: Accelerator, index: int) -> NodeRecord:
+def _imagined_node(accelerator: Accelerator, index: int, label: str) -> NodeRecord:
     per_node = accelerator.gpus_per_node
     name = f"{accelerator.name.lower()}-{index:02d}"
-    found = {f"{accelerator.resource.split('/')[0]}/gpu.product": accelerator.products[0]}
-    if accelerator.vendor == "amd":
-        found = {"amd.com/gpu.product-name": accelerator.products[0]}
+    found = {label: accelerator.products[0]}
     if accelerator.domain_gpus > per_node:
         found["nvidia.com/gpu.clique"] = f"{accelerator.name}.{index * per_node // accelerator.domain_gpus}"
     devices = ((accelerator.resource, per_node),)

@@ -127,6 +127,7 @@ class Architecture:
     """One decoder-only transformer, as blocks. Sizes are in elements.
 
     `checkpoint_precision` is how the published weights are stored: a pool that names no precision runs it.
+    `weight_block` is how many inputs of a weight share one scale there, where they do.
     """
 
     model_id: str
@@ -137,6 +138,7 @@ class Architecture:
     max_context_tokens: int
     tied_embeddings: bool
     checkpoint_precision: Precision
+    weight_block: int | None = None
 
     @cached_property
     def layers(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.domain.units import parse_quantity
 from weft.engines import vllm_arguments as arguments
 from weft.engines import vllm_environment as environment
@@ -29,7 +28,6 @@ ROUTER_METRICS_PORT = 29000
 UNROUTING_SECONDS = 5
 MARGIN_SECONDS = 5
 DRAINS_ITSELF: Version = (0, 18, 1)  # --shutdown-timeout
-SERVES_SEVERAL_NODES: Version = (0, 11, 2)  # --nnodes
 # Weights come from a network; what loads faster loses nothing by a longer limit.
 LOAD_BYTES_PER_SECOND = 250e6
 STARTUP_SECONDS = 600
@@ -43,7 +41,7 @@ class VLLM:
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """`vllm serve` for one rank; workers of a replica with several pods answer no requests and have no probes."""
         version = parse_version(request.plan.engine.version)
-        _refuse_what_is_unsupported(request, version)
+        _refuse_conflicts(request)
         leads = request.rank == 0
         ready_seconds = startup_seconds(request.weight_bytes)
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
@@ -112,17 +110,12 @@ def _startup_probe(ready_seconds: int) -> HttpProbe:
     return HttpProbe("/health", PORT, PROBE_SECONDS, failures=ready_seconds // PROBE_SECONDS)
 
 
-def _refuse_what_is_unsupported(request: LaunchRequest, version: Version) -> None:
-    """Raise `Invalid` for the first wish that cannot be fulfilled."""
+def _refuse_conflicts(request: LaunchRequest) -> None:
+    """Raise `Invalid` for the first argument or variable that contradicts the plan."""
     spec, shape = request.spec, request.plan.shape
     conflict = vllm_argument_conflict(spec.engine.args, shape) or vllm_env_conflict(tuple(dict(spec.engine.env)))
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
-    if shape.pods > 1 and version < SERVES_SEVERAL_NODES:
-        raise Invalid(
-            Reason.EngineUnsupported,
-            f"vLLM {request.plan.engine.version} cannot span pods without Ray: use 0.11.2 or later, or one pod",
-        )
 
 
 def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:

@@ -88,12 +88,16 @@ def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> 
     resource = min((name for name in offered if name.removesuffix(SHARED_RESOURCE_SUFFIX) in known), default=None)
     if resource is None:
         return None
-    label = DISCOVERED_AS.get(resource.partition("/")[0], PRODUCT_LABELS[0])
     return Explanation(
         Reason.AcceleratorUnknown,
         f"node {node.name} offers {offered[resource]} {resource} but no label names the product: it is not used; "
-        f"install feature discovery or run: kubectl label node {node.name} {label}=PRODUCT",
+        f"install feature discovery or run: kubectl label node {node.name} {label_of_product(resource)}=PRODUCT",
     )
+
+
+def label_of_product(resource: str) -> str:
+    """Where the product of devices stands in a real cluster: what their device discovery writes, else our own label."""
+    return DISCOVERED_AS.get(resource.partition("/")[0], PRODUCT_LABELS[0])
 
 
 def _resource_offered(accelerator: Accelerator, offered: Mapping[str, int]) -> str | None:

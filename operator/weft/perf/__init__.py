@@ -2,7 +2,7 @@
 
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
 from weft.perf.predict import Assessment, Doubt, Miss, Question, assess, at_rate, knee, predict
-from weft.perf.replica import ReplicaModel
+from weft.perf.replica import ReplicaModel, stored_kv
 
 __all__ = [
     "Assessment",
@@ -19,4 +19,5 @@ __all__ = [
     "kv_tokens",
     "predict",
     "sequence_bytes_per_gpu",
+    "stored_kv",
 ]

@@ -23,9 +23,9 @@ UNCALIBRATED = Calibration()
 class ReplicaModel:
     """A model in a shape. `memory_bytes` is what one device reports (its label, not the catalog's number).
 
-    `kv_precision` is how the KV cache is stored; engines keep 16 bits unless they are told otherwise. `speculation`
-    counts in memory and in what a `Stepper` times; closed loops of measurements have none. `calibration` scales what a
-    `Stepper` times, from live metrics.
+    `kv_precision` is how the KV cache is stored, see `stored_kv`. `speculation` counts in memory and in what a
+    `Stepper` times; closed loops of measurements have none. `calibration` scales what a `Stepper` times, from live
+    metrics.
     """
 
     architecture: Architecture
@@ -36,3 +36,13 @@ class ReplicaModel:
     kv_precision: Precision = Precision.BF16
     speculation: Speculation | None = None
     calibration: Calibration = UNCALIBRATED
+
+
+def stored_kv(wish: Precision | None, computed: Precision) -> Precision:
+    """How an engine stores KV: in 8 bits where it is told to, else as it computes attention.
+
+    That is in 16 bits, and in 32 where weights have 32 (vLLM's `--kv-cache-dtype auto`), whichever of both is wished.
+    """
+    if wish is None or wish is Precision.BF16:
+        return Precision.FP32 if computed is Precision.FP32 else Precision.BF16
+    return wish

@@ -3,74 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.hardware import Precision
+from weft.catalog.parameters import split_widths
+from weft.domain.model import LatentAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
 from weft.domain.units import GIB
 from weft.domain.workload import Role
-from weft.engines.context_parallelism import Sharing, decode_context_conflict, prefill_context_conflict
+from weft.engines.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.engines.handover import context_conflict, tensor_conflict
 from weft.engines.precision import precision_conflict
-from weft.perf import Doubt, ReplicaModel, footprint, sequence_bytes_per_gpu
-from weft.shaping.speculating import resolve_speculation
+from weft.perf import footprint, sequence_bytes_per_gpu
+from weft.shaping.case import Case
 
 if TYPE_CHECKING:
-    from weft.catalog import Catalog
     from weft.domain.model import Architecture
     from weft.domain.shape import Shape
-    from weft.shaping.candidates import Option
-    from weft.shaping.request import ShapeRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One shape before the checks."""
-
-    option: Option
-    request: ShapeRequest
-    catalog: Catalog
-
-    @property
-    def replica(self) -> ReplicaModel:
-        """What the performance model looks at; only once the precision is known to be served."""
-        shape, accelerator = self.option.shape, self.option.accelerator
-        return ReplicaModel(
-            architecture=self.request.architecture,
-            shape=shape,
-            accelerator=accelerator,
-            efficiency=self.catalog.efficiency(accelerator, shape.engine, shape.precision),
-            memory_bytes=self.option.supply.memory_bytes,
-            kv_precision=self.request.spec.kv.precision or Precision.BF16,
-            speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
-        )
-
-    @property
-    def doubt(self) -> Doubt:
-        """By how much latencies of this replica may exceed their prediction, one time in ten."""
-        spread = self.catalog.spread(self.request.architecture, self.option.shape, self.option.accelerator)
-        return Doubt(spread.ttft, spread.tpot)
-
-    @property
-    def engine_version(self) -> str:
-        """The version that will run: the one to keep, else the wished or default one."""
-        if self.request.engine is not None:
-            return self.request.engine.version
-        return self.request.spec.engine.version or self.catalog.engine(self.option.shape.engine).version
-
-    @property
-    def sharing(self) -> Sharing:
-        """What decides whether GPUs may share contexts and prompts."""
-        spec, architecture = self.request.spec, self.request.architecture
-        return Sharing(self.option.shape, spec, architecture, self.engine_version, self.option.accelerator.vendor)
-
-    @property
-    def is_of_another_generation(self) -> bool:
-        """Whether the other half of the split runs on GPUs whose KV cache this one could not read."""
-        partner = self.request.partner
-        return partner is not None and self.option.accelerator.generation != partner.generation
 
 
 OF_MEMORY = frozenset({Reason.OutOfMemory, Reason.NoRoomForKV})
@@ -206,6 +155,43 @@ def _pods_are_equal_parts_of_nodes(case: Case) -> Explanation | None:
     )
 
 
+def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
+    """Data-parallel ranks meet in every release, as long as each is whole in its pod."""
+    shape, able = case.option.shape, case.limits.group_over_pods
+    if shape.pods == 1 or shape.data_parallel > 1 or able.include(case.engine_version):
+        return None
+    return Explanation(
+        Reason.EngineUnsupported,
+        f"{case.release} forms no group over {shape.pods} pods without Ray; allowed: one pod, or version {able}",
+    )
+
+
+def _ranks_keep_their_stages_in_one_pod(case: Case) -> Explanation | None:
+    """A rank is an engine of its own, started whole in one pod: the stages of several ranks stand side by side."""
+    shape = case.option.shape
+    rank = shape.tensor_parallel * shape.pipeline_parallel
+    if shape.data_parallel == 1 or shape.gpus_per_pod % rank == 0:
+        return None
+    most = shape.gpus_per_pod // shape.tensor_parallel
+    return Explanation(
+        Reason.ShapeInvalid,
+        f"data-parallel ranks of {rank} GPUs do not fill pods of {shape.gpus_per_pod}; allowed: PP "
+        f"{_listed([each for each in range(1, most + 1) if most % each == 0])}",
+    )
+
+
+def _stages_of_ranks_share_a_domain(case: Case) -> Explanation | None:
+    """Each pod has every stage of its ranks, so the expert group of a stage is spread over all of them."""
+    shape, supply = case.option.shape, case.option.supply
+    if 1 in {shape.data_parallel, shape.pipeline_parallel} or shape.gpus <= supply.domain_gpus:
+        return None
+    return Explanation(
+        Reason.LeavesDomain,
+        f"DP {shape.data_parallel} with PP {shape.pipeline_parallel} spreads each expert group over all "
+        f"{shape.gpus} GPUs; allowed: up to {supply.domain_gpus} in all, or DP 1",
+    )
+
+
 def _precision_is_served(case: Case) -> Explanation | None:
     shape, accelerator = case.option.shape, case.option.accelerator
     served = case.catalog.precisions(accelerator, shape.engine)
@@ -222,6 +208,51 @@ def _the_checkpoint_can_be_stored_so(case: Case) -> Explanation | None:
     stored, wanted = case.request.architecture.checkpoint_precision, case.option.shape.precision
     why = precision_conflict(stored, wanted)
     return Explanation(Reason.PrecisionUnsupported, why) if why is not None else None
+
+
+def _the_release_serves_the_precision(case: Case) -> Explanation | None:
+    precision = case.option.shape.precision
+    able = case.limits.serving(precision)
+    if able.include(case.engine_version):
+        return None
+    sentence = f"{case.release} does not serve {precision.value}; allowed: {able}"
+    return Explanation(Reason.PrecisionUnsupported, sentence)
+
+
+def _the_attention_has_kernels(case: Case) -> Explanation | None:
+    architecture, generation = case.request.architecture, case.option.accelerator.generation
+    sparse = any(isinstance(block.mixer, LatentAttention) and block.mixer.selector for block in architecture.blocks)
+    if not sparse or generation in case.limits.sparse_attention:
+        return None
+    return Explanation(
+        Reason.EngineUnsupported,
+        f"{case.option.shape.engine.value} has no kernels for the sparse attention of {architecture.model_id} on "
+        f"{generation} GPUs; allowed: {', '.join(case.limits.sparse_attention)}",
+    )
+
+
+def _weight_blocks_stay_whole(case: Case) -> Explanation | None:
+    """Weights that share a scale are not cut: vLLM's check of layers that a tensor group splits by their inputs."""
+    architecture, shape = case.request.architecture, case.option.shape
+    block, tensor = architecture.weight_block, shape.tensor_parallel
+    if block is None or tensor == 1 or shape.precision is not architecture.checkpoint_precision:
+        return None
+    widths = split_widths(architecture)
+    cut = next((width for width in widths if width % (tensor * block)), None)
+    if cut is None:
+        return None
+    allowed = [size for size in range(1, tensor) if all(width % (size * block) == 0 for width in widths)]
+    return Explanation(
+        Reason.ShapeInvalid,
+        f"TP {tensor} cuts {cut} inputs inside blocks of {block} that share a scale; allowed: {_listed(allowed)}",
+    )
+
+
+def _the_release_offloads_kv(case: Case) -> Explanation | None:
+    able = case.limits.kv_offload
+    if case.request.spec.kv.offload_json is None or able.include(case.engine_version):
+        return None
+    return Explanation(Reason.EngineUnsupported, f"{case.release} does not know kvCache.offload; allowed: {able}")
 
 
 def _weights_fit(case: Case) -> Explanation | None:
@@ -269,8 +300,15 @@ CLAIMS: tuple[Claim, ...] = (
     _groups_stay_in_a_domain,
     _replica_stays_in_a_domain_unless_stages_may_leave,
     _pods_are_equal_parts_of_nodes,
+    _the_release_forms_groups_over_pods,
+    _ranks_keep_their_stages_in_one_pod,
+    _stages_of_ranks_share_a_domain,
     _precision_is_served,
     _the_checkpoint_can_be_stored_so,
+    _the_release_serves_the_precision,
+    _the_attention_has_kernels,
+    _weight_blocks_stay_whole,
+    _the_release_offloads_kv,
     _groups_hand_over_kv,
     _weights_fit,
     _one_sequence_fits_beside_them,

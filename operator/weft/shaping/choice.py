@@ -11,7 +11,8 @@ from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.shape import Candidate, EngineRelease, Plan
 from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
-from weft.shaping.checks import OF_MEMORY, Case, refusal
+from weft.shaping.case import Case
+from weft.shaping.checks import OF_MEMORY, refusal
 from weft.shaping.ranking import (
     Scored,
     criticism,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.shape import Shape
     from weft.perf.service import Service
-    from weft.shaping.checks import Case
+    from weft.shaping.case import Case
     from weft.shaping.choice import Answer
     from weft.shaping.request import ShapeRequest
 

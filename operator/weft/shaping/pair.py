@@ -139,12 +139,16 @@ def _beside(request: ShapeRequest, partner: Partner, catalog: Catalog) -> Answer
 
 
 def _why_none(problems: dict[str, Unpaired]) -> Unpaired:
-    """One sentence for all generations that were tried."""
-    first = next(iter(problems.values()))
-    if len({problem.why.message for problem in problems.values()}) == 1:
+    """One sentence for all generations that were tried; those that serve no such model at all need no word."""
+    served = {name: each for name, each in problems.items() if each.why.reason is not Reason.PrecisionUnsupported}
+    told: dict[str, list[str]] = {}
+    for generation, problem in (served or problems).items():
+        told.setdefault(problem.why.message, []).append(generation)
+    first = next(iter((served or problems).values()))
+    if len(told) == 1:
         return first
-    told = "; ".join(f"on {generation} GPUs {problem.why.message}" for generation, problem in problems.items())
-    return Unpaired(Explanation(first.why.reason, told), first.role)
+    sentence = "; ".join(f"on {' and '.join(names)} GPUs {message}" for message, names in told.items())
+    return Unpaired(Explanation(first.why.reason, sentence), first.role)
 
 
 def _runs(pair: _Pair, prefill: ShapeRequest, decode: ShapeRequest) -> bool:

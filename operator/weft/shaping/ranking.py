@@ -16,7 +16,7 @@ from weft.perf import Question, assess, at_rate
 if TYPE_CHECKING:
     from weft.domain.shape import Prediction, Shape
     from weft.perf import Assessment
-    from weft.shaping.checks import Case
+    from weft.shaping.case import Case
 
 SIMPLER_WITHIN = 1.10
 CHANGE_SAVES_AT_LEAST = 0.15

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from weft.domain.errors import WeftError
     from weft.domain.reasons import Explanation
     from weft.domain.spec import ShapePins
-    from weft.shaping.checks import Case
+    from weft.shaping.case import Case
     from weft.shaping.request import ShapeRequest
 
+_OF_THE_ENGINE = frozenset({Reason.PrecisionUnsupported, Reason.EngineUnsupported})
 # Which pins a reason is about, the likeliest first.
 _PINS = {
     Reason.HeadsNotDivisible: ("tensorParallel",),
@@ -41,26 +42,35 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanati
         return Blocked(Reason.NoAccelerator, "the cluster has no accelerator that this pool may use")
     of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
     if of_memory:
-        stages_kept_in = any(why.reason is Reason.LeavesDomain for _, why in refused)
-        return _does_not_fit(request, of_memory, stages_would_help=stages_kept_in)
-    structural = [why for _, why in refused if why.reason is not Reason.PrecisionUnsupported]
-    if structural:
+        return _does_not_fit(request, of_memory, tuple(why for _, why in refused))
+    by_engine = [why for _, why in refused if why.reason in _OF_THE_ENGINE]
+    structural = [why for _, why in refused if why.reason not in _OF_THE_ENGINE]
+    pinned = any(size is not None for size in _pins(request.spec.shape).values())
+    if structural and (pinned or not by_engine):  # without pins there are always sizes that divide
         return Invalid(Reason.ShapeInvalid, _pin_named(request.spec.shape, structural[0]))
-    sentences = "; ".join(dict.fromkeys(why.message for _, why in refused))
+    return _engine_cannot(request, by_engine)
+
+
+def _engine_cannot(request: ShapeRequest, whys: list[Explanation]) -> WeftError:
+    sentences = "; ".join(dict.fromkeys(why.message for why in whys))
+    if all(why.reason is Reason.EngineUnsupported for why in whys):
+        return Invalid(Reason.EngineUnsupported, sentences)
     named = "spec.model.precision" if request.spec.model.precision else "the precision of the checkpoint"
     return Invalid(Reason.PrecisionUnsupported, f"{named}: {sentences}")
 
 
-def _does_not_fit(request: ShapeRequest, cases: list[Case], *, stages_would_help: bool) -> WeftError:
+def _does_not_fit(request: ShapeRequest, cases: list[Case], whys: tuple[Explanation, ...]) -> WeftError:
+    kept_in = any(why.reason is Reason.LeavesDomain for why in whys)
+    engine = next((f"; {why.message}" for why in whys if why.reason is Reason.EngineUnsupported), "")
     closest = min(cases, key=lambda case: (missing_bytes(case), case.option.shape.gpus, str(case.option.shape)))
     shape = closest.option.shape
     pinned = "; spec.shape forbids others" if any(_pins(request.spec.shape).values()) else ""
-    stages = "; placement.domain Preferred would allow pipeline stages in several domains" if stages_would_help else ""
+    stages = "; placement.domain Preferred would allow pipeline stages in several domains" if kept_in else ""
     return Invalid(
         Reason.ModelDoesNotFit,
         f"{request.architecture.model_id} fits no allowed shape: {shape} comes closest and lacks "
         f"{missing_bytes(closest) / GIB:.1f} GiB on each GPU for weights and one sequence of "
-        f"{request.target_context_tokens:.0f} tokens{pinned}{stages}",
+        f"{request.target_context_tokens:.0f} tokens{pinned}{stages}{engine}",
     )
 
 

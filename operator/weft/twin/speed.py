@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.perf.replica import ReplicaModel
+from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.steps import stepper
 from weft.shaping import resolve_architecture, resolve_speculation
 from weft.twin.engine import EngineSpeed
@@ -26,6 +26,7 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
         accelerator=accelerator,
         efficiency=catalog.efficiency(accelerator, shape.engine, shape.precision),
         memory_bytes=accelerator.memory_bytes,
+        kv_precision=stored_kv(spec.kv.precision, shape.precision),
         speculation=resolve_speculation(spec.engine, architecture, catalog),
     )
     steps = stepper(replica)

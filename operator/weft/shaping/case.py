@@ -1,0 +1,74 @@
+"""One shape that is looked at, with all that speaks for and against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.engines.context_parallelism import Sharing
+from weft.perf import Doubt, ReplicaModel, stored_kv
+from weft.shaping.speculating import resolve_speculation
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.catalog.limits import EngineLimits
+    from weft.shaping.candidates import Option
+    from weft.shaping.request import ShapeRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One shape before the checks."""
+
+    option: Option
+    request: ShapeRequest
+    catalog: Catalog
+
+    @property
+    def replica(self) -> ReplicaModel:
+        """What the performance model looks at; only once the precision is known to be served."""
+        shape, accelerator = self.option.shape, self.option.accelerator
+        return ReplicaModel(
+            architecture=self.request.architecture,
+            shape=shape,
+            accelerator=accelerator,
+            efficiency=self.catalog.efficiency(accelerator, shape.engine, shape.precision),
+            memory_bytes=self.option.supply.memory_bytes,
+            kv_precision=stored_kv(self.request.spec.kv.precision, shape.precision),
+            speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
+        )
+
+    @property
+    def doubt(self) -> Doubt:
+        """By how much latencies of this replica may exceed their prediction, one time in ten."""
+        spread = self.catalog.spread(self.request.architecture, self.option.shape, self.option.accelerator)
+        return Doubt(spread.ttft, spread.tpot)
+
+    @property
+    def engine_version(self) -> str:
+        """The version that will run: the one to keep, else the wished or default one."""
+        if self.request.engine is not None:
+            return self.request.engine.version
+        return self.request.spec.engine.version or self.catalog.engine(self.option.shape.engine).version
+
+    @property
+    def sharing(self) -> Sharing:
+        """What decides whether GPUs may share contexts and prompts."""
+        spec, architecture = self.request.spec, self.request.architecture
+        return Sharing(self.option.shape, spec, architecture, self.engine_version, self.option.accelerator.vendor)
+
+    @property
+    def release(self) -> str:
+        """Engine and version, as sentences name them."""
+        return f"{self.option.shape.engine.value} {self.engine_version}"
+
+    @property
+    def limits(self) -> EngineLimits:
+        """What the engine can do in which release."""
+        return self.catalog.engine(self.option.shape.engine).limits
+
+    @property
+    def is_of_another_generation(self) -> bool:
+        """Whether the other half of the split runs on GPUs whose KV cache this one could not read."""
+        partner = self.request.partner
+        return partner is not None and self.option.accelerator.generation != partner.generation
