@@ -76,7 +76,7 @@ def test_wrong_input_ends_with_2_and_one_sentence(tmp_path: Path, content: bytes
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("plan",), "missing option '--file' / '-f'; see `weft plan --help`"),
+        (("plan",), "give --file with resources, or --model with what is asked of it"),
         (("plan", "-f", "missing.yaml"), "cannot read missing.yaml: No such file or directory"),
         (("plan", "-f", "/"), "Is a directory"),
         (("plan", "-f", "/dev/zero"), "larger than 256 MiB"),
@@ -228,7 +228,7 @@ def test_a_fault_of_ours_says_so_and_keeps_the_traceback(monkeypatch: pytest.Mon
     def broken(*_: Any) -> None:  # noqa: ANN401 - whatever it is called with
         raise ZeroDivisionError
 
-    monkeypatch.setattr("weft.cli.planning.plan_all", broken)
+    monkeypatch.setattr("weft.cli.plan_command.plan_all", broken)
     ending = weft("plan", "-f", "-", stdin=yaml.safe_dump(pool()))
     assert 4 == ending.code
     assert "ZeroDivisionError" in ending.err

@@ -14,6 +14,7 @@ from tests.shaping.cases import (
     H100,
     H200,
     LLAMA_8B,
+    LLAMA_70B,
     LLAMA_405B,
     MI300X,
     QWEN_MOE,
@@ -130,13 +131,12 @@ def test_ranks_with_stages_may_fill_one_domain() -> None:
 
 
 def test_sparse_attention_takes_a_generation_with_kernels_for_it() -> None:
-    """However much memory older GPUs had. Dense latent attention runs on them."""
+    """However much memory older GPUs had."""
     with pytest.raises(Invalid) as caught:
         Wish("DeepSeek-V3.2", (LARGE_A100,), precision=Precision.BF16).plan()
     assert caught.value.reason is Reason.EngineUnsupported
     assert "no kernels for the sparse attention of deepseek-ai/DeepSeek-V3.2" in caught.value.message
     assert "on Ampere GPUs; allowed: Hopper, Blackwell, BlackwellRTX, CDNA3, CDNA4" in caught.value.message
-    assert Wish(DEEPSEEK, (LARGE_A100,), precision=Precision.BF16).plan().shape.accelerator == "A100"
     both = Wish("DeepSeek-V3.2", (LARGE_A100, H200), precision=Precision.FP8).plan()
     assert both.shape.accelerator == "H200"
 
@@ -152,10 +152,16 @@ def test_weights_scaled_in_blocks_are_cut_only_between_them() -> None:
 
 
 def test_weights_that_are_converted_have_no_blocks() -> None:
-    converted = Wish(DEEPSEEK, (GB200,), pins=ShapePins(tensor_parallel=32), precision=Precision.BF16)
+    converted = Wish(LLAMA_405B, (GB200,), pins=ShapePins(tensor_parallel=32), precision=Precision.FP8)
     assert converted.plan().shape.tensor_parallel == 32
-    per_tensor = replace(converted, model=LLAMA_405B, precision=Precision.FP8)
-    assert per_tensor.plan().shape.tensor_parallel == 32
+
+
+def test_a_checkpoint_is_only_turned_into_what_engines_make_of_it() -> None:
+    """The engine quantises 16 bits to FP8 while it loads, and nothing else."""
+    assert Wish(LLAMA_70B, (H200,), precision=Precision.FP8).plan().shape.precision is Precision.FP8
+    with pytest.raises(Invalid, match="cannot turn a FP8 checkpoint into BF16 while loading") as caught:
+        Wish(DEEPSEEK, (GB200,), precision=Precision.BF16).plan()
+    assert caught.value.reason is Reason.PrecisionUnsupported
 
 
 def test_offload_of_kv_takes_a_release_that_knows_it() -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.cli.failure import CommandFailure
+from weft.cli.files import load_documents, shown
+from weft.cli.terminal import working
 from weft.domain.labels import API_VERSION
 
 _LENGTH = re.compile(r"(?P<mean>[0-9]+)(:(?P<p95>[0-9]+))?")
@@ -25,6 +27,14 @@ class Asked:
     tpot: tuple[str, ...]
     accelerators: tuple[str, ...]
     precisions: tuple[str, ...]
+
+
+def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, Any]]:
+    """The resources to plan: of files, or the one that was asked for."""
+    if asked is not None:
+        return [as_document(asked)]
+    with working(f"reading {', '.join(map(shown, files))}"):
+        return [body for file in files for body in load_documents(file)]
 
 
 def as_document(asked: Asked) -> dict[str, Any]:

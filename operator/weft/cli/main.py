@@ -80,21 +80,20 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows. Exit code 1 when a
     pool gets no shape or no place.
     """
-    from weft.cli.asking import Asked
-    from weft.cli.plan_command import PlanOptions, documents_of, run_plan
-    from weft.cli.study_page import Money
+    from weft.cli.asking import Asked, documents_of
 
     if (model is None) == (not files):
         raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
     if [*(files or ()), fabric].count("-") > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
-    asked = None
-    if model is not None:
-        wishes = (tuple(each or ()) for each in (ttft, tpot, accelerator, precision))
-        asked = Asked(model, rate, isl, osl, *wishes)
-    wanted = PlanOptions(tuple(files or ()), asked, form, breakdown, export, Money(price))
-    documents = documents_of(wanted)
-    if not run_plan(wanted, documents, _world(fabric, context, imagine=True)):
+    wishes = (tuple(each or ()) for each in (ttft, tpot, accelerator, precision))
+    asked = Asked(model, rate, isl, osl, *wishes) if model is not None else None
+    documents = documents_of(tuple(files or ()), asked)
+    world = _world(fabric, context, imagine=True)
+    from weft.cli.plan_command import PlanOptions, run_plan
+    from weft.cli.study_page import Money
+
+    if not run_plan(PlanOptions(form, breakdown, export, Money(price)), documents, world):
         raise typer.Exit(ANSWER_IS_NO)
 
 

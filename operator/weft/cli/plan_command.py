@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
-from weft.cli.asking import Asked, as_document
 from weft.cli.exporting import exported_pool, exported_split
 from weft.cli.failure import CommandFailure
-from weft.cli.files import load_documents, shown, write_whole
+from weft.cli.files import write_whole
 from weft.cli.plan_page import Beside, as_data, as_page, is_a_yes
 from weft.cli.planning import plan_all, the_resources
 from weft.cli.strict_yaml import as_yaml
@@ -35,10 +34,8 @@ _ASSUMED = "no --fabric and no --context: planned for an empty cluster with all 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What was asked for, beside the nodes to plan against. `files` or `asked` says what to plan."""
+    """How to answer."""
 
-    files: tuple[str, ...]
-    asked: Asked | None
     form: Format
     breakdown: bool
     export: Path | None
@@ -52,14 +49,6 @@ class Told:
     planned: Planned
     studies: dict[str, Study]
     form: Form | None
-
-
-def documents_of(options: PlanOptions) -> list[dict[str, Any]]:
-    """The resources to plan."""
-    if options.asked is not None:
-        return [as_document(options.asked)]
-    with working(f"reading {', '.join(map(shown, options.files))}"):
-        return [body for file in options.files for body in load_documents(file)]
 
 
 def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World) -> bool:

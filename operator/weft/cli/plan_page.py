@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
 
 NARROW_COLUMNS = 110
+_HEADINGS = ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "reason", "")
 
 
 def is_a_yes(planned: Planned) -> bool:
@@ -202,18 +203,20 @@ class _Alternatives:
 
 def _alternatives_table(plan: Plan) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "reason", ""):
+    answers = plan.prediction.tpot.mean > 0  # a prefill replica makes no token after the first
+    for heading in _HEADINGS if answers else (each for each in _HEADINGS if each != "TPOT p99"):
         right = heading in {"GPUs", "requests/s", "TTFT p99", "TPOT p99"}
         table.add_column(heading, header_style="dim", justify="right" if right else "left", no_wrap=bool(heading))
     for one in plan.alternatives:
-        table.add_row(*_alternative_row(one))
+        table.add_row(*_alternative_row(one, answers=answers))
     return table
 
 
-def _alternative_row(one: Candidate) -> tuple[str, ...]:
+def _alternative_row(one: Candidate, *, answers: bool) -> tuple[str, ...]:
     found = one.prediction
-    figures = ("-", "-", "-")
+    figures = ["-", "-", "-"]
     if found is not None:
-        figures = (digits(found.capacity), seconds(found.ttft.p99), seconds(found.tpot.p99) if found.tpot.mean else "-")
+        figures = [digits(found.capacity), seconds(found.ttft.p99), seconds(found.tpot.p99)]
+    shown = figures if answers else figures[:2]
     verdict = one.verdict
-    return str(one.shape), one.shape.engine.value, str(one.shape.gpus), *figures, verdict.reason.value, verdict.message
+    return str(one.shape), one.shape.engine.value, str(one.shape.gpus), *shown, verdict.reason.value, verdict.message
