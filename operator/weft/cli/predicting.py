@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from weft.cli.failure import CommandFailure
+from weft.cli.whole_files import write_whole
 from weft.domain.errors import WeftError
 from weft.perf.expected import expected
 from weft.perf.measured import impossible_number, measurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from weft.catalog import Catalog
     from weft.perf.expected import Estimate
@@ -78,25 +78,8 @@ def _columns(name: str, estimate: Estimate | None, unit: float) -> dict[str, str
 
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
     """Write a CSV file whole or not at all."""
-    try:
-        if path.exists() and not path.is_file():  # replacing a device would be worse than not writing
-            raise CommandFailure(f"cannot write {path}: it is no file")
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", newline="", delete=False
-        ) as file:
-            _write_and_rename(file, path, columns, rows)
-    except OSError as error:
-        raise CommandFailure(f"cannot write {path}: {error.strerror}") from None
-
-
-def _write_and_rename(file: IO[str], path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
-    try:
-        writer = csv.DictWriter(file, fieldnames=columns)
-        writer.writeheader()
-        writer.writerows(rows)
-        file.flush()
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(path)
-    except BaseException:
-        Path(file.name).unlink(missing_ok=True)
-        raise
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=columns)
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
