@@ -49,7 +49,7 @@ bench: $(READY) ## measure what has a floor: decide and the demo (`python -m ben
 
 lock: $(READY) ## resolve requirements/*.txt again; UPGRADE=--upgrade takes newer releases
 	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/runtime.txt
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --constraints requirements/runtime.txt \
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra plot --constraints requirements/runtime.txt \
 		--output-file requirements/dev.txt
 
 clean: ## remove the environment, the caches and what runs have left in this folder

@@ -157,7 +157,7 @@ def test_a_write_that_fails_keeps_what_was_there(tmp_path: Path, monkeypatch: py
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("weft.cli.files.Path.replace", full)
+    monkeypatch.setattr("pathlib.Path.replace", full)
     ending = predict(file, output)
     assert f"cannot write {output}: No space left on device" in ending.sentence
     assert ending.code == 2

@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 REPOSITORY = Path(__file__).parents[2]
 LOCKS = REPOSITORY / "requirements"
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-DECLARED = {"runtime": PROJECT["dependencies"], "dev": PROJECT["optional-dependencies"]["dev"]}
+EXTRAS = PROJECT["optional-dependencies"]
+DECLARED = {"runtime": PROJECT["dependencies"], "dev": [*EXTRAS["dev"], *EXTRAS["plot"]]}
 
 
 def locked(name: str) -> list[tuple[Requirement, str]]:

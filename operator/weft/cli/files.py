@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -114,25 +112,3 @@ def _opened(path: str, number: int, document: object) -> list[Json]:
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise CommandFailure(f"items in document {number} of {shown(path)} must be a list of Kubernetes objects")
     return items
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all; what stands there is replaced, unless it is no file."""
-    try:
-        if path.exists() and not path.is_file():  # replacing a device would be worse than not writing
-            raise CommandFailure(f"cannot write {path}: it is no file")
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            _write_and_rename(file, path, content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise CommandFailure(f"cannot write {path}: {error.strerror}") from None
-
-
-def _write_and_rename(file: IO[bytes], path: Path, content: bytes) -> None:
-    try:
-        file.write(content)
-        file.flush()
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(path)
-    except BaseException:
-        Path(file.name).unlink(missing_ok=True)
-        raise

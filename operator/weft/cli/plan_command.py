@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from weft.catalog import load
 from weft.cli.exporting import exported_pool, exported_split
 from weft.cli.failure import CommandFailure
-from weft.cli.files import write_whole
 from weft.cli.plan_page import Beside, as_data, as_page, is_a_yes
 from weft.cli.planning import plan_all, the_resources
 from weft.cli.strict_yaml import as_yaml
 from weft.cli.study import OtherForm, Study, domains, other_form, studied
 from weft.cli.study_page import Money, breakdown_page
 from weft.cli.terminal import Format, print_data, show, working
+from weft.cli.whole_files import write_whole
 from weft.shaping.ranking import SIMPLER_WITHIN
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
         planned = plan_all(documents, world, catalog, time.time())
         told = [_told(one, world, catalog) for one in planned]
     if options.export is not None:
-        write_whole(options.export, as_yaml(_recommended(told, documents, world)))
+        write_whole(options.export, as_yaml(_recommended(told, documents, world)).encode())
     if options.form is not Format.table:
         print_data([as_data(one.planned, one.studies, _other(one)) for one in told], options.form)
     else:

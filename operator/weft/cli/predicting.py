@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from weft.cli.failure import CommandFailure
-from weft.cli.files import write_whole
+from weft.cli.whole_files import write_whole
 from weft.domain.errors import WeftError
 from weft.perf.expected import expected
 from weft.perf.measured import impossible_number, measurement
@@ -82,4 +82,4 @@ def write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
     writer = csv.DictWriter(text, fieldnames=columns)
     writer.writeheader()
     writer.writerows(rows)
-    write_whole(path, text.getvalue())
+    write_whole(path, text.getvalue().encode())

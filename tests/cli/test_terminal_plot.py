@@ -1,0 +1,84 @@
+"""The picture of a plan in a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+
+from tests.cli.pictures import deepseek, llama, out_of_reach, prefill
+from weft.cli.terminal_plot import terminal_plot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.cli.picture import Picture
+
+
+def lines(picture: Picture, width: int = 100, height: int = 28) -> list[str]:
+    return terminal_plot(picture, width, height).plain.splitlines()
+
+
+@pytest.mark.parametrize("width", [1, 10, 24, 30, 41, 80, 200])
+@pytest.mark.parametrize("picture", [llama, deepseek, out_of_reach], ids=lambda picture: picture.__name__)
+def test_it_fits_the_width(picture: Callable[[], Picture], width: int) -> None:
+    shown = lines(picture(), width)
+    if width >= 24:
+        assert all(cell_len(line) <= width for line in shown)
+        assert len(shown) > 10
+    else:
+        assert ["a chart takes a wider terminal"] == shown
+
+
+@pytest.mark.parametrize("height", [18, 24, 40])
+def test_it_has_the_height_that_is_given(height: int) -> None:
+    assert height == len(lines(llama(), 100, height))
+
+
+def test_axes_have_ticks_and_units() -> None:
+    shown = lines(llama())
+    assert "output tokens/s per GPU" in shown
+    assert "output tokens/s per user (1 / mean TPOT)" in {line.strip() for line in shown}
+    assert [1000, 500, 200, 100, 50, 20, 10] == [int(line.partition("┤")[0]) for line in shown if "┤" in line]
+    assert ["0", "20", "40", "60", "80", "100"] in [line.split() for line in shown]
+
+
+def test_the_chosen_point_is_where_its_figures_say() -> None:
+    """38 tokens/s per user and 290 per GPU: between ticks 20 and 40, and 200 and 500."""
+    shown = lines(llama())
+    row = next(index for index, line in enumerate(shown) if "●" in line)
+    ticks = {int(line.partition("┤")[0]): index for index, line in enumerate(shown) if "┤" in line}
+    columns = [index for index, each in enumerate(next(line for line in shown if "└" in line)) if each == "┬"]
+    assert ticks[500] < row < ticks[200]
+    assert columns[1] < shown[row].index("●") <= columns[2]
+
+
+def test_the_legend_names_the_chosen_shape_the_target_and_the_front() -> None:
+    shown = " ".join(line.strip() for line in lines(deepseek()))
+    picture = deepseek()
+    assert f"● {picture.name(picture.chosen)}: {', '.join(picture.chosen_words)}" in shown
+    assert "┊ TPOT target: p95 within 50 ms (20 tokens/s)" in shown
+    assert all(f" {picture.name(each)}" in shown for each, _ in picture.runs())
+
+
+def test_each_letter_of_the_legend_is_on_the_front() -> None:
+    shown = lines(deepseek(), 120, 40)
+    chart = "".join(line for line in shown if "┤" in line or "│" in line)
+    assert [letter for letter in "ABCDEFGHI" if chart.count(letter) == 1] == list("ABCDEFGHI")
+
+
+def test_the_target_is_a_line_from_top_to_bottom_and_absent_without_one() -> None:
+    chart = [line for line in lines(llama()) if "┤" in line or "│" in line]
+    column = chart[0].index("┊")
+    assert sum(line[column : column + 1] == "┊" for line in chart) >= len(chart) - 2
+    assert "┊" not in "".join(lines(replace(llama(), tpot_target=None)))
+
+
+def test_a_target_beyond_the_axis_is_told() -> None:
+    assert any("beyond this chart" in line for line in lines(out_of_reach()))
+
+
+def test_a_pool_that_only_prefills_has_a_sentence_instead() -> None:
+    assert "no curve" in lines(prefill())[0]
