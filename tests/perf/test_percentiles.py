@@ -113,6 +113,14 @@ def test_percentiles_are_in_order_and_above_the_least(model: ReplicaModel, part:
         assert found[0] >= latency.least
 
 
+@given(MODELS, st.floats(0.001, 0.9))
+def test_no_answer_comes_faster_than_that_of_a_sequence_alone(model: ReplicaModel, part: float) -> None:
+    """Rare long prompts make few answers slow, and the others no faster than they can be."""
+    server = service(model, Workload(1.0, 27_000, 760, 90_000, 1400), Role.Aggregated)
+    alone = server.steps.decode(model.shape.data_parallel, server.context_tokens).seconds
+    assert alone <= server.at_batch(part * server.seats).tpot.at(50) * (1 + 1e-9)
+
+
 @given(MODELS, st.floats(0.05, 0.9))
 def test_a_rate_and_its_batch_are_one_by_littles_law(model: ReplicaModel, part: float) -> None:
     """Sequences inside = rate x OSL x TPOT, where all answers are equally long."""

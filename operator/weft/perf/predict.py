@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 _USED_OF_SEATS = 0.8
 _USED_WITHOUT_TARGET = 0.8
 _USED_AT_MOST = 0.95
-_IDLE = 1e-4  # of the largest load: nobody waits for anybody
+_IDLE = 1e-3  # sequences: nobody waits for anybody
 _ROUNDING = 1.0 + 1e-9
 _MOST_ROUNDS, _CLOSE, _NEAR = 40, 1.002, 2e-3  # of the search: it finds the load, or the target, to 0.2 %
 _OVERWHELMING = 1e3  # strains beyond are alike
-_KNEE_STEPS = 24
+_KNEE_STEPS, _LEAST_LOAD = 24, 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def assess(replica: ReplicaModel, question: Question) -> Assessment:
     Targets count where the role works: TTFT in Aggregated and Prefill, TPOT in Aggregated and Decode.
     """
     trial = _Trial(service(replica, question.workload, question.role), question)
-    idle = trial.at(_IDLE)
+    idle = trial.at(trial.idle)
     if trial.serves.seats == 0:
         return Assessment(_prediction(trial, idle, 0.0, Limit.KVMemory))
     misses = tuple(trial.misses(idle))
@@ -120,7 +120,7 @@ def knee(replica: ReplicaModel, workload: Workload, role: Role) -> float:
         point = _loaded(trial, load)
         return point.rate / (point.ttft.mean + tokens * point.tpot.mean), point.rate
 
-    steps = (_IDLE ** (1.0 - step / _KNEE_STEPS) * _USED_AT_MOST for step in range(1, _KNEE_STEPS + 1))
+    steps = (_LEAST_LOAD ** (1.0 - step / _KNEE_STEPS) * _USED_AT_MOST for step in range(1, _KNEE_STEPS + 1))
     return max(power(load) for load in steps)[1] if trial.seats else 0.0
 
 
@@ -141,6 +141,11 @@ class _Trial:
     def at(self, load: float) -> Point:
         most = _USED_OF_SEATS if self.serves.decodes else self._most_utilised()
         return _loaded(self.serves, load * most)
+
+    @property
+    def idle(self) -> float:
+        """A load at which nobody waits for anybody."""
+        return _IDLE / max(10.0, _USED_OF_SEATS * self.serves.seats)
 
     def misses(self, point: Point) -> Iterator[Miss]:
         """Targets that do not hold at a point."""
@@ -184,7 +189,7 @@ def _busiest(trial: _Trial, idle: Point) -> tuple[Point, Limit]:
     strain, obstacle = trial.strain(full)
     if strain <= _ROUNDING:
         return full, trial.limit_when_full(full)
-    low, high, best, held = (_IDLE, _slack(trial.strain(idle)[0])), (1.0, _slack(strain)), idle, None
+    low, high, best, held = (trial.idle, _slack(trial.strain(idle)[0])), (1.0, _slack(strain)), idle, None
     for _ in range(_MOST_ROUNDS):
         if high[0] < low[0] * _CLOSE or low[1] < _NEAR:
             break

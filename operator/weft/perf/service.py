@@ -201,7 +201,8 @@ class Service:
         mean = (step_seconds + load.backlog.mean * shorter / answer) / free
         stolen = load.rate * load.stolen.square * (1.0 + self.burstiness) * step_seconds * shorter / answer / free**3
         behind = load.backlog.variance * (shorter / answer / free) ** 2
-        return Latency(mean, stolen + behind + self._swing(batch, step_seconds) / free**2)
+        variance = stolen + behind + self._swing(batch, step_seconds) / free**2
+        return Latency(mean, variance, self._decode(1.0).seconds)
 
     def _swing(self, batch: float, step_seconds: float) -> float:
         """Variance of a decode step over a request's life, by the swing of the batch: B / (1 - e) around its mean.
