@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from tests.decide.test_splits import half, split_world
 from tests.decide.world import WORKLOAD, World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.catalog import load
-from weft.decide import decide
 from weft.decide.learning import MOST_IN_A_PASS
+from weft.decide.pairs import HALVES
 from weft.domain.shape import Calibration, Shape
 from weft.domain.snapshot import PoolObservation
 from weft.domain.workload import Role, Slo, Workload
 from weft.perf import ReplicaModel, at_rate
 
 STEP = 30.0
+RATE = 2.0  # of one replica
 SLO = Slo(ttft=((95, 1.0),), tpot=((95, 0.02),))
 SPEC = replace(pool_spec(1, external(1)), slo=SLO)
 
@@ -28,7 +31,7 @@ class Serving:
 
     world: World
     truth: dict[str, Calibration]
-    rates: dict[str, float] = field(default_factory=dict)
+    roles: dict[str, Role] = field(default_factory=dict)
 
     @classmethod
     def of(cls, truth: Calibration, *names: str) -> Serving:
@@ -45,17 +48,16 @@ class Serving:
 
     def seen(self, name: str, load_of: Workload = WORKLOAD) -> PoolObservation:
         replicas = max(1, self.world.serving(name))
-        rate = self.rates.get(name, 2.0)
         plan = self.world.status(name).plan
         assert plan is not None
         true = replace(_replica(plan.shape), calibration=self.truth[name])
-        found = at_rate(true, replace(load_of, requests_per_second=rate), Role.Aggregated)
+        found = at_rate(true, replace(load_of, requests_per_second=RATE), self.roles.get(name, Role.Aggregated))
         assert found is not None
         return PoolObservation(
             expected=replicas,
             answered=replicas,
             age_seconds=5.0,
-            requests_per_second=rate * replicas,
+            requests_per_second=RATE * replicas,
             input_tokens=load_of.input_tokens,
             output_tokens=load_of.output_tokens,
             prefix_hit=0.0,
@@ -204,10 +206,11 @@ def test_a_pool_that_chooses_freely_does_not_flap_however_its_shapes_differ() ->
 
 @pytest.mark.parametrize("missing", ["ttft_mean", "tpot_mean", "kv_usage", "input_tokens"])
 def test_missing_metrics_leave_everything_as_it_is(missing: str) -> None:
+    changes: dict[str, Any] = {missing: None}
     serving = Serving.of(Calibration(1.5, 1.5), "chat")
     serving.run(20)
     before = serving.world.status("chat").calibration
-    partial = replace(serving.seen("chat"), **{missing: None})
+    partial = replace(serving.seen("chat"), **changes)
     for _ in range(30):
         serving.world.observations["uid-chat"] = partial
         serving.world.turn(1, STEP)
@@ -221,8 +224,8 @@ def test_nothing_is_learnt_while_replicas_start() -> None:
     assert serving.factors() is None
 
 
-def test_a_fleet_is_measured_a_few_pools_at_a_time() -> None:
-    """And all of it within a window, so that no pass is late."""
+def test_a_fleet_is_measured_one_pool_at_a_time() -> None:
+    """Those that waited longest first; a second pass at the same time measures nobody."""
     names = [f"pool-{i}" for i in range(6)]
     serving = Serving.of(Calibration(1.5, 1.5), *names)
     serving.run(2)
@@ -232,10 +235,37 @@ def test_a_fleet_is_measured_a_few_pools_at_a_time() -> None:
             serving.world.observations[f"uid-{name}"] = serving.seen(name)
         serving.world.turn(1, STEP)
         seen.append(sum(serving.factors(name) is not None for name in names))
-        again = decide(serving.world.snapshot(), load())
-        assert {each.key.name: each.status.calibration for each in again.pools} == {
-            name: serving.world.status(name).calibration for name in names
-        }
+        decided = serving.world.decide()
+        assert serving.world.decide() == decided
     assert all(after - before <= MOST_IN_A_PASS for before, after in pairwise([0, *seen]))
-    assert MOST_IN_A_PASS in seen
     assert seen[-1] == len(names)
+
+
+def test_both_halves_of_a_split_learn_what_they_do_and_are_planned_with_it() -> None:
+    prefill, decode = (replace(half(role, 1), slo=SLO) for role in (Role.Prefill, Role.Decode))
+    world = split_world(prefill, decode)
+    world.turn(6)
+    names = ("pd-prefill", "pd-decode")
+    serving = Serving(world, dict.fromkeys(names, Calibration()), roles=dict(zip(names, HALVES, strict=True)))
+    serving.run(90)
+    exact = [serving.capacity(name) for name in names]
+    serving.truth = dict.fromkeys(names, Calibration(1.5, 1.5))
+    serving.run(90)
+    found = [serving.factors(name) for name in names]
+    assert [each is not None and (each.prefill > 1.4, each.decode > 1.4) for each in found] == [
+        (True, False),
+        (False, True),
+    ]
+    assert all(serving.capacity(name) < before for name, before in zip(names, exact, strict=True))
+
+
+def test_a_pass_after_a_measurement_finds_nothing_new() -> None:
+    """L1 and L3: what is learnt is decided with in the same pass, shapes and counts included."""
+    serving = Serving.of(Calibration(2.0, 2.0), "chat")
+    free = replace(SPEC, shape=replace(SPEC.shape, tensor_parallel=None), slo=Slo(tpot=((95, 0.012),)))
+    serving.world.edit("chat", free)
+    for _ in range(60):
+        serving.run(1)
+        first = serving.world.decide()
+        assert serving.world.decide() == first
+    assert serving.factors() is not None

@@ -106,7 +106,8 @@ def _turns(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> list[Tu
         seen = stage.survivors[pool.key.uid]
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
-        course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas)
+        pods = len(stage.roll.pods_of(pool.key.uid))
+        course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods)
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         memory[pool.key.uid] = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)
