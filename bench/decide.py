@@ -191,6 +191,9 @@ def _observation(pool: PoolRecord, index: int, traffic: Random) -> PoolObservati
         kv_usage=0.5,
         ttft=((95, traffic.uniform(0.5, 1.5)),),
         tpot=((95, traffic.uniform(0.02, 0.06)),),
+        prefix_hit=0.0,
+        ttft_mean=0.1 * wave * traffic.uniform(0.9, 1.1),
+        tpot_mean=0.01 * wave * traffic.uniform(0.9, 1.1),
     )
 
 

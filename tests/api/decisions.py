@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
+from weft.domain.calibration import Calibrated, Subject
 from weft.domain.decision import PoolDecision
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Percentiles, Plan, Prediction, Shape
+from weft.domain.shape import (
+    Calibration,
+    Candidate,
+    EngineName,
+    EngineRelease,
+    Limit,
+    Percentiles,
+    Plan,
+    Prediction,
+    Shape,
+)
 from weft.domain.snapshot import ResourceKey
 from weft.domain.status import Assignment, Condition, Failure, PoolStatus
 
@@ -64,6 +77,16 @@ STATUSES = st.builds(
     st.none() | st.builds(Failure, WORDS, st.integers(1, 99), INSTANTS, EXPLANATIONS),
     st.none() | EXPLANATIONS,
 )
+FACTORS = st.floats(0.25, 4.0)
+CALIBRATIONS = st.lists(
+    st.builds(
+        Calibrated,
+        st.builds(Subject, WORDS, RELEASES, WORDS, st.sampled_from(Precision), WORDS),
+        st.builds(Calibration, FACTORS, FACTORS, st.integers(0, 1000), st.integers(0, 1000)),
+        INSTANTS,
+    ),
+    max_size=4,
+).map(tuple)
 CONDITIONS = st.tuples(
     *(
         st.builds(Condition, st.just(kind), st.sampled_from(["True", "False", "Unknown"]), EXPLANATIONS)
@@ -74,7 +97,7 @@ DECISIONS = st.builds(
     PoolDecision,
     st.just(ResourceKey("InferencePool", "team", "chat", "u-1")),
     st.integers(1, 100),
-    STATUSES,
+    st.builds(lambda status, known: replace(status, calibration=known), STATUSES, CALIBRATIONS),
     st.integers(0, 1000),
     CONDITIONS,
 )

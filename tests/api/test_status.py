@@ -24,8 +24,11 @@ from weft.api import (
 from weft.api.fields import MAX_MESSAGE_CHARACTERS
 from weft.api.figures import figure, instant, milliseconds, read_figure, read_instant, read_milliseconds
 from weft.api.status import InferencePoolStatus, PDSplitStatus
+from weft.domain.calibration import Calibrated, Subject
 from weft.domain.decision import PoolDecision, SplitDecision
+from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import Calibration, EngineName, EngineRelease
 from weft.domain.snapshot import ResourceKey
 from weft.domain.status import Condition, Observed, PoolProgress, PoolStatus, SplitProgress
 
@@ -258,3 +261,41 @@ class TestLiveFigures:
 
     def test_an_unreadable_figure_is_replaced(self) -> None:
         assert "updated" in self.written(self.OBSERVED, {"observed": {"requestsPerSecond": "many"}}, NOW)
+
+
+class TestCalibration:
+    """`status.calibration` is read back exactly, for decisions use it."""
+
+    SUBJECT = Subject(
+        "Llama", EngineRelease(EngineName.VLLM, "0.33.0", "vllm:0.33.0"), "H200", Precision.FP8, "H200 FP8 TP4"
+    )
+    KNOWN = (Calibrated(SUBJECT, Calibration(1.12, 0.94, 37, 31), NOW),)
+
+    def written(self) -> Json:
+        return pool_status(_decision(PoolStatus(calibration=self.KNOWN)), {}, NOW)
+
+    def test_it_is_good_to_read(self) -> None:
+        assert self.written()["calibration"] == [
+            {
+                "shape": "H200 FP8 TP4",
+                "accelerator": "H200",
+                "precision": "FP8",
+                "model": "Llama",
+                "engine": {"name": "VLLM", "version": "0.33.0", "image": "vllm:0.33.0"},
+                "prefill": "1.12",
+                "decode": "0.94",
+                "points": 37,
+                "promptPoints": 31,
+                "updated": "2026-07-01T08:00:00Z",
+            }
+        ]
+
+    def test_nothing_is_written_before_anything_is_learnt(self) -> None:
+        assert "calibration" not in pool_status(_decision(PoolStatus()), {}, NOW)
+
+    @pytest.mark.parametrize("factor", ["0", "0.2", "4.1", "1e300", "NaN", "fast"])
+    def test_a_factor_that_no_measurement_gives_is_as_if_never_written(self, factor: str) -> None:
+        """Whoever may write a status must not make the operator believe in engines a thousand times as fast."""
+        written = self.written()
+        written["calibration"][0]["decode"] = factor
+        assert parse_pool({"status": written}).status.calibration == ()

@@ -51,6 +51,24 @@ def test_explain_tells_shape_places_load_and_the_losers() -> None:
     assert page.count("\nnot  ") == len(body["status"]["plan"]["alternatives"]) > 0
 
 
+def test_explain_tells_what_was_learnt_of_the_planned_shape() -> None:
+    """And not of one that ran before."""
+    body = _with_status(pool())
+    plan = body["status"]["plan"]
+    learnt = {
+        "shape": plan["shape"],
+        "engine": plan["engineRelease"],
+        "prefill": "1.12",
+        "decode": "0.94",
+        "points": 37,
+    }
+    older = {**learnt, "shape": "H100 FP8 TP8", "decode": "3"}
+    body["status"]["calibration"] = [older, learnt]
+    assert "calibrated: prefill 1.12, decode 0.94 of the prediction, from 37 points" in _text(explanation(body))
+    body["status"]["calibration"] = [older]
+    assert "calibrated" not in _text(explanation(body))
+
+
 def test_explain_shows_conditions_in_the_order_in_which_they_depend() -> None:
     page = _text(explanation(_with_status(pool())))
     places = [page.index(f"\n{kind} ") for kind in ("Planned", "Placed", "Ready", "SLOMet", "NetworkBound")]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.control.telemetry import Telemetry
+from weft.domain.shape import Calibration
 
 POOLS = 50
 ROUNDS = 20
@@ -23,3 +25,19 @@ def test_a_scrape_during_a_decision_reads_every_pool() -> None:
         for each in shown:
             each.result()
     assert {text.count("\nweft_pool_desired_replicas{") for text in scrapes} == {POOLS}
+
+
+def test_factors_are_shown_exactly_once_there_are_any() -> None:
+    """The status has them rounded; a pool that was never measured has none."""
+    world = World.of([board("b-0")], pool("chat", pool_spec(1)), pool("new", pool_spec(1)))
+    snapshot, decisions, telemetry = world.snapshot(), world.decide(), Telemetry()
+    learning = decisions.memory["uid-chat"].calibration
+    assert learning is not None
+    learnt = replace(learning, factors=Calibration(1.1234567, 0.9, 3))
+    memory = {**decisions.memory, "uid-chat": replace(decisions.memory["uid-chat"], calibration=learnt)}
+    telemetry.show(snapshot, replace(decisions, memory=memory))
+    shown = [line for line in telemetry.text().decode().splitlines() if line.startswith("weft_calibration{")]
+    assert sorted(shown) == [
+        'weft_calibration{kind="decode",namespace="team",pool="chat"} 0.9',
+        'weft_calibration{kind="prefill",namespace="team",pool="chat"} 1.1234567',
+    ]

@@ -19,6 +19,7 @@ from weft.catalog import load
 from weft.decide import decide
 from weft.decide.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ actions = st.one_of(
     st.tuples(st.just("edit"), st.sampled_from(SINGLE), specs),
     st.tuples(st.just("restart"), st.sampled_from(NAMES), st.integers(0, 3)),
     st.tuples(st.just("metrics"), st.sampled_from(NAMES), observations),
+    st.tuples(st.just("serve"), st.sampled_from(NAMES), st.tuples(st.floats(0.01, 3.0), st.floats(0.001, 0.2))),
     st.tuples(st.just("fail"), st.integers(0, 20), st.booleans()),
     st.tuples(st.just("node"), st.sampled_from([node.name for node in NODES]), st.booleans()),
     st.tuples(st.just("foreign"), st.sampled_from([node.name for node in NODES]), st.integers(1, 8)),
@@ -96,6 +98,27 @@ def _metrics(world: World, name: Any, seen: Any) -> None:  # noqa: ANN401 - as a
         world.observations[f"uid-{name}"] = seen
 
 
+def _serve(world: World, name: Any, means: Any) -> None:  # noqa: ANN401 - as above
+    """Minutes of whole metrics, so that the pool is measured."""
+    for _ in range(4):
+        replicas = world.serving(name)
+        world.observations[f"uid-{name}"] = PoolObservation(
+            expected=replicas,
+            answered=replicas,
+            age_seconds=5.0,
+            requests_per_second=0.5 * replicas,
+            input_tokens=1000.0,
+            output_tokens=200.0,
+            prefix_hit=0.0,
+            waiting=0.0,
+            running=4.0,
+            kv_usage=0.1,
+            ttft_mean=means[0],
+            tpot_mean=means[1],
+        )
+        world.turn(1, 55.0)
+
+
 def _node(world: World, name: Any, ready: Any) -> None:  # noqa: ANN401 - as above
     world.nodes = [replace(node, ready=ready) if node.name == name else node for node in world.nodes]
 
@@ -123,6 +146,7 @@ ACTS = {
     "edit": _edit,
     "restart": _restart,
     "metrics": _metrics,
+    "serve": _serve,
     "fail": _fail,
     "node": _node,
     "foreign": _foreign,

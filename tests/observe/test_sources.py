@@ -168,6 +168,24 @@ def executor() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
+def test_mean_latencies_come_from_sums_and_not_from_buckets(history: list[Scrape]) -> None:
+    """Ten and four requests at a time, of 50 ms and 40 ms more each: 0.23 s and 0.11 s; every gap is 20 ms."""
+    seen = directly(history)
+    assert seen.ttft_mean == pytest.approx((10 * 0.23 + 4 * 0.11) / 14, rel=0.03)
+    assert seen.tpot_mean == pytest.approx(0.02)
+
+
+def test_means_are_unknown_while_a_busy_engine_does_not_tell_its_own(history: list[Scrape]) -> None:
+    """One that answered nothing is not missed."""
+
+    def without(values: dict[SeriesKey, float], uid: str, *names: str) -> dict[SeriesKey, float]:
+        return {key: value for key, value in values.items() if uid != "b" or not key[0].startswith(names)}
+
+    partial = directly([(at, uid, without(values, uid, SERIES.ttft)) for at, uid, values in history])
+    assert partial.ttft_mean is None
+    assert partial.tpot_mean == pytest.approx(0.02)
+
+
 async def test_both_sources_give_the_same_numbers(
     history: list[Scrape], prometheus: tuple[FakePrometheus, str], executor: ThreadPoolExecutor
 ) -> None:

@@ -160,6 +160,21 @@ class ObservedStatus(ApiModel):
     updated: Instant | None = described("When these figures were written.")
 
 
+class CalibrationStatus(ApiModel):
+    """Factors learnt from live metrics, and what they were measured on."""
+
+    shape: Word = Field(description="The shape in words, such as H200 FP8 TP4.")
+    accelerator: Word = Field(description="Accelerator, by catalog name.")
+    precision: Precision = Field(description="Precision of the weights.")
+    model: Annotated[str, Field(max_length=256)] = Field(description="spec.model.id.")
+    engine: EngineStatus = Field(description="The engine as it ran.")
+    prefill: Figure = Field(description="Measured over predicted time of prompts.")
+    decode: Figure = Field(description="Measured over predicted time of decode steps.")
+    points: Count = Field(description="Measurements that went into the factors.")
+    prompt_points: Count = Field(description="Those of them that told something of prompts.")
+    updated: Instant = Field(description="When these figures were written.")
+
+
 class InferencePoolStatus(ApiModel):
     """What Weft decided and what runs."""
 
@@ -185,6 +200,13 @@ class InferencePoolStatus(ApiModel):
     failure: FailureStatus | None = described("The last failure of a replica of the current revision.")
     scale: Explained | None = described("Why desiredReplicas is what it is.")
     observed: ObservedStatus | None = described("Live figures, rounded.")
+    calibration: list[CalibrationStatus] | None = Field(
+        default=None,
+        max_length=8,
+        description="Factors by which the pool differs from its prediction, by shape, the latest first; rewritten "
+        "after a change of 5 %, at most every 5 minutes.",
+        json_schema_extra=ATOMIC,
+    )
     conditions: list[ConditionStatus] | None = Field(
         default=None, max_length=16, description="Conditions by type.", json_schema_extra=BY_TYPE
     )

@@ -13,8 +13,19 @@ from pydantic import ValidationError
 
 from weft.api import status as shown
 from weft.api.figures import read_figure, read_instant, read_milliseconds
+from weft.domain.calibration import MOST_FACTOR, Calibrated, Subject
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.shape import Candidate, EngineName, EngineRelease, Limit, Percentiles, Plan, Prediction, Shape
+from weft.domain.shape import (
+    Calibration,
+    Candidate,
+    EngineName,
+    EngineRelease,
+    Limit,
+    Percentiles,
+    Plan,
+    Prediction,
+    Shape,
+)
 from weft.domain.status import (
     Assignment,
     Condition,
@@ -47,6 +58,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         failure=_part(status, "failure", shown.FailureStatus, _failure),
         scale=_part(status, "scale", shown.Explained, _explanation),
         observed=_part(status, "observed", shown.ObservedStatus, _observed),
+        calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
     )
 
 
@@ -149,6 +161,17 @@ def _failure(read: shown.FailureStatus) -> Failure:
 
 def _condition(read: shown.ConditionStatus) -> Condition:
     return Condition(read.type, read.status, _explanation(read))
+
+
+def _calibrated(read: shown.CalibrationStatus) -> Calibrated:
+    """Raises `ValueError` for factors that no measurement gives."""
+    subject = Subject(read.model, _release(read.engine), read.accelerator, read.precision, read.shape)
+    prefill, decode = read_figure(read.prefill), read_figure(read.decode)
+    if not all(1.0 / MOST_FACTOR <= factor <= MOST_FACTOR for factor in (prefill, decode)):
+        raise ValueError("no measurement gives such a factor")
+    return Calibrated(
+        subject, Calibration(prefill, decode, read.points, read.prompt_points), read_instant(read.updated)
+    )
 
 
 def _observed(read: shown.ObservedStatus) -> Observed:

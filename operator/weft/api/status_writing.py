@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.api.rules import Json
+    from weft.domain.calibration import Calibrated
     from weft.domain.decision import PoolDecision, SplitDecision
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Candidate, EngineRelease, Percentiles, Plan, Prediction, Shape
@@ -39,6 +40,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         failure=_failure(status.failure) if status.failure else None,
         scale=_explained(status.scale) if status.scale else None,
         observed=observed_figures(status.observed, live_status.get("observed"), now),
+        calibration=[_calibrated(each) for each in status.calibration] or None,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )
 
@@ -164,6 +166,22 @@ def _assignment(assignment: Assignment) -> Json:
 def _failure(failure: Failure) -> Json:
     facts = {"revision": failure.revision, "count": failure.count, "last": instant(failure.last)}
     return facts | _explained(failure.explanation)
+
+
+def _calibrated(calibrated: Calibrated) -> Json:
+    subject, factors = calibrated.subject, calibrated.factors
+    return {
+        "shape": subject.shape,
+        "accelerator": subject.accelerator,
+        "precision": subject.precision.value,
+        "model": subject.model,
+        "engine": _engine(subject.release),
+        "prefill": figure(factors.prefill),
+        "decode": figure(factors.decode),
+        "points": factors.points,
+        "promptPoints": factors.prompt_points,
+        "updated": instant(calibrated.updated),
+    }
 
 
 def _split_plan(prefill: Shape | None, decode: Shape | None) -> Json | None:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.figures import figure, moment
+from weft.cli.figures import counted, figure, moment
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def explanation(body: Json) -> RenderableType:
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
         parts.append(Text("Weft has not looked at it yet: is the operator running?", style="yellow"))
-    sections = (_scale(status), _plan(status), _assignments(status), _failure(status), _observed(status))
+    tellers = (_scale, _plan, _assignments, _failure, _observed, _calibrated)
+    sections = [teller(status) for teller in tellers]
     parts.extend(Padding(section, (1, 0, 0, 0)) for section in sections if section is not None)
     return Group(*parts)
 
@@ -133,3 +134,15 @@ def _observed(status: Json) -> RenderableType | None:
     text = Text("observed: ", style="bold").append(", ".join(figures), style="not bold default")
     live = ", ".join(observed.get("live") or ())
     return text.append(f"\nmeasured values in force instead of spec.workload: {live}", style="dim") if live else text
+
+
+def _calibrated(status: Json) -> RenderableType | None:
+    """What was learnt about the shape and the engine that are planned; others may be in the status beside it."""
+    plan = status.get("plan") or {}
+    runs = (plan.get("shape"), plan.get("engineRelease"))
+    known = next((one for one in status.get("calibration") or () if (one["shape"], one["engine"]) == runs), None)
+    if known is None:
+        return None
+    points = counted(known["points"], "point")
+    factors = f"prefill {figure(known['prefill'])}, decode {figure(known['decode'])} of the prediction, from {points}"
+    return Text("calibrated: ", style="bold").append(factors, style="not bold default")

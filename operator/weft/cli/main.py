@@ -71,6 +71,8 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     accelerator: options.Accelerators = None,
     precision: options.Precisions = None,
     breakdown: Annotated[bool, typer.Option("--breakdown", help="show where the time of a step goes")] = False,
+    plot: options.Plot = None,
+    chart: Annotated[bool, typer.Option("--chart", help="draw the same in the terminal")] = False,
     export: options.Export = None,
     price: options.Price = None,
 ) -> None:
@@ -93,7 +95,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     from weft.cli.plan_command import PlanOptions, run_plan
     from weft.cli.study_page import Money
 
-    if not run_plan(PlanOptions(form, breakdown, export, Money(price)), documents, world):
+    if not run_plan(PlanOptions(form, breakdown, export, Money(price), plot, chart), documents, world):
         raise typer.Exit(ANSWER_IS_NO)
 
 

@@ -109,6 +109,12 @@ Export = Annotated[
     Path | None,
     typer.Option("--export", metavar="FILE", help="write the recommended resource, ready for `kubectl apply`"),
 ]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", help="draw throughput against speed for a user, as .svg or .png (needs weft[plot])"
+    ),
+]
 Price = Annotated[
     float | None,
     typer.Option(

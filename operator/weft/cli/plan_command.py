@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 from weft.catalog import load
 from weft.cli.exporting import exported_pool, exported_split
 from weft.cli.failure import CommandFailure
+from weft.cli.picture import Picture, picture_of
 from weft.cli.plan_page import Beside, as_data, as_page, is_a_yes
 from weft.cli.planning import plan_all, the_resources
+from weft.cli.plotting import file_ending, write_plot
 from weft.cli.strict_yaml import as_yaml
 from weft.cli.study import OtherForm, Study, domains, other_form, studied
 from weft.cli.study_page import Money, breakdown_page
-from weft.cli.terminal import Format, print_data, show, working
+from weft.cli.terminal import Format, console, print_data, show, working
+from weft.cli.terminal_plot import terminal_plot
 from weft.cli.whole_files import write_whole
+from weft.domain.workload import Role
 from weft.shaping.ranking import SIMPLER_WITHIN
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from weft.cli.study import Form
     from weft.cli.world import World
 
+CHART_COLUMNS, CHART_LINES = 110, 28
 _ASSUMED = "no --fabric and no --context: planned for an empty cluster with all accelerators"
 
 
@@ -40,6 +45,8 @@ class PlanOptions:
     breakdown: bool
     export: Path | None
     money: Money
+    plot: Path | None = None
+    chart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,17 @@ class Told:
 
 
 def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World) -> bool:
-    """Plan, print and export; whether every pool has a shape and a place."""
+    """Plan, print, draw and export; whether every pool has a shape and a place."""
     catalog = load()
+    if options.plot is not None:
+        file_ending(options.plot)  # told before any work
     with working("planning"):
         planned = plan_all(documents, world, catalog, time.time())
         told = [_told(one, world, catalog) for one in planned]
     if options.export is not None:
         write_whole(options.export, as_yaml(_recommended(told, documents, world)).encode())
+    if options.plot is not None:
+        write_plot(_picture(told, catalog), options.plot)
     if options.form is not Format.table:
         print_data([as_data(one.planned, one.studies, _other(one)) for one in told], options.form)
     else:
@@ -82,7 +93,19 @@ def _pages(told: Sequence[Told], options: PlanOptions, world: World, catalog: Ca
         pages.append(as_page(one.planned, beside))
         if options.breakdown:
             pages += [breakdown_page(study, *domains(study, catalog)) for study in one.studies.values()]
+        if options.chart:
+            width = min(console().width, CHART_COLUMNS)
+            pages.append(terminal_plot(_picture([one], catalog), width=width, height=CHART_LINES))
     return pages
+
+
+def _picture(told: Sequence[Told], catalog: Catalog) -> Picture:
+    """Of the first pool that makes answers."""
+    studies = [study for one in told for study in one.studies.values()]
+    drawn = next((study for study in studies if study.request.spec.role is not Role.Prefill), None)
+    if drawn is None:
+        raise CommandFailure("there is nothing to draw: no pool has a plan")
+    return picture_of(drawn.request, catalog)
 
 
 def _recommended(told: Sequence[Told], documents: list[dict[str, Any]], world: World) -> list[dict[str, Any]]:

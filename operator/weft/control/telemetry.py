@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.domain.decision import Decisions, PoolDecision
-    from weft.domain.snapshot import PoolObservation, Snapshot
+    from weft.domain.snapshot import PoolObservation, ScaleMemory, Snapshot
     from weft.observe.history import Origin
 
 DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -55,9 +55,12 @@ class Telemetry:
         self._waiting = self._gauge("weft_pool_requests_waiting", "Requests that wait for capacity", POOL)
         self._kv = self._gauge("weft_pool_kv_usage_ratio", "KV cache in use", POOL)
         self._latency = self._gauge("weft_pool_latency_seconds", "Observed latency", (*POOL, "kind", "percentile"))
+        self._calibration = self._gauge(
+            "weft_calibration", "Measured over predicted time of prompts and of decode steps", (*POOL, "kind")
+        )
         self._per_pool = (
             *(self._condition, self._replicas, self._recommended, self._assigned, self._ready, self._capacity),
-            *(self._rate, self._waiting, self._kv, self._latency),
+            *(self._rate, self._waiting, self._kv, self._latency, self._calibration),
         )
 
     def count_write(self, kind: str, verb: str) -> None:
@@ -78,6 +81,7 @@ class Telemetry:
                 place = (decision.key.namespace, decision.key.name)
                 self._show_decision(place, decision)
                 self._show_observation(place, snapshot.observations.get(decision.key.uid))
+                self._show_learning(place, decisions.memory.get(decision.key.uid))
                 self._ready.labels(*place).set(_ready_replicas(snapshot, decision.key.uid))
 
     def text(self) -> bytes:
@@ -107,6 +111,14 @@ class Telemetry:
                 gauge.labels(*place).set(value)
         self._show_latency(place, "ttft", seen.ttft)
         self._show_latency(place, "tpot", seen.tpot)
+
+    def _show_learning(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
+        """The exact factors, of which the status has rounded ones; absent until something was measured."""
+        if memory is None or memory.calibration is None or memory.calibration.factors.points == 0:
+            return
+        factors = memory.calibration.factors
+        self._calibration.labels(*place, "prefill").set(factors.prefill)
+        self._calibration.labels(*place, "decode").set(factors.decode)
 
     def _show_latency(self, place: tuple[str, str], kind: str, values: Iterable[tuple[int, float]]) -> None:
         for percentile, seconds in values:

@@ -13,6 +13,7 @@ from weft.decide import conditions
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.halves import decide_splits
 from weft.decide.health import NODE_LOST_SECONDS
+from weft.decide.learning import Course, learn, unwatched, watch
 from weft.decide.order import Unit, in_order
 from weft.decide.pairs import plan_pairs
 from weft.decide.planning import Facts, Planned
@@ -53,10 +54,11 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
 
     A second call on its own result changes nothing.
     """
-    facts = Facts(build_fabric(snapshot.nodes, snapshot.pods, catalog), catalog)
+    facts, roll = Facts(build_fabric(snapshot.nodes, snapshot.pods, catalog), catalog), Roll.of(snapshot)
+    snapshot = learn(snapshot, facts, roll)
     pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)
-    stage = _look(snapshot, units, facts, prospects(snapshot, units, facts, pairs))
+    stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, pairs))
     memory: dict[str, ScaleMemory] = {}
     turns = [_turns(unit, stage, memory) for unit in units if stage.is_planned(unit)]
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
@@ -82,9 +84,8 @@ def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: f
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 
-def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, known: dict[str, Prospect]) -> _Stage:
+def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll, known: dict[str, Prospect]) -> _Stage:
     """Judge all existing replicas before any new one is placed: their promises are older."""
-    roll = Roll.of(snapshot)
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
     judged = {pool.key.uid: survivors(pool, known[pool.key.uid].planned, roll, free) for unit in units for pool in unit}
     return _Stage(snapshot, roll, free, known, judged)
@@ -104,8 +105,11 @@ def _turns(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> list[Tu
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
-        memory[pool.key.uid] = replace(answer.memory, workload=in_force, declared=declared)
         observation = stage.snapshot.observations.get(pool.key.uid)
+        pods = len(stage.roll.pods_of(pool.key.uid))
+        course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods)
+        learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
+        memory[pool.key.uid] = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)
         turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), live))
     return turns
@@ -123,7 +127,7 @@ def _hold(prospect: Prospect, stage: _Stage, memory: dict[str, ScaleMemory]) -> 
     """Without a valid plan (for this half or the other) nothing changes: what runs keeps running."""
     pool = prospect.pool
     if (known := stage.snapshot.memory.get(pool.key.uid)) is not None:
-        memory[pool.key.uid] = known
+        memory[pool.key.uid] = unwatched(known)
     problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
     held = Explanation(Reason.HoldNotPlanned, f"held at {pool.status.desired_replicas} replicas: {problem.message}")
     keeps = f"; {len(pool.status.assignments)} replicas keep their places" if pool.status.assignments else ""

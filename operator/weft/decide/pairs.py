@@ -91,7 +91,8 @@ def _request(
     wish = replace(spec.engine, name=side.engine.name, version=side.engine.version, image=side.engine.image)
     try:
         refuse_unsupported(spec)
-        return shape_request(replace(spec, engine=wish), facts, child.status.plan if child is not None else None, kept)
+        request = shape_request(replace(spec, engine=wish), facts, child.status.plan if child else None, kept)
+        return replace(request, calibration=child.status.calibration if child is not None else ())
     except (Invalid, Blocked) as error:
         return Unpaired(Explanation(error.reason, error.message), side.role)
 

@@ -83,7 +83,7 @@ def plan_pool(
     try:
         refuse_unsupported(spec)
         release = paired.engine if paired else kept_engine(spec.engine, pool.status.engine, facts.catalog)
-        request = shape_request(spec, facts, pool.status.plan, release)
+        request = replace(shape_request(spec, facts, pool.status.plan, release), calibration=pool.status.calibration)
         plan = _kept_or_new(pool.status.plan, paired or choose(request, facts.catalog))
         refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
         return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))

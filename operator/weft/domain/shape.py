@@ -84,12 +84,14 @@ class Shape:
 class Calibration:
     """How a running pool differs from its prediction: measured over predicted time of prompts, and of decode steps.
 
-    `points` are the measurements that went into it; 0: nothing is known yet.
+    `points` are the measurements that went into it, `prompt_points` those of them that told something of prompts; 0:
+    nothing is known yet.
     """
 
     prefill: float = 1.0
     decode: float = 1.0
     points: int = 0
+    prompt_points: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from weft.domain.calibration import Subject
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.reasons import Explanation
+    from weft.domain.shape import Calibration
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.domain.status import Condition, PoolStatus, SplitStatus
     from weft.domain.workload import Role, Workload
@@ -88,6 +90,8 @@ class PodObservation:
     kv_usage: float | None = None
     ttft: tuple[tuple[int, float], ...] = ()
     tpot: tuple[tuple[int, float], ...] = ()
+    ttft_mean: float | None = None
+    tpot_mean: float | None = None
     transfer_seconds: float | None = None
 
 
@@ -98,7 +102,7 @@ class PoolObservation:
     `arrivals` requests came in during the last `arrival_seconds`, a much shorter time than the window of the rest: what
     was answered in it plus what was added inside. `answered` of `expected` ready leader pods gave fresh samples;
     `missing` names series that the engine should have but has not; `complete` is False when the values may not be
-    trusted for scaling down.
+    trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
     """
 
     expected: int
@@ -118,6 +122,8 @@ class PoolObservation:
     tpot_buckets: Buckets = ()
     arrivals: float | None = None
     arrival_seconds: float | None = None
+    ttft_mean: float | None = None
+    tpot_mean: float | None = None
     missing: tuple[str, ...] = ()
     pods: tuple[PodObservation, ...] = ()
 
@@ -138,6 +144,24 @@ class LoadSample:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrationMemory:
+    """How far learning about `subject` has come: the exact factors, of which the status has rounded ones.
+
+    `quiet_since` is when nothing was in the way of a measurement for the first time without a break, with the same
+    `replicas` ready; `last` is when the last one was taken. `prefill` and `decode` are logarithms of the factors that
+    the latest measurements imply. Times are epoch seconds.
+    """
+
+    subject: Subject
+    factors: Calibration
+    replicas: tuple[int, ...] = ()
+    quiet_since: float | None = None
+    last: float | None = None
+    prefill: tuple[float, ...] = ()
+    decode: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
@@ -146,6 +170,7 @@ class ScaleMemory:
     began, so that nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
     was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
+    `calibration` is how far learning from the metrics has come.
     """
 
     since: float
@@ -156,6 +181,7 @@ class ScaleMemory:
     workload: Workload | None = None
     declared: Workload | None = None
     lost: tuple[tuple[str, float], ...] = ()
+    calibration: CalibrationMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)

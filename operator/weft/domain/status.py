@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from weft.domain.calibration import Calibrated
     from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease, Plan
 
@@ -69,7 +70,10 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """The persisted state of a pool. `next_replica` is the next unused replica id: ids are never reused."""
+    """The persisted state of a pool. `next_replica` is the next unused replica id: ids are never reused.
+
+    `calibration` are the factors in force, the latest first: of the running shape, and of those that ran before it.
+    """
 
     desired_replicas: int = 0
     next_replica: int = 0
@@ -80,6 +84,7 @@ class PoolStatus:
     failure: Failure | None = None
     scale: Explanation | None = None
     observed: Observed | None = None
+    calibration: tuple[Calibrated, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

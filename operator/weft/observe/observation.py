@@ -46,6 +46,8 @@ def observe_pod(pod: str, history: History, series: EngineSeries) -> PodObservat
         kv_usage=_mean(history.gauge(series.kv_usage)),
         ttft=percentiles(history.buckets(series.ttft)),
         tpot=percentiles(history.buckets(series.tpot or series.inter_token)),
+        ttft_mean=history.mean(series.ttft),
+        tpot_mean=history.mean(series.tpot or series.inter_token),
         transfer_seconds=history.mean(series.transfer) if series.transfer else None,
     )
 
@@ -82,6 +84,8 @@ def observe_pool(targets: Iterable[Target], histories: Mapping[str, History], se
         transfer_seconds=_weighted(pods, lambda pod: pod.transfer_seconds),
         arrivals=arrivals,
         arrival_seconds=arrival_seconds,
+        ttft_mean=_of_all(pods, lambda pod: pod.ttft_mean),
+        tpot_mean=_of_all(pods, lambda pod: pod.tpot_mean),
         missing=_missing(windows or [history for _, history in seen], series),
         pods=pods,
     )
@@ -136,6 +140,12 @@ def _total(values: tuple[float, ...]) -> float | None:
 
 def _mean(values: tuple[float, ...]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def _of_all(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> float | None:
+    """The weighted mean, or None where a pod that answered requests does not tell."""
+    busy = tuple(pod for pod in pods if pod.requests_per_second)
+    return None if any(value(pod) is None for pod in busy) else _weighted(busy, value)
 
 
 def _weighted(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> float | None:

@@ -154,7 +154,13 @@ def offered(sight: Sight) -> float:
 
 
 def _true_capacity(sight: Sight) -> float:
-    """Capacity of one replica: the prediction, or less where a pool saturated for a while answers less."""
+    """Capacity of one replica: the prediction, or less where a pool saturated for a while answers less.
+
+    The prediction is calibrated already (`scaling/calibration.py`), slowly and from quiet pools alone: a backlog stops
+    all learning. What is left to correct here is what calibration cannot see, and at once: a pool that is worse than
+    predicted by so much that it never got quiet, or got worse faster than factors follow. The two never meet: this
+    lasts as long as the backlog, is not remembered, only ever lowers a capacity, and teaches calibration nothing.
+    """
     request, reading = sight.request, sight.reading
     predicted = request.capacity if math.isfinite(request.capacity) else 0.0
     loads = sight.memory.loads

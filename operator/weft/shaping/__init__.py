@@ -5,6 +5,7 @@ from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
+from weft.shaping.running import running_replica
 from weft.shaping.speculating import resolve_speculation
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "refuse_lengths",
     "resolve_architecture",
     "resolve_speculation",
+    "running_replica",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.catalog.calibrated import calibrated_spread
+from weft.domain.calibration import NOTHING_KNOWN, Subject, factors_for, measured_on
 from weft.engines.context_parallelism import Sharing
 from weft.perf import Doubt, ReplicaModel, stored_kv
 from weft.shaping.speculating import resolve_speculation
@@ -36,12 +38,27 @@ class Case:
             memory_bytes=self.option.supply.memory_bytes,
             kv_precision=stored_kv(self.request.spec.kv.precision, shape.precision),
             speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
+            calibration=factors_for(self.subject, self.request.calibration) if self.subject else NOTHING_KNOWN,
         )
 
     @property
+    def subject(self) -> Subject | None:
+        """What live metrics of this shape would be about; None of one that no release is kept for."""
+        release = self.request.engine
+        if release is None or release.name is not self.option.shape.engine:
+            return None
+        return Subject.of(self.request.spec.model.model_id, release, self.option.shape)
+
+    @property
     def doubt(self) -> Doubt:
-        """By how much latencies of this replica may exceed their prediction, one time in ten."""
+        """By how much latencies of this replica may exceed their prediction, one time in ten.
+
+        Less once this very shape was measured: its kin have its factors, but no measurement of their own.
+        """
         spread = self.catalog.spread(self.request.architecture, self.option.shape, self.option.accelerator)
+        own = measured_on(self.subject, self.request.calibration) if self.subject else None
+        if own is not None:
+            spread = calibrated_spread(spread, own.points, own.prompt_points)
         return Doubt(spread.ttft, spread.tpot)
 
     @property

@@ -70,16 +70,6 @@ def _batches(serves: Service) -> Iterator[float]:
     return (most ** (step / (_POINTS - 1)) for step in range(_POINTS))
 
 
-def pareto(found: tuple[Curve, ...]) -> tuple[tuple[Shape, CurvePoint], ...]:
-    """The points that no other shape beats in both, by falling speed of a user."""
-    points = [(curve.shape, point) for curve in found for point in curve.points]
-    front: list[tuple[Shape, CurvePoint]] = []
-    for shape, point in sorted(points, key=lambda each: (-each[1].per_user, -each[1].per_gpu, str(each[0]))):
-        if not front or point.per_gpu > front[-1][1].per_gpu:
-            front.append((shape, point))
-    return tuple(front)
-
-
 @dataclass(frozen=True, slots=True)
 class Variation:
     """What another wish would take: `wish` in words, the shape and count for it, and GPUs beside those of the plan.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from weft.domain.calibration import Calibrated
     from weft.domain.model import Architecture
     from weft.domain.shape import EngineName, EngineRelease, Plan, Shape
     from weft.domain.spec import PoolSpec
@@ -41,7 +42,8 @@ class ShapeRequest:
     """One choice. `workload` is the traffic to shape for, which may differ from the one that the spec declares.
 
     `incumbent` is the running plan, if it can still be placed; `engine` is the release that must be kept, if any;
-    `partner` is the other half of a split, once anything of it is settled.
+    `partner` is the other half of a split, once anything of it is settled; `calibration` is what was learnt from the
+    pool's metrics, the latest first.
     """
 
     spec: PoolSpec
@@ -51,6 +53,7 @@ class ShapeRequest:
     incumbent: Plan | None = None
     engine: EngineRelease | None = None
     partner: Partner | None = None
+    calibration: tuple[Calibrated, ...] = ()
 
     @property
     def target_context_tokens(self) -> float:

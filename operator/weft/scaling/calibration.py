@@ -1,0 +1,318 @@
+"""Two factors per pool, of prompts and of decode steps, learnt slowly from what the running replicas do.
+
+A measurement compares the mean TTFT and TPOT of one whole window of metrics with what the model expects of a replica
+at that very load under the present factors. How far each factor is off is solved from both ratios at once by the
+sensitivities of both latencies (d log latency / d log factor): prompts delay tokens and steps delay prompts. The
+solution is damped (Levenberg's method), so that a factor which a latency hardly feels hardly moves.
+
+Against outliers a measurement counts as at most a quarter away from the median of the latest, and a factor follows it
+by `GAIN` of the way, in logarithms. Where anything is in the way of a measurement the factors stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+from typing import TYPE_CHECKING, NamedTuple
+
+from weft.catalog.calibrated import ENOUGH_POINTS
+from weft.domain.calibration import MOST_FACTOR, Calibrated, factors_for
+from weft.domain.shape import Calibration
+from weft.domain.snapshot import CalibrationMemory
+from weft.domain.workload import Role
+from weft.scaling.reading import is_sane, what_is_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.domain.calibration import Subject
+    from weft.domain.snapshot import LoadSample, PoolObservation
+    from weft.domain.workload import Workload
+
+# The longest window of either source of metrics: one measurement from each, and none that began before all was quiet.
+WINDOW_SECONDS = 120.0
+ENOUGH_REQUESTS = 30.0  # in a window: the mean of fewer is noise
+GAIN = 0.15  # of the way to a measurement: a lasting change is followed to 5 % within 20 of them
+# A measurement counts as at most this far from the median of the latest; before there are enough, from the factor.
+MOST_AT_ONCE = math.log(1.25)
+LATEST, ENOUGH_FOR_A_MEDIAN = 9, 3
+# A latency that a factor moves by less than a fifth of its own change is made of other things; one that it moves by
+# three times that is made of waiting.
+LEAST_SENSITIVE, MOST_SENSITIVE = 0.2, 3.0
+MOST_WAITING = 1.0  # requests a replica, on average over the last minute: more is a backlog
+MOST_KV_USED = 0.8  # beyond, engines evict and compute anew
+MOST_POINTS = 1000  # counting further would only make the status change
+# Factors in force change when they are 5 % off, at most every 5 minutes (design L3).
+NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS = 0.05, 300.0
+MOST_KEPT = 4  # shapes whose factors are kept
+
+_NUDGE, _DAMPING = 1.05, 0.05
+_FARTHEST = math.log(MOST_FACTOR)
+
+
+class Means(NamedTuple):
+    """Mean latencies in seconds."""
+
+    ttft: float
+    tpot: float
+
+
+# Of one replica at the load seen, under some factors; None where it could not keep up.
+Expects = Callable[[Calibration], Means | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A pool in one pass. `ready` are the ids of its replicas where all are ready on the current revision, else empty.
+
+    `loads` is the last minute; `network_bound` says that KV transfers, not engines, are what requests wait for.
+    """
+
+    subject: Subject
+    role: Role
+    now: float
+    ready: tuple[int, ...]
+    observation: PoolObservation | None
+    loads: tuple[LoadSample, ...] = ()
+    network_bound: bool = False
+
+
+def all_replicas_are_ready(look: Look) -> bool:
+    """Each of the present revision, none starting or leaving, and each expected to report."""
+    return bool(look.ready) and look.observation is not None and look.observation.expected == len(look.ready)
+
+
+def metrics_are_fresh_and_whole(look: Look) -> bool:
+    """From every replica, with every series, and all of them numbers."""
+    seen = look.observation
+    if seen is None or what_is_missing(seen) is not None or not seen.complete or seen.missing:
+        return False
+    return all(is_sane(value) for value in (seen.waiting, seen.kv_usage, *_lengths(look.role, seen)))
+
+
+def latencies_were_measured(look: Look) -> bool:
+    """Of what the role does."""
+    seen = look.observation
+    return seen is not None and all(is_sane(value) and value > 0 for value in _measured(look.role, seen).values())
+
+
+def there_are_enough_requests(look: Look) -> bool:
+    """In one window."""
+    rate = look.observation.requests_per_second if look.observation is not None else None
+    return is_sane(rate) and rate * WINDOW_SECONDS >= ENOUGH_REQUESTS
+
+
+def nothing_piles_up(look: Look) -> bool:
+    """A saturated pool waits for itself, which would be blamed on its speed."""
+    waiting = [load.waiting / max(1, load.answered) for load in look.loads]
+    return not waiting or fmean(waiting) <= MOST_WAITING
+
+
+def kv_memory_has_room(look: Look) -> bool:
+    """Else sequences are evicted, and their prompts computed again."""
+    used = look.observation.kv_usage if look.observation is not None else None
+    return is_sane(used) and used < MOST_KV_USED
+
+
+def the_network_is_not_the_reason(look: Look) -> bool:
+    """Of what latencies are."""
+    return not look.network_bound
+
+
+CLAIMS: tuple[Callable[[Look], bool], ...] = (
+    all_replicas_are_ready,
+    metrics_are_fresh_and_whole,
+    latencies_were_measured,
+    there_are_enough_requests,
+    nothing_piles_up,
+    kv_memory_has_room,
+    the_network_is_not_the_reason,
+)
+
+
+def is_quiet(look: Look) -> bool:
+    """Whether nothing is in the way of a measurement."""
+    return all(claim(look) for claim in CLAIMS)
+
+
+def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrated, ...]) -> CalibrationMemory:
+    """The memory with this look added; another subject, or a clock that was set back, starts from what is in force."""
+    if memory is None or memory.subject != look.subject or _is_of_the_future(memory, look.now):
+        memory = CalibrationMemory(look.subject, factors_for(look.subject, known))
+    if not is_quiet(look):
+        return interrupted(memory)
+    if memory.quiet_since is not None and memory.replicas == look.ready:
+        return memory
+    return replace(memory, replicas=look.ready, quiet_since=look.now)
+
+
+def interrupted(memory: CalibrationMemory) -> CalibrationMemory:
+    """The next measurement waits for a whole window from now on."""
+    return replace(memory, replicas=(), quiet_since=None)
+
+
+def is_due(memory: CalibrationMemory, look: Look) -> bool:
+    """Whether a whole quiet window has passed since the last measurement, and nothing is in the way now."""
+    if memory.subject != look.subject or memory.replicas != look.ready or memory.quiet_since is None:
+        return False
+    since = max(memory.quiet_since, memory.last if memory.last is not None else memory.quiet_since)
+    return look.now - since >= WINDOW_SECONDS and is_quiet(look)
+
+
+def load_of(look: Look, declared: Workload) -> Workload:
+    """What one replica was given; percentiles of lengths keep their distance from the means."""
+    seen = look.observation
+    if seen is None or seen.requests_per_second is None:
+        return declared
+    inputs = seen.input_tokens or declared.input_tokens
+    outputs = seen.output_tokens or declared.output_tokens
+    return replace(
+        declared,
+        requests_per_second=seen.requests_per_second / len(look.ready),
+        input_tokens=inputs,
+        output_tokens=outputs,
+        input_tokens_p95=inputs * (declared.input_tokens_p95 / max(1.0, declared.input_tokens)),
+        output_tokens_p95=outputs * (declared.output_tokens_p95 / max(1.0, declared.output_tokens)),
+        prefix_hit=min(seen.prefix_hit or 0.0, 0.95),
+    )
+
+
+def learnt(memory: CalibrationMemory, look: Look, expects: Expects) -> CalibrationMemory:
+    """The memory after one more measurement, of a look that `is_due`.
+
+    A load at which the model expects no steady state, or which tells nothing of either factor, teaches nothing.
+    """
+    memory = replace(memory, last=look.now)
+    if look.observation is None:
+        return memory
+    implied = _implied(memory.factors, _measured(look.role, look.observation), expects)
+    for kind, value in implied.items():
+        memory = _moved(memory, kind, value)
+    if not implied:
+        return memory
+    points, prompt_points = memory.factors.points + 1, memory.factors.prompt_points + ("prefill" in implied)
+    counted = {"points": min(MOST_POINTS, points), "prompt_points": min(MOST_POINTS, prompt_points)}
+    return replace(memory, factors=replace(memory.factors, **counted))
+
+
+def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float) -> tuple[Calibrated, ...]:
+    """The factors to decide with, and to persist: those known, until they are 5 minutes old and off.
+
+    What was measured with another release or another model goes once there is something to take its place.
+    """
+    before = next((each for each in known if each.subject == memory.subject), None)
+    if not _is_news(before, memory.factors, now):
+        return known
+    exact = memory.factors
+    shown = replace(exact, prefill=float(f"{exact.prefill:.3g}"), decode=float(f"{exact.decode:.3g}"))
+    kept = [each for each in known if each != before and _is_comparable(each.subject, memory.subject)]
+    return (Calibrated(memory.subject, shown, now), *kept[: MOST_KEPT - 1])
+
+
+def _lengths(role: Role, seen: PoolObservation) -> tuple[float | None, ...]:
+    """Token counts that the model needs; how much of a prompt is known matters where prompts are computed."""
+    if role is Role.Decode:
+        return seen.input_tokens, seen.output_tokens
+    return (seen.input_tokens, seen.prefix_hit) + ((seen.output_tokens,) if role is Role.Aggregated else ())
+
+
+def _measured(role: Role, seen: PoolObservation) -> dict[str, float | None]:
+    """The latency that each factor is mostly seen in, where the role does such work."""
+    latencies = {"prefill": seen.ttft_mean, "decode": seen.tpot_mean}
+    without = {Role.Prefill: "decode", Role.Decode: "prefill"}.get(role)
+    return {kind: seconds for kind, seconds in latencies.items() if kind != without}
+
+
+def _is_of_the_future(memory: CalibrationMemory, now: float) -> bool:
+    return max(memory.last or 0.0, memory.quiet_since or 0.0) > now
+
+
+def _implied(factors: Calibration, measured: Mapping[str, float | None], expects: Expects) -> dict[str, float]:
+    """Logarithms of the factors with which the model would have expected what was measured."""
+    base = _expected(expects, factors)
+    if base is None:
+        return {}
+    sensitivities = {}
+    for kind in measured:
+        nudged = _expected(expects, _nudged(factors, kind))
+        if nudged is None:
+            return {}
+        sensitivities[kind] = {each: math.log(nudged[each] / base[each]) / math.log(_NUDGE) for each in measured}
+    telling = [kind for kind in measured if LEAST_SENSITIVE <= sensitivities[kind][kind] <= MOST_SENSITIVE]
+    ratios = [math.log((measured[kind] or math.nan) / base[kind]) for kind in telling]
+    matrix = [[sensitivities[factor][latency] for factor in telling] for latency in telling]
+    steps = _damped_solution(matrix, ratios)
+    return {kind: math.log(_of(factors, kind)) + step for kind, step in zip(telling, steps, strict=True)}
+
+
+def _expected(expects: Expects, factors: Calibration) -> dict[str, float] | None:
+    """Mean latencies under these factors, by the factor that each is mostly made of; None where there are none."""
+    found = expects(factors)
+    if found is None or not math.isfinite(found.ttft + found.tpot):
+        return None
+    return {"prefill": found.ttft, "decode": found.tpot}
+
+
+def _nudged(factors: Calibration, kind: str) -> Calibration:
+    if kind == "prefill":
+        return replace(factors, prefill=factors.prefill * _NUDGE)
+    return replace(factors, decode=factors.decode * _NUDGE)
+
+
+def _of(factors: Calibration, kind: str) -> float:
+    return factors.prefill if kind == "prefill" else factors.decode
+
+
+def _damped_solution(matrix: list[list[float]], ratios: list[float]) -> list[float]:
+    """Unknowns x that make |matrix x - ratios|^2 + damping |x|^2 least, of one or two unknowns."""
+    if not ratios:
+        return []
+    if len(ratios) == 1:
+        return [matrix[0][0] * ratios[0] / (matrix[0][0] ** 2 + _DAMPING)]
+    (a, b), (c, d) = matrix
+    first, second, mixed = a * a + c * c + _DAMPING, b * b + d * d + _DAMPING, a * b + c * d
+    left, right = a * ratios[0] + c * ratios[1], b * ratios[0] + d * ratios[1]
+    determinant = first * second - mixed * mixed  # at least the damping squared
+    return [(second * left - mixed * right) / determinant, (first * right - mixed * left) / determinant]
+
+
+def _moved(memory: CalibrationMemory, kind: str, implied: float) -> CalibrationMemory:
+    """One factor a part of the way to a measurement, whose influence is bounded."""
+    recent = memory.prefill if kind == "prefill" else memory.decode
+    present = math.log(_of(memory.factors, kind))
+    centre = median(recent) if len(recent) >= ENOUGH_FOR_A_MEDIAN else present
+    bounded = _within(implied, centre - MOST_AT_ONCE, centre + MOST_AT_ONCE)
+    factor = math.exp(_within(present + GAIN * (bounded - present), -_FARTHEST, _FARTHEST))
+    recent = (*recent, implied)[-LATEST:]
+    if kind == "prefill":
+        return replace(memory, factors=replace(memory.factors, prefill=factor), prefill=recent)
+    return replace(memory, factors=replace(memory.factors, decode=factor), decode=recent)
+
+
+def _within(value: float, least: float, most: float) -> float:
+    return min(most, max(least, value))
+
+
+def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
+    if exact.points == 0:
+        return False
+    if before is None:
+        return True
+    if 0 <= now - before.updated < SHORTEST_CHANGE_SECONDS:
+        return False
+    shown = before.factors
+    pairs = ((shown.prefill, exact.prefill), (shown.decode, exact.decode))
+    is_off = any(abs(math.log(new / old)) >= math.log1p(NOTABLE_CHANGE) for old, new in pairs)
+    counts = ((shown.points, exact.points), (shown.prompt_points, exact.prompt_points))
+    return is_off or any(_is_many_more(old, new) for old, new in counts)
+
+
+def _is_many_more(before: int, points: int) -> bool:
+    """Whether a count is worth telling: it has doubled, or has just become enough to trust."""
+    return points >= max(1, 2 * before) or before < ENOUGH_POINTS <= points
+
+
+def _is_comparable(one: Subject, other: Subject) -> bool:
+    return (one.model, one.release) == (other.model, other.release)
