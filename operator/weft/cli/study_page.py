@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.perf.steps import StepTime
     from weft.shaping.outlook import DomainStep, Variation
 
-_PARTS = {
+PARTS = {
     "linear": "attention and dense weights",
     "experts": "experts",
     "head": "LM head",
@@ -29,6 +29,7 @@ _PARTS = {
     "hops": "hops between stages",
     "launch": "launch and scheduling",
     "gathers": "gathering a shared context",
+    "activations": "hidden states in and out of memory",
 }
 _NEGLIGIBLE = 0.005
 
@@ -94,7 +95,8 @@ def _engine(study: Study, other: OtherEngine) -> str:
 
 
 def _form(study: Study, form: OtherForm) -> str:
-    return f"as a {form.name} it would cost {digits(form.cost)} instead of {digits(study.bill.cost)}: {form.shapes}"
+    outcome = f"{digits(form.cost)} instead of {digits(study.bill.cost)}: {form.shapes}"
+    return f"as {_article(form.name)} it would cost {outcome}"
 
 
 def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:
@@ -115,7 +117,7 @@ def _step_table(title: str, step: StepTime) -> RenderableType:
     table.add_column("time", header_style="dim", justify="right")
     table.add_column("", header_style="dim", justify="right")
     for name, share, value in shares(step):
-        table.add_row(_PARTS[name], seconds(value), f"{share:.0%}")
+        table.add_row(PARTS[name], seconds(value), f"{share:.0%}")
     return Group(Text(""), table)
 
 
@@ -172,3 +174,7 @@ def study_data(study: Study, form: OtherForm | None) -> dict[str, Any]:
             if step is not None
         },
     }
+
+
+def _article(name: str) -> str:
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"

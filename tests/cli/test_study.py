@@ -1,0 +1,154 @@
+"""What `weft plan` tells beside the plan: cost, knee, other wishes, where time goes, and the resource to apply."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.cli.terminal import pool, split, weft, written
+from weft.api.parsing import parse_pool, parse_split
+from weft.cli.figures import digits
+from weft.cli.study_page import PARTS
+from weft.perf.steps import Seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LLAMA = ("--model", "meta-llama/Llama-3.3-70B-Instruct", "--accelerator", "H200", "--precision", "FP8")
+LOAD = ("--rate", "8", "--isl", "2000:6000", "--osl", "300:600", "--ttft", "p95=1s", "--tpot", "p95=40ms")
+
+
+def study(*arguments: str) -> dict[str, Any]:
+    ending = weft("plan", *arguments, "-o", "json")
+    assert ending.code == 0, ending.err
+    (planned,) = json.loads(ending.out)
+    found: dict[str, Any] = planned["pools"][0]
+    return found
+
+
+def test_a_question_on_the_command_line_is_answered_like_a_file(tmp_path: Path) -> None:
+    spec = {
+        "model": {"id": "meta-llama/Llama-3.3-70B-Instruct", "precisions": ["FP8"]},
+        "workload": {
+            "requestsPerSecond": 8,
+            "inputTokens": {"mean": 2000, "p95": 6000},
+            "outputTokens": {"mean": 300, "p95": 600},
+        },
+        "slo": {"ttft": {"p95": "1s"}, "tpot": {"p95": "40ms"}},
+        "placement": {"accelerators": ["H200"]},
+        "scaling": {"maxReplicas": 1000},
+    }
+    body = {"apiVersion": "weft.dev/v1alpha1", "kind": "InferencePool", "metadata": {"name": "x"}, "spec": spec}
+    asked, from_file = study(*LLAMA, *LOAD), study("-f", written(tmp_path / "pool.yaml", body))
+    assert asked["plan"] == from_file["plan"]
+    assert asked["study"] == from_file["study"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--isl", "many"), "--isl 'many' must be a mean, or MEAN:P95, in tokens"),
+        (("--isl", "2000:1000"), "p95 must not be below mean"),
+        (("--ttft", "500ms"), "--ttft '500ms' must be PERCENTILE=DURATION, such as p95=500ms"),
+        (("--tpot", "p95=soon"), "spec.slo.tpot.p95"),
+        (("--rate", "-1"), "spec.workload.requestsPerSecond"),
+        (("--rate", "0"), "spec.workload.requestsPerSecond"),
+        (("-f", "x.yaml"), "give --file with resources, or --model"),
+        (("--gpu-hour-price", "-1"), "--gpu-hour-price"),
+    ],
+)
+def test_what_is_asked_wrongly_is_told_in_one_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    ending = weft("plan", *LLAMA, *arguments)
+    assert sentence in ending.sentence
+    assert (ending.code, ending.out) == (2, "")
+
+
+def test_costs_per_token_are_gpus_over_tokens_and_take_a_price() -> None:
+    """H200 counts 1.2 of an H100."""
+    bill = study(*LLAMA, *LOAD)["study"]["bill"]
+    assert bill["cost"] == pytest.approx(bill["gpus"] * 1.2)
+    assert bill["per_million_output_tokens"] == pytest.approx(bill["cost"] * 1e6 / (8 * 300 * 3600))
+    assert bill["per_million_tokens"] == pytest.approx(bill["cost"] * 1e6 / (8 * 2300 * 3600))
+    priced = weft("plan", *LLAMA, *LOAD, "--gpu-hour-price", "2.5").out
+    assert f"{digits(2.5 * bill['per_million_output_tokens'])} per million output tokens" in priced
+
+
+def test_other_wishes_are_answered_with_the_gpus_they_would_take() -> None:
+    """A looser target never takes more, a tighter one and twice the rate never fewer."""
+    found = study(*LLAMA, *LOAD)["study"]
+    cost = {each["with"]: each["cost"] for each in found["sensitivity"]}
+    assert set(cost) == {"TTFT p95 1.5 s", "TPOT p95 60 ms", "TTFT p95 667 ms", "TPOT p95 26.7 ms", "16 requests/s"}
+    now = found["bill"]["cost"]
+    assert max(cost["TTFT p95 1.5 s"], cost["TPOT p95 60 ms"]) <= now * 1.1
+    assert min(cost["TTFT p95 667 ms"], cost["TPOT p95 26.7 ms"]) >= now / 1.1
+    assert cost["16 requests/s"] > now
+
+
+def test_engines_that_are_not_launched_are_compared_and_never_picked() -> None:
+    found = study(*LLAMA, *LOAD)
+    assert found["plan"]["engine"].startswith("VLLM ")
+    assert {each["engine"] for each in found["study"]["otherEngines"]} == {"SGLang", "TensorRTLLM"}
+
+
+def test_a_breakdown_adds_up_and_says_what_binds_and_how_large_a_domain_is_useful() -> None:
+    step = study(*LLAMA, *LOAD)["study"]["breakdown"]["decode"]
+    assert sum(step["parts"].values()) == pytest.approx(step["seconds"])
+    page = weft("plan", *LLAMA, *LOAD, "--breakdown").out
+    assert f"bound by {step['limit']}" in page
+    assert "attention and dense weights" in page
+    assert "an NVLink domain of more than 4 GPUs buys nothing here" in page
+
+
+def test_the_recommended_pool_can_be_applied_and_is_what_was_planned(tmp_path: Path) -> None:
+    file = tmp_path / "out.yaml"
+    planned = study(*LLAMA, *LOAD, "--export", str(file))
+    (body,) = yaml.safe_load_all(file.read_text())
+    record = parse_pool(body)
+    assert record.problem is None
+    again = study("-f", str(file))
+    assert again["plan"]["shape"] == planned["plan"]["shape"]
+    assert again["plan"]["engine"] == planned["plan"]["engine"]
+
+
+def test_where_the_other_form_is_cheaper_it_is_exported(tmp_path: Path) -> None:
+    """Prompts that are long, answers that must come fast: prefill in the way of decode costs more than two pools."""
+    file = tmp_path / "out.yaml"
+    model = ("--model", "deepseek-ai/DeepSeek-V3", "--accelerator", "GB200")
+    load = ("--rate", "20", "--isl", "2000", "--osl", "500", "--ttft", "p95=3s", "--tpot", "p95=50ms")
+    found = study(*model, *load, "--export", str(file))["study"]
+    assert found["otherForm"]["cost"] * 1.1 < found["bill"]["cost"]
+    (body,) = yaml.safe_load_all(file.read_text())
+    assert body["kind"] == "PDSplit"
+    assert parse_split(body).problem is None
+    assert weft("plan", "-f", str(file)).code == 0
+
+
+def test_a_split_is_told_beside_the_pool_that_would_do_the_same(tmp_path: Path) -> None:
+    page = weft("plan", "-f", written(tmp_path / "split.yaml", split())).out
+    assert "as an InferencePool it would cost" in page
+
+
+def test_nothing_is_exported_of_what_has_no_plan(tmp_path: Path) -> None:
+    file = tmp_path / "out.yaml"
+    body = pool(placement={"accelerators": ["L4"]})
+    body["spec"]["model"]["id"] = "meta-llama/Llama-3.1-405B-Instruct"
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", body), "--export", str(file))
+    assert ending.code in {1, 2}
+    assert not file.exists()
+
+
+def test_the_picture_is_written_or_refused_by_its_ending(tmp_path: Path) -> None:
+    file = tmp_path / "plan.svg"
+    assert weft("plan", *LLAMA, *LOAD, "--plot", str(file)).code == 0
+    assert file.read_text().startswith("<?xml")
+    ending = weft("plan", *LLAMA, *LOAD, "--plot", str(tmp_path / "plan.gif"))
+    assert (ending.code, ending.out) == (2, "")
+    assert ".svg" in ending.sentence
+    assert "Pareto front" in weft("plan", *LLAMA, *LOAD, "--chart").out
+
+
+def test_every_part_of_a_step_has_words() -> None:
+    assert set(Seconds._fields) == set(PARTS)
