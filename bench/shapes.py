@@ -57,8 +57,8 @@ class Fabric:
         return World(_nodes(load().accelerator(self.accelerator).products[0])[: self.nodes])
 
 
-H100, H200, B200 = Fabric("H100", 16), Fabric("H200", 16), Fabric("B200", 16)
-GB200, MI300X = Fabric("GB200", 36), Fabric("MI300X", 16)
+H100, H200, B200 = Fabric("H100", 32), Fabric("H200", 32), Fabric("B200", 32)
+GB200, MI300X = Fabric("GB200", 72), Fabric("MI300X", 32)
 FABRICS = (H100, H200, B200, GB200, MI300X)
 MANY_H200, RACKS = Fabric("H200", 64), Fabric("GB200", 64)
 
@@ -122,7 +122,7 @@ APPLICATIONS = (
     ("Coding agent", "coding-agent.yaml"),
     ("Deep research", "deep-research-split.yaml"),
 )
-RATES = (20, 80, 320)
+RATES = (20, 60, 160)
 EXPERT_RATES = (1, 10, 40)
 MODELS = (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -187,7 +187,7 @@ def _chat_at(rate: int) -> Case:
     (chat,) = load_documents(str(REPOSITORY / "examples" / "chat-8b.yaml"))
     spec = chat["spec"]
     changed = {"workload": {**spec["workload"], "requestsPerSecond": rate}, "scaling": {"maxReplicas": 1000}}
-    return Case(f"{rate} requests/s", {**chat, "spec": {**spec, **changed}}, H100)
+    return Case(f"{rate} requests/s", {**chat, "spec": {**spec, **changed}}, H200)
 
 
 def _of_size(model: str, fabric: Fabric) -> Case:
