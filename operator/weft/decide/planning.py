@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import ShapePins
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
-from weft.shaping import ShapeRequest, Supply, choose, refuse_lengths, resolve_architecture
+from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengths, resolve_architecture
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -144,21 +143,9 @@ def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog:
     """Requests per second of one replica of the planned shape, with token counts as they are measured."""
     if live is None or live == request.workload:
         return plan.prediction.capacity
-    shape = plan.shape
-    pins = ShapePins(
-        tensor_parallel=shape.tensor_parallel,
-        pipeline_parallel=shape.pipeline_parallel,
-        expert_parallel=shape.expert_parallel,
-        data_parallel=shape.data_parallel,
-        decode_context_parallel=shape.decode_context_parallel,
-        prefill_context_parallel=shape.prefill_context_parallel,
-    )
-    placement = replace(request.spec.placement, accelerators=(shape.accelerator,))
-    model = replace(request.spec.model, precision=shape.precision)
-    spec = replace(request.spec, shape=pins, placement=placement, model=model, workload=live)
-    supplies = tuple(supply for supply in request.supplies if supply.accelerator == shape.accelerator)
-    pinned = replace(request, spec=spec, workload=live, supplies=supplies, incumbent=plan, engine=plan.engine)
+    under_way = replace(request, workload=live, incumbent=None, engine=plan.engine)
     try:
-        return choose(pinned, catalog).prediction.capacity
+        found = capacity_of(plan.shape, under_way, catalog)
     except (Invalid, Blocked):
-        return plan.prediction.capacity  # live traffic that no shape can serve must not stop the pool
+        found = 0.0
+    return found or plan.prediction.capacity  # live traffic that no shape can serve must not stop the pool

@@ -11,8 +11,9 @@ against a simulation step by step; `python -m bench percentiles` prints how far 
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -300,6 +301,12 @@ def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: floa
 
 def service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
     """A replica as a server of a workload; `requests_per_second` of it does not matter."""
+    return _service(replica, replace(workload, requests_per_second=1.0), role)
+
+
+@functools.lru_cache(maxsize=512)
+def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
+    """Remembered: what it does at its capacity and at the demanded rate are asked one after the other."""
     steps = stepper(replica)
     longest = min(workload.longest_tokens, float(replica.architecture.max_context_tokens))
     inputs = lengths(workload.input_tokens, workload.input_tokens_p95, longest)

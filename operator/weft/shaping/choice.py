@@ -84,11 +84,26 @@ def possible_cases(request: ShapeRequest, catalog: Catalog) -> tuple[Case, ...]:
 
 def modelled(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ReplicaModel:
     """What the performance model looks at in a shape of a request; raises `Blocked` if no supply has its devices."""
+    return _case_of(shape, request, catalog).replica
+
+
+@functools.lru_cache(maxsize=1024)
+def capacity_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> float:
+    """Requests a second of one replica of a shape, or 0 if it has no room for any.
+
+    Raises `Blocked` if no supply has its devices.
+    """
+    scored = score(_case_of(shape, request, catalog))
+    doing = scored if scored.meets_slo else with_targets_in_reach(scored)
+    return doing.assessment.prediction.capacity
+
+
+def _case_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> Case:
     accelerator = catalog.accelerator(shape.accelerator)
     supply = next((each for each in request.supplies if each.accelerator == accelerator.name), None)
     if supply is None:
         raise Blocked(Reason.NoAccelerator, f"there is no {accelerator.name}")
-    return Case(Option(shape, supply, accelerator), request, catalog).replica
+    return Case(Option(shape, supply, accelerator), request, catalog)
 
 
 @dataclass(frozen=True, slots=True)
