@@ -6,6 +6,7 @@ quantised checkpoint; formats for experts only leave attention and shared parts 
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -107,6 +108,7 @@ def weight_bytes_per_gpu(replica: ReplicaModel) -> float:
     return (layers.linear + layers.experts) * stage + embeddings
 
 
+@functools.lru_cache(maxsize=4096)
 def footprint(replica: ReplicaModel) -> Footprint:
     """Memory of the fullest GPU of a replica."""
     architecture, efficiency = replica.architecture, replica.efficiency

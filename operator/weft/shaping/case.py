@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.calibrated import calibrated_spread
 from weft.domain.calibration import NOTHING_KNOWN, Subject, factors_for, measured_on
+from weft.domain.shape import Calibration
 from weft.engines.context_parallelism import Sharing
 from weft.perf import Doubt, ReplicaModel, stored_kv
 from weft.shaping.speculating import resolve_speculation
@@ -38,8 +39,14 @@ class Case:
             memory_bytes=self.option.supply.memory_bytes,
             kv_precision=stored_kv(self.request.spec.kv.precision, shape.precision),
             speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
-            calibration=factors_for(self.subject, self.request.calibration) if self.subject else NOTHING_KNOWN,
+            calibration=self._factors,
         )
+
+    @property
+    def _factors(self) -> Calibration:
+        """Without points: a prediction depends on factors alone, and is remembered by them."""
+        found = factors_for(self.subject, self.request.calibration) if self.subject else NOTHING_KNOWN
+        return Calibration(found.prefill, found.decode)
 
     @property
     def subject(self) -> Subject | None:
