@@ -31,7 +31,7 @@ def case(shape: Shape, learnt: Calibration = LEARNT, release: EngineRelease | No
 
 def test_the_running_shape_has_its_factors_and_a_narrow_doubt() -> None:
     measured = case(RUNNING)
-    assert measured.replica.calibration == LEARNT
+    assert measured.replica.calibration == Calibration(LEARNT.prefill, LEARNT.decode)
     assert (measured.doubt.ttft, measured.doubt.tpot) == (1.3, 1.12)
 
 
