@@ -22,6 +22,7 @@ from bench.fitting.rows import of_kind, read
 from bench.fitting.score import calibrated, choose, covered, errors, options
 from bench.machine import this_machine
 from bench.page import as_page
+from bench.peers import add_options, compared
 from weft.catalog import load
 from weft.domain.errors import WeftError
 from weft.perf.expected import expected
@@ -40,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", type=Path, help="measurements, a CSV file with the columns of weft predict")
     parser.add_argument("--page", type=Path, default=PAGE)
+    add_options(parser)
     arguments = parser.parse_args()
     rows = read(arguments.table)
     machine = this_machine()
@@ -47,6 +49,7 @@ def main() -> None:
         "machine": {**asdict(machine), "words": str(machine)},
         **_closed_loop(of_kind(rows, Kind.ClosedLoop)),
         **_others(rows),
+        "aiconfigurator": compared(rows, arguments),
     }
     print(json.dumps(scores, indent=2))
     arguments.page.write_text(as_page(scores), encoding="utf-8")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.aic.section import section
+
 _LATENCIES = (
     ("TPOT, in sample", "in_sample", "tpot", "9 % / 28 %"),
     ("TPOT, one architecture left out", "architecture_left_out", "tpot", "14 % / 42 %"),
@@ -39,8 +41,9 @@ the measured value, per row; rows that are marked as doubtful are left out. Medi
   of the best throughput (broken picks count 0). Aim: at most 6 %, at least 0.88. With a margin of a tenth on the
   prediction instead: {broken_with_margin} broken, {of_the_best_with_margin}.
 
-For comparison, aiconfigurator 0.12.0 on its own closed-loop rows, in sample: TPOT 20 % / 50 %, TTFT 49 % / 92 %, 71 %
-of the rows answered; of its picks under the same limits 22 % break.
+## Beside another planner
+
+{peers}
 
 ## What is known to be weak
 
@@ -74,6 +77,7 @@ def as_page(scores: dict[str, Any]) -> str:
         of_the_best=f"{choice['of_the_best']:.3f}",
         broken_with_margin=f"{margin['broken']:.1%}",
         of_the_best_with_margin=f"{margin['of_the_best']:.3f}",
+        peers=section(scores.get("aiconfigurator")),
     )
 
 
