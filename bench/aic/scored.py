@@ -81,22 +81,21 @@ def off(problem: Problem, found: Latencies, counted: Rows) -> dict[str, Any]:
     known: Any = found
     kept = Latencies(known.ttft[counted], known.tpot[counted])
     wrong = ratios(part, kept)
-    groups = options(part, kept).values()
     return {
         "tpot": asdict(errors(wrong.tpot)),
         "ttft": asdict(errors(wrong.ttft)),
-        "choice": {name: _picked(list(groups), margin) for name, margin in MARGINS.items()},
+        "choice": {name: _picked(_groups(part, kept, margin)) for name, margin in MARGINS.items()},
     }
 
 
 def among_all(problem: Problem, found: Latencies, margin: float) -> dict[str, Any]:
     """Choices among all measured candidates; where none has an answer nothing is picked, which reaches 0."""
-    groups = list(options(problem, found).values())
-    asked = [group for group in groups if any(each.predicted_tpot < np.inf for each in group)]
-    count = choose(groups, margin).choices
+    groups = _groups(problem, found, margin)
+    asked = [group for group in groups if any(each.upper_tpot < np.inf for each in group)]
+    count = choose(groups).choices
     if not asked:
         return {"choices": count, "abstained": 1.0, "broken": 0.0, "of_the_best": 0.0}
-    picked = choose(asked, margin)
+    picked = choose(asked)
     part = picked.choices / count
     return {
         "choices": count,
@@ -106,8 +105,13 @@ def among_all(problem: Problem, found: Latencies, margin: float) -> dict[str, An
     }
 
 
-def _picked(groups: list[list[Option]], margin: float) -> dict[str, Any]:
+def _groups(problem: Problem, found: Latencies, margin: float) -> list[list[Option]]:
+    """Candidates with the same margin on every prediction."""
+    return list(options(problem, found, np.full(len(problem.rows), margin)).values())
+
+
+def _picked(groups: list[list[Option]]) -> dict[str, Any]:
     """Also what those picks reach that hold: a broken one lowers nothing there."""
-    found = choose(groups, margin)
+    found = choose(groups)
     held = found.of_the_best / (1.0 - found.broken) if found.broken < 1.0 else 0.0
     return {**asdict(found), "of_the_best_where_held": round(held, 4)}
