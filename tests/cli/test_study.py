@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from tests.cli.terminal import pool, split, weft, written
+from tests.yardstick import in_yards
 from weft.api.parsing import parse_pool, parse_split
+from weft.catalog import load
 from weft.cli.figures import digits
 from weft.cli.study_page import PARTS
+from weft.domain.units import MIB
 from weft.perf.steps import Seconds
+from weft.shaping import ShapeRequest, Supply, choose, resolve_architecture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,3 +158,42 @@ def test_the_picture_is_written_or_refused_by_its_ending(tmp_path: Path) -> None
 
 def test_every_part_of_a_step_has_words() -> None:
     assert set(Seconds._fields) == set(PARTS)
+
+
+def test_a_model_that_nobody_knows_comes_with_its_config(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "max_position_embeddings": 131072,
+        "torch_dtype": "bfloat16",
+    }
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    asked = ("--model", "house/eight", "--accelerator", "H100", *LOAD)
+    assert study(*asked, "--config", str(file))["plan"]["shape"].startswith("H100 BF16")
+    unknown = weft("plan", *asked)
+    assert (unknown.code, unknown.out) == (2, "")
+    file.write_text(json.dumps({name: value for name, value in config.items() if name != "hidden_size"}))
+    lacking = weft("plan", *asked, "--config", str(file))
+    assert "hidden_size" in lacking.sentence
+    assert (lacking.code, lacking.out) == (2, "")
+
+
+def test_a_plan_of_a_large_model_on_a_rack_takes_a_fifth_of_a_second() -> None:
+    """671 billion parameters, 72 GPUs, every engine that predictions exist for, where a yard takes 50 microseconds."""
+    catalog = load().as_if_all_were_launched()
+    spec = parse_pool(pool(model="deepseek-ai/DeepSeek-V3", slo={"ttft": {"p95": "3s"}, "tpot": {"p95": "50ms"}})).spec
+    assert spec is not None
+    architecture = resolve_architecture(spec.model, catalog)
+    rack = (Supply("GB200", 189471 * MIB, domain_gpus=72, gpus_per_node=4),)
+    loads = [replace(spec.workload, input_tokens=2000.0 + each) for each in range(16)]
+    requests = [ShapeRequest(replace(spec, workload=each), architecture, each, rack) for each in loads]
+    assert (
+        in_yards(lambda each: choose(requests[each], catalog), rounds=len(requests), clock=time.process_time)
+        < 0.2 * 20_000
+    )

@@ -16,17 +16,28 @@ _NAME = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
+class Wishes:
+    """Targets such as `p95=500ms`, and what may be chosen from; empty: any."""
+
+    ttft: tuple[str, ...] = ()
+    tpot: tuple[str, ...] = ()
+    accelerators: tuple[str, ...] = ()
+    precisions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
-    """Options as they were typed. Lengths are `MEAN` or `MEAN:P95` in tokens; targets are `p95=500ms`."""
+    """Options as they were typed. Lengths are `MEAN` or `MEAN:P95` in tokens.
+
+    `config` is the `config.json` of a model that Weft does not know.
+    """
 
     model: str
     rate: str
     input_tokens: str
     output_tokens: str
-    ttft: tuple[str, ...]
-    tpot: tuple[str, ...]
-    accelerators: tuple[str, ...]
-    precisions: tuple[str, ...]
+    wishes: Wishes
+    config: str | None = None
 
 
 def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, Any]]:
@@ -39,8 +50,16 @@ def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, 
 
 def as_document(asked: Asked) -> dict[str, Any]:
     """The resource; what is wrong with a value is told by the resource's own checks, in the words of its fields."""
-    slo = {name: _targets(name, given) for name, given in (("ttft", asked.ttft), ("tpot", asked.tpot)) if given}
-    model = {"id": asked.model, **({"precisions": list(asked.precisions)} if asked.precisions else {})}
+    slo = {
+        name: _targets(name, given)
+        for name, given in (("ttft", asked.wishes.ttft), ("tpot", asked.wishes.tpot))
+        if given
+    }
+    model: dict[str, Any] = {"id": asked.model}
+    if asked.wishes.precisions:
+        model["precisions"] = list(asked.wishes.precisions)
+    if asked.config is not None:
+        model["config"] = {"inline": _config(asked.config)}
     spec: dict[str, Any] = {
         "model": model,
         "workload": {
@@ -52,9 +71,16 @@ def as_document(asked: Asked) -> dict[str, Any]:
     }
     if slo:
         spec["slo"] = slo
-    if asked.accelerators:
-        spec["placement"] = {"accelerators": list(asked.accelerators)}
+    if asked.wishes.accelerators:
+        spec["placement"] = {"accelerators": list(asked.wishes.accelerators)}
     return {"apiVersion": API_VERSION, "kind": "InferencePool", "metadata": {"name": _named(asked.model)}, "spec": spec}
+
+
+def _config(file: str) -> dict[str, Any]:
+    (config, *more) = load_documents(file) or [{}]
+    if more or not config:
+        raise CommandFailure(f"--config {shown(file)} must hold one JSON object, a config.json")
+    return config
 
 
 def _length(option: str, text: str) -> dict[str, int]:

@@ -63,6 +63,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     form: Output = Format.table,
     *,
     model: options.Model = None,
+    config: options.Config = None,
     rate: options.Rate = "1",
     isl: options.Isl = "1024",
     osl: options.Osl = "256",
@@ -82,14 +83,14 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows. Exit code 1 when a
     pool gets no shape or no place.
     """
-    from weft.cli.asking import Asked, documents_of
+    from weft.cli.asking import Asked, Wishes, documents_of
 
     if (model is None) == (not files):
         raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
     if [*(files or ()), fabric].count("-") > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
-    wishes = (tuple(each or ()) for each in (ttft, tpot, accelerator, precision))
-    asked = Asked(model, rate, isl, osl, *wishes) if model is not None else None
+    wishes = Wishes(*(tuple(each or ()) for each in (ttft, tpot, accelerator, precision)))
+    asked = Asked(model, rate, isl, osl, wishes, config) if model is not None else None
     documents = documents_of(tuple(files or ()), asked)
     world = _world(fabric, context, imagine=True)
     from weft.cli.plan_command import PlanOptions, run_plan

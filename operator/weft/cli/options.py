@@ -93,6 +93,9 @@ MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "between 
 Resync = Annotated[float, _seconds("--resync", 1.0, "between full passes")]
 
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="plan for this model instead of a file")]
+Config = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="config.json of a model that Weft does not know")
+]
 Rate = Annotated[str, typer.Option("--rate", metavar="NUMBER", help="requests per second, such as 20 or 500m")]
 Isl = Annotated[str, typer.Option("--isl", metavar="MEAN[:P95]", help="tokens of a prompt")]
 Osl = Annotated[str, typer.Option("--osl", metavar="MEAN[:P95]", help="tokens of an answer")]
