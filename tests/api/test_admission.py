@@ -100,6 +100,7 @@ def test_defaults_are_visible(server: Server) -> None:
             "inputTokens": {"mean": 1024},
             "outputTokens": {"mean": 256},
             "prefixHitPercent": 0,
+            "arrivalVariationPercent": 100,
         },
         "placement": {
             "domain": "Required",

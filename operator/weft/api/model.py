@@ -128,7 +128,7 @@ class Model(ApiModel):
             holds=lambda model: not model.id.startswith("-"),
         ),
         Rule(
-            cel="!(has(self.precision) && has(self.precisions))",
+            cel="!has(self.precision) || !has(self.precisions) || self.precisions.size() == 0",
             message="model.precision and model.precisions exclude each other: one fixes what the other leaves open",
             holds=lambda model: model.precision is None or not model.precisions,
         ),
