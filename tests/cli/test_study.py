@@ -137,6 +137,24 @@ def test_a_split_is_told_beside_the_pool_that_would_do_the_same(tmp_path: Path) 
     assert "as an InferencePool it would cost" in page
 
 
+def test_where_nothing_meets_the_slo_it_is_told_what_would_have_to_change() -> None:
+    """No list of wishes that nothing meets either."""
+    ending = weft("plan", *LLAMA, "--rate", "1", "--ttft", "p95=1ms", "--tpot", "p95=1ms")
+    assert "it would be met with TTFT p95 " in ending.out
+    assert "no shape meets that" not in ending.out
+
+
+def test_options_of_a_question_are_not_ignored_beside_a_file(tmp_path: Path) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()), "--rate", "300")
+    assert "go with --model" in ending.sentence
+    assert (ending.code, ending.out) == (2, "")
+
+
+def test_an_engine_that_misses_the_slo_is_told_without_a_cost() -> None:
+    page = weft("plan", *LLAMA, *LOAD[:-4], "--ttft", "p95=700ms", "--tpot", "p95=40ms").out
+    assert "SGLang has no shape that meets the SLO" in page
+
+
 def test_nothing_is_exported_of_what_has_no_plan(tmp_path: Path) -> None:
     file = tmp_path / "out.yaml"
     body = pool(placement={"accelerators": ["L4"]})

@@ -190,9 +190,14 @@ def test_a_layout_in_the_note_gives_prefill_replicas_of_their_own() -> None:
 
 
 def test_without_a_layout_one_replica_does_both() -> None:
-    for note in ("", LAYOUT.replace("2 x", "0 x"), LAYOUT.replace("dp8", "dp0"), LAYOUT.replace(" : ", " and ")):
-        found = measured(note=note)
-        assert (found.prefill, found.decoders) == (None, 1)
+    found = measured(note="")
+    assert (found.prefill, found.decoders) == (None, 1)
+
+
+@pytest.mark.parametrize(("part", "instead"), [("2 x", "0 x"), ("dp8", "dp0"), (" : ", " and "), (" dp8 ep8", "")])
+def test_a_layout_that_cannot_be_read_is_refused_and_not_left_out(part: str, instead: str) -> None:
+    with pytest.raises(Invalid, match=r"^note .* must be with a layout such as P:D = "):
+        measured(note=LAYOUT.replace(part, instead))
 
 
 @pytest.mark.parametrize("rate", ["inf", "3"])

@@ -64,9 +64,9 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     *,
     model: options.Model = None,
     config: options.Config = None,
-    rate: options.Rate = "1",
-    isl: options.Isl = "1024",
-    osl: options.Osl = "256",
+    rate: options.Rate = None,
+    isl: options.Isl = None,
+    osl: options.Osl = None,
     ttft: options.Ttft = None,
     tpot: options.Tpot = None,
     accelerator: options.Accelerators = None,
@@ -89,8 +89,10 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
         raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
     if [*(files or ()), fabric].count("-") > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
+    if model is None and any((config, rate, isl, osl, ttft, tpot, accelerator, precision)):
+        raise CommandFailure("--rate, --isl and the like go with --model: a file says them itself")
     wishes = Wishes(*(tuple(each or ()) for each in (ttft, tpot, accelerator, precision)))
-    asked = Asked(model, rate, isl, osl, wishes, config) if model is not None else None
+    asked = Asked(model, rate or "1", isl or "1024", osl or "256", wishes, config) if model is not None else None
     documents = documents_of(tuple(files or ()), asked)
     world = _world(fabric, context, imagine=True)
     from weft.cli.plan_command import PlanOptions, run_plan

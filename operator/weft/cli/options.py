@@ -96,9 +96,9 @@ Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="plan
 Config = Annotated[
     str | None, typer.Option("--config", metavar="FILE", help="config.json of a model that Weft does not know")
 ]
-Rate = Annotated[str, typer.Option("--rate", metavar="NUMBER", help="requests per second, such as 20 or 500m")]
-Isl = Annotated[str, typer.Option("--isl", metavar="MEAN[:P95]", help="tokens of a prompt")]
-Osl = Annotated[str, typer.Option("--osl", metavar="MEAN[:P95]", help="tokens of an answer")]
+Rate = Annotated[str | None, typer.Option("--rate", metavar="NUMBER", help="requests per second, such as 500m; 1")]
+Isl = Annotated[str | None, typer.Option("--isl", metavar="MEAN[:P95]", help="tokens of a prompt; 1024")]
+Osl = Annotated[str | None, typer.Option("--osl", metavar="MEAN[:P95]", help="tokens of an answer; 256")]
 Ttft = Annotated[list[str] | None, typer.Option("--ttft", metavar="P=TIME", help="such as p95=500ms; repeatable")]
 Tpot = Annotated[list[str] | None, typer.Option("--tpot", metavar="P=TIME", help="such as p95=30ms; repeatable")]
 Accelerators = Annotated[
@@ -115,7 +115,7 @@ Export = Annotated[
 Plot = Annotated[
     Path | None,
     typer.Option(
-        "--plot", metavar="FILE", help="draw throughput against speed for a user, as .svg or .png (needs weft[plot])"
+        "--plot", metavar="FILE", help="draw throughput against speed for a user, as .svg or .png (needs weft\\[plot])"
     ),
 ]
 Price = Annotated[

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.figures import counted, digits, seconds
+from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -59,6 +60,8 @@ def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
 
 def sentences(study: Study, form: OtherForm | None) -> tuple[str, ...]:
     """What else there is to know, a sentence each: other wishes, engines and forms."""
+    if study.plan.verdict.reason is Reason.BestEffort:
+        return (_within_reach(study),)
     differing = [each for each in study.variations if _differs(study, each)]
     alike = [each.wish for each in study.variations if not _differs(study, each)]
     told = [f"with {_wish(study, each)}: {_difference(study, each)}" for each in differing]
@@ -66,6 +69,21 @@ def sentences(study: Study, form: OtherForm | None) -> tuple[str, ...]:
         told.append(f"the same {counted(study.bill.gpus, 'GPU')} with {' or '.join(alike)}")
     told += [_engine(study, each) for each in study.engines]
     return (*told, *([_form(study, form)] if form else []))
+
+
+def _within_reach(study: Study) -> str:
+    """What the targets would have to be for the closest shape: what it does at its rate, error bar included."""
+    found, slo = study.plan.prediction, study.request.spec.slo
+    told = [
+        f"{name} p{percentile} {seconds(getattr(latency, f'p{percentile}') * doubt)} instead of {seconds(target)}"
+        for name, targets, latency, doubt in (
+            ("TTFT", slo.ttft, found.ttft, found.ttft_doubt),
+            ("TPOT", slo.tpot, found.tpot, found.tpot_doubt),
+        )
+        for percentile, target in targets
+        if latency.mean > 0 and getattr(latency, f"p{percentile}") * doubt > target
+    ]
+    return f"it would be met with {', '.join(told)}" if told else "no target stands in the way, only room for sequences"
 
 
 def _differs(study: Study, variation: Variation) -> bool:
@@ -89,9 +107,10 @@ def _difference(study: Study, variation: Variation) -> str:
 
 
 def _engine(study: Study, other: OtherEngine) -> str:
+    if not other.meets_slo:
+        return f"{other.engine.value} has no shape that meets the SLO (Weft does not launch it yet)"
     outcome = f"cost {digits(other.cost)} instead of {digits(study.bill.cost)}: {other.shape}"
-    verdict = "" if other.meets_slo else ", and misses the SLO"
-    return f"{other.engine.value} would {outcome}{verdict} (Weft does not launch it yet)"
+    return f"{other.engine.value} would {outcome} (Weft does not launch it yet)"
 
 
 def _form(study: Study, form: OtherForm) -> str:

@@ -43,6 +43,7 @@ _MOST_GPUS, _MOST_TOKENS, _MOST_USERS, _HIGHEST_RATE = 4096, 1e8, 1e7, 1e7  # fa
 _PRECISION_SUFFIX = re.compile(r"[-_](bf16|fp16|fp8|fp8-kv|nvfp4|fp4|int8|int4|mxfp4)$", re.IGNORECASE)
 _SPREAD_LENGTHS = re.compile(r"inferencex|inferencemax", re.IGNORECASE)
 _MEASURED_ON = re.compile(r"measured (20\d\d)-(\d\d)")
+_APART = "P:D ="
 _LAYOUT = re.compile(
     r"P:D = (?P<prefills>{n}) x \(tp(?P<tp>{n}) dp(?P<dp>{n}) ep(?P<ep>{n})\) : (?P<decoders>{n}) x".replace(
         "{n}", "[1-9][0-9]{0,2}"
@@ -153,7 +154,10 @@ def _input_tokens(row: Mapping[str, str], architecture: Architecture) -> float:
 
 
 def _layout(row: Mapping[str, str], kind: Kind) -> re.Match[str] | None:
-    layout = _LAYOUT.search(row.get("note") or "")
+    note = row.get("note") or ""
+    layout = _LAYOUT.search(note)
+    if layout is None and _APART in note:
+        _refuse(row, "note", "with a layout such as P:D = 2 x (tp1 dp8 ep8) : 1 x (tp1 dp32 ep32), or none")
     if layout and kind is not Kind.ClosedLoop:
         _refuse(row, "request_rate", "empty where the note has a layout P:D: that is predicted at a concurrency")
     return layout
