@@ -72,7 +72,7 @@ def test_what_is_loaded_is_loaded_quickly(compiled: Path, modules: str, seconds:
 
     The core is loaded once the input is understood, so that what is wrong by itself is told before.
     """
-    timed = [float(printed(TIMED.format(modules=modules), cache=compiled)) for _ in range(8)]
+    timed = [float(printed(TIMED.format(modules=modules), cache=compiled)) for _ in range(16)]
     assert min(timed) < seconds * YARDS_PER_SECOND
 
 
