@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.cli.terminal import pool, split, weft, written
+from tests.cli.terminal import Json, pool, split, weft, written
 from tests.yardstick import in_yards
 from weft.api.parsing import parse_pool, parse_split
 from weft.catalog import load
@@ -72,6 +72,17 @@ def test_what_is_asked_wrongly_is_told_in_one_sentence(arguments: tuple[str, ...
     assert (ending.code, ending.out) == (2, "")
 
 
+@pytest.mark.parametrize("scaling", [{}, {"headroomPercent": 80}, {"minReplicas": 3}, {"maxReplicas": 1}])
+@pytest.mark.parametrize("body", [pool(), split()], ids=["pool", "split"])
+def test_the_bill_is_for_the_replicas_that_the_plan_runs(tmp_path: Path, body: Json, scaling: Json) -> None:
+    spec = {**body["spec"], "scaling": scaling, "workload": {**body["spec"]["workload"], "requestsPerSecond": 60}}
+    file = written(tmp_path / "it.yaml", {**body, "spec": spec})
+    (planned,) = json.loads(weft("plan", "-f", file, "-o", "json").out)
+    for each in planned["pools"]:
+        assert each["study"]["bill"]["replicas"] == each["replicas"]
+        assert each["study"]["bill"]["gpus"] == each["replicas"] * each["plan"]["gpusPerReplica"]
+
+
 def test_costs_per_token_are_gpus_over_tokens_and_take_a_price() -> None:
     """H200 counts 1.2 of an H100."""
     bill = study(*LLAMA, *LOAD)["study"]["bill"]
@@ -123,7 +134,7 @@ def test_where_the_other_form_is_cheaper_it_is_exported(tmp_path: Path) -> None:
     """Prompts that are long, answers that must come fast: prefill in the way of decode costs more than two pools."""
     file = tmp_path / "out.yaml"
     model = ("--model", "deepseek-ai/DeepSeek-V3", "--accelerator", "GB200")
-    load = ("--rate", "20", "--isl", "2000", "--osl", "500", "--ttft", "p95=3s", "--tpot", "p95=50ms")
+    load = ("--rate", "60", "--isl", "2000", "--osl", "500", "--ttft", "p95=3s", "--tpot", "p95=50ms")
     found = study(*model, *load, "--export", str(file))["study"]
     assert found["otherForm"]["cost"] * 1.1 < found["bill"]["cost"]
     (body,) = yaml.safe_load_all(file.read_text())

@@ -41,7 +41,7 @@ def test_a_small_model_runs_on_one_gpu() -> None:
     assert str(plan.shape) == "H100 BF16 TP1"
     assert (plan.shape.pods, plan.shape.gpus_per_pod) == (1, 1)
     assert plan.verdict.reason is Reason.ShapeChosen
-    assert plan.verdict.message.startswith("1 x H100 BF16 TP1 cost 1 for 5 requests/s; one serves ")
+    assert plan.verdict.message.startswith("1 x H100 BF16 TP1 cost 1 for 5 requests/s and 10% headroom; one serves ")
 
 
 def test_70b_in_fp8_runs_on_one_h200() -> None:

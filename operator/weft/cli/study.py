@@ -33,7 +33,7 @@ _PER_MILLION, _SECONDS_PER_HOUR = 1e6, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Replicas for the demanded rate, without headroom. `cost` is relative: one H100 is 1; per tokens in its hours."""
+    """Replicas that run for the declared rate. `cost` is relative: one H100 is 1; per tokens in its hours."""
 
     replicas: int
     gpus: int
@@ -129,10 +129,11 @@ def _study(request: ShapeRequest, plan: Plan, catalog: Catalog) -> Study:
 
 
 def billed(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Bill:
-    """What the demanded rate takes of a plan's replicas."""
+    """What the declared rate takes of a plan's replicas; per token of what they serve of it."""
     workload, capacity = request.workload, plan.prediction.capacity
-    replicas = max(1, -int(-workload.requests_per_second // capacity)) if capacity > 0 else 1
-    gpus = replicas * plan.shape.gpus
+    scaling, shape = request.spec.scaling, plan.shape
+    replicas = scaling.running(workload.requests_per_second, capacity, shape.gpus, shape.pods)
+    gpus = replicas * shape.gpus
     cost = gpus * catalog.accelerator(plan.shape.accelerator).cost
     served = min(workload.requests_per_second, replicas * capacity) * _SECONDS_PER_HOUR / _PER_MILLION
     tokens = {

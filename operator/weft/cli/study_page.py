@@ -87,7 +87,7 @@ def _within_reach(study: Study) -> str:
 
 
 def _differs(study: Study, variation: Variation) -> bool:
-    return variation.gpus != study.bill.gpus or variation.shape != study.plan.shape
+    return variation.gpus != study.bill.gpus or bool(variation.shortfall) or variation.shape != study.plan.shape
 
 
 def _wish(study: Study, variation: Variation) -> str:
@@ -97,8 +97,8 @@ def _wish(study: Study, variation: Variation) -> str:
 
 
 def _difference(study: Study, variation: Variation) -> str:
-    if variation.gpus is None:
-        return "no shape meets that"
+    if variation.gpus is None or variation.shortfall:
+        return variation.shortfall or "no shape meets that"
     more = variation.gpus - study.bill.gpus
     shape = "" if variation.shape == study.plan.shape else f", {variation.shape}"
     if more == 0:
@@ -179,7 +179,13 @@ def study_data(study: Study, form: OtherForm | None) -> dict[str, Any]:
         "ratePerReplica": study.rate,
         "kneeRequestsPerSecond": study.knee,
         "sensitivity": [
-            {"with": each.wish, "shape": str(each.shape) if each.shape else None, "gpus": each.gpus, "cost": each.cost}
+            {
+                "with": each.wish,
+                "shape": str(each.shape) if each.shape else None,
+                "gpus": each.gpus,
+                "cost": each.cost,
+                "shortfall": each.shortfall or None,
+            }
             for each in study.variations
         ],
         "otherEngines": [

@@ -115,7 +115,7 @@ def _without_a_ratio(spec: SplitSpec, pair: Pair) -> Unpaired | None:
 def _counts(side: PoolSpec, plan: Plan) -> range:
     """How many replicas a half may have; `maxGPUs` wins over `minReplicas`."""
     scaling = side.scaling
-    most = scaling.affordable(plan.shape.gpus)
+    most = scaling.affordable(plan.shape.gpus, plan.shape.pods)
     return range(max(1, min(scaling.min_replicas, most)), most + 1)
 
 

@@ -6,6 +6,7 @@ every value is hashable.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -139,6 +140,12 @@ class ScalingMode(StrEnum):
     External = "External"
 
 
+# A status object must stay far below the API server's limit (design section 4).
+MOST_REPLICAS = 1_000
+MOST_NODES = 2_000
+_MOST_NEEDED = 1_000_000  # any larger wish is a broken metric; bounds cut it further
+
+
 @dataclass(frozen=True, slots=True)
 class ScalingSpec:
     """Bounds of the replica count. `replicas` is set in External mode only; times in seconds, the freeze since 1970."""
@@ -153,10 +160,26 @@ class ScalingSpec:
     scale_down_delay_seconds: float = 300.0
     headroom: float = 0.1
 
-    def affordable(self, gpus: int) -> int:
-        """How many replicas of so many GPUs `maxReplicas` and `maxGPUs` allow."""
-        budget = self.max_replicas if self.max_gpus is None else self.max_gpus // max(1, gpus)
-        return min(self.max_replicas, budget)
+    def affordable(self, gpus: int, pods: int) -> int:
+        """How many replicas of so many GPUs and pods `maxReplicas`, `maxGPUs` and what a status can hold allow."""
+        budget = MOST_REPLICAS if self.max_gpus is None else self.max_gpus // max(1, gpus)
+        return min(self.max_replicas, budget, MOST_REPLICAS, MOST_NODES // max(1, pods))
+
+    def needed(self, requests_per_second: float, capacity: float) -> int:
+        """Replicas for a rate: ceil(rate x (1 + headroom) / capacity of one), at least 1 (design section 8).
+
+        `capacity` is above 0.
+        """
+        exact = requests_per_second * (1.0 + max(0.0, self.headroom)) / capacity
+        return max(1, min(_MOST_NEEDED, math.ceil(exact - 1e-9))) if math.isfinite(exact) else _MOST_NEEDED
+
+    def running(self, requests_per_second: float, capacity: float, gpus: int, pods: int) -> int:
+        """Replicas that a rate leaves running: those that it needs, within the bounds, and one where none is allowed.
+
+        What is paid for, and so what shapes and forms are compared by.
+        """
+        wanted = max(self.min_replicas, self.needed(requests_per_second, capacity) if capacity > 0 else 1)
+        return max(1, min(wanted, self.affordable(gpus, pods)))
 
 
 class RolloutStrategy(StrEnum):

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import MOST_NODES, MOST_REPLICAS
 
 if TYPE_CHECKING:
     from weft.scaling.demand import ScaleRequest
-
-# A status object must stay far below the API server's limit (design section 4).
-MOST_REPLICAS = 1_000
-MOST_NODES = 2_000
 
 
 @dataclass(frozen=True, slots=True)

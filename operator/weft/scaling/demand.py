@@ -31,7 +31,6 @@ SATURATED_SECONDS = 45.0
 LEAST_TRUE_CAPACITY = 0.25
 # Metrics that were gone for longer than this were gone: the stabilisation window starts anew.
 GAP_SECONDS = 60.0
-_MOST_REPLICAS = 1_000_000  # any larger wish is a broken metric; bounds cut it further
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def want_for(sight: Sight, offered_per_second: float) -> Want:
     capacity = _true_capacity(sight)
     if reading is None or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
-    needed = replicas_for(offered_per_second, capacity, request.spec.headroom)
+    needed = request.spec.needed(offered_per_second, capacity)
     if sight.backlogged:
         needed = max(needed, request.current)
     basis = (
@@ -123,17 +122,9 @@ def declared_want(request: ScaleRequest) -> Want:
     """Replicas for the rate that the user expects, before anything was measured."""
     if request.capacity <= 0:
         return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
-    needed = replicas_for(request.declared_rate, request.capacity, request.spec.headroom)
+    needed = request.spec.needed(request.declared_rate, request.capacity)
     basis = f"{request.declared_rate:.3g} requests/s declared, one replica serves {request.capacity:.3g}"
     return Want(needed, may_shrink=False, basis=basis)
-
-
-def replicas_for(offered_per_second: float, capacity: float, headroom: float) -> int:
-    """ceil(offered x (1 + headroom) / capacity), at least 1 and never beyond what a count can be."""
-    exact = offered_per_second * (1.0 + max(0.0, headroom)) / capacity
-    if not math.isfinite(exact):
-        return _MOST_REPLICAS
-    return max(1, min(_MOST_REPLICAS, math.ceil(exact - 1e-9)))
 
 
 def offered(sight: Sight) -> float:

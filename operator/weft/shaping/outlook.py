@@ -9,7 +9,7 @@ from weft.domain.errors import Blocked, Invalid
 from weft.domain.workload import Role, Slo
 from weft.perf.service import service
 from weft.shaping.choice import answer, possible_cases
-from weft.shaping.ranking import SIMPLER_WITHIN
+from weft.shaping.ranking import SIMPLER_WITHIN, part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,9 +72,9 @@ def _batches(serves: Service) -> Iterator[float]:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """What another wish would take: `wish` in words, the shape and count for it, and GPUs beside those of the plan.
+    """What another wish would take: `wish` in words, the shape and count for it, and the GPUs in all.
 
-    `gpus` is None where nothing meets it.
+    `gpus` is None where nothing meets it, and `shortfall` says that as many as are allowed serve less than the rate.
     """
 
     wish: str
@@ -82,6 +82,7 @@ class Variation:
     replicas: int
     gpus: int | None
     cost: float
+    shortfall: str = ""
 
 
 def variations(request: ShapeRequest, catalog: Catalog) -> tuple[Variation, ...]:
@@ -116,7 +117,8 @@ def _variation(wish: str, request: ShapeRequest, catalog: Catalog) -> Variation:
     if found is None or not found.scored.meets_slo:
         return Variation(wish, None, 0, None, 0.0)
     scored = found.scored
-    return Variation(wish, scored.shape, scored.replicas, scored.replicas * scored.shape.gpus, scored.cost)
+    shortfall = "" if scored.serves_all else f"as many as are allowed serve {part(scored.served)} of it"
+    return Variation(wish, scored.shape, scored.replicas, scored.replicas * scored.shape.gpus, scored.cost, shortfall)
 
 
 def tried(request: ShapeRequest, catalog: Catalog) -> Answer | None:

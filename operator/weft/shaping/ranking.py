@@ -1,11 +1,11 @@
 """Which of the possible shapes is wanted: the cheapest within the SLO, the simpler of near equals, the running one.
 
-Cost is replicas needed x GPUs x the accelerator's relative price. Ties are broken by the shape itself, never by order.
+Cost is replicas that run x GPUs x the accelerator's relative price: headroom and the fewest replicas count. Ties are
+broken by the shape itself, never by order.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ _ENOUGH = 1.0 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A shape with what it should do, how many replicas the demanded rate takes, and what they cost.
+    """A shape with what it should do, how many replicas run for the demanded rate, and what they cost.
 
     `served` is the part of the rate that the largest allowed number of replicas serves, at most 1.
     """
@@ -47,8 +47,13 @@ class Scored:
         return self.assessment.prediction.capacity > 0
 
     @property
+    def serves_all(self) -> bool:
+        """Whether the allowed number serves the whole rate."""
+        return self.served >= _ENOUGH
+
+    @property
     def cost(self) -> float:
-        """Of all replicas that are needed."""
+        """Of all replicas that run."""
         return self.replicas * self.replica_cost
 
     @property
@@ -121,20 +126,17 @@ def with_targets_in_reach(scored: Scored) -> Scored:
 
 
 def _replicas_for(case: Case, capacity: float) -> tuple[int, float]:
-    """Replicas for the demanded rate, and the part of it that the allowed number serves."""
-    rate, scaling = case.request.workload.requests_per_second, case.request.spec.scaling
-    if capacity <= 0:
-        return scaling.min_replicas, 0.0
-    needed = max(1, scaling.min_replicas, math.ceil(rate / capacity))
-    allowed = scaling.affordable(case.option.shape.gpus)
-    served = min(1.0, allowed * capacity / rate) if rate > 0 else float(allowed > 0)
-    return needed, served
+    """Replicas that run for the demanded rate, and the part of it that the allowed number serves."""
+    rate, scaling, shape = case.request.workload.requests_per_second, case.request.spec.scaling, case.option.shape
+    allowed = scaling.affordable(shape.gpus, shape.pods)
+    served = min(1.0, allowed * capacity / rate) if rate > 0 else float(allowed > 0 and capacity > 0)
+    return scaling.running(rate, capacity, shape.gpus, shape.pods), served
 
 
 def ranked(within_slo: list[Scored]) -> list[Scored]:
     """Best first: what serves the whole rate, of that the simplest within 10 % of the cheapest, then by cost."""
-    enough = [each for each in within_slo if each.served >= _ENOUGH]
-    short = [each for each in within_slo if each.served < _ENOUGH]
+    enough = [each for each in within_slo if each.serves_all]
+    short = [each for each in within_slo if not each.serves_all]
     short.sort(key=lambda each: (-round(each.served, 6), each.cost, each.simplicity))
     if not enough:
         return short
@@ -155,8 +157,8 @@ def kept(best: Scored, running: Scored | None) -> bool:
         return False
     if not best.meets_slo:
         return running.overshoot * (1.0 - CHANGE_SAVES_AT_LEAST) < best.overshoot
-    if running.served < _ENOUGH:
-        return best.served * (1.0 - CHANGE_SAVES_AT_LEAST) < running.served and best.served < _ENOUGH
+    if not running.serves_all:
+        return best.served * (1.0 - CHANGE_SAVES_AT_LEAST) < running.served and not best.serves_all
     return running.cost * (1.0 - CHANGE_SAVES_AT_LEAST) < best.cost
 
 
@@ -173,11 +175,12 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
             Reason.ShapeKept,
             f"{best.shape} would cost {_figure(best.cost)} instead of {_figure(chosen.cost)}; a change must save 15 %",
         )
-    rate = chosen.case.request.workload.requests_per_second
-    short = "" if chosen.served >= _ENOUGH else f"; as many as are allowed serve {_part(chosen.served)} of it"
+    rate, headroom = chosen.case.request.workload.requests_per_second, chosen.case.request.spec.scaling.headroom
+    spare = f" and {headroom:.0%} headroom" if headroom > 0 else ""
+    short = "" if chosen.serves_all else f"; as many as are allowed serve {part(chosen.served)} of it"
     return Explanation(
         Reason.ShapeChosen,
-        f"{_bill(chosen)} for {_figure(rate)} requests/s; one serves {_figure(prediction.capacity)} requests/s, "
+        f"{_bill(chosen)} for {_figure(rate)} requests/s{spare}; one serves {_figure(prediction.capacity)} requests/s, "
         f"bound by {prediction.limit.value}{short}",
     )
 
@@ -186,7 +189,7 @@ def overruled(better: Scored, running: Scored) -> Explanation:
     """Why a shape that is better than the running one did not win."""
     if not better.meets_slo:
         gain = 1.0 - better.overshoot / running.overshoot
-    elif running.served < _ENOUGH:
+    elif not running.serves_all:
         gain = 1.0 - running.served / better.served
     else:
         gain = 1.0 - better.cost / running.cost
@@ -199,8 +202,8 @@ def criticism(loser: Scored, chosen: Scored) -> Explanation:
     if not loser.meets_slo:
         return _missed(loser)
     rate = loser.case.request.workload.requests_per_second
-    if loser.served < _ENOUGH:
-        sentence = f"as many replicas as are allowed serve {_part(loser.served)} of {_figure(rate)} requests/s"
+    if not loser.serves_all:
+        sentence = f"as many replicas as are allowed serve {part(loser.served)} of {_figure(rate)} requests/s"
         return Explanation(Reason.AtMaximum, sentence)
     bill = f"{_bill(loser)}, {_bill(chosen)}"
     if loser.cost > chosen.cost * SIMPLER_WITHIN or loser.simplicity < chosen.simplicity:
@@ -217,7 +220,7 @@ def _figure(value: float) -> str:
     return f"{float(f'{value:.3g}'):.10g}"
 
 
-def _part(served: float) -> str:
+def part(served: float) -> str:
     """A part of the demand that is neither none nor all of it."""
     return "under 1%" if 0 < served < 0.01 else f"{min(0.99, served):.0%}"  # noqa: PLR2004 - what rounds to 0 %
 
