@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import GIB, parse_quantity
+from weft.placement.names import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,11 +37,12 @@ class Supplier:
 
 @dataclass(frozen=True, slots=True)
 class EligibleDomain:
-    """A domain with the nodes that may be used, and why the others may not."""
+    """A domain with the nodes that may be used (`names` are theirs, in natural order), and why the others may not."""
 
     domain: NvlinkDomain
     nodes: tuple[FabricNode, ...]
     passed_over: tuple[tuple[FabricNode, Explanation], ...]
+    names: tuple[str, ...]
 
 
 def eligible_domains(
@@ -109,7 +111,8 @@ def _sort_out(
             usable.append(node)
         else:
             passed_over.append((node, refusal))
-    return EligibleDomain(domain, tuple(usable), tuple(passed_over))
+    names = sorted((node.name for node in usable), key=natural)
+    return EligibleDomain(domain, tuple(usable), tuple(passed_over), tuple(names))
 
 
 def _refusals(node: FabricNode, shape: Shape, placement: PlacementSpec, fabric: Fabric) -> Iterator[Explanation]:

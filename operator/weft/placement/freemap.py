@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.domain.fabric import Fabric
 
@@ -24,15 +25,19 @@ class Hold:
 class FreeMap:
     """Free GPUs by node: what the fabric shows minus what is promised.
 
-    `occupants` name who runs where, for messages.
+    `occupants` name who runs where, for messages. Answers that depend on the fabric alone are remembered in `eligible`;
+    those in `tallies` follow what is free, by reading in `changes` what happened since they last looked.
     """
 
-    __slots__ = ("_free", "_holders", "_occupants", "eligible", "fabric")
+    __slots__ = ("_domain_of", "_free", "_holders", "_occupants", "changes", "eligible", "fabric", "tallies")
 
     def __init__(self, fabric: Fabric, occupants: Mapping[str, tuple[str, ...]]) -> None:
         """Start from what pods hold; promises follow through `reserve`."""
         self.fabric = fabric
-        self.eligible: dict[Any, Any] = {}  # answers of `eligibility`, which depend on the fabric alone
+        self.eligible: dict[Any, Any] = {}
+        self.tallies: dict[Any, Any] = {}
+        self.changes: list[tuple[str, int]] = []  # (node, GPUs that became free), in order
+        self._domain_of = {node.name: index for index, domain in enumerate(fabric.domains) for node in domain.nodes}
         self._free = {node.name: node.total - node.used for domain in fabric.domains for node in domain.nodes}
         self._occupants = occupants
         self._holders: dict[str, list[str]] = defaultdict(list)
@@ -51,15 +56,38 @@ class FreeMap:
         """Free GPUs of a node; 0 for an unknown one."""
         return max(0, self._free.get(node, 0))
 
+    def each(self, nodes: Sequence[str]) -> list[int]:
+        """Free GPUs of nodes of the fabric, in their order."""
+        return [left if (left := self._free[node]) > 0 else 0 for node in nodes]
+
+    def domain_of(self, node: str) -> int | None:
+        """Position of a node's domain in the fabric."""
+        return self._domain_of.get(node)
+
     def reserve(self, hold: Hold) -> None:
         """Promise GPUs."""
-        self._free[hold.node] = self._free.get(hold.node, 0) - hold.gpus
+        self.shift(hold.node, -hold.gpus)
         self._holders[hold.node].append(hold.holder)
 
     def release(self, hold: Hold) -> None:
         """Take a promise back."""
-        self._free[hold.node] += hold.gpus
+        self.shift(hold.node, hold.gpus)
         self._holders[hold.node].remove(hold.holder)
+
+    def shift(self, node: str, gpus: int) -> None:
+        """Count so many GPUs more as free (fewer, if negative) without naming anybody: for `supposing`."""
+        self._free[node] = self._free.get(node, 0) + gpus
+        self.changes.append((node, gpus))
+
+    @contextmanager
+    def supposing(self) -> Iterator[None]:
+        """Undo every `shift` from within at the end: to ask what would be free if."""
+        mark = len(self.changes)
+        try:
+            yield
+        finally:
+            for node, gpus in reversed(self.changes[mark:]):
+                self.shift(node, -gpus)
 
     def holders(self, node: str) -> tuple[str, ...]:
         """Who holds GPUs of a node, by pods or by promise, each once and sorted."""

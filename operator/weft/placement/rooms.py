@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,16 +42,17 @@ class Room:
 
 def rooms_for(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> tuple[Room, ...]:
     """Every domain of the fabric as a search for this shape and pool may use it."""
-    return tuple(_room(each, placement, free) for each in eligible_domains(shape, placement, free, needs))
+    return tuple(room_in(each, placement, free) for each in eligible_domains(shape, placement, free, needs))
 
 
-def _room(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Room:
-    """Wholly free nodes of a rack are kept, as many as the pool wants; a board has no spares."""
+def room_in(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Room:
+    """One domain for a search: wholly free nodes of a rack are kept, as many as the pool wants; a board has none."""
     due = placement.spare_nodes_per_domain if len(each.domain.nodes) > 1 else 0
     if due < 1:
         return Room(each.domain, each.nodes, (), 0, each.passed_over)
-    idle = [node for node in sorted(each.nodes, key=by_name) if free.on(node.name) == node.total]
-    kept = {node.name for node in idle[-due:]}
+    totals = {node.name: node.total for node in each.nodes}
+    idle = [name for name in each.names if free.on(name) == totals[name]]
+    kept = frozenset(idle[-due:])
     return Room(
         each.domain,
         tuple(node for node in each.nodes if node.name not in kept),
@@ -60,13 +60,3 @@ def _room(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Room
         due,
         each.passed_over,
     )
-
-
-def by_name(node: FabricNode) -> tuple[tuple[int, str], ...]:
-    """Sort key of nodes in which `tray-2` comes before `tray-10`."""
-    return natural(node.name)
-
-
-def natural(name: str) -> tuple[tuple[int, str], ...]:
-    """Sort key in which numbers inside a name count as numbers."""
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part)

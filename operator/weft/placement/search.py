@@ -5,22 +5,25 @@ Rule: best fit counted in slots of the arriving shape, the rule of Kueue's topol
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.spec import DomainRule
+from weft.placement.names import natural
 from weft.placement.refusal import refuse
-from weft.placement.rooms import by_name, natural, rooms_for
+from weft.placement.rooms import rooms_for
+from weft.placement.tally import Group, Wishes, crowding, tally_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from weft.domain.fabric import FabricNode
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec
     from weft.placement.freemap import FreeMap
     from weft.placement.rooms import Room
+    from weft.placement.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +56,6 @@ class Refusal:
     domains: tuple[tuple[str, Explanation], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Pods that must share one NVLink domain: the whole replica, or one pipeline stage."""
-
-    pods: int
-    gpus_per_pod: int
-
-
 def find_slot(
     shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours = ALONE, needs: Pairs = ()
 ) -> Slot | Refusal:
@@ -69,111 +64,83 @@ def find_slot(
     Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `needs`
     is what each pod asks for beside accelerators.
     """
+    whole = find_whole(shape, placement, free, neighbours, needs)
+    if whole is not None:
+        return whole
     rooms = rooms_for(shape, placement, free, needs)
-    whole = _Group(shape.pods, shape.gpus_per_pod)
-    best = _tightest(rooms, whole, free, _wishes(rooms, placement, neighbours))
-    if best is not None:
-        return Slot(_pick(best.nodes, whole, free))
     if shape.pipeline_parallel > 1 and shape.pods > 1 and placement.domain is DomainRule.Preferred:
-        stage = _Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
+        stage = Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
         nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, free)
         if nodes is not None:
             return Slot(nodes)
     return Refusal(*refuse(shape, rooms, free, placement.domain))
 
 
-@dataclass(frozen=True, slots=True)
-class _Wishes:
-    """How far each room is from the other half (0 near, 1 not), and how many siblings are in its part of the fabric."""
-
-    distance: dict[str, int]
-    crowding: dict[str, int]
-
-
-def _tightest(rooms: Sequence[Room], group: _Group, free: FreeMap, wishes: _Wishes) -> Room | None:
-    """The nearest room with the fewest slots, but at least one; ties by free GPUs, then the spread wish, then name."""
-    fitting = [(_slots(room.nodes, group, free), room) for room in rooms]
-    fitting = [(slots, room) for slots, room in fitting if slots > 0]
-    if not fitting:
-        return None
-    return min(
-        fitting,
-        key=lambda each: (
-            wishes.distance.get(each[1].name, 0),
-            each[0],
-            _free_gpus(each[1], free),
-            wishes.crowding.get(each[1].name, 0),
-            natural(each[1].name),
-        ),
-    )[1]
+def find_whole(
+    shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours = ALONE, needs: Pairs = ()
+) -> Slot | None:
+    """Nodes of one NVLink domain for the whole replica, or None."""
+    tally = tally_of(shape, placement, free, needs)
+    best = tally.tightest(_wishes(tally, placement, neighbours, free))
+    return None if best is None else Slot(pick(tally.nodes(best), tally.group, free))
 
 
-def _wishes(rooms: Sequence[Room], placement: PlacementSpec, neighbours: Neighbours) -> _Wishes:
-    partners = set(neighbours.partners)
-    zones = {room.zone for room in rooms if any(node.name in partners for node in room.domain.nodes)}
-    apart = placement.spread == "Zone" or not zones
-    distance = {} if apart else {room.name: int(room.zone not in zones) for room in rooms}
-    return _Wishes(distance, _crowding(rooms, placement, neighbours.siblings))
+def _wishes(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Wishes:
+    """Where the pool wants to spread over zones, the zone of a partner does not count."""
+    by_zone = placement.spread == "Zone"
+    homes = {free.domain_of(node) for node in neighbours.partners} - {None} if not by_zone else set()
+    near = frozenset(free.fabric.domains[home].zone for home in homes if home is not None)
+    siblings = crowding(tally, neighbours.siblings, free) if neighbours.siblings else {}
+    if not by_zone:
+        return Wishes(near, siblings if placement.spread == "Domain" else {})
+    zones: Counter[str] = Counter()
+    for index, count in siblings.items():
+        zones[free.fabric.domains[index].zone] += count
+    return Wishes(near, {}, zones)
 
 
-def _free_gpus(room: Room, free: FreeMap) -> int:
-    return sum(free.on(node.name) for node in room.nodes)
+def pick(names: Sequence[str], group: Group, free: FreeMap) -> tuple[str, ...]:
+    """Nodes for one group among those that hold it: the fullest that fit, as near each other by name as possible.
 
-
-def _slots(nodes: Sequence[FabricNode], group: _Group, free: FreeMap) -> int:
-    """How many such groups fit; pods of one group sit on nodes of their own."""
-    rooms = [free.on(node.name) // group.gpus_per_pod for node in nodes]
-    return sum(rooms) // group.pods if sum(room > 0 for room in rooms) >= group.pods else 0
-
-
-def _crowding(rooms: Sequence[Room], placement: PlacementSpec, siblings: Iterable[str]) -> dict[str, int]:
-    """How many nodes of sibling replicas each domain (or its zone) already holds, where the pool wants to spread."""
-    taken = set(siblings)
-    counts = {room.name: sum(node.name in taken for node in room.nodes) for room in rooms}
-    if placement.spread == "Domain":
-        return counts
-    if placement.spread == "Zone":
-        return {room.name: sum(counts[other.name] for other in rooms if other.zone == room.zone) for room in rooms}
-    return {}
-
-
-def _pick(nodes: Sequence[FabricNode], group: _Group, free: FreeMap) -> tuple[str, ...]:
-    """Nodes for one group in a room that holds it: the fullest that fit, as near each other by name as possible."""
-    order = sorted(nodes, key=by_name)
-    index = {node.name: position for position, node in enumerate(order)}
-    fitting = sorted((free.on(node.name), index[node.name], node.name) for node in nodes)
-    fitting = [entry for entry in fitting if entry[0] >= group.gpus_per_pod]
+    `names` are in natural order.
+    """
+    left = free.each(names)
+    fitting = sorted((gpus, position) for position, gpus in enumerate(left) if gpus >= group.gpus_per_pod)
     if group.pods == 1:
-        return (fitting[0][2],)
+        return (names[fitting[0][1]],)
     roomiest = fitting[group.pods - 1][0]
-    usable = sorted((position, name) for room, position, name in fitting if room <= roomiest)
-    windows = [usable[start : start + group.pods] for start in range(len(usable) - group.pods + 1)]
-    closest = min(windows, key=lambda window: (window[-1][0] - window[0][0], window[0][0]))
-    return tuple(name for _, name in closest)
+    usable = sorted(position for gpus, position in fitting if gpus <= roomiest)
+    spans = [(usable[start + group.pods - 1] - usable[start], start) for start in range(len(usable) - group.pods + 1)]
+    start = min(spans)[1]
+    return tuple(names[position] for position in usable[start : start + group.pods])
 
 
-def _stages_over_domains(rooms: Sequence[Room], stage: _Group, stages: int, free: FreeMap) -> tuple[str, ...] | None:
+def _stages_over_domains(rooms: Sequence[Room], stage: Group, stages: int, free: FreeMap) -> tuple[str, ...] | None:
     """Pipeline stages spread over as few domains of one zone as it takes, each stage whole inside one domain."""
     for zone in sorted({room.zone for room in rooms}):
-        near = [room for room in rooms if room.zone == zone]
-        slots = {room.name: _stages_in(room.nodes, stage, free) for room in near}
+        names = {room.name: _in_order(room) for room in rooms if room.zone == zone}
+        slots = {name: _stages_in(nodes, stage, free) for name, nodes in names.items()}
         if sum(slots.values()) >= stages:
-            near.sort(key=lambda room: (-slots[room.name], natural(room.name)))
-            return tuple(_fill(near, stage, stages, free))
+            order = sorted(names, key=lambda name: (-slots[name], natural(name)))
+            return tuple(_fill([names[name] for name in order], stage, stages, free))
     return None
 
 
-def _stages_in(nodes: Sequence[FabricNode], stage: _Group, free: FreeMap) -> int:
+def _in_order(room: Room) -> list[str]:
+    return sorted((node.name for node in room.nodes), key=natural)
+
+
+def _stages_in(nodes: Sequence[str], stage: Group, free: FreeMap) -> int:
     """How many stages of one replica fit: unlike slots of different replicas, they share no node."""
-    return sum(free.on(node.name) >= stage.gpus_per_pod for node in nodes) // stage.pods
+    return sum(gpus >= stage.gpus_per_pod for gpus in free.each(nodes)) // stage.pods
 
 
-def _fill(rooms: Sequence[Room], stage: _Group, stages: int, free: FreeMap) -> list[str]:
+def _fill(rooms: Sequence[list[str]], stage: Group, stages: int, free: FreeMap) -> list[str]:
     nodes: list[str] = []
     for room in rooms:
-        left = list(room.nodes)
+        left = room
         while len(nodes) < stages * stage.pods and _stages_in(left, stage, free):
-            taken = _pick(left, stage, free)
-            left = [node for node in left if node.name not in taken]  # every pod has a node of its own
+            taken = pick(left, stage, free)
+            left = [node for node in left if node not in taken]  # every pod has a node of its own
             nodes.extend(taken)
     return nodes
