@@ -85,7 +85,7 @@ def test_what_all_shapes_share_is_said_once() -> None:
     picture = llama()
     assert "ISL 1000 / OSL 200 tokens" in picture.subtitle
     assert picture.subtitle.endswith("H200 BF16")
-    assert "TP4" == picture.name(picture.chosen)
+    assert f"TP{picture.chosen.tensor_parallel}" == picture.name(picture.chosen)
 
 
 def test_where_accelerators_differ_each_name_has_its_own() -> None:

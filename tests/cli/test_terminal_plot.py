@@ -50,13 +50,17 @@ def test_axes_have_ticks_and_units() -> None:
 
 
 def test_the_chosen_point_is_where_its_figures_say() -> None:
-    """38 tokens/s per user and 290 per GPU: between ticks 20 and 40, and 200 and 500."""
-    shown = lines(llama())
+    """Between the ticks around its tokens a second per GPU and per user, which are 20 apart."""
+    shown, point = lines(llama()), llama().operating
+    assert point is not None
     row = next(index for index, line in enumerate(shown) if "●" in line)
     ticks = {int(line.partition("┤")[0]): index for index, line in enumerate(shown) if "┤" in line}
     columns = [index for index, each in enumerate(next(line for line in shown if "└" in line)) if each == "┬"]
-    assert ticks[500] < row < ticks[200]
-    assert columns[1] < shown[row].index("●") <= columns[2]
+    above = min(tick for tick in ticks if tick >= point.per_gpu)
+    below = max(tick for tick in ticks if tick <= point.per_gpu)
+    assert ticks[above] <= row <= ticks[below]
+    left = int(point.per_user // 20)
+    assert columns[left] <= shown[row].index("●") <= columns[left + 1]
 
 
 def test_the_legend_names_the_chosen_shape_the_target_and_the_front() -> None:

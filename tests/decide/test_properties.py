@@ -23,6 +23,9 @@ from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions
     from weft.domain.shape import Plan
     from weft.domain.snapshot import Snapshot
@@ -176,18 +179,23 @@ def without_events(decisions: Decisions) -> Decisions:
 @settings(max_examples=40, deadline=None)
 @given(first=starts, history=histories)
 def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[PoolSpec], history: list[Action]) -> None:
-    """S2 and S9, counted GPU by GPU from the nodes, the pods and the assignments alone."""
+    """S2 and S9, counted GPU by GPU from the nodes, the pods and the assignments alone.
+
+    What a pool's own leaving pods hold may be promised once more, to that pool alone.
+    """
     world = world_of(first)
     for action in (("wait", 2, 5.0), *history, ("wait", 2, 5.0)):
         act(world, action)
         before = {(name, each.replica) for name in NAMES for each in world.status(name).assignments}
         snapshot = world.snapshot()
         world.decide()
-        promised = held_gpus(snapshot)
+        promised = held_gpus(snapshot.pods)
         for name in NAMES:
+            ours: Counter[str] = Counter()
             for each in world.status(name).assignments:
                 for rank in set(range(len(each.nodes))) - bound_ranks(snapshot, name, each.replica):
-                    promised[each.nodes[rank]] += each.gpus_per_pod
+                    ours[each.nodes[rank]] += each.gpus_per_pod
+            promised += ours - held_gpus(leaving_pods(snapshot, name, world.status(name).assignments))
         for name, each in fresh(world, before):
             plan = world.status(name).plan
             assert plan is not None
@@ -195,10 +203,17 @@ def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[Poo
             assert all(promised[node] <= GPUS[node] for node in each.nodes)
 
 
-def held_gpus(snapshot: Snapshot) -> Counter[str]:
+def leaving_pods(snapshot: Snapshot, name: str, assignments: Iterable[Assignment]) -> list[PodRecord]:
+    """Pods of a pool whose replica has no assignment any more."""
+    staying = {each.replica for each in assignments}
+    ours = [pod for pod in snapshot.pods if pod.identity and pod.identity.pool_uid == f"uid-{name}"]
+    return [pod for pod in ours if pod.identity and pod.identity.replica not in staying]
+
+
+def held_gpus(pods: Iterable[PodRecord]) -> Counter[str]:
     """GPUs by node of every pod that is bound and has not ended."""
     held: Counter[str] = Counter()
-    for pod in snapshot.pods:
+    for pod in pods:
         if pod.node is not None and pod.phase in {PodPhase.Pending, PodPhase.Running}:
             held[pod.node] += sum(count for _, count in pod.requests)
     return held

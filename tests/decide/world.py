@@ -172,7 +172,7 @@ class World:
             del self.pods[pod.name]
         elif not self._is_assigned(pod):
             self.pods[pod.name] = replace(pod, terminating=True, ready=False)
-        elif pod.gated and self._is_complete(pod):
+        elif pod.gated and self._is_complete(pod) and self._has_room(pod):
             self.pods[pod.name] = replace(pod, gated=False, released=self.now)
         elif pod.gated:
             return
@@ -217,8 +217,35 @@ class World:
         assignment = self._assignment(pod)
         return assignment is not None and assignment.complete
 
+    def _has_room(self, pod: PodRecord) -> bool:
+        """Whether every node of the pod's replica has GPUs for it beside others that are or shall be there."""
+        assignment = self._assignment(pod)
+        assert assignment is not None
+        others = [each for each in self.pods.values() if not _are_of_one_replica(each, pod)]
+        needed = assignment.gpus_per_pod
+        return all(self._taken(node, others) + needed <= self._offered(node) for node in assignment.nodes)
+
+    def _taken(self, node: str, pods: Iterable[PodRecord]) -> int:
+        """GPUs of those pods that are bound to a node, or released for it."""
+        there = [each for each in pods if each.phase in {PodPhase.Pending, PodPhase.Running}]
+        places = [(self._place_of(each), sum(count for _, count in each.requests)) for each in there]
+        return sum(count for place, count in places if place == node)
+
+    def _place_of(self, pod: PodRecord) -> str | None:
+        released = pod.identity is not None and not pod.gated and self._is_assigned(pod)
+        return pod.node or (self._node_of(pod) if released else None)
+
+    def _offered(self, node: str) -> int:
+        return sum(count for each in self.nodes if each.name == node for _, count in each.allocatable)
+
     def _node_of(self, pod: PodRecord) -> str:
         assignment = self._assignment(pod)
         assert assignment is not None
         assert pod.identity is not None
         return assignment.nodes[pod.identity.rank]
+
+
+def _are_of_one_replica(one: PodRecord, other: PodRecord) -> bool:
+    if one.identity is None or other.identity is None:
+        return False
+    return (one.identity.pool_uid, one.identity.replica) == (other.identity.pool_uid, other.identity.replica)

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from weft.decide.promises import holds_of
+from weft.decide.promises import holder_name, holds_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment
 from weft.placement import Neighbours, Refusal, Slot, find_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from weft.decide.planning import Planned
-    from weft.placement import FreeMap
+    from weft.domain.spec import PlacementSpec
+    from weft.placement import FreeMap, Hold
+
+ALONE = Neighbours()
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class Growth:
-    """How one pool grows in this pass; `refusal` says why it could not grow as far as it should."""
+    """How one pool grows in this pass; `refusal` says why it could not grow as far as it should.
+
+    `replaced` were lost or have to move: as many may take what is kept as `spares`.
+    """
 
     planned: Planned
     desired: int
     kept: list[Assignment]
     missing: int
     next_replica: int
+    replaced: tuple[Assignment, ...] = ()
+    spares: list[Hold] = field(default_factory=list)
     added: list[Assignment] = field(default_factory=list)
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
@@ -39,6 +49,10 @@ class Growth:
     def nodes(self) -> tuple[str, ...]:
         """Of all its replicas."""
         return tuple(node for assignment in (*self.kept, *self.added) for node in assignment.nodes)
+
+    def vacated(self, free: FreeMap) -> Mapping[str, int]:
+        """GPUs by node that its own leaving pods hold."""
+        return free.vacated(holder_name(self.planned.pool))
 
     @property
     def fill(self) -> float:
@@ -65,7 +79,7 @@ def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
     """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
     for growth in growths:
         if growth.refusal is not None and growth.waits_for is None:
-            found = _slot(growth.planned, free, Neighbours())
+            found = _try(growth, growth.planned.spec.placement, free, ALONE)
             growth.refusal = found.explanation if isinstance(found, Refusal) else growth.refusal
     for growth in growths:
         if growth.waits_for is not None:
@@ -81,18 +95,44 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
     planned = growth.planned
     near = planned.spec.kv.locality != "Any"
     partners = tuple(node for other in unit if near and other is not growth for node in other.nodes)
-    found = _slot(planned, free, Neighbours(growth.nodes, partners))
+    found = _place(growth, free, Neighbours(growth.nodes, partners))
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
     growth.added.append(_assignment(growth, found, now))
+    for spare in [spare for spare in growth.spares if spare.node in found.nodes]:
+        growth.spares.remove(spare)
+        free.release(spare)
     for hold in holds_of(planned.pool, found.nodes, planned.plan.shape.gpus_per_pod):
         free.reserve(hold)
 
 
-def _slot(planned: Planned, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
-    spec = planned.spec
-    return find_slot(planned.plan.shape, spec.placement, free, neighbours, spec.engine.resources)
+def _place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
+    """What is free; else what the pool's own leaving pods still hold, and for a replacement the spares.
+
+    Pods in a place that is still held wait behind their gates until it is free.
+    """
+    placement, is_replacement = growth.planned.spec.placement, len(growth.added) < len(growth.replaced)
+    refused = found = _try(growth, placement, free, neighbours)
+    for wish in (placement, *([replace(placement, spare_nodes_per_domain=0)] if is_replacement else [])):
+        if isinstance(found, Refusal) and wish is not placement:
+            found = _try(growth, wish, free, neighbours)
+        if isinstance(found, Refusal) and growth.vacated(free):
+            found = _try(growth, wish, free, neighbours, growth.vacated(free))
+    return refused if isinstance(found, Refusal) else found
+
+
+def _try(
+    growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Mapping[str, int] = NOTHING
+) -> Slot | Refusal:
+    """Look for a slot as if the pool's own spares were free, which `placement` keeps, and so many more GPUs by node."""
+    planned = growth.planned
+    with free.supposing():
+        for hold in growth.spares:
+            free.shift(hold.node, hold.gpus)
+        for node, gpus in more.items():
+            free.shift(node, gpus)
+        return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.engine.resources)
 
 
 def _assignment(growth: Growth, slot: Slot, now: float) -> Assignment:

@@ -9,7 +9,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.placement import FreeMap, Hold, leaves_domain, slot_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from weft.decide.health import Replica
     from weft.domain.cluster import PodRecord
@@ -20,13 +20,21 @@ if TYPE_CHECKING:
 
 def free_map(fabric: Fabric, pods: Iterable[PodRecord], pools: Iterable[PoolRecord]) -> FreeMap:
     """Everything that no pod holds, with the names of those who hold the rest."""
-    names = {pool.key.uid: holder_name(pool) for pool in pools}
+    known = {pool.key.uid: pool for pool in pools}
+    assigned = {(uid, each.replica) for uid, pool in known.items() for each in pool.status.assignments}
     occupants: dict[str, set[str]] = defaultdict(set)
+    leaving: list[Hold] = []
     for pod in pods:
-        if pod.node is not None and pod.requests and pod.holds_devices:
-            owner = names.get(pod.identity.pool_uid) if pod.identity else None
-            occupants[pod.node].add(owner or f"{pod.namespace}/{pod.name}")
-    return FreeMap.of(fabric, (), {node: tuple(sorted(held)) for node, held in occupants.items()})
+        if pod.node is None or not pod.requests or not pod.holds_devices:
+            continue
+        owner = known.get(pod.identity.pool_uid) if pod.identity else None
+        occupants[pod.node].add(holder_name(owner) if owner else f"{pod.namespace}/{pod.name}")
+        if owner is not None and pod.identity and (owner.key.uid, pod.identity.replica) not in assigned:
+            leaving += held_by(owner, (pod,))
+    free = FreeMap.of(fabric, (), {node: tuple(sorted(held)) for node, held in occupants.items()})
+    for hold in leaving:
+        free.vacate(hold)
+    return free
 
 
 def holder_name(pool: PoolRecord) -> str:
@@ -39,6 +47,15 @@ def holds_of(pool: PoolRecord, nodes: tuple[str, ...], gpus_per_pod: int) -> lis
     return [Hold(node, gpus_per_pod, holder_name(pool)) for node in nodes]
 
 
+def held_by(pool: PoolRecord, pods: Iterable[PodRecord]) -> list[Hold]:
+    """What bound pods of a pool hold until they are gone."""
+    return [
+        Hold(pod.node, sum(count for _, count in pod.requests), holder_name(pool))
+        for pod in pods
+        if pod.node is not None and pod.holds_devices
+    ]
+
+
 def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: FreeMap) -> Explanation | None:
     """Reserve what a persisted assignment still needs; or say why its slot is lost, while nothing of it was released.
 
@@ -48,7 +65,8 @@ def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: 
     bound = replica.bound
     unbound = [node for rank, node in enumerate(assignment.nodes) if rank not in bound]
     if not replica.released:
-        lost = slot_lost(assignment, free.fabric, _promised(free, unbound))
+        own = free.vacated(holder_name(pool))  # it was promised what its predecessor still holds
+        lost = slot_lost(assignment, free.fabric, {node: free.promised(node) - own.get(node, 0) for node in unbound})
         if lost is not None:
             return Explanation(Reason.SlotTaken, f"replica {assignment.replica} is placed anew: {lost.message}")
         if shape is not None and leaves_domain(assignment, shape, free.fabric):
@@ -57,9 +75,3 @@ def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: 
     for node in unbound:
         free.reserve(Hold(node, assignment.gpus_per_pod, holder_name(pool)))
     return None
-
-
-def _promised(free: FreeMap, nodes: Iterable[str]) -> Mapping[str, int]:
-    """GPUs of these nodes that earlier promises took."""
-    known = free.fabric.nodes()
-    return {name: known[name].free - free.on(name) for name in nodes if name in known}

@@ -1,7 +1,7 @@
 """How many replicas leave and come in one pass: rollout limits and scaling in one small calculation.
 
 Broken replicas of an earlier revision go first and are waited for by nobody; serving ones leave only while enough
-others serve (rule S1).
+others serve (rule S1). Nodes that are drained are left in the same way.
 """
 
 from __future__ import annotations
@@ -41,14 +41,11 @@ def leaving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, f
     """Replicas to drain now."""
     limits = limits_of(rollout, desired)
     least_serving = desired - limits.unavailable
-    gone: list[Departure] = []
-    if not rollout.paused:
-        gone += [each for each in replicas if each.outdated and not each.ready]
-        outdated = [each for each in replicas if each.outdated and each.ready]
-        gone += choose_victims(outdated, _serving(replicas) - least_serving, free)
+    outgoing = [each for each in replicas if _is_replaced(each, rollout)]
+    gone = [each for each in outgoing if not each.ready and not each.may_return]
+    gone += choose_victims([each for each in outgoing if each.ready], _serving(replicas) - least_serving, free)
     rest = [each for each in replicas if each not in gone]
-    rolling = not rollout.paused and any(each.outdated for each in rest)
-    most = desired + (limits.surge if rolling else 0)
+    most = desired + (limits.surge if any(_is_replaced(each, rollout) for each in rest) else 0)
     for victim in choose_victims(rest, len(rest) - most, free):
         if not victim.ready or _serving(rest) > least_serving:
             rest.remove(victim)
@@ -58,11 +55,14 @@ def leaving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, f
 
 def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> int:
     """How many new replicas to look for beside those that stay."""
-    if rollout.paused:
-        return max(0, desired - len(replicas))
-    current = sum(not each.outdated for each in replicas)
+    current = sum(not _is_replaced(each, rollout) for each in replicas)
     room = desired + limits_of(rollout, desired).surge - len(replicas)
     return max(0, min(desired - current, room))
+
+
+def _is_replaced(each: Departure, rollout: RolloutSpec) -> bool:
+    """A pause keeps what is outdated, but nothing on a node that goes away."""
+    return each.displaced is not None or (each.outdated and not rollout.paused)
 
 
 def _serving(replicas: Sequence[Departure]) -> int:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
+from weft.decide.drains import displacement
 from weft.decide.growth import Growth, explain_again, grow
-from weft.decide.promises import holds_of
+from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving, limits_of
+from weft.decide.spares import keep_spares
 from weft.domain.decision import PoolDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from weft.decide.health import Replica
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
+    from weft.domain.fabric import Fabric
     from weft.domain.shape import Plan
     from weft.domain.snapshot import PoolObservation
     from weft.domain.status import Failure
@@ -53,12 +56,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class Course:
-    """A turn under way: who leaves is settled, who comes is not yet."""
+    """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced."""
 
     turn: Turn
     failure: Failure | None
     gone: tuple[Departure, ...]
     growth: Growth
+    moving: tuple[Departure, ...]
 
 
 def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float) -> tuple[Outcome, ...]:
@@ -68,9 +72,11 @@ def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float) -> tu
     one says.
     """
     courses = [[_set_out(turn, free, now) for turn in turns] for turns in units]
+    every = [course for together in courses for course in together]
+    keep_spares((course.growth for course in every), free)
     for together in courses:
         grow([course.growth for course in together], free, now)
-    every = [course for together in courses for course in together]
+        keep_spares((course.growth for course in together), free)
     explain_again([course.growth for course in every], free)
     return tuple(_outcome(course, now) for course in every)
 
@@ -79,7 +85,7 @@ def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
     """Let replicas leave and count how many are missing; places are looked for afterwards."""
     planned, pool = turn.planned, turn.planned.pool
     desired, rollout = turn.scale.desired, planned.spec.rollout
-    present = [_departure(replica, planned) for replica in turn.survivors.replicas]
+    present = [_departure(replica, planned, free.fabric) for replica in turn.survivors.replicas]
     failure = _failure(turn, now)
     gone = leaving(present, desired, rollout, free)
     for each in gone:
@@ -88,13 +94,16 @@ def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
     missing = arriving(stay, desired, rollout)
     if remaining_seconds(failure, now) > 0 or _waits_for_drain(turn, stay, gone):
         missing = 0
-    growth = Growth(planned, desired, [each.assignment for each in stay], missing, pool.status.next_replica)
-    return Course(turn, failure, gone, growth)
+    displaced = [each for each in present if each.displaced is not None]
+    moving = tuple(each for each in displaced if each in stay)
+    replaced = (*(loss.assignment for loss in turn.survivors.losses), *(each.assignment for each in displaced))
+    growth = Growth(planned, desired, [each.assignment for each in stay], missing, pool.status.next_replica, replaced)
+    return Course(turn, failure, gone, growth, moving)
 
 
-def _departure(replica: Replica, planned: Planned) -> Departure:
+def _departure(replica: Replica, planned: Planned, fabric: Fabric) -> Departure:
     outdated = replica.assignment.revision != planned.revision
-    return Departure(replica.assignment, replica.ready, outdated)
+    return Departure(replica.assignment, replica.ready, outdated, displacement(replica, fabric))
 
 
 def _failure(turn: Turn, now: float) -> Failure | None:
@@ -107,11 +116,13 @@ def _failure(turn: Turn, now: float) -> Failure | None:
 
 def _take_back(turn: Turn, departure: Departure, free: FreeMap) -> None:
     """Promises of a replica that leaves are free at once; what its pods hold is free when they are gone."""
-    bound = next(each.bound for each in turn.survivors.replicas if each.assignment == departure.assignment)
+    replica = next(each for each in turn.survivors.replicas if each.assignment == departure.assignment)
     holds = holds_of(turn.planned.pool, departure.assignment.nodes, departure.assignment.gpus_per_pod)
     for rank, hold in enumerate(holds):
-        if rank not in bound:
+        if rank not in replica.bound:
             free.release(hold)
+    for hold in held_by(turn.planned.pool, replica.pods):
+        free.vacate(hold)
 
 
 def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, ...]) -> bool:
@@ -170,7 +181,8 @@ def _placement(course: Course, now: float) -> Explanation:
         return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
     if turn.scale.shortfall is not None:
         return turn.scale.shortfall
-    return Explanation(Reason.AllPlaced, f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}")
+    moves = "".join(f"; {_is_replaced(each)}" for each in course.moving[:1])
+    return Explanation(Reason.AllPlaced, f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}{moves}")
 
 
 def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:
@@ -185,9 +197,16 @@ def _why_no_slot(course: Course, have: int) -> str:
     refusal = growth.refusal.message if growth.refusal else ""
     if have < growth.desired:
         return f"{have} of {growth.desired} replicas placed; {refusal}"
+    if course.moving:
+        return f"{_is_replaced(course.moving[0])}, but nothing has room for its replacement; {refusal}"
     rollout = growth.planned.spec.rollout
     hint = "" if limits_of(rollout, growth.desired).unavailable else ", or set rollout.maxUnavailable above 0"
     return f"the rollout finds no room for a replica of the new revision; {refusal}{hint}"
+
+
+def _is_replaced(moving: Departure) -> str:
+    why = moving.displaced.message if moving.displaced is not None else ""
+    return f"replica {moving.assignment.replica} is replaced, as {why}"
 
 
 def _why_waiting(failure: Failure) -> str:
@@ -200,6 +219,8 @@ def _why_waiting(failure: Failure) -> str:
 def _events(course: Course) -> tuple[Explanation, ...]:
     turn, planned = course.turn, course.turn.planned
     events = [loss.explanation for loss in turn.survivors.losses]
+    if course.growth.added:
+        events += [Explanation(each.displaced.reason, _is_replaced(each)) for each in course.moving if each.displaced]
     if turn.scale.changed is not None:
         events.append(turn.scale.changed)
     before = planned.pool.status.plan

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
-from weft.decide.promises import keep_promise
+from weft.decide.promises import held_by, keep_promise
 from weft.domain.errors import Invalid
 from weft.engines import adapter_for
 
@@ -104,6 +104,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
             kept.append(replica)
         else:
             losses.append(loss)
+            for hold in held_by(pool, replica.pods):
+                free.vacate(hold)
     return Survivors(tuple(kept), tuple(losses))
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from weft.domain.cluster import Taint
     from weft.domain.reasons import Explanation
     from weft.domain.spec import Pairs
@@ -67,7 +69,13 @@ class Fabric:
 
     domains: tuple[NvlinkDomain, ...]
     notes: tuple[Explanation, ...] = ()
+    _by_name: Mapping[str, FabricNode] = field(init=False, repr=False, compare=False)
 
-    def nodes(self) -> dict[str, FabricNode]:
+    def __post_init__(self) -> None:
+        """Index the nodes once: they are looked up for every replica."""
+        index = {node.name: node for domain in self.domains for node in domain.nodes}
+        object.__setattr__(self, "_by_name", index)
+
+    def nodes(self) -> Mapping[str, FabricNode]:
         """Every accelerator node by name."""
-        return {node.name: node for domain in self.domains for node in domain.nodes}
+        return self._by_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.placement.eligibility import Supplier, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
+from weft.placement.names import natural
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.search import Neighbours, Refusal, Slot, find_slot
 from weft.placement.victims import Departure, choose_victims
@@ -19,6 +20,7 @@ __all__ = [
     "choose_victims",
     "find_slot",
     "leaves_domain",
+    "natural",
     "no_supplier",
     "slot_is_still_free",
     "slot_lost",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """GPUs of one node that are promised to a pod which is not bound yet. `holder` is who to name: `pool team/chat`."""
+    """GPUs of one node that are promised to a pod, or held by one. `holder` is who to name: `pool team/chat`."""
 
     node: str
     gpus: int
@@ -29,7 +29,17 @@ class FreeMap:
     those in `tallies` follow what is free, by reading in `changes` what happened since they last looked.
     """
 
-    __slots__ = ("_domain_of", "_free", "_holders", "_occupants", "changes", "eligible", "fabric", "tallies")
+    __slots__ = (
+        "_domain_of",
+        "_free",
+        "_holders",
+        "_occupants",
+        "_vacated",
+        "changes",
+        "eligible",
+        "fabric",
+        "tallies",
+    )
 
     def __init__(self, fabric: Fabric, occupants: Mapping[str, tuple[str, ...]]) -> None:
         """Start from what pods hold; promises follow through `reserve`."""
@@ -39,6 +49,7 @@ class FreeMap:
         self.changes: list[tuple[str, int]] = []  # (node, GPUs that became free), in order
         self._domain_of = {node.name: index for index, domain in enumerate(fabric.domains) for node in domain.nodes}
         self._free = {node.name: node.total - node.used for domain in fabric.domains for node in domain.nodes}
+        self._vacated: dict[str, dict[str, int]] = defaultdict(dict)  # GPUs by holder and node
         self._occupants = occupants
         self._holders: dict[str, list[str]] = defaultdict(list)
 
@@ -88,6 +99,20 @@ class FreeMap:
         finally:
             for node, gpus in reversed(self.changes[mark:]):
                 self.shift(node, -gpus)
+
+    def promised(self, node: str) -> int:
+        """GPUs of a node that are promised and that no pod holds yet."""
+        known = self.fabric.nodes().get(node)
+        return known.total - known.used - self._free[node] if known is not None else 0
+
+    def vacate(self, hold: Hold) -> None:
+        """Note that pods of a holder leave: what they hold until they are gone may be promised to it again."""
+        before = self._vacated[hold.holder]
+        before[hold.node] = before.get(hold.node, 0) + hold.gpus
+
+    def vacated(self, holder: str) -> Mapping[str, int]:
+        """GPUs by node that a holder's own leaving pods hold."""
+        return self._vacated.get(holder, {})
 
     def holders(self, node: str) -> tuple[str, ...]:
         """Who holds GPUs of a node, by pods or by promise, each once and sorted."""

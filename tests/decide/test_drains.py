@@ -1,0 +1,152 @@
+"""Nodes that are drained, or do not answer: replaced first, drained after, and nothing else is touched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.decide.world import World, expert_spec, external, pool, pool_spec
+from tests.fabric.cluster import board, rack
+from weft.domain.reasons import Reason
+from weft.domain.spec import RolloutSpec
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord
+    from weft.domain.spec import PoolSpec
+
+IN_USE = 6
+
+
+def serving(boards: int, spec: PoolSpec | None = None, replicas: int = 2) -> World:
+    nodes = [board(f"b-{index}") for index in range(boards)]
+    world = World.of(nodes, pool("chat", spec or pool_spec(8, external(replicas))))
+    world.turn(IN_USE)
+    assert world.serving("chat") == replicas
+    return world
+
+
+def cordon(world: World, *names: str) -> None:
+    world.nodes = [replace(node, cordoned=node.cordoned or node.name in names) for node in world.nodes]
+
+
+def silence(world: World, *names: str) -> list[NodeRecord]:
+    before = world.nodes
+    world.nodes = [replace(node, ready=node.ready and node.name not in names) for node in before]
+    return before
+
+
+def test_a_cordoned_node_is_left_once_another_replica_serves() -> None:
+    world = serving(3)
+    cordon(world, "b-0")
+    world.turn()
+    assert world.nodes_of("chat") == [("b-0",), ("b-1",), ("b-2",)]
+    assert [event.reason for event in world.decision("chat").events] == [Reason.NodeCordoned]
+    assert "replica 0 is replaced, as node b-0 is cordoned" in world.condition("chat", "Placed")[2]
+    for _ in range(10):
+        world.turn()
+        assert world.serving("chat") >= 2
+    assert world.nodes_of("chat") == [("b-1",), ("b-2",)]
+    assert {pod.node for pod in world.pods.values()} == {"b-1", "b-2"}
+
+
+def test_without_room_for_another_replica_it_stays_and_says_so() -> None:
+    world = serving(2)
+    cordon(world, "b-0")
+    world.turn(20)
+    assert world.serving("chat") == 2
+    status, reason, message = world.condition("chat", "Placed")
+    assert (status, reason) == ("False", "NoSlot")
+    assert message.startswith(
+        "replica 0 is replaced, as node b-0 is cordoned, but nothing has room for its replacement;"
+    )
+    world.nodes.append(board("b-9"))
+    world.turn(10)
+    assert world.nodes_of("chat") == [("b-1",), ("b-9",)]
+
+
+def test_a_node_that_is_free_for_use_again_keeps_its_replica() -> None:
+    world = serving(3)
+    before = world.nodes
+    cordon(world, "b-0")
+    world.turn(2)
+    assert len(world.nodes_of("chat")) == 3
+    world.nodes = before
+    world.turn(4)
+    assert world.nodes_of("chat") == [("b-0",), ("b-1",)]
+
+
+def test_a_paused_rollout_does_not_keep_anything_on_a_node_that_goes() -> None:
+    world = serving(3, pool_spec(8, external(2), rollout=RolloutSpec(paused=True)))
+    cordon(world, "b-0")
+    world.turn(10)
+    assert world.nodes_of("chat") == [("b-1",), ("b-2",)]
+
+
+def test_a_silent_node_gets_a_stand_in_at_once_that_leaves_when_it_answers_again() -> None:
+    """Kubernetes called the node NotReady: nothing of it is given up, but the time until that is not wasted."""
+    world = serving(3)
+    world.engines_start = False
+    before = silence(world, "b-1")
+    world.turn()
+    assert world.nodes_of("chat") == [("b-0",), ("b-1",), ("b-2",)]
+    world.nodes, world.engines_start = before, True
+    world.pods = {name: replace(pod, ready=pod.node != "b-2") for name, pod in world.pods.items()}
+    world.turn()
+    assert world.nodes_of("chat") == [("b-0",), ("b-1",)]
+
+
+def wide(spares: int = 2) -> World:
+    """Two racks; a replica of 64 GPUs in one, others beside it."""
+    spec = expert_spec(1, 64)
+    spec = replace(spec, placement=replace(spec.placement, spare_nodes_per_domain=spares))
+    world = World.of(
+        [*rack("a.1"), *rack("b.1", 6)],
+        pool("wide", spec, priority=1),
+        pool("chat", pool_spec(4, external(3), "GB200")),
+    )
+    world.turn(IN_USE)
+    assert (world.serving("wide"), world.serving("chat")) == (1, 3)
+    return world
+
+
+def test_a_lost_tray_is_replaced_by_the_spare_of_its_rack_in_the_first_pass() -> None:
+    """What its own dying pods hold is promised to their successor, which waits behind its gates for it."""
+    world = wide()
+    (before,) = world.nodes_of("wide")
+    others = world.nodes_of("chat")
+    lost = before[5]
+    world.nodes = [node for node in world.nodes if node.name != lost]
+    world.pods = {name: pod for name, pod in world.pods.items() if pod.node != lost}
+    world.turn()
+    (after,) = world.nodes_of("wide")
+    assert lost not in after
+    assert len(set(after) - set(before)) == 1
+    assert {name.partition("-")[0] for name in after} == {"a.1"}
+    world.turn(10)
+    assert world.nodes_of("wide") == [after]
+    assert (world.serving("wide"), world.nodes_of("chat")) == (1, others)
+
+
+def test_spares_are_for_their_pool_alone() -> None:
+    """Another pool takes every other tray."""
+    world = wide()
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, scaling=external(20)))
+    world.turn(IN_USE)
+    taken = {node for nodes in world.nodes_of("chat") for node in nodes}
+    assert taken == {f"b.1-t{index}" for index in range(6)}
+    assert world.condition("chat", "Placed")[2].startswith("6 of 20 replicas placed")
+
+
+def test_without_a_spare_it_says_what_is_missing_and_comes_back_with_the_tray() -> None:
+    world = wide(spares=0)
+    (before,) = world.nodes_of("wide")
+    lost = next(node for node in world.nodes if node.name == before[5])
+    world.nodes.remove(lost)
+    world.pods = {name: pod for name, pod in world.pods.items() if pod.node != lost.name}
+    world.turn(5)
+    assert world.condition("wide", "Placed")[:2] == ("False", "NoSlot")
+    world.nodes.append(lost)
+    world.turn(10)
+    assert world.serving("wide") == 1
