@@ -253,7 +253,10 @@ def test_what_the_scheduler_says_is_told_before_the_minute_is_over() -> None:
     world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(8, external(2))))
     world.scheduler_works = False
     world.turn(3)
-    assert world.condition("chat", "Placed")[2] == "2 replicas placed: H200 BF16 TP8"
+    assert (
+        world.condition("chat", "Placed")[2]
+        == "2 replicas placed: H200 BF16 TP8, at most 1 of them in one NVLink domain"
+    )
     world.pods["chat-1-0"] = replace(world.pods["chat-1-0"], message="Insufficient memory")
     world.turn()
     told = world.condition("chat", "Placed")
@@ -263,7 +266,10 @@ def test_what_the_scheduler_says_is_told_before_the_minute_is_over() -> None:
     assert world.condition("chat", "Placed") == told
     world.scheduler_works = True
     world.turn(2)
-    assert world.condition("chat", "Placed")[2] == "2 replicas placed: H200 BF16 TP8"
+    assert (
+        world.condition("chat", "Placed")[2]
+        == "2 replicas placed: H200 BF16 TP8, at most 1 of them in one NVLink domain"
+    )
 
 
 def test_a_replica_of_several_pods_lives_and_dies_whole() -> None:

@@ -44,7 +44,9 @@ class Explained(ApiModel):
 class ConditionStatus(ApiModel):
     """A Kubernetes condition."""
 
-    type: ReasonWord = Field(description="Ready, Planned, Placed, SLOMet, NetworkBound, Reconciling or Stalled.")
+    type: ReasonWord = Field(
+        description="Ready, Planned, Placed, CapacityRequested, SLOMet, NetworkBound, Reconciling or Stalled."
+    )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")
     message: Message = Field(default="", description="The sentence for people.")

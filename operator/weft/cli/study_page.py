@@ -12,6 +12,7 @@ from rich.text import Text
 
 from weft.cli.figures import counted, digits, seconds
 from weft.domain.reasons import Reason
+from weft.domain.spec import ScalingMode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,8 +53,11 @@ def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
     remark = f"{money.per_million(bill.per_million_output_tokens)} per million output tokens, "
     remark += f"{money.per_million(bill.per_million_tokens)} of all"
     bend = f"{digits(study.knee)} requests/s each"
+    figure = f"{digits(bill.cost)} for {counted(bill.gpus, 'GPU')} (H100 = 1)"
+    if study.request.spec.scaling.mode is ScalingMode.External:
+        figure += " at the declared rate"
     return (
-        ("cost", f"{digits(bill.cost)} for {counted(bill.gpus, 'GPU')} (H100 = 1)", remark),
+        ("cost", figure, remark),
         ("knee", bend, "beyond it latency grows faster than throughput"),
     )
 

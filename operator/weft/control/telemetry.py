@@ -46,6 +46,11 @@ class Telemetry:
         self._condition = self._gauge(
             "weft_pool_condition", "1 while a condition is True", (*POOL, "condition", "reason")
         )
+        self._requested = self._gauge(
+            "weft_pool_capacity_requested_gpus",
+            "GPUs that no hole of the fabric offers: domain_gpus of them free in one NVLink domain, node_gpus a node",
+            (*POOL, "accelerator", "domain_gpus", "node_gpus"),
+        )
         self._replicas = self._gauge("weft_pool_desired_replicas", "Replicas that should run", POOL)
         self._recommended = self._gauge("weft_pool_recommended_replicas", "Replicas that Weft would run", POOL)
         self._assigned = self._gauge("weft_pool_assigned_replicas", "Replicas that have their nodes", POOL)
@@ -59,7 +64,15 @@ class Telemetry:
             "weft_calibration", "Measured over predicted time of prompts and of decode steps", (*POOL, "kind")
         )
         self._per_pool = (
-            *(self._condition, self._replicas, self._recommended, self._assigned, self._ready, self._capacity),
+            *(
+                self._condition,
+                self._requested,
+                self._replicas,
+                self._recommended,
+                self._assigned,
+                self._ready,
+                self._capacity,
+            ),
             *(self._rate, self._waiting, self._kv, self._latency, self._calibration),
         )
 
@@ -98,6 +111,9 @@ class Telemetry:
         self._assigned.labels(*place).set(len(status.assignments))
         if status.plan is not None:
             self._capacity.labels(*place).set(status.plan.prediction.capacity)
+        if (request := decision.request) is not None:
+            sizes = str(request.domain_gpus), str(request.gpus_per_node)
+            self._requested.labels(*place, request.accelerator, *sizes).set(request.gpus)
         for condition in decision.conditions:
             holds = condition.status == "True"
             self._condition.labels(*place, condition.kind, condition.explanation.reason.value).set(holds)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.counts import Prospect, count, prospects
+from weft.decide.course import Turn
 from weft.decide.halves import decide_splits
 from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.learning import Course, learn, unwatched, watch
@@ -18,7 +19,7 @@ from weft.decide.order import Unit, in_order
 from weft.decide.pairs import plan_pairs
 from weft.decide.planning import Facts, Planned
 from weft.decide.promises import free_map
-from weft.decide.steps import Outcome, Turn, take_turns
+from weft.decide.steps import Outcome, take_turns
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason

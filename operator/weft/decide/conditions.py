@@ -1,4 +1,4 @@
-"""The conditions that deciding owns: Planned, Placed, SLOMet and NetworkBound.
+"""The conditions that deciding owns: Planned, Placed, SLOMet and NetworkBound, and CapacityRequested where it is.
 
 Messages carry no live numbers, so that a steady state writes nothing; the numbers are in `status.observed` and on
 `/metrics`.
@@ -16,6 +16,7 @@ from weft.scaling import read_percentile
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.domain.decision import CapacityRequest
     from weft.domain.shape import Plan
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Slo
@@ -38,6 +39,19 @@ def placed(explanation: Explanation) -> Condition:
     """Whether every replica has nodes."""
     status = {Reason.AllPlaced: TRUE, Reason.NothingToPlace: UNKNOWN}.get(explanation.reason, FALSE)
     return Condition("Placed", status, explanation)
+
+
+def capacity_requested(request: CapacityRequest | None) -> tuple[Condition, ...]:
+    """What would have to be added; no condition while nothing is missing."""
+    if request is None:
+        return ()
+    on = (
+        "on one node"
+        if request.nodes == 1
+        else f"in one NVLink domain, {request.gpus_per_node} on each of {request.nodes} nodes"
+    )
+    message = f"{request.groups} x {request.domain_gpus} {request.accelerator} GPUs free {on}"
+    return (Condition("CapacityRequested", TRUE, Explanation(Reason.NoSlot, message)),)
 
 
 def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from weft.domain.workload import Role
 
 _LIVE = ("SLOMet", "NetworkBound")
-_KINDS = ("Planned", "Placed", *_LIVE)
+_KINDS = ("Planned", "Placed", *_LIVE, "CapacityRequested")
+_BAD_WHEN_TRUE = {"NetworkBound", "CapacityRequested"}
 
 
 def decide_splits(
@@ -80,7 +81,7 @@ def _worst(split: SplitRecord, kind: str, present: list[tuple[Role, PoolDecision
     found = [(role, each) for role, half in present for each in half.conditions if each.kind == kind]
     if not found:
         return None
-    order = ("True", "Unknown", "False") if kind == "NetworkBound" else ("False", "Unknown", TRUE)
+    order = ("True", "Unknown", "False") if kind in _BAD_WHEN_TRUE else ("False", "Unknown", TRUE)
     role, worst = min(found, key=lambda entry: order.index(entry[1].status))
     return Condition(kind, worst.status, _of_pool(split, role, worst.explanation))
 

@@ -7,43 +7,28 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
+from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
 from weft.decide.growth import Growth, explain_again, grow
+from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.promises import held_by, holds_of
-from weft.decide.rollout import arriving, leaving, limits_of
+from weft.decide.rollout import arriving, leaving
 from weft.decide.spares import keep_spares
 from weft.domain.decision import PoolDecision
-from weft.domain.reasons import Explanation, Reason
+from weft.domain.reasons import Explanation
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure
-from weft.scaling import ScaleAnswer, live_figures
+from weft.scaling import live_figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.health import Replica
     from weft.decide.planning import Planned
-    from weft.decide.survivors import Survivors
     from weft.domain.fabric import Fabric
     from weft.domain.shape import Plan
-    from weft.domain.snapshot import PoolObservation
     from weft.domain.status import Failure
     from weft.placement import FreeMap
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
-
-    `live` names the workload values that metrics replace.
-    """
-
-    planned: Planned
-    survivors: Survivors
-    scale: ScaleAnswer
-    observation: PoolObservation | None
-    draining: int  # pods of replicas that have no assignment any more
-    live: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +37,6 @@ class Outcome:
 
     decision: PoolDecision
     wake_after_seconds: float | None
-
-
-@dataclass(slots=True)
-class Course:
-    """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced."""
-
-    turn: Turn
-    failure: Failure | None
-    gone: tuple[Departure, ...]
-    growth: Growth
-    moving: tuple[Departure, ...]
 
 
 def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float) -> tuple[Outcome, ...]:
@@ -78,7 +52,7 @@ def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float) -> tu
         grow([course.growth for course in together], free, now)
         keep_spares((course.growth for course in together), free)
     explain_again([course.growth for course in every], free)
-    return tuple(_outcome(course, now) for course in every)
+    return tuple(_outcome(course, free.fabric, now) for course in every)
 
 
 def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
@@ -132,7 +106,7 @@ def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, .
     return any(each.outdated for each in (*stay, *gone)) or turn.draining > 0
 
 
-def _outcome(course: Course, now: float) -> Outcome:
+def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
     status = replace(
         planned.pool.status,
@@ -153,11 +127,13 @@ def _outcome(course: Course, now: float) -> Outcome:
         turn.scale.recommended,
         (
             conditions.planned(planned.plan),
-            conditions.placed(_with_the_scheduler(_placement(course, now), course)),
+            conditions.placed(placement_of(course, fabric, now)),
             conditions.slo_met(planned.spec.slo, turn.observation),
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
+            *conditions.capacity_requested(capacity_request(growth)),
         ),
         _events(course),
+        capacity_request(growth),
     )
     waits = (
         turn.scale.wake_after_seconds,
@@ -167,60 +143,11 @@ def _outcome(course: Course, now: float) -> Outcome:
     return Outcome(decision, min((wait for wait in waits if wait is not None), default=None))
 
 
-def _placement(course: Course, now: float) -> Explanation:
-    """Whether every replica that shall be there has nodes; a rollout that finds no room counts as one that has not."""
-    turn, growth = course.turn, course.growth
-    have = len(growth.kept) + len(growth.added)
-    if growth.refusal is not None:
-        return Explanation(growth.refusal.reason, _why_no_slot(course, have))
-    if growth.desired == 0:
-        return turn.scale.shortfall or Explanation(Reason.NothingToPlace, "no replica is desired")
-    if course.failure is not None and remaining_seconds(course.failure, now) > 0 and have < growth.desired:
-        return Explanation(Reason.BackingOff, _why_waiting(course.failure))
-    if have < growth.desired:
-        return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
-    if turn.scale.shortfall is not None:
-        return turn.scale.shortfall
-    moves = "".join(f"; {_is_replaced(each)}" for each in course.moving[:1])
-    return Explanation(Reason.AllPlaced, f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}{moves}")
-
-
-def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:
-    """The same, with what the scheduler says while it does not bind a pod of a replica that stays."""
-    staying = [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
-    waiting = next((pod.waiting for each in staying for pod in each.pods if pod.waiting), None)
-    return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
-
-
-def _why_no_slot(course: Course, have: int) -> str:
-    growth = course.growth
-    refusal = growth.refusal.message if growth.refusal else ""
-    if have < growth.desired:
-        return f"{have} of {growth.desired} replicas placed; {refusal}"
-    if course.moving:
-        return f"{_is_replaced(course.moving[0])}, but nothing has room for its replacement; {refusal}"
-    rollout = growth.planned.spec.rollout
-    hint = "" if limits_of(rollout, growth.desired).unavailable else ", or set rollout.maxUnavailable above 0"
-    return f"the rollout finds no room for a replica of the new revision; {refusal}{hint}"
-
-
-def _is_replaced(moving: Departure) -> str:
-    why = moving.displaced.message if moving.displaced is not None else ""
-    return f"replica {moving.assignment.replica} is replaced, as {why}"
-
-
-def _why_waiting(failure: Failure) -> str:
-    times = "once" if failure.count == 1 else f"{failure.count} times in a row"
-    return (
-        f"failed {times}, so the next attempt waits; {failure.explanation.reason.value}: {failure.explanation.message}"
-    )
-
-
 def _events(course: Course) -> tuple[Explanation, ...]:
     turn, planned = course.turn, course.turn.planned
     events = [loss.explanation for loss in turn.survivors.losses]
     if course.growth.added:
-        events += [Explanation(each.displaced.reason, _is_replaced(each)) for each in course.moving if each.displaced]
+        events += [Explanation(each.displaced.reason, is_replaced(each)) for each in course.moving if each.displaced]
     if turn.scale.changed is not None:
         events.append(turn.scale.changed)
     before = planned.pool.status.plan
@@ -232,7 +159,3 @@ def _events(course: Course) -> tuple[Explanation, ...]:
 def _shape_event(before: Plan | None, now: Plan) -> Explanation:
     change = f"{now.shape}" if before is None else f"{before.shape} -> {now.shape}"
     return Explanation(now.verdict.reason, f"{change}: {now.verdict.message}")
-
-
-def _replicas(count: int) -> str:
-    return f"{count} replica" if count == 1 else f"{count} replicas"

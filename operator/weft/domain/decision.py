@@ -13,12 +13,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class CapacityRequest:
+    """Room that the fabric lacks: so many `groups`, each of so many nodes in one NVLink domain with GPUs free on each.
+
+    A group is a replica, or a pipeline stage where stages may spread over domains.
+    """
+
+    accelerator: str
+    groups: int
+    nodes: int
+    gpus_per_node: int
+
+    @property
+    def domain_gpus(self) -> int:
+        """GPUs that one NVLink domain has to have free."""
+        return self.nodes * self.gpus_per_node
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all."""
+        return self.groups * self.domain_gpus
+
+
+@dataclass(frozen=True, slots=True)
 class PoolDecision:
     """The whole next status of one pool as far as deciding owns it.
 
     `status` replaces the persisted one; `recommended` is what Auto would run (written in External mode too);
-    `conditions` are Planned, Placed, SLOMet and NetworkBound; `events` are things that happened in this pass (a replica
-    failed, a scale-up) and deserve a Kubernetes event.
+    `conditions` are Planned, Placed, SLOMet and NetworkBound, and CapacityRequested while there is a `request`;
+    `events` are things that happened in this pass (a replica failed, a scale-up) and deserve a Kubernetes event.
     """
 
     key: ResourceKey
@@ -27,6 +50,7 @@ class PoolDecision:
     recommended: int
     conditions: tuple[Condition, ...]
     events: tuple[Explanation, ...] = ()
+    request: CapacityRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)

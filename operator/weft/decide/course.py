@@ -1,0 +1,41 @@
+"""What is known of one pool while a pass decides about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.decide.growth import Growth
+    from weft.decide.planning import Planned
+    from weft.decide.survivors import Survivors
+    from weft.domain.snapshot import PoolObservation
+    from weft.domain.status import Failure
+    from weft.placement import Departure
+    from weft.scaling import ScaleAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
+
+    `live` names the workload values that metrics replace.
+    """
+
+    planned: Planned
+    survivors: Survivors
+    scale: ScaleAnswer
+    observation: PoolObservation | None
+    draining: int  # pods of replicas that have no assignment any more
+    live: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Course:
+    """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced."""
+
+    turn: Turn
+    failure: Failure | None
+    gone: tuple[Departure, ...]
+    growth: Growth
+    moving: tuple[Departure, ...]

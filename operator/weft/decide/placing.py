@@ -1,0 +1,98 @@
+"""Whether every replica has a place, in words: where they are, what is missing, and what would have to be added."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.decide.backoff import remaining_seconds
+from weft.decide.rollout import limits_of
+from weft.domain.decision import CapacityRequest
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import DomainRule
+
+if TYPE_CHECKING:
+    from weft.decide.course import Course
+    from weft.decide.growth import Growth
+    from weft.domain.fabric import Fabric
+    from weft.domain.status import Failure
+    from weft.placement import Departure
+
+
+def placement_of(course: Course, fabric: Fabric, now: float) -> Explanation:
+    """Whether every replica that shall be there has nodes; a rollout that finds no room counts as one that has not."""
+    return _with_the_scheduler(_placement(course, fabric, now), course)
+
+
+def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
+    turn, growth = course.turn, course.growth
+    have = len(growth.kept) + len(growth.added)
+    if growth.refusal is not None:
+        return Explanation(growth.refusal.reason, _why_no_slot(course, have))
+    if growth.desired == 0:
+        return turn.scale.shortfall or Explanation(Reason.NothingToPlace, "no replica is desired")
+    if course.failure is not None and remaining_seconds(course.failure, now) > 0 and have < growth.desired:
+        return Explanation(Reason.BackingOff, _why_waiting(course.failure))
+    if have < growth.desired:
+        return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
+    if turn.scale.shortfall is not None:
+        return turn.scale.shortfall
+    moves = "".join(f"; {is_replaced(each)}" for each in course.moving[:1])
+    told = f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}{_blast_radius(growth, fabric)}{moves}"
+    return Explanation(Reason.AllPlaced, told)
+
+
+def _blast_radius(growth: Growth, fabric: Fabric) -> str:
+    """What one NVLink domain takes along when it fails."""
+    nodes, placed = fabric.nodes(), (*growth.kept, *growth.added)
+    touched = [{nodes[name].domain for name in each.nodes if name in nodes} for each in placed]
+    most = max(Counter(domain for domains in touched for domain in domains).values(), default=0)
+    return f", at most {most} of them in one NVLink domain" if len(placed) > 1 and most else ""
+
+
+def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:
+    """The same, with what the scheduler says while it does not bind a pod of a replica that stays."""
+    staying = [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
+    waiting = next((pod.waiting for each in staying for pod in each.pods if pod.waiting), None)
+    return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
+
+
+def _why_no_slot(course: Course, have: int) -> str:
+    growth = course.growth
+    refusal = growth.refusal.message if growth.refusal else ""
+    if have < growth.desired:
+        return f"{have} of {growth.desired} replicas placed; {refusal}"
+    if course.moving:
+        return f"{is_replaced(course.moving[0])}, but nothing has room for its replacement; {refusal}"
+    rollout = growth.planned.spec.rollout
+    hint = "" if limits_of(rollout, growth.desired).unavailable else ", or set rollout.maxUnavailable above 0"
+    return f"the rollout finds no room for a replica of the new revision; {refusal}{hint}"
+
+
+def is_replaced(moving: Departure) -> str:
+    """Which replica has to move, and why."""
+    why = moving.displaced.message if moving.displaced is not None else ""
+    return f"replica {moving.assignment.replica} is replaced, as {why}"
+
+
+def _why_waiting(failure: Failure) -> str:
+    times = "once" if failure.count == 1 else f"{failure.count} times in a row"
+    return (
+        f"failed {times}, so the next attempt waits; {failure.explanation.reason.value}: {failure.explanation.message}"
+    )
+
+
+def capacity_request(growth: Growth) -> CapacityRequest | None:
+    """What nothing in the fabric has room for: what a cluster autoscaler, or a person, would have to add."""
+    missing = growth.missing - len(growth.added)
+    if growth.refusal is None or growth.waits_for is not None or missing < 1:
+        return None
+    shape, stages = growth.planned.plan.shape, 1
+    if growth.planned.spec.placement.domain is DomainRule.Preferred:
+        stages = shape.pods // max(1, shape.domain_group_gpus // shape.gpus_per_pod)
+    return CapacityRequest(shape.accelerator, missing * stages, shape.pods // stages, shape.gpus_per_pod)
+
+
+def _replicas(count: int) -> str:
+    return f"{count} replica" if count == 1 else f"{count} replicas"
