@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.promises import holds_of
@@ -14,18 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.planning import Planned
+    from weft.domain.status import Handover
     from weft.placement import FreeMap
 
 
 @dataclass(slots=True)
 class Growth:
-    """How one pool grows in this pass; `refusal` says why it could not grow as far as it should."""
+    """How one pool grows in this pass; `refusal` says why it could not grow as far as it should.
+
+    `asked` is what each new replica asks of another scheduler, or why it cannot; None where a slot is looked for.
+    """
 
     planned: Planned
     desired: int
     kept: list[Assignment]
     missing: int
     next_replica: int
+    asked: Handover | Explanation | None = None
     added: list[Assignment] = field(default_factory=list)
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
@@ -64,7 +69,7 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> None:
 def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
     """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
     for growth in growths:
-        if growth.refusal is not None and growth.waits_for is None:
+        if growth.refusal is not None and growth.waits_for is None and growth.asked is None:
             found = _slot(growth.planned, free, Neighbours())
             growth.refusal = found.explanation if isinstance(found, Refusal) else growth.refusal
     for growth in growths:
@@ -79,15 +84,26 @@ def _held_back(other: Growth) -> Explanation:
 
 def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float) -> None:
     planned = growth.planned
+    if growth.asked is not None:
+        _hand_over_one(growth, growth.asked, now)
+        return
     near = planned.spec.kv.locality != "Any"
     partners = tuple(node for other in unit if near and other is not growth for node in other.nodes)
     found = _slot(planned, free, Neighbours(growth.nodes, partners))
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
-    growth.added.append(_assignment(growth, found, now))
+    growth.added.append(_assignment(growth, found.nodes, now))
     for hold in holds_of(planned.pool, found.nodes, planned.plan.shape.gpus_per_pod):
         free.reserve(hold)
+
+
+def _hand_over_one(growth: Growth, asked: Handover | Explanation, now: float) -> None:
+    """Nothing is promised: what its pods hold counts once they are bound, as anyone's."""
+    if isinstance(asked, Explanation):
+        growth.refusal = asked
+    else:
+        growth.added.append(replace(_assignment(growth, (), now), handover=asked))
 
 
 def _slot(planned: Planned, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
@@ -95,7 +111,7 @@ def _slot(planned: Planned, free: FreeMap, neighbours: Neighbours) -> Slot | Ref
     return find_slot(planned.plan.shape, spec.placement, free, neighbours, spec.engine.resources)
 
 
-def _assignment(growth: Growth, slot: Slot, now: float) -> Assignment:
+def _assignment(growth: Growth, nodes: tuple[str, ...], now: float) -> Assignment:
     replica = growth.next_replica
     growth.next_replica += 1
-    return Assignment(replica, growth.planned.revision, slot.nodes, growth.planned.plan.shape.gpus_per_pod, now)
+    return Assignment(replica, growth.planned.revision, nodes, growth.planned.plan.shape.gpus_per_pod, now)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.growth import Growth, explain_again, grow
+from weft.decide.handover import waiting_in_queue
 from weft.decide.promises import holds_of
 from weft.decide.rollout import arriving, leaving, limits_of
 from weft.domain.decision import PoolDecision
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from weft.decide.survivors import Survivors
     from weft.domain.shape import Plan
     from weft.domain.snapshot import PoolObservation
-    from weft.domain.status import Failure
+    from weft.domain.status import Failure, Handover
     from weft.placement import FreeMap
 
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class Turn:
     """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
 
-    `live` names the workload values that metrics replace.
+    `live` names the workload values that metrics replace; `asked` is as in `Growth`.
     """
 
     planned: Planned
@@ -41,6 +42,7 @@ class Turn:
     observation: PoolObservation | None
     draining: int  # pods of replicas that have no assignment any more
     live: tuple[str, ...] = ()
+    asked: Handover | Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,14 @@ def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
     missing = arriving(stay, desired, rollout)
     if remaining_seconds(failure, now) > 0 or _waits_for_drain(turn, stay, gone):
         missing = 0
-    growth = Growth(planned, desired, [each.assignment for each in stay], missing, pool.status.next_replica)
+    kept, following = [each.assignment for each in stay], pool.status.next_replica
+    growth = Growth(planned, desired, kept, missing, following, turn.asked)
     return Course(turn, failure, gone, growth)
 
 
 def _departure(replica: Replica, planned: Planned) -> Departure:
     outdated = replica.assignment.revision != planned.revision
-    return Departure(replica.assignment, replica.ready, outdated)
+    return Departure(replica.assignment, replica.ready, outdated, replica.nodes)
 
 
 def _failure(turn: Turn, now: float) -> Failure | None:
@@ -170,13 +173,17 @@ def _placement(course: Course, now: float) -> Explanation:
         return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
     if turn.scale.shortfall is not None:
         return turn.scale.shortfall
-    return Explanation(Reason.AllPlaced, f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}")
+    placed = Explanation(Reason.AllPlaced, f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}")
+    return waiting_in_queue(_staying(course), growth.added, growth.desired) or placed
+
+
+def _staying(course: Course) -> list[Replica]:
+    return [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
 
 
 def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:
     """The same, with what the scheduler says while it does not bind a pod of a replica that stays."""
-    staying = [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
-    waiting = next((pod.waiting for each in staying for pod in each.pods if pod.waiting), None)
+    waiting = next((pod.waiting for each in _staying(course) for pod in each.pods if pod.waiting), None)
     return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
 
 

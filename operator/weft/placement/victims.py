@@ -14,11 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A replica that could leave."""
+    """A replica that could leave. `bound` is where its pods are if another scheduler picked the nodes."""
 
     assignment: Assignment
     ready: bool
     outdated: bool
+    bound: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Those that it holds or was promised; none while it waits in a queue."""
+        return self.assignment.nodes or self.bound
 
 
 def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -> tuple[Departure, ...]:
@@ -31,14 +37,16 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
         return ()
     domain_of = {node.name: domain for domain in free.fabric.domains for node in domain.nodes}
 
-    def hole(assignment: Assignment) -> tuple[int, int]:
-        domain = domain_of.get(assignment.nodes[0])
+    def hole(each: Departure) -> tuple[int, int]:
+        if not each.nodes:
+            return 0, 0
+        domain = domain_of.get(each.nodes[0])
         around = sum(free.on(node.name) for node in domain.nodes) if domain is not None else 0
-        gained = assignment.gpus_per_pod * len(assignment.nodes)
-        return around + gained, max(free.on(node) for node in assignment.nodes) + assignment.gpus_per_pod
+        gained = each.assignment.gpus_per_pod * len(each.nodes)
+        return around + gained, max(free.on(node) for node in each.nodes) + each.assignment.gpus_per_pod
 
     def order(each: Departure) -> tuple[bool, bool, int, int, int]:
-        domain_hole, node_hole = hole(each.assignment)
+        domain_hole, node_hole = hole(each)
         return each.ready, not each.outdated, -domain_hole, -node_hole, -each.assignment.replica
 
     return tuple(sorted(candidates, key=order)[:count])
