@@ -178,7 +178,8 @@ def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
     """A released pod is still not bound after the grace time."""
     for pod in replica.unscheduled:
         if around.now - released_at(pod) >= SCHEDULING_SECONDS:
-            said = pod.message or "the scheduler gave no reason"
+            held = "a scheduling gate of somebody else holds it" if pod.queued else "the scheduler gave no reason"
+            said = pod.message or held
             message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
             return _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
     return None

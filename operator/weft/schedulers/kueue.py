@@ -109,7 +109,7 @@ def _missing(ask: Ask, queueing: Queueing) -> Iterator[Explanation]:
     namespace, queue = ask.namespace, ask.placement.queue
     if queueing.refused:
         what = ", ".join(queueing.refused)
-        yield Explanation(Reason.NotPermitted, f"Weft may not list and watch {what}: grant it the role weft-fabric")
+        yield Explanation(Reason.NotPermitted, f"Weft may not list and watch {what}: grant it the role weft-resources")
     if not queueing.installed:
         yield Explanation(Reason.SchedulerMissing, f"Kueue is not installed: the cluster has no LocalQueues of {GROUP}")
     here = sorted(each.name for each in queueing.queues if each.namespace == namespace)
