@@ -22,10 +22,12 @@ from weft.domain.shape import (
     Shape,
 )
 from weft.domain.snapshot import ResourceKey
-from weft.domain.status import Assignment, Condition, Failure, PoolStatus
+from weft.domain.spec import SchedulerName
+from weft.domain.status import Assignment, Condition, Failure, Handover, PoolStatus
 
 TEXT = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from(" \n"), max_size=40)
 WORDS = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True)
+VALUES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,20}[A-Za-z0-9])?", fullmatch=True)
 SIZES = st.sampled_from([1, 2, 4, 8, 16])
 COUNTS = st.integers(0, 2**40)
 FIGURES = st.floats(0, 1e12, allow_subnormal=False)
@@ -53,6 +55,15 @@ PREDICTIONS = st.builds(
 RELEASES = st.builds(EngineRelease, st.sampled_from(EngineName), WORDS, WORDS)
 CANDIDATES = st.builds(Candidate, SHAPES, EXPLANATIONS, st.none() | PREDICTIONS)
 PLANS = st.builds(Plan, SHAPES, PREDICTIONS, RELEASES, EXPLANATIONS, st.lists(CANDIDATES, max_size=3).map(tuple))
+HANDOVERS = st.builds(
+    Handover,
+    st.just(SchedulerName.Kueue),
+    WORDS,
+    SIZES,
+    WORDS,
+    SIZES,
+    st.none() | st.tuples(st.just("nvidia.com/gpu.product"), st.lists(VALUES, unique=True, max_size=3).map(tuple)),
+)
 ASSIGNMENTS = st.lists(
     st.builds(
         Assignment,
@@ -62,6 +73,7 @@ ASSIGNMENTS = st.lists(
         SIZES,
         INSTANTS,
         complete=st.booleans(),
+        handover=st.none() | HANDOVERS,
     ),
     max_size=4,
     unique_by=lambda assignment: assignment.replica,

@@ -80,7 +80,7 @@ class World:
                 self.pods.setdefault(name, self._born(action.body, phase="Pending"))
             case ReleasePods():
                 for name, uid in action.pods:
-                    self._edit(name, uid, lambda body: body["spec"].pop("schedulingGates", None))
+                    self._edit(name, uid, ungate)
             case UnroutePod():
                 self._edit(action.name, action.uid, lambda body: body["metadata"]["labels"].pop(labels.ROUTED, None))
             case DeletePod():
@@ -117,8 +117,12 @@ class World:
         """Bind released pods and let their engines become ready."""
         for body in self.pods.values():
             if not body["spec"].get("schedulingGates") and body["status"]["phase"] == "Pending":
-                body["spec"]["nodeName"] = pinned_node(body)
+                body["spec"]["nodeName"] = self.node_for(body)
                 body["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+    def node_for(self, body: Json) -> str:
+        """The node that a pod is bound to."""
+        return pinned_node(body)
 
     def fail(self, name: str) -> None:
         self.pods[name]["status"] = {"phase": "Failed", "reason": "Error"}
@@ -143,6 +147,13 @@ class World:
     def state(self) -> tuple[Any, ...]:
         """All there is, without what differs between any two runs."""
         return (_comparable(self.pods.values()), _comparable(self.objects.values()))
+
+
+def ungate(body: Json) -> None:
+    """What the release of a pod patches: our gate, if it is the first."""
+    kept = body["spec"].get("schedulingGates") or []
+    if kept and kept[0]["name"] == labels.GATE:
+        del kept[0]
 
 
 def merge(known: Json, body: Json) -> None:

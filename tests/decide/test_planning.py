@@ -11,7 +11,7 @@ from tests.fabric.cluster import board, taint
 from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
-from weft.domain.spec import ModelSpec, PoolSpec, RouterKind, RouterSpec
+from weft.domain.spec import ModelSpec, PoolSpec, RouterKind, RouterSpec, SchedulerName
 from weft.domain.workload import Role
 
 SPEC = pool_spec()
@@ -22,7 +22,13 @@ SPEC = pool_spec()
     [
         (replace(SPEC, router=RouterSpec(RouterKind.Gateway)), "router.type Gateway"),
         (replace(SPEC, router=RouterSpec(RouterKind.Managed, api_key_secret=("s", "k"))), "router.apiKeySecretRef"),
-        (replace(SPEC, placement=replace(SPEC.placement, scheduler="Kueue")), "placement.scheduler.name Kueue"),
+        (
+            replace(
+                SPEC,
+                placement=replace(SPEC.placement, scheduler=SchedulerName.Kueue, queue="llm", spare_nodes_per_domain=1),
+            ),
+            "placement.spareNodesPerDomain with scheduler.name Kueue",
+        ),
         (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "engine.distributed Ray"),
         (replace(SPEC, kv=replace(SPEC.kv, locality="Required")), "kvTransfer.locality Required"),
         (replace(SPEC, pod=replace(SPEC.pod, relaxations=("IPCLock",))), "pod.relaxations IPCLock"),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.domain.decision import Decisions, PoolDecision
+    from weft.domain.queueing import Queueing
     from weft.domain.snapshot import PoolObservation, ScaleMemory
 
 NVIDIA = "nvidia.com/gpu"
@@ -93,6 +94,8 @@ class World:
     observations: dict[str, PoolObservation] = field(default_factory=dict)
     memory: dict[str, ScaleMemory] = field(default_factory=dict)
     now: float = 1_000_000.0
+    queueing: Queueing | None = None
+    admitted: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)  # nodes by pool and replica
     engines_start: bool = True  # whether bound pods become ready
     scheduler_works: bool = True
     last: Decisions | None = None
@@ -106,7 +109,7 @@ class World:
     def snapshot(self) -> Snapshot:
         pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
         pods, seen = tuple(self.pods.values()), dict(self.observations)
-        return Snapshot(self.now, pools, splits, tuple(self.nodes), pods, seen, dict(self.memory))
+        return Snapshot(self.now, pools, splits, tuple(self.nodes), pods, seen, dict(self.memory), self.queueing)
 
     def status(self, name: str) -> PoolStatus:
         return self.pools[name].status
@@ -125,7 +128,7 @@ class World:
 
     def serving(self, name: str) -> int:
         """Replicas whose pods are all ready and not leaving."""
-        assigned = {assignment.replica: len(assignment.nodes) for assignment in self.status(name).assignments}
+        assigned = {assignment.replica: assignment.pods for assignment in self.status(name).assignments}
         ready = [
             pod.identity.replica for pod in self._pods_of(name) if pod.ready and not pod.terminating and pod.identity
         ]
@@ -176,6 +179,8 @@ class World:
             self.pods[pod.name] = replace(pod, gated=False, released=self.now)
         elif pod.gated:
             return
+        elif pod.queued:
+            self.pods[pod.name] = replace(pod, queued=self._places(pod) is None, released=self.now)
         elif pod.node is None and self.scheduler_works:
             self.pods[pod.name] = replace(pod, node=self._node_of(pod), phase=PodPhase.Running)
         elif pod.node is not None and pod.phase is PodPhase.Running:
@@ -184,7 +189,7 @@ class World:
     def _create(self, record: PoolRecord, assignment: Assignment) -> None:
         if assignment.complete:
             return
-        for rank in range(len(assignment.nodes)):
+        for rank in range(assignment.pods):
             name = f"{record.key.name}-{assignment.replica}-{rank}"
             if name in self.pods:
                 continue
@@ -197,6 +202,7 @@ class World:
                 requests=((NVIDIA, assignment.gpus_per_pod),),
                 identity=PodIdentity(record.key.uid, assignment.replica, rank, assignment.revision),
                 gated=True,
+                queued=assignment.handover is not None,
                 created=self.now,
             )
 
@@ -232,7 +238,7 @@ class World:
         return sum(count for place, count in places if place == node)
 
     def _place_of(self, pod: PodRecord) -> str | None:
-        released = pod.identity is not None and not pod.gated and self._is_assigned(pod)
+        released = pod.identity is not None and not pod.gated and not pod.queued and self._is_assigned(pod)
         return pod.node or (self._node_of(pod) if released else None)
 
     def _offered(self, node: str) -> int:
@@ -242,7 +248,13 @@ class World:
         assignment = self._assignment(pod)
         assert assignment is not None
         assert pod.identity is not None
-        return assignment.nodes[pod.identity.rank]
+        return (self._places(pod) or assignment.nodes)[pod.identity.rank]
+
+    def _places(self, pod: PodRecord) -> tuple[str, ...] | None:
+        """The nodes that another scheduler picked for a replica."""
+        assert pod.identity is not None
+        name = next(each.key.name for each in self.pools.values() if each.key.uid == pod.identity.pool_uid)
+        return self.admitted.get((name, pod.identity.replica))
 
 
 def _are_of_one_replica(one: PodRecord, other: PodRecord) -> bool:

@@ -25,7 +25,7 @@ from weft.domain.spec import (
     ShapePins,
     SplitSpec,
 )
-from weft.domain.status import Assignment, PoolStatus, SplitStatus
+from weft.domain.status import Assignment, Handover, PoolStatus, SplitStatus
 from weft.domain.workload import Role, Slo, Workload
 from weft.render import revision
 
@@ -83,6 +83,12 @@ def pool(wanted: PoolSpec | None = None, chosen: Plan | None = None, *nodes: tup
     )
     status = PoolStatus(len(nodes), 3 + len(nodes), hashed, chosen.engine, chosen, assigned)
     return PoolRecord(ResourceKey("InferencePool", NAMESPACE, "chat", UID), 4, wanted, status)
+
+
+def queued(record: PoolRecord, handover: Handover) -> PoolRecord:
+    """The pool with replica 3 handed over to a scheduler that picks its nodes."""
+    gpus = record.status.plan.shape.gpus_per_pod if record.status.plan else 0
+    return changed(record, assignments=(Assignment(3, record.status.revision, (), gpus, 1000.0, handover=handover),))
 
 
 def changed(record: PoolRecord, **fields: Any) -> PoolRecord:  # noqa: ANN401 - fields of PoolStatus

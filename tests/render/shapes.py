@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.render.pools import DEEPSEEK, plan, pool, shape, spec
+from tests.render.pools import DEEPSEEK, plan, pool, queued, shape, spec
 from weft.domain.hardware import Precision
 from weft.domain.spec import (
     EngineSpec,
@@ -12,15 +12,20 @@ from weft.domain.spec import (
     PlacementSpec,
     PodSpec,
     RolloutSpec,
+    SchedulerName,
     SourceKind,
     Toleration,
 )
+from weft.domain.status import Handover
 from weft.domain.workload import Role
 
 _PVC = ModelSource(SourceKind.PVC, "weights", "deepseek/v3")
 _GATED = ModelSource(
     SourceKind.HuggingFace, "meta-llama/Llama-3.3-70B-Instruct", revision="6f6073b", token_secret=("hub", "token")
 )
+_KUEUE = PlacementSpec(scheduler=SchedulerName.Kueue, queue="inference", node_selector=(("tier", "gold"),))
+_GB200 = ("nvidia.com/gpu.product", ("NVIDIA-GB200",))
+_TWO_STAGES = shape(8, "GB200", Precision.FP8, pipeline_parallel=2, gpus_per_pod=4)
 
 SHAPES = {
     "aggregated-tp1": pool(
@@ -83,5 +88,27 @@ SHAPES = {
             weight_bytes=680e9,
         ),
         ("tray-0", "tray-1"),
+    ),
+    "kueue-one-pod": queued(
+        pool(spec(placement=_KUEUE), plan(shape(8))),
+        Handover(
+            SchedulerName.Kueue,
+            "inference",
+            1,
+            "kubernetes.io/hostname",
+            1,
+            ("nvidia.com/gpu.product", ("NVIDIA-H200", "NVIDIA-H200-141GB")),
+        ),
+    ),
+    "kueue-one-domain": queued(
+        pool(
+            spec(model=ModelSpec(DEEPSEEK, source=_PVC), placement=_KUEUE, pod=PodSpec((), (("note", "x"),))),
+            plan(shape(16, "GB200", Precision.FP8, gpus_per_pod=8), weight_bytes=680e9),
+        ),
+        Handover(SchedulerName.Kueue, "inference", 2, "nvidia.com/gpu.clique", 2, _GB200),
+    ),
+    "kueue-stages": queued(
+        pool(spec(model=ModelSpec(DEEPSEEK, source=_PVC), placement=_KUEUE), plan(_TWO_STAGES, weight_bytes=680e9)),
+        Handover(SchedulerName.Kueue, "inference", 4, "nvidia.com/gpu.clique", 2, _GB200),
     ),
 }

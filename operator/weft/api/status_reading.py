@@ -26,10 +26,12 @@ from weft.domain.shape import (
     Prediction,
     Shape,
 )
+from weft.domain.spec import SchedulerName
 from weft.domain.status import (
     Assignment,
     Condition,
     Failure,
+    Handover,
     Observed,
     PoolStatus,
     SplitStatus,
@@ -152,7 +154,13 @@ def _candidate(read: shown.AlternativeStatus) -> Candidate:
 
 def _assignment(read: shown.AssignmentStatus) -> Assignment:
     nodes, since = tuple(read.nodes), read_instant(read.since)
-    return Assignment(read.replica, read.revision, nodes, read.gpus_per_pod, since, read.complete)
+    handover = _handover(read.handover) if read.handover is not None else None
+    return Assignment(read.replica, read.revision, nodes, read.gpus_per_pod, since, read.complete, handover)
+
+
+def _handover(read: shown.HandoverStatus) -> Handover:
+    product = None if read.product is None else (read.product.label, tuple(read.product.values))
+    return Handover(SchedulerName(read.scheduler), read.queue, read.pods, read.level, read.group, product)
 
 
 def _failure(read: shown.FailureStatus) -> Failure:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.domain.decision import PoolDecision, SplitDecision
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Candidate, EngineRelease, Percentiles, Plan, Prediction, Shape
-    from weft.domain.status import Assignment, Condition, Failure, PoolProgress, SplitProgress
+    from weft.domain.status import Assignment, Condition, Failure, Handover, PoolProgress, SplitProgress
 
 MAX_ALTERNATIVES = 10
 
@@ -160,6 +160,20 @@ def _assignment(assignment: Assignment) -> Json:
         "gpusPerPod": assignment.gpus_per_pod,
         "since": instant(assignment.since),
         "complete": assignment.complete,
+        **_present(handover=_handover(assignment.handover) if assignment.handover is not None else None),
+    }
+
+
+def _handover(handover: Handover) -> Json:
+    product = handover.product
+    known = {"label": product[0], "values": list(product[1])} if product is not None else None
+    return {
+        "scheduler": handover.scheduler.value,
+        "queue": handover.queue,
+        "pods": handover.pods,
+        "level": handover.level,
+        "group": handover.group,
+        **_present(product=known),
     }
 
 

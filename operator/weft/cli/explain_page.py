@@ -111,8 +111,14 @@ def _assignments(status: Json) -> RenderableType | None:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for one in assignments:
         outdated = "" if one.get("revision") == status.get("revision") else Reason.Outdated.value
-        table.add_row(f"replica {one['replica']}", ", ".join(one["nodes"]), f"since {moment(one['since'])}", outdated)
+        table.add_row(f"replica {one['replica']}", _place(one), f"since {moment(one['since'])}", outdated)
     return table
+
+
+def _place(assignment: Json) -> str:
+    """Its nodes, or whom to ask for them."""
+    asked = assignment.get("handover")
+    return f"{asked['scheduler']}, queue {asked['queue']}" if asked else ", ".join(assignment["nodes"])
 
 
 def _failure(status: Json) -> RenderableType | None:

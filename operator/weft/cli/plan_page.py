@@ -180,7 +180,8 @@ def _conditions(decision: PoolDecision) -> Table:
 def _places(decision: PoolDecision) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     for one in decision.status.assignments:
-        table.add_row(f"replica {one.replica}", Text(f"on {', '.join(one.nodes)}", style="dim"))
+        where = f"on {', '.join(one.nodes)}" if one.handover is None else f"wherever {one.handover.scheduler} admits it"
+        table.add_row(f"replica {one.replica}", Text(where, style="dim"))
     return table
 
 

@@ -32,6 +32,10 @@ NEEDS_AN_EDIT = frozenset(
 )
 
 
+# A replica that has its place in a queue is assigned, and yet waits for others than its engine.
+QUEUES = frozenset({Reason.WaitingForQuota})
+
+
 def pool_conditions(
     pool: PoolRecord, census: Census, refused: Explanation | None, trouble: Explanation | None
 ) -> tuple[Condition, ...]:
@@ -43,7 +47,7 @@ def pool_conditions(
     ]
     if stalled is not None:
         return (*found, Condition("Stalled", "True", stalled))
-    moving = _what_moves(census)
+    moving = _what_moves(pool, census)
     return (*found, Condition("Reconciling", "True", moving)) if moving is not None else tuple(found)
 
 
@@ -84,9 +88,9 @@ def _least_serving(pool: PoolRecord, census: Census) -> int:
 
 
 def _why_unplaced(pool: PoolRecord, census: Census) -> Explanation | None:
-    if census.assigned >= census.desired > 0:
-        return None
     said = said_false(pool.conditions, "Placed")
+    if census.assigned >= census.desired > 0:
+        return said if said is not None and said.reason in QUEUES else None
     return said or Explanation(Reason.NoReplicaReady, f"{census.assigned} of {census.desired} replicas have a place")
 
 
@@ -103,13 +107,16 @@ def _outdated(census: Census) -> str:
     return f"{census.outdated} of {census.assigned} replicas are of an earlier revision"
 
 
-def _what_moves(census: Census) -> Explanation | None:
+def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
     """What is under way towards the decided state, or what keeps it from being."""
     waiting = f"; {census.waiting}" if census.waiting else ""
+    said = said_false(pool.conditions, "Placed")
+    queues = said is not None and said.reason in QUEUES
     claims = (
         (census.undecided and not census.paused, Reason.RollingOut, "the new spec is not decided yet"),
         (census.outdated > 0 and not census.paused, Reason.RollingOut, _outdated(census)),
         (census.outdated > 0, Reason.Paused, f"{_outdated(census)}, and rollout.paused keeps them: unset it"),
+        (queues, Reason.WaitingForQuota, said.message if said is not None else ""),
         (census.ready < census.desired, Reason.Scaling, f"{_counted(census)}{waiting}"),
         (census.leaving > 0, Reason.Draining, f"{census.leaving} replicas are leaving"),
     )

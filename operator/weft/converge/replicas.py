@@ -38,7 +38,7 @@ class Replica:
     @property
     def whole(self) -> bool:
         """Whether every pod of the assignment exists."""
-        return self.assignment is not None and len(self.pods) == len(self.assignment.nodes)
+        return self.assignment is not None and len(self.pods) == self.assignment.pods
 
     @property
     def complete(self) -> bool:

@@ -55,10 +55,10 @@ def release_whole(replicas: Sequence[Replica], fabric: Fabric) -> Iterator[Actio
 
 
 def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:
-    """GPUs by node that released pods wait for."""
+    """GPUs by node that released pods wait for, where Weft picked the node."""
     awaited: Counter[str] = Counter()
     for replica in replicas:
-        if replica.assignment is None:
+        if replica.assignment is None or replica.assignment.handover is not None:
             continue
         for pod in replica.live:
             if not pod.gated and pod.node is None and not has_ended(pod):

@@ -13,6 +13,7 @@ from weft.decide import conditions
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Turn
 from weft.decide.halves import decide_splits
+from weft.decide.handover import handed_over
 from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.learning import Course, learn, unwatched, watch
 from weft.decide.order import Unit, in_order
@@ -68,7 +69,7 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     for decision in decided:
         if decision.key.uid in memory:
-            lost = stage.roll.lost_under(decision.status.assignments)
+            lost = stage.roll.lost_under(decision.key, decision.status.assignments)
             memory[decision.key.uid] = replace(memory[decision.key.uid], lost=lost)
     return Decisions(
         decided,
@@ -112,7 +113,8 @@ def _turns(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> list[Tu
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         memory[pool.key.uid] = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)
-        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), live))
+        asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
+        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), live, asked))
     return turns
 
 

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from weft.decide.growth import Growth
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
+    from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation
-    from weft.domain.status import Failure
+    from weft.domain.status import Failure, Handover
     from weft.placement import Departure
     from weft.scaling import ScaleAnswer
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Turn:
     """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
 
-    `live` names the workload values that metrics replace.
+    `live` names the workload values that metrics replace; `asked` is as in `Growth`.
     """
 
     planned: Planned
@@ -28,6 +29,7 @@ class Turn:
     observation: PoolObservation | None
     draining: int  # pods of replicas that have no assignment any more
     live: tuple[str, ...] = ()
+    asked: Handover | Explanation | None = None
 
 
 @dataclass(slots=True)

@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 def displacement(replica: Replica, fabric: Fabric) -> Explanation | None:
     """Why a replica has to move though nothing ended: what is said of the first of its nodes that nobody may use."""
     nodes = fabric.nodes()
-    found = (nodes[name].unusable for name in replica.assignment.nodes if name in nodes)
+    found = (nodes[name].unusable for name in replica.nodes if name in nodes)
     return next((why for why in found if why is not None), None)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from weft.decide.planning import Planned
     from weft.domain.spec import PlacementSpec
+    from weft.domain.status import Handover
     from weft.placement import FreeMap, Hold
 
 ALONE = Neighbours()
@@ -26,7 +27,8 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 class Growth:
     """How one pool grows in this pass; `refusal` says why it could not grow as far as it should.
 
-    `replaced` were lost or have to move: as many may take what is kept as `spares`.
+    `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
+    asks of another scheduler, or why it cannot; None where a slot is looked for.
     """
 
     planned: Planned
@@ -35,6 +37,7 @@ class Growth:
     missing: int
     next_replica: int
     replaced: tuple[Assignment, ...] = ()
+    asked: Handover | Explanation | None = None
     spares: list[Hold] = field(default_factory=list)
     added: list[Assignment] = field(default_factory=list)
     refusal: Explanation | None = None
@@ -78,7 +81,7 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> None:
 def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
     """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
     for growth in growths:
-        if growth.refusal is not None and growth.waits_for is None:
+        if growth.refusal is not None and growth.waits_for is None and growth.asked is None:
             found = _try(growth, growth.planned.spec.placement, free, ALONE)
             growth.refusal = found.explanation if isinstance(found, Refusal) else growth.refusal
     for growth in growths:
@@ -93,18 +96,29 @@ def _held_back(other: Growth) -> Explanation:
 
 def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float) -> None:
     planned = growth.planned
+    if growth.asked is not None:
+        _hand_over_one(growth, growth.asked, now)
+        return
     near = planned.spec.kv.locality != "Any"
     partners = tuple(node for other in unit if near and other is not growth for node in other.nodes)
     found = _place(growth, free, Neighbours(growth.nodes, partners))
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
-    growth.added.append(_assignment(growth, found, now))
+    growth.added.append(_assignment(growth, found.nodes, now))
     for spare in [spare for spare in growth.spares if spare.node in found.nodes]:
         growth.spares.remove(spare)
         free.release(spare)
     for hold in holds_of(planned.pool, found.nodes, planned.plan.shape.gpus_per_pod):
         free.reserve(hold)
+
+
+def _hand_over_one(growth: Growth, asked: Handover | Explanation, now: float) -> None:
+    """Nothing is promised: what its pods hold counts once they are bound, as anyone's."""
+    if isinstance(asked, Explanation):
+        growth.refusal = asked
+    else:
+        growth.added.append(replace(_assignment(growth, (), now), handover=asked))
 
 
 def _place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
@@ -135,7 +149,7 @@ def _try(
         return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.engine.resources)
 
 
-def _assignment(growth: Growth, slot: Slot, now: float) -> Assignment:
+def _assignment(growth: Growth, nodes: tuple[str, ...], now: float) -> Assignment:
     replica = growth.next_replica
     growth.next_replica += 1
-    return Assignment(replica, growth.planned.revision, slot.nodes, growth.planned.plan.shape.gpus_per_pod, now)
+    return Assignment(replica, growth.planned.revision, nodes, growth.planned.plan.shape.gpus_per_pod, now)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from weft.decide.ending import explain_end
 from weft.domain.cluster import PodPhase
 from weft.domain.reasons import Explanation, Reason
+from weft.schedulers import scheduler_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.queueing import AdmissionRecord
     from weft.domain.status import Assignment
 
 # Released pods that nobody binds within this time are placed anew (architecture: ADR 0004).
@@ -26,11 +28,34 @@ YOUNG_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """An assignment with those of its pods that exist, by rank. `reachable` says whether all its nodes answer."""
+    """An assignment with those of its pods that exist, by rank. `reachable` says whether all its nodes answer.
+
+    `admission` is what the scheduler wrote about it, where it is handed over to one that picks nodes.
+    """
 
     assignment: Assignment
     pods: tuple[PodRecord, ...]
     reachable: bool = True
+    admission: AdmissionRecord | None = None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Where it was decided to go; where its pods are, if that was for another scheduler to decide."""
+        if self.assignment.handover is None:
+            return self.assignment.nodes
+        return tuple(pod.node for pod in self.pods if pod.node is not None)
+
+    @property
+    def queues(self) -> bool:
+        """Whether another scheduler has yet to admit it: some of its pods are held, or not even there."""
+        handed_over = self.assignment.handover is not None
+        return handed_over and (not self.whole or any(pod.queued for pod in self.pods))
+
+    @property
+    def unscheduled(self) -> tuple[PodRecord, ...]:
+        """Pods that nothing holds and nobody has bound; how long others let a pod queue is no failure."""
+        queued = self.assignment.handover is not None
+        return tuple(pod for pod in self.pods if pod.unscheduled and not (queued and pod.queued))
 
     @property
     def ready(self) -> bool:
@@ -50,7 +75,7 @@ class Replica:
     @property
     def whole(self) -> bool:
         """Whether every pod exists."""
-        return len(self.pods) == len(self.assignment.nodes)
+        return len(self.pods) == self.assignment.pods
 
     @property
     def may_have_run(self) -> bool:
@@ -88,7 +113,7 @@ def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
 def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
     """A node is gone, or has not answered for a while, or its pods are already being taken away."""
     leaving = {pod.node for pod in replica.pods if pod.terminating or pod.phase is PodPhase.Failed}
-    for name in replica.assignment.nodes if replica.may_have_run else ():
+    for name in replica.nodes if replica.may_have_run else ():
         node = around.nodes.get(name)
         if node is None:
             return _no_fault(replica, Reason.NodeLost, f"node {name} is gone")
@@ -96,6 +121,20 @@ def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
         if not node.ready and (name in leaving or silent >= NODE_LOST_SECONDS):
             return _no_fault(replica, Reason.NodeLost, f"node {name} stopped answering")
     return None
+
+
+def its_scheduler_gave_it_up(replica: Replica, around: Surroundings) -> Loss | None:
+    """The scheduler that it was handed over to takes it away, or will never let it go."""
+    handover = replica.assignment.handover
+    if handover is None:
+        return None
+    taken = scheduler_for(handover.scheduler).taken(replica.pods, replica.admission)
+    if taken is None:
+        return None
+    began = max([replica.assignment.since, *map(released_at, replica.pods)])
+    young = around.now - began < YOUNG_SECONDS
+    what = f"{taken.message}; a new one queues"
+    return _loss(replica, Reason.EvictedByScheduler, what, counts=taken.fault or young)
 
 
 def somebody_deletes_it(replica: Replica, around: Surroundings) -> Loss | None:
@@ -120,8 +159,8 @@ def a_member_is_missing(replica: Replica, around: Surroundings) -> Loss | None:
     """
     if replica.whole or not replica.may_have_run:
         return None
-    missing = len(replica.assignment.nodes) - len(replica.pods)
-    return _taken_away(replica, around, f"{missing} of its {len(replica.assignment.nodes)} pods are gone")
+    missing = replica.assignment.pods - len(replica.pods)
+    return _taken_away(replica, around, f"{missing} of its {replica.assignment.pods} pods are gone")
 
 
 def part_of_it_stays_behind(replica: Replica, around: Surroundings) -> Loss | None:
@@ -137,9 +176,10 @@ def part_of_it_stays_behind(replica: Replica, around: Surroundings) -> Loss | No
 
 def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
     """A released pod is still not bound after the grace time."""
-    for pod in replica.pods:
-        if pod.unscheduled and around.now - released_at(pod) >= SCHEDULING_SECONDS:
-            said = pod.message or "the scheduler gave no reason"
+    for pod in replica.unscheduled:
+        if around.now - released_at(pod) >= SCHEDULING_SECONDS:
+            held = "a scheduling gate of somebody else holds it" if pod.queued else "the scheduler gave no reason"
+            said = pod.message or held
             message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
             return _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
     return None
@@ -166,9 +206,10 @@ def _loss(replica: Replica, reason: Reason, what: str, *, counts: bool) -> Loss:
 
 
 _ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
-# A node that went away and a deletion also end pods, so they are looked for first.
+# What takes a node or a pod away also ends pods, so it is looked for first.
 _CLAIMS = (
     its_node_went_away,
+    its_scheduler_gave_it_up,
     somebody_deletes_it,
     a_pod_has_ended,
     a_member_is_missing,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.backoff import remaining_seconds
+from weft.decide.handover import waiting_in_queue
 from weft.decide.rollout import limits_of
 from weft.domain.decision import CapacityRequest
 from weft.domain.reasons import Explanation, Reason
@@ -15,6 +16,7 @@ from weft.domain.spec import DomainRule
 if TYPE_CHECKING:
     from weft.decide.course import Course
     from weft.decide.growth import Growth
+    from weft.decide.health import Replica
     from weft.domain.fabric import Fabric
     from weft.domain.status import Failure
     from weft.placement import Departure
@@ -40,7 +42,7 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
         return turn.scale.shortfall
     moves = "".join(f"; {is_replaced(each)}" for each in course.moving[:1])
     told = f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}{_blast_radius(growth, fabric)}{moves}"
-    return Explanation(Reason.AllPlaced, told)
+    return waiting_in_queue(_staying(course), growth.added, growth.desired) or Explanation(Reason.AllPlaced, told)
 
 
 def _blast_radius(growth: Growth, fabric: Fabric) -> str:
@@ -51,10 +53,13 @@ def _blast_radius(growth: Growth, fabric: Fabric) -> str:
     return f", at most {most} of them in one NVLink domain" if len(placed) > 1 and most else ""
 
 
+def _staying(course: Course) -> list[Replica]:
+    return [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
+
+
 def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:
     """The same, with what the scheduler says while it does not bind a pod of a replica that stays."""
-    staying = [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
-    waiting = next((pod.waiting for each in staying for pod in each.pods if pod.waiting), None)
+    waiting = next((pod.waiting for each in _staying(course) for pod in each.pods if pod.waiting), None)
     return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
 
 
@@ -86,7 +91,7 @@ def _why_waiting(failure: Failure) -> str:
 def capacity_request(growth: Growth) -> CapacityRequest | None:
     """What nothing in the fabric has room for: what a cluster autoscaler, or a person, would have to add."""
     missing = growth.missing - len(growth.added)
-    if growth.refusal is None or growth.waits_for is not None or missing < 1:
+    if growth.refusal is None or growth.waits_for is not None or growth.asked is not None or missing < 1:
         return None
     shape, stages = growth.planned.plan.shape, 1
     if growth.planned.spec.placement.domain is DomainRule.Preferred:

@@ -71,13 +71,14 @@ def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
     displaced = [each for each in present if each.displaced is not None]
     moving = tuple(each for each in displaced if each in stay)
     replaced = (*(loss.assignment for loss in turn.survivors.losses), *(each.assignment for each in displaced))
-    growth = Growth(planned, desired, [each.assignment for each in stay], missing, pool.status.next_replica, replaced)
+    kept, following = [each.assignment for each in stay], pool.status.next_replica
+    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked)
     return Course(turn, failure, gone, growth, moving)
 
 
 def _departure(replica: Replica, planned: Planned, fabric: Fabric) -> Departure:
     outdated = replica.assignment.revision != planned.revision
-    return Departure(replica.assignment, replica.ready, outdated, displacement(replica, fabric))
+    return Departure(replica.assignment, replica.ready, outdated, displacement(replica, fabric), replica.nodes)
 
 
 def _failure(turn: Turn, now: float) -> Failure | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.spec import RouterKind
+from weft.domain.spec import RouterKind, SchedulerName
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.launch import LaunchRequest
@@ -14,14 +14,14 @@ from weft.engines.launch import LaunchRequest
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.shape import Plan
-    from weft.domain.spec import PoolSpec, RouterSpec
+    from weft.domain.spec import PlacementSpec, PoolSpec, RouterSpec
 
 
 def refuse_unsupported(spec: PoolSpec) -> None:
     """Raise `Invalid(FeatureUnsupported)` for the first field that cannot be served, with what is allowed."""
     claims = (
         (spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"),
-        (spec.placement.scheduler != "Default", f"placement.scheduler.name {spec.placement.scheduler}", "use Default"),
+        _spares_of_another(spec.placement),
         (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
         (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
         *_router_claims(spec.router),
@@ -30,6 +30,13 @@ def refuse_unsupported(spec: PoolSpec) -> None:
         if unsupported:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
     _refuse_rdma_without_devices(spec)
+
+
+def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
+    """Only who picks nodes can keep some of them free."""
+    elsewhere = placement.scheduler is not SchedulerName.Default and placement.spare_nodes_per_domain > 0
+    field = f"placement.spareNodesPerDomain with scheduler.name {placement.scheduler}, which picks the nodes,"
+    return elsewhere, field, "remove it"
 
 
 def _refuse_rdma_without_devices(spec: PoolSpec) -> None:

@@ -11,15 +11,17 @@ from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, 
 from weft.decide.promises import held_by, keep_promise
 from weft.domain.errors import Invalid
 from weft.engines import adapter_for
+from weft.render import replica_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from weft.decide.planning import Planned
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.queueing import AdmissionRecord, Queueing
     from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease
-    from weft.domain.snapshot import PoolRecord, Snapshot
+    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
 
@@ -34,18 +36,19 @@ class Survivors:
     def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
         """When the next released pod of a replica that stays would run out of time."""
         kept = [replica for replica in self.replicas if replica.assignment in staying]
-        pods = [pod for replica in kept for pod in replica.pods if pod.unscheduled]
+        pods = [pod for replica in kept for pod in replica.unscheduled]
         return min((max(1.0, released_at(pod) + SCHEDULING_SECONDS - now) for pod in pods), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """Pods of replicas and the state of nodes, looked up many times in one pass."""
+    """Pods of replicas, the state of nodes and of queues, looked up many times in one pass."""
 
     now: float
     nodes: Mapping[str, NodeRecord]
     lost_since: Mapping[str, float]
     pods: Mapping[str, Mapping[int, tuple[PodRecord, ...]]]  # by pool UID and replica, in order of rank
+    queueing: Queueing | None
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Roll:
@@ -64,27 +67,33 @@ class Roll:
         pods: dict[str, dict[int, tuple[PodRecord, ...]]] = defaultdict(dict)
         for uid, replica, _, index in ours:
             pods[uid][replica] = (*pods[uid].get(replica, ()), snapshot.pods[index])
-        return cls(snapshot.now, nodes, lost, pods)
+        return cls(snapshot.now, nodes, lost, pods, snapshot.queueing)
 
     def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
         """Every assignment of a pool with its pods, by replica id."""
         ordered = sorted(pool.status.assignments, key=attrgetter("replica"))
-        return tuple(self._replica(pool.key.uid, each) for each in ordered)
+        return tuple(self._replica(pool.key, each) for each in ordered)
 
-    def _replica(self, pool_uid: str, assignment: Assignment) -> Replica:
+    def _replica(self, pool: ResourceKey, assignment: Assignment) -> Replica:
         """One assignment, complete from the first time on that all its pods are there."""
-        pods = self.pods.get(pool_uid, {}).get(assignment.replica, ())
-        if len(pods) == len(assignment.nodes) and not assignment.complete:
+        pods = self.pods.get(pool.uid, {}).get(assignment.replica, ())
+        if len(pods) == assignment.pods and not assignment.complete:
             assignment = replace(assignment, complete=True)
-        return Replica(assignment, pods, reachable=self.lost_since.keys().isdisjoint(assignment.nodes))
+        found = Replica(assignment, pods, admission=self._admission(pool, assignment))
+        return replace(found, reachable=self.lost_since.keys().isdisjoint(found.nodes))
+
+    def _admission(self, pool: ResourceKey, assignment: Assignment) -> AdmissionRecord | None:
+        if assignment.handover is None or self.queueing is None:
+            return None
+        return self.queueing.admission(pool.namespace, replica_name(pool, assignment.replica))
 
     def pods_of(self, pool_uid: str) -> tuple[PodRecord, ...]:
         """Every pod of a pool, of whatever replica."""
         return tuple(pod for pods in self.pods.get(pool_uid, {}).values() for pod in pods)
 
-    def lost_under(self, assignments: Iterable[Assignment]) -> tuple[tuple[str, float], ...]:
+    def lost_under(self, pool: ResourceKey, assignments: Iterable[Assignment]) -> tuple[tuple[str, float], ...]:
         """Silent nodes that carry replicas of a pool, for its memory."""
-        names = {name for assignment in assignments for name in assignment.nodes}
+        names = {name for assignment in assignments for name in self._replica(pool, assignment).nodes}
         return tuple(sorted((name, since) for name, since in self.lost_since.items() if name in names))
 
 

@@ -81,7 +81,8 @@ class PodRecord:
     """One pod that asks for accelerators (anyone's) or is ours. Times are epoch seconds, of the API server's clock.
 
     `node` is the node it is bound to or nominated for; `requests` holds accelerator-like resources as whole devices.
-    `routed` says whether it still carries the label that fronts and Services select on.
+    `routed` says whether it still carries the label that fronts and Services select on. `gated` is about our own gate,
+    `queued` about those of others; `stopped` is what a scheduler that takes it away says of that: reason and message.
     """
 
     namespace: str
@@ -92,6 +93,7 @@ class PodRecord:
     requests: tuple[tuple[str, int], ...]
     identity: PodIdentity | None = None
     gated: bool = False
+    queued: bool = False
     ready: bool = False
     routed: bool = False
     terminating: bool = False
@@ -102,10 +104,11 @@ class PodRecord:
     message: str = ""  # the scheduler's word on a pending pod that it may bind
     failure: ContainerFailure | None = None
     priority: int = 0
+    stopped: tuple[str, str] | None = None
 
     @property
     def unscheduled(self) -> bool:
-        """Whether it is released, but on no node yet."""
+        """Whether we released it, but it is on no node yet."""
         return not self.gated and self.node is None and self.phase is PodPhase.Pending
 
     @property

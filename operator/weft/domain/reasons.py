@@ -47,6 +47,11 @@ class Reason(StrEnum):
     AllPlaced = "AllPlaced"
     NoSlot = "NoSlot"
     NothingToPlace = "NothingToPlace"
+    # where another scheduler picks the nodes: condition Placed
+    SchedulerMissing = "SchedulerMissing"
+    QueueMissing = "QueueMissing"
+    NoTopologyLevel = "NoTopologyLevel"
+    WaitingForQuota = "WaitingForQuota"
     # why one node or domain was passed over
     DomainTooSmall = "DomainTooSmall"
     DomainFragmented = "DomainFragmented"
@@ -65,6 +70,7 @@ class Reason(StrEnum):
     SchedulingTimedOut = "SchedulingTimedOut"
     NodeLost = "NodeLost"
     PodDeleted = "PodDeleted"
+    EvictedByScheduler = "EvictedByScheduler"
     EngineFailed = "EngineFailed"
     EngineCoreDied = "EngineCoreDied"
     EngineFailedSilently = "EngineFailedSilently"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.domain.calibration import Subject
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.queueing import Queueing
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
     from weft.domain.spec import PoolSpec, SplitSpec
@@ -186,7 +187,10 @@ class ScaleMemory:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID."""
+    """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID.
+
+    `queueing` is what is known of Kueue, None where nobody looked.
+    """
 
     now: float
     pools: tuple[PoolRecord, ...]
@@ -195,3 +199,4 @@ class Snapshot:
     pods: tuple[PodRecord, ...]
     observations: dict[str, PoolObservation] = field(default_factory=dict)
     memory: dict[str, ScaleMemory] = field(default_factory=dict)
+    queueing: Queueing | None = None

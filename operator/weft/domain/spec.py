@@ -116,9 +116,16 @@ class DomainRule(StrEnum):
     Preferred = "Preferred"
 
 
+class SchedulerName(StrEnum):
+    """Who picks the nodes: Weft, for the stock scheduler, or a scheduler that it hands its replicas to."""
+
+    Default = "Default"
+    Kueue = "Kueue"
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementSpec:
-    """Where replicas may go."""
+    """Where replicas may go. `queue` is set where the scheduler has queues."""
 
     accelerators: tuple[str, ...] = ()
     node_selector: Pairs = ()
@@ -126,7 +133,8 @@ class PlacementSpec:
     domain: DomainRule = DomainRule.Required
     spread: str = "Domain"
     spare_nodes_per_domain: int = 0
-    scheduler: str = "Default"
+    scheduler: SchedulerName = SchedulerName.Default
+    queue: str = ""
 
     def allows(self, accelerator: str) -> bool:
         """Whether replicas may run on it, by its name, whose case matters as little as in the catalog."""

@@ -9,11 +9,30 @@ if TYPE_CHECKING:
     from weft.domain.calibration import Calibrated
     from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease, Plan
+    from weft.domain.spec import SchedulerName
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What one replica of `pods` pods asks of a scheduler that picks its nodes, decided once: its pods never differ.
+
+    `level` is the node label of the topology level that each `group` of its pods must share, empty where none has to
+    be; `product` is a node label and the values by which nodes with its accelerator are known.
+    """
+
+    scheduler: SchedulerName
+    queue: str
+    pods: int
+    level: str = ""
+    group: int = 0
+    product: tuple[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """Replica -> nodes, persisted before any pod exists. `nodes[rank]` is the node of pod `rank`.
+
+    With a `handover` there are no nodes: another scheduler picks them, and only bound pods tell which.
 
     `revision` is the hash of everything that the replica's pods are rendered from; a replica whose revision differs
     from the pool's is outdated. `since` is epoch seconds.
@@ -28,6 +47,12 @@ class Assignment:
     gpus_per_pod: int
     since: float
     complete: bool = False
+    handover: Handover | None = None
+
+    @property
+    def pods(self) -> int:
+        """How many pods the replica has."""
+        return len(self.nodes) if self.handover is None else self.handover.pods
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,13 @@ def read_devices(node: NodeRecord, labels: Labels, catalog: Catalog) -> Devices 
 
 def product_of(labels: Mapping[str, str]) -> str | None:
     """The product name in the most trusted label there is."""
-    return next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), None)
+    named = product_label(labels)
+    return None if named is None else named[1]
+
+
+def product_label(labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """That label itself, with its value."""
+    return next(((key, labels[key]) for key in PRODUCT_LABELS if labels.get(key)), None)
 
 
 def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> Explanation | None:

@@ -18,6 +18,7 @@ from weft.domain.cluster import (
 )
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
+from weft.schedulers import kueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,7 +57,8 @@ def read_pod(body: Json) -> PodRecord | None:
     if identity is None and not requests:
         return None
     scheduled = _condition(status, "PodScheduled")
-    gated = any(gate.get("name") == labels.GATE for gate in spec.get("schedulingGates") or ())
+    gates = {gate.get("name") for gate in spec.get("schedulingGates") or ()}
+    gated, queued = labels.GATE in gates, bool(gates - {labels.GATE})
     return PodRecord(
         namespace=meta["namespace"],
         name=meta["name"],
@@ -66,16 +68,18 @@ def read_pod(body: Json) -> PodRecord | None:
         requests=requests,
         identity=identity,
         gated=gated,
+        queued=queued,
         ready=_condition(status, "Ready").get("status") == "True",
         routed=(meta.get("labels") or {}).get(labels.ROUTED) == "true",
         terminating=meta.get("deletionTimestamp") is not None,
         restarts=sum(int(c.get("restartCount") or 0) for c in _container_statuses(status)),
         created=epoch_seconds(meta.get("creationTimestamp")) or 0.0,
-        released=None if gated or identity is None else _released(meta, scheduled),
+        released=None if gated or queued or identity is None else _released(meta, scheduled),
         ip=status.get("podIP") or None,
         message=scheduler_words(scheduled),
         failure=read_failure(status),
         priority=int(spec.get("priority") or 0),
+        stopped=_stopped(_condition(status, kueue.TAKEN_AWAY)),
     )
 
 
@@ -189,14 +193,24 @@ def _container_statuses(status: Json) -> list[Json]:
     return [*(status.get("containerStatuses") or ()), *init]
 
 
+def _stopped(condition: Json) -> tuple[str, str] | None:
+    if condition.get("status") != "True":
+        return None
+    return str(condition.get("reason") or ""), str(condition.get("message") or "")
+
+
 def _released(meta: Json, scheduled: Json) -> float | None:
-    """When the last gate went away: binding says it exactly; before that, our own last patch of the pod removed it."""
+    """When the last gate went away: binding says it exactly; before that, the last patch of the pod removed it.
+
+    Ours, or that of the scheduler which the pod was handed over to.
+    """
     if scheduled.get("status") == "True":
         return epoch_seconds(scheduled.get("lastTransitionTime"))
+    managers = {labels.CONVERGE_MANAGER} | ({kueue.MANAGER} if kueue.QUEUE in (meta.get("labels") or {}) else set())
     ours = [
         epoch_seconds(entry.get("time"))
         for entry in meta.get("managedFields") or ()
-        if entry.get("manager") == labels.CONVERGE_MANAGER and not entry.get("subresource")
+        if entry.get("manager") in managers and not entry.get("subresource")
     ]
     return max((time for time in ours if time is not None), default=epoch_seconds(meta.get("creationTimestamp")))
 

@@ -17,17 +17,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A replica that could leave: `outdated`, of an earlier revision, or `displaced`, for a reason with its node."""
+    """A replica that could leave: `outdated`, of an earlier revision, or `displaced`, for a reason with its node.
+
+    `bound` is where its pods are if another scheduler picked the nodes.
+    """
 
     assignment: Assignment
     ready: bool
     outdated: bool
     displaced: Explanation | None = None
+    bound: tuple[str, ...] = ()
 
     @property
     def may_return(self) -> bool:
         """Whether its node only does not answer: then it is not given up before its time."""
         return self.displaced is not None and self.displaced.reason is Reason.NodeNotReady
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Those that it holds or was promised; none while it waits in a queue."""
+        return self.assignment.nodes or self.bound
 
 
 def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -> tuple[Departure, ...]:
@@ -40,20 +49,17 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
         return ()
     domain_of = {node.name: domain for domain in free.fabric.domains for node in domain.nodes}
 
-    def hole(assignment: Assignment) -> tuple[int, int]:
-        domain = domain_of.get(assignment.nodes[0])
+    def hole(each: Departure) -> tuple[int, int]:
+        if not each.nodes:
+            return 0, 0
+        domain = domain_of.get(each.nodes[0])
         around = sum(free.on(node.name) for node in domain.nodes) if domain is not None else 0
-        gained = assignment.gpus_per_pod * len(assignment.nodes)
-        return around + gained, max(free.on(node) for node in assignment.nodes) + assignment.gpus_per_pod
+        gained = each.assignment.gpus_per_pod * len(each.nodes)
+        return around + gained, max(free.on(node) for node in each.nodes) + each.assignment.gpus_per_pod
 
     def order(each: Departure) -> tuple[bool, bool, int, int, int]:
-        domain_hole, node_hole = hole(each.assignment)
-        return (
-            each.ready,
-            not (each.outdated or each.displaced is not None),
-            -domain_hole,
-            -node_hole,
-            -each.assignment.replica,
-        )
+        domain_hole, node_hole = hole(each)
+        stays = not each.outdated and each.displaced is None
+        return each.ready, stays, -domain_hole, -node_hole, -each.assignment.replica
 
     return tuple(sorted(candidates, key=order)[:count])

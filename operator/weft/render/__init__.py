@@ -7,7 +7,7 @@ from weft.render.child import render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of, surplus
 from weft.render.front import ROUTER_ACCOUNT, render_front
 from weft.render.metadata import Json, pool_labels, split_labels
-from weft.render.names import front_name, pod_name, ranks_service_name, service_url
+from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
 from weft.render.pod import render_pods
 from weft.render.revision import revision
 from weft.render.service import leader_selector, render_ranks_service, render_service, render_split_service
@@ -29,6 +29,7 @@ __all__ = [
     "render_ranks_service",
     "render_service",
     "render_split_service",
+    "replica_name",
     "replicas_spared",
     "revision",
     "service_url",

@@ -16,6 +16,11 @@ def pod_name(pool: ResourceKey, replica: int, rank: int) -> str:
     return f"{pool.name}-{host_name(pool, replica, rank)}"
 
 
+def replica_name(pool: ResourceKey, replica: int) -> str:
+    """The same without a rank: a name for all pods of a replica, short enough for the value of a label."""
+    return pod_name(pool, replica, 0).removesuffix("-0")
+
+
 def host_name(pool: ResourceKey, replica: int, rank: int) -> str:
     """The pod's name without the pool's, which may be too long for a host name."""
     return f"{hashlib.sha256(pool.uid.encode()).hexdigest()[:5]}-{replica}-{rank}"

@@ -1,4 +1,4 @@
-"""The pods of one replica: gated, pinned to their nodes, restricted, and never restarted in place."""
+"""The pods of one replica: gated, marked for their scheduler, restricted, and never restarted in place."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from weft.domain import labels
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
+from weft.domain.spec import SchedulerName
 from weft.engines import LaunchRequest, adapter_for
 from weft.render import names
 from weft.render.container import render_container, render_volumes
 from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.metadata import child_metadata, pool_labels
 from weft.render.security import pod_security
+from weft.schedulers import Member, scheduler_for
 
 if TYPE_CHECKING:
     from weft.domain.shape import Plan
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from weft.domain.status import Assignment
     from weft.engines import ContainerLaunch
     from weft.render.metadata import Json
+    from weft.schedulers import Marks
 
 ENGINE_CONTAINER = "engine"
 COMPONENT = "app.kubernetes.io/component"
@@ -30,7 +33,7 @@ _REQUEST_ONLY = {"cpu"}
 
 def render_pods(pool: PoolRecord, assignment: Assignment) -> tuple[Json, ...]:
     """One pod a rank, in order of rank; raises `Invalid` for a wish that the engine cannot fulfil."""
-    return tuple(_render_pod(pool, assignment, rank) for rank in range(len(assignment.nodes)))
+    return tuple(_render_pod(pool, assignment, rank) for rank in range(assignment.pods))
 
 
 def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
@@ -43,17 +46,17 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
         checkpoint_precision(spec.model),
     )
     launch = adapter_for(plan.shape.engine).launch(request)
-    meta = child_metadata(
-        names.pod_name(pool.key, assignment.replica, rank), pool.key, _pod_labels(pool, assignment, rank)
-    )
-    if spec.pod.annotations:
-        meta["annotations"] = dict(spec.pod.annotations)
+    marks = _marks(pool, assignment, rank)
+    tags = {**_pod_labels(pool, assignment, rank), **dict(marks.labels)}
+    meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)
+    if notes := {**dict(spec.pod.annotations), **dict(marks.annotations)}:
+        meta["annotations"] = notes
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": meta,
         "spec": {
-            **_placement(spec, plan, assignment.nodes[rank]),
+            **_placement(spec, plan, marks),
             **_identity(pool, assignment, rank),
             **_user_fields(spec),
             "restartPolicy": "Never",
@@ -89,16 +92,38 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int) -> dict[str
     return {**dict(spec.pod.labels), **ours}
 
 
-def _placement(spec: PoolSpec, plan: Plan, node: str) -> Json:
-    """The gate, the one node, and tolerations: the user's and one for nodes set aside for their own devices."""
+def _marks(pool: PoolRecord, assignment: Assignment, rank: int) -> Marks:
+    """What the pod carries for its scheduler: the one of the assignment, which an edited spec does not change."""
+    spec, _ = _planned(pool)
+    handover = assignment.handover
+    scheduler = scheduler_for(SchedulerName.Default if handover is None else handover.scheduler)
+    node = assignment.nodes[rank] if handover is None else None
+    group = names.replica_name(pool.key, assignment.replica)
+    return scheduler.marks(Member(group, rank, node, handover, spec.placement.node_selector))
+
+
+def _placement(spec: PoolSpec, plan: Plan, marks: Marks) -> Json:
+    """Gates, where it may go, and tolerations: the user's and one for nodes set aside for their own devices."""
     device = {"key": device_resource(plan.shape), "operator": "Exists", "effect": "NoSchedule"}
-    pinned = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    required = {"nodeSelectorTerms": [pinned]}
-    return {
-        "schedulingGates": [{"name": labels.GATE}],
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+    found: Json = {
+        "schedulingGates": [{"name": gate} for gate in (labels.GATE, *marks.gates)],  # ours is taken off by its place
+        "nodeSelector": dict(marks.node_selector),
+        "affinity": _affinity(marks),
         "tolerations": [*(_toleration(toleration) for toleration in spec.placement.tolerations), device],
     }
+    return {name: value for name, value in found.items() if value}
+
+
+def _affinity(marks: Marks) -> Json:
+    """One required term, of fields or of labels of the node."""
+    parts = (("matchFields", marks.fields), ("matchExpressions", marks.expressions))
+    term = {
+        kind: [{"key": key, "operator": "In", "values": list(values)} for key, values in wanted]
+        for kind, wanted in parts
+        if wanted
+    }
+    required = {"nodeSelectorTerms": [term]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}} if term else {}
 
 
 def _toleration(toleration: Toleration) -> Json:
@@ -115,7 +140,7 @@ def _toleration(toleration: Toleration) -> Json:
 
 def _identity(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
     """A DNS name for pods that have to find each other."""
-    if len(assignment.nodes) == 1:
+    if assignment.pods == 1:
         return {}
     return {
         "hostname": names.host_name(pool.key, assignment.replica, rank),

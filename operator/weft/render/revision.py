@@ -7,6 +7,8 @@ import json
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from weft.domain.spec import SchedulerName
+
 if TYPE_CHECKING:
     from weft.domain.shape import Plan
     from weft.domain.spec import PoolSpec
@@ -34,9 +36,22 @@ def revision(spec: PoolSpec, plan: Plan) -> str:
         "apiKey": spec.router.api_key_secret,
         "shape": _settings(plan.shape),
         "release": _settings(plan.engine),
+        **_admission(spec),
     }
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def _admission(spec: PoolSpec) -> dict[str, Any]:
+    """What pods carry for a scheduler that picks nodes itself; nothing where Weft picks them."""
+    placement = spec.placement
+    if placement.scheduler is SchedulerName.Default:
+        return {}
+    return {
+        "scheduler": placement.scheduler.value,
+        "queue": placement.queue,
+        "nodeSelector": placement.node_selector,
+    }
 
 
 def _without(settings: dict[str, Any], names: set[str]) -> dict[str, Any]:

@@ -1,0 +1,22 @@
+"""One adapter per scheduler: whether it picks nodes, what pods have to carry for it, and what its objects say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.spec import SchedulerName
+from weft.schedulers.default import Default
+from weft.schedulers.kueue import Kueue
+from weft.schedulers.protocol import Ask, Marks, Member, Scheduler, Site, Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Ask", "Marks", "Member", "Scheduler", "Site", "Taken", "scheduler_for"]
+
+_SCHEDULERS: Mapping[SchedulerName, Scheduler] = {SchedulerName.Default: Default(), SchedulerName.Kueue: Kueue()}
+
+
+def scheduler_for(name: SchedulerName) -> Scheduler:
+    """The adapter of a scheduler."""
+    return _SCHEDULERS[name]
