@@ -20,7 +20,7 @@ from weft.decide import decide
 from weft.decide.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.snapshot import PoolObservation
-from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
+from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Plan
     from weft.domain.snapshot import Snapshot
     from weft.domain.status import Assignment
-from weft.domain.workload import Role
+from weft.domain.workload import Role, Slo
 
 NODES = [*rack("a.1", 5), *rack("b.1", 3), board("b-0"), board("b-1"), board("b-2")]
 SINGLE = ("chat", "moe", "search")
@@ -64,7 +64,16 @@ def mixtures(accelerator: str, *sizes: tuple[int, int]) -> st.SearchStrategy[Poo
 
 
 boards, racks = mixtures("H200", (1, 8), (4, 2)), mixtures("GB200", (1, 8), (2, 8))
-specs = st.one_of(dense, boards, racks)
+
+
+def left_open(spec: PoolSpec, rate: float) -> PoolSpec:
+    """A pool whose shape is Weft's to choose, by the rate and by the holes that there are."""
+    load = replace(spec.workload, requests_per_second=rate)
+    return replace(spec, shape=ShapePins(), workload=load, slo=Slo(tpot=((95, 0.05),)))
+
+
+opened = st.builds(left_open, dense, st.sampled_from([1.0, 100.0]))
+specs = st.one_of(dense, opened, boards, racks)
 actions = st.one_of(
     st.tuples(st.just("edit"), st.sampled_from(SINGLE), specs),
     st.tuples(st.just("restart"), st.sampled_from(NAMES), st.integers(0, 3)),

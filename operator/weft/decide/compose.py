@@ -18,7 +18,7 @@ from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.learning import Course, learn, unwatched, watch
 from weft.decide.order import Unit, in_order
 from weft.decide.pairs import plan_pairs
-from weft.decide.planning import Facts, Planned
+from weft.decide.planning import Facts, Planned, plan_as
 from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, take_turns
 from weft.decide.survivors import Roll, Survivors, survivors
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.catalog import Catalog
+    from weft.decide.holes import Replan
+    from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
@@ -65,7 +67,7 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     turns = [_turns(unit, stage, memory) for unit in units if stage.is_planned(unit)]
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
     held = [_hold(stage.prospects[pool.key.uid], stage, memory) for pool in unplanned]
-    outcomes = (*take_turns(turns, stage.free, snapshot.now), *held)
+    outcomes = (*take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts, memory)), *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     for decision in decided:
         if decision.key.uid in memory:
@@ -77,6 +79,21 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
         memory,
         _wake(outcomes, memory, snapshot.now),
     )
+
+
+def _replanner(stage: _Stage, facts: Facts, memory: dict[str, ScaleMemory]) -> Replan:
+    """How a pool is planned and counted once more in another shape."""
+
+    def replan(turn: Turn, shape: Shape, why: Explanation) -> Turn | None:
+        pool = turn.planned.pool
+        prospect = stage.prospects[pool.key.uid]
+        planned = plan_as(turn.planned, shape, why, facts, prospect.live)
+        if planned is None:
+            return None
+        known = {**stage.prospects, pool.key.uid: replace(prospect, planned=planned)}
+        return _turns((pool,), replace(stage, prospects=known), memory)[0]
+
+    return replan
 
 
 def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: float) -> float | None:

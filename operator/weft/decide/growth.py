@@ -101,7 +101,7 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
         return
     near = planned.spec.kv.locality != "Any"
     partners = tuple(node for other in unit if near and other is not growth for node in other.nodes)
-    found = _place(growth, free, Neighbours(growth.nodes, partners))
+    found = place(growth, free, Neighbours(growth.nodes, partners))
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
@@ -121,7 +121,7 @@ def _hand_over_one(growth: Growth, asked: Handover | Explanation, now: float) ->
         growth.added.append(replace(_assignment(growth, (), now), handover=asked))
 
 
-def _place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
+def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
     """What is free; else what the pool's own leaving pods still hold, and for a replacement the spares.
 
     Pods in a place that is still held wait behind their gates until it is free.

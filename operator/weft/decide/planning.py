@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import Candidate
+from weft.domain.spec import ShapePins
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
 from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengths, resolve_architecture
@@ -15,7 +17,7 @@ from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengt
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.fabric import Fabric
-    from weft.domain.shape import EngineRelease, Plan, Prediction
+    from weft.domain.shape import EngineRelease, Plan, Prediction, Shape
     from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec
     from weft.domain.workload import Workload
@@ -88,6 +90,58 @@ def plan_pool(
         return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
+
+
+def plan_as(planned: Planned, shape: Shape, why: Explanation, facts: Facts, live: Workload | None) -> Planned | None:
+    """The same pool in another shape, and why; None where its spec, the model or the engine does not allow that."""
+    pool, spec, best = planned.pool, planned.spec, planned.plan
+    if not _allows(spec, shape):
+        return None
+    try:
+        request = shape_request(_pinned_to(spec, shape), facts, None, best.engine)
+        request = replace(request, calibration=pool.status.calibration)
+        chosen = choose(request, facts.catalog)
+        refuse_what_the_engine_cannot(spec, chosen, request.architecture.checkpoint_precision)
+    except (Invalid, Blocked):
+        return None
+    if chosen.verdict.reason is Reason.BestEffort and best.verdict.reason is not Reason.BestEffort:
+        return None
+    others = (each for each in best.alternatives if each.shape != shape)
+    told = (Candidate(best.shape, Explanation(Reason.NoSlot, why.message), best.prediction), *others)
+    plan = _kept_or_new(pool.status.plan, replace(chosen, verdict=why, alternatives=told[: len(best.alternatives)]))
+    return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))
+
+
+def _allows(spec: PoolSpec, shape: Shape) -> bool:
+    """Whether the spec leaves the choice of this shape to Weft."""
+    pairs = zip(astuple(spec.shape), astuple(_pins_of(shape)), strict=True)
+    precisions = (spec.model.precision,) if spec.model.precision else spec.model.precisions
+    return (
+        spec.placement.allows(shape.accelerator)
+        and spec.engine.name in {None, shape.engine}
+        and (not precisions or shape.precision in precisions)
+        and all(pin in {None, size} for pin, size in pairs)
+    )
+
+
+def _pinned_to(spec: PoolSpec, shape: Shape) -> PoolSpec:
+    return replace(
+        spec,
+        shape=_pins_of(shape),
+        model=replace(spec.model, precision=shape.precision, precisions=()),
+        placement=replace(spec.placement, accelerators=(shape.accelerator,)),
+    )
+
+
+def _pins_of(shape: Shape) -> ShapePins:
+    return ShapePins(
+        tensor_parallel=shape.tensor_parallel,
+        pipeline_parallel=shape.pipeline_parallel,
+        expert_parallel=shape.expert_parallel,
+        data_parallel=shape.data_parallel,
+        decode_context_parallel=shape.decode_context_parallel,
+        prefill_context_parallel=shape.prefill_context_parallel,
+    )
 
 
 def kept_engine(wish: EngineSpec, release: EngineRelease | None, catalog: Catalog) -> EngineRelease | None:

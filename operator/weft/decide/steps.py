@@ -10,6 +10,7 @@ from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
 from weft.decide.growth import Growth, explain_again, grow
+from weft.decide.holes import Replan, kept_for_want_of_room, shape_with_a_place
 from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
@@ -39,20 +40,39 @@ class Outcome:
     wake_after_seconds: float | None
 
 
-def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float) -> tuple[Outcome, ...]:
+def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float, replan: Replan) -> tuple[Outcome, ...]:
     """Decide for all units, each one pool or both halves of a pair, in the order in which they get what is scarce.
 
     All departures come before the first arrival, and all reasons after the last, so that a second pass finds what this
     one says.
     """
-    courses = [[_set_out(turn, free, now) for turn in turns] for turns in units]
-    every = [course for together in courses for course in together]
-    keep_spares((course.growth for course in every), free)
+    courses = _all_set_out(units, free, now, replan)
+    keep_spares((course.growth for together in courses for course in together), free)
     for together in courses:
+        if len(together) == 1 and (fitting := shape_with_a_place(together[0], free, replan)) is not None:
+            together[:] = [_set_out(fitting, free, now)]
         grow([course.growth for course in together], free, now)
         keep_spares((course.growth for course in together), free)
+    every = [course for together in courses for course in together]
     explain_again([course.growth for course in every], free)
     return tuple(_outcome(course, free.fabric, now) for course in every)
+
+
+def _all_set_out(units: Sequence[Sequence[Turn]], free: FreeMap, now: float, replan: Replan) -> list[list[Course]]:
+    """Departures of everyone; last of those who would change their shape, when the room for it can be seen."""
+    found: dict[int, list[Course]] = {}
+    for index in sorted(range(len(units)), key=lambda index: (_changes_shape(units[index]), index)):
+        turns = units[index]
+        if _changes_shape(turns):
+            turns = [kept_for_want_of_room(turns[0], free, replan)]
+        found[index] = [_set_out(turn, free, now) for turn in turns]
+    return [found[index] for index in range(len(units))]
+
+
+def _changes_shape(turns: Sequence[Turn]) -> bool:
+    """Whether one pool would run another shape than before; halves of a pair were chosen together."""
+    before = turns[0].planned.pool.status.plan
+    return len(turns) == 1 and before is not None and before.shape != turns[0].planned.plan.shape
 
 
 def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:

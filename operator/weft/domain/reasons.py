@@ -15,6 +15,7 @@ class Reason(StrEnum):
     # shape: condition Planned
     ShapeChosen = "ShapeChosen"
     ShapeKept = "ShapeKept"
+    HolesTooSmall = "HolesTooSmall"
     BestEffort = "BestEffort"
     SpecInvalid = "SpecInvalid"
     ModelUnknown = "ModelUnknown"

@@ -1,0 +1,129 @@
+"""Where the best shape has no place at all, a pool takes the next in rank that has one, and comes back to it later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.decide.world import World, expert_spec, external, pool, pool_spec
+from tests.fabric.cluster import board, busy, rack
+from weft.domain.reasons import Reason
+from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
+from weft.domain.workload import Slo, Workload
+
+ONE_OF_EIGHT = 8
+
+
+def free_spec(rate: float = 100.0, most: int = 2, rollout: RolloutSpec | None = None) -> PoolSpec:
+    """A pool whose shape is left open. Few replicas are allowed, so that only a large one serves the whole rate."""
+    spec = pool_spec(1, ScalingSpec(max_replicas=most, headroom=0.0), rollout=rollout)
+    load = Workload(rate, input_tokens=1000, output_tokens=200, input_tokens_p95=2000, output_tokens_p95=400)
+    return replace(spec, shape=ShapePins(), workload=load, slo=Slo(tpot=((95, 0.05),)))
+
+
+def crowded(*busy_gpus: int, spec: PoolSpec | None = None) -> World:
+    """Boards of eight with so many GPUs taken on each."""
+    nodes = [board(f"b-{index}") for index in range(len(busy_gpus))]
+    jobs = [busy(f"job-{index}", f"b-{index}", gpus) for index, gpus in enumerate(busy_gpus) if gpus]
+    return World.of(nodes, pool("chat", spec or free_spec()), pods=jobs)
+
+
+def best_gpus() -> int:
+    """GPUs of a replica where everything is free."""
+    world = crowded(0, 0)
+    world.turn()
+    plan = world.status("chat").plan
+    assert plan is not None
+    return plan.shape.gpus
+
+
+def test_small_holes_take_a_smaller_shape_and_say_what_would_be_better() -> None:
+    wanted = best_gpus()
+    assert wanted > 1
+    world = crowded(ONE_OF_EIGHT - wanted + 1, ONE_OF_EIGHT - wanted + 1)
+    world.turn(6)
+    plan = world.status("chat").plan
+    assert plan is not None
+    assert 0 < plan.shape.gpus < wanted
+    assert world.serving("chat") >= 1
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("True", "HolesTooSmall")
+    assert f"TP{wanted} would be better, but nothing has room for it" in message
+    assert plan.alternatives[0].shape.gpus == wanted
+    assert plan.alternatives[0].verdict.reason is Reason.NoSlot
+
+
+def test_the_better_shape_follows_when_a_hole_opens_and_replaces_without_a_gap() -> None:
+    wanted = best_gpus()
+    taken = ONE_OF_EIGHT - wanted + 1
+    world = crowded(taken, taken)
+    world.turn(6)
+    before = world.serving("chat")
+    world.nodes += [board("b-8"), board("b-9")]
+    for _ in range(15):
+        world.turn()
+        assert world.serving("chat") >= min(before, 1)
+    plan = world.status("chat").plan
+    assert plan is not None
+    assert (plan.shape.gpus, plan.verdict.reason) == (wanted, Reason.ShapeChosen)
+
+
+def test_a_running_shape_stays_until_the_better_one_has_a_place() -> None:
+    """The rate grew fourfold, which wants a larger replica; the other board is full."""
+    world = crowded(0, 0, spec=free_spec(rate=1.0))
+    world.turn(6)
+    small = world.status("chat").plan
+    assert small is not None
+    wanted = best_gpus()
+    assert small.shape.gpus < wanted
+    gap = ONE_OF_EIGHT - small.shape.gpus - wanted + 1
+    assert gap > 0
+    for name in ("b-0", "b-1"):
+        held = sum(sum(count for _, count in pod.requests) for pod in world.pods.values() if pod.node == name)
+        job = busy(f"job-{name}", name, ONE_OF_EIGHT - held - wanted + 1)
+        world.pods[job.name] = job
+    world.edit("chat", free_spec())
+    world.turn(8)
+    plan = world.status("chat").plan
+    assert plan is not None
+    assert plan.shape == small.shape
+    assert plan.verdict.reason is Reason.HolesTooSmall
+    world.nodes.append(board("b-9"))
+    world.turn(8)
+    plan = world.status("chat").plan
+    assert plan is not None
+    assert plan.shape.gpus == wanted
+
+
+def test_a_pinned_shape_is_never_replaced_by_another() -> None:
+    jobs = [busy(f"job-{index}", f"a.1-t{index}", 4) for index in range(4)]
+    world = World.of(rack("a.1"), pool("wide", expert_spec(1, 64)), pods=jobs)
+    world.turn(5)
+    plan = world.status("wide").plan
+    assert plan is not None
+    assert plan.shape.gpus == 64
+    assert world.condition("wide", "Placed")[:2] == ("False", "NoSlot")
+
+
+def test_half_a_rack_holds_an_expert_group_of_half_the_size() -> None:
+    """EP16 where EP32 has no hole: what is left open of the shape is chosen by what there is."""
+    spec = expert_spec(1, 32)
+    spec = replace(
+        spec,
+        shape=ShapePins(tensor_parallel=1),
+        scaling=external(1),
+        workload=replace(spec.workload, requests_per_second=400.0),
+        slo=Slo(tpot=((95, 0.05),)),
+    )
+    spec = replace(spec, scaling=ScalingSpec(max_replicas=1, headroom=0.0))
+    empty = World.of(rack("a.1"), pool("moe", spec))
+    empty.turn()
+    best = empty.status("moe").plan
+    assert best is not None
+    assert best.shape.pods > 1
+    jobs = [busy(f"job-{index}", f"a.1-t{index}", 4) for index in range(18 - best.shape.pods + 1)]
+    world = World.of(rack("a.1"), pool("moe", spec), pods=jobs)
+    world.turn(6)
+    plan = world.status("moe").plan
+    assert plan is not None
+    assert 1 <= plan.shape.pods < best.shape.pods
+    assert world.serving("moe") == 1
