@@ -81,6 +81,18 @@ def test_no_shape_is_a_no_with_its_reason(tmp_path: Path, body: dict[str, Any], 
     assert hint in ending.out
 
 
+@pytest.mark.parametrize("body", [pool(), split()], ids=["pool", "split"])
+def test_best_effort_is_a_no_that_shows_the_closest_plan(body: dict[str, Any]) -> None:
+    """Who asks in a script must not take it for a plan that meets the SLO."""
+    tight = {**body["spec"], "slo": {"tpot": {"p95": "1ms"}}, "placement": {"accelerators": ["H200"]}}
+    ending = weft("plan", "-f", "-", stdin=yaml.safe_dump({**body, "spec": tight}))
+    assert (1, "") == (ending.code, ending.err)
+    assert "Planned True  BestEffort: no shape meets the SLO" in ending.out
+    assert "Placed True" in ending.out
+    loose = {**tight, "slo": {"tpot": {"p95": "100ms"}}}
+    assert 0 == weft("plan", "-f", "-", stdin=yaml.safe_dump({**body, "spec": loose})).code
+
+
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "hidden_size": 4096,

@@ -81,7 +81,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
 
     Plans the resources of --file, or what --model, --rate, --isl, --osl, --ttft and --tpot describe. Needs no cluster.
     Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows. Exit code 1 when a
-    pool gets no shape or no place.
+    pool gets no shape, none that meets its SLO, or no place.
     """
     from weft.cli.asking import Asked, Wishes, documents_of
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from weft.cli.figures import counted, digits, seconds
 from weft.cli.study_page import cost_rows, sentences, study_data
+from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ _HEADINGS = ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "r
 
 
 def is_a_yes(planned: Planned) -> bool:
-    """Whether every pool has a shape and a place."""
+    """Whether every pool has a shape that meets its SLO, and a place; best effort meets it not."""
     conditions = [
         one for _, decision in planned.pools for one in decision.conditions if one.kind in {"Planned", "Placed"}
     ]
-    return bool(planned.pools) and all(one.status == "True" for one in conditions)
+    good = all(one.status == "True" and one.explanation.reason is not Reason.BestEffort for one in conditions)
+    return bool(planned.pools) and good
 
 
 @dataclass(frozen=True, slots=True)
