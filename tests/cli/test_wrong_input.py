@@ -33,7 +33,7 @@ CONFIG: Json = {
     "torch_dtype": "bfloat16",
 }
 TAKES = f"{LLAMA} takes 131072 tokens, prompt and answer together; allowed: up to 131071"
-RATE = "must be a quantity above zero"
+RATE = "must be a quantity above zero such as 8 or 500m, "
 DURATION = "must be a duration above zero such as 300ms"
 REFERENCE = {"id": "acme/own", "config": {"configMapRef": {"name": "own"}}}
 
