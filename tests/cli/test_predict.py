@@ -123,7 +123,7 @@ def test_a_mark_of_a_spreadsheet_before_the_first_column_is_no_part_of_its_name(
         (f"{HEADER}\n{UNKNOWN},one more\n".encode(), "row 2: 9 values are needed"),
         (f"{HEADER}\n{GOOD[:-1]}".encode(), "is the file whole?"),
         (f"{HEADER},gpu\n{UNKNOWN},H100\n".encode(), "has column gpu twice: either could be meant"),
-        (b"\x89PNG\r\n\x1a\n\xff\xfe", "cannot read"),
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not text: give CSV in UTF-8"),
         (b"kind: InferencePool\n", "has no column"),
         (f"{HEADER}\n".encode() + b"x" * 200_000, "field larger than field limit"),
     ],
@@ -161,6 +161,12 @@ def test_a_table_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     ending = predict(tmp_path / "none.csv")
     assert "No such file" in ending.sentence
     assert (ending.code, ending.out) == (2, "")
+
+
+def test_a_folder_is_no_table(tmp_path: Path) -> None:
+    ending = predict(tmp_path)
+    assert ending.sentence == f"weft: cannot read {tmp_path}: Is a directory"
+    assert ending.code == 2
 
 
 def test_an_output_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:

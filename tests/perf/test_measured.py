@@ -241,7 +241,7 @@ def test_a_layout_without_a_concurrency_to_predict_at_is_refused(rate: str) -> N
 
 
 @pytest.mark.parametrize("column", NUMBERS)
-@pytest.mark.parametrize("text", ["-1", "0", "nan", "many", "1e300", "-inf", "1,5", "2 x"])
+@pytest.mark.parametrize("text", ["-1", "0", "nan", "many", "1e300", "-inf", "1,5", "2 x", "1_0", "\u0663"])
 def test_what_no_number_can_be_is_refused_by_its_column(column: str, text: str) -> None:
     with pytest.raises(Invalid, match=rf"^{column} '{text}' must be ") as refused:
         measured(**{column: text})

@@ -92,7 +92,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     if model is None and any((config, rate, isl, osl, ttft, tpot, accelerator, precision)):
         raise CommandFailure("--rate, --isl and the like go with --model: a file says them itself")
     wishes = Wishes(*(tuple(each or ()) for each in (ttft, tpot, accelerator, precision)))
-    asked = Asked(model, rate or "1", isl or "1024", osl or "256", wishes, config) if model is not None else None
+    asked = Asked.of(model, (rate, isl, osl), wishes, config) if model is not None else None
     documents = documents_of(tuple(files or ()), asked)
     world = _world(fabric, context, imagine=True)
     from weft.cli.plan_command import PlanOptions, run_plan

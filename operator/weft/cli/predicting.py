@@ -29,8 +29,10 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """Columns and rows of a CSV file; raises `CommandFailure` for what is not one."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailure(f"cannot read {path}: {error}") from None
+    except UnicodeDecodeError:
+        raise CommandFailure(f"{path} is not text: give CSV in UTF-8") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise CommandFailure(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         rows = list(reader)

@@ -292,7 +292,7 @@ def _number(row: Mapping[str, str], column: str) -> float | None:
     if not text:
         return None
     try:
-        value = float(text)
+        value = float(text) if text.isascii() and "_" not in text else math.nan  # which Python reads as numbers too
     except ValueError:
         value = math.nan
     if math.isnan(value):
