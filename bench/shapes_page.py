@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
-from weft.cli.figures import digits, seconds
+from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.units import GIB
 

@@ -35,6 +35,7 @@ def _model(**fields: Any) -> Json:  # noqa: ANN401 - any JSON
 _ZERO = "must be at least 1: zero is not supported yet"
 _DURATION = "must be a duration above zero such as 300ms, 90s or 1h30m"
 _QUANTITY = "must be a quantity above zero such as 8, 500m or 64Gi"
+_NUMBER = "must be a quantity above zero such as 8 or 500m"
 _ORDER = "minReplicas must not be above maxReplicas"
 _AUTO = "replicas must be absent while scaling.mode is Auto"
 _ONE_ENGINE = "engine.name must be VLLM, SGLang or TensorRTLLM"
@@ -219,13 +220,13 @@ WRONG = (
         "rate as a float",
         {"workload": {"requestsPerSecond": 2.5}},
         ("spec.workload.requestsPerSecond", "integer,string"),
-        ("spec.workload.requestsPerSecond", _QUANTITY),
+        ("spec.workload.requestsPerSecond", _NUMBER),
     ),
     WrongInput(
         "rate in words",
         {"workload": {"requestsPerSecond": "many"}},
-        ("spec.workload.requestsPerSecond", _QUANTITY),
-        ("spec.workload.requestsPerSecond", _QUANTITY),
+        ("spec.workload.requestsPerSecond", _NUMBER),
+        ("spec.workload.requestsPerSecond", _NUMBER),
     ),
     WrongInput(
         "no memory",

@@ -10,10 +10,11 @@ import pytest
 from tests.cli.statuses import decided
 from tests.cli.terminal import listed, node, pod, pool, split, weft, written
 from weft.cli.explain_page import explanation, is_ready
-from weft.cli.figures import counted, digits, figure, moment, seconds
+from weft.cli.figures import counted, figure, moment
 from weft.cli.reference import parse_reference
 from weft.cli.terminal import console
 from weft.cli.top_page import top_page
+from weft.domain.figures import digits, seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,7 +175,8 @@ def test_a_narrow_terminal_gets_no_column_of_single_words(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.0371, "0.0371"), (24.94, "24.9"), (999.9, "1000"), (1203.0, "1200"), (0.0, "0")]
+    ("value", "text"),
+    [(0.0371, "0.0371"), (24.94, "24.9"), (999.9, "1000"), (1203.0, "1200"), (0.0, "0"), (23456789.0, "23500000")],
 )
 def test_digits_are_three_and_never_an_exponent(value: float, text: str) -> None:
     assert text == digits(value)
@@ -187,7 +189,9 @@ def test_figures_have_a_unit_that_fits() -> None:
         figure("1199.7"),
         figure("never"),
     )
-    assert ("350 ms", "2 s") == (seconds(0.35), seconds(2.0))
+    assert ("350 ms", "2 s", "595 s") == (seconds(0.35), seconds(2.0), seconds(595.2))
+    assert ("10 min", "90 min", "599 min") == (seconds(600.0), seconds(5400.0), seconds(35_940.0))
+    assert ("10 h", "2780 h", "90 min") == (seconds(36_000.0), seconds(1e7), figure("5400000ms"))
     assert ("1 GPU", "8 GPUs", "0 GPUs") == (counted(1, "GPU"), counted(8, "GPU"), counted(0, "GPU"))
     assert "2027-01-15T08:00:00Z" == moment("2027-01-15T08:00:00.123456Z")
 

@@ -81,6 +81,18 @@ def test_no_shape_is_a_no_with_its_reason(tmp_path: Path, body: dict[str, Any], 
     assert hint in ending.out
 
 
+@pytest.mark.parametrize("body", [pool(), split()], ids=["pool", "split"])
+def test_best_effort_is_a_no_that_shows_the_closest_plan(body: dict[str, Any]) -> None:
+    """Who asks in a script must not take it for a plan that meets the SLO."""
+    tight = {**body["spec"], "slo": {"tpot": {"p95": "1ms"}}, "placement": {"accelerators": ["H200"]}}
+    ending = weft("plan", "-f", "-", stdin=yaml.safe_dump({**body, "spec": tight}))
+    assert 1 == ending.code
+    assert "Planned True  BestEffort: no shape meets the SLO" in ending.out
+    assert "Placed True" in ending.out
+    loose = {**tight, "slo": {"tpot": {"p95": "100ms"}}}
+    assert 0 == weft("plan", "-f", "-", stdin=yaml.safe_dump({**body, "spec": loose})).code
+
+
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "hidden_size": 4096,
@@ -160,6 +172,16 @@ def test_an_accelerator_that_no_engine_serves_is_refused_by_its_name() -> None:
     assert 1 == ending.code
     assert "PrecisionUnsupported" in ending.out
     assert "VLLM does not serve BF16 on Gaudi3; allowed: nothing" in " ".join(ending.out.split())
+
+
+def test_answers_of_one_token_show_no_tpot() -> None:
+    """None comes after the first: not as a figure, not as a column, and not as a wish."""
+    ending = weft(
+        "plan", "--model", "Llama-3.1-8B-Instruct", "--osl", "1", "--tpot", "p95=1ms", "--accelerator", "H200"
+    )
+    assert 0 == ending.code
+    assert "ShapeChosen" in ending.out
+    assert "TPOT" not in ending.out
 
 
 def test_standard_input_is_a_file_too() -> None:

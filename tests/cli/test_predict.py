@@ -74,6 +74,28 @@ def test_a_kind_without_a_latency_leaves_it_empty(tmp_path: Path) -> None:
     assert float(after["predicted_output_tok_s_total"]) > 0
 
 
+def test_what_a_model_cannot_be_asked_is_no_answer_and_says_why(tmp_path: Path) -> None:
+    """A context that is too short, experts that a dense model does not have."""
+    long = GOOD.replace("1000,500", "131000,500")
+    assert predict(table(tmp_path, f"{HEADER},ep", f"{long},", f"{GOOD},2")).code == 1
+    long_row, expert_row = rows(tmp_path / "out.csv")
+    assert long_row["answered"] == expert_row["answered"] == "false"
+    assert long_row["reason"].startswith(
+        "ContextExceeded: isl 131000 and osl 500 are more than the 131072 tokens that "
+    )
+    assert long_row["reason"].endswith("meta-llama/Llama-3.3-70B-Instruct takes, prompt and answer together")
+    assert expert_row["reason"].endswith("ep '2' must be 1 or empty: meta-llama/Llama-3.3-70B-Instruct has no experts")
+
+
+def test_an_answer_of_one_token_has_no_time_per_token_after_the_first(tmp_path: Path) -> None:
+    for rate in ("", "1", "inf"):
+        file = table(tmp_path, f"{HEADER},request_rate", f"{GOOD.replace('1000,500', '1000,1')},{rate}")
+        assert predict(file).code == 0
+        (after,) = rows(tmp_path / "out.csv")
+        assert after["predicted_tpot_ms"] == after["predicted_tpot_ms_low"] == after["predicted_tpot_ms_high"] == ""
+        assert float(after["predicted_output_tok_s_total"]) > 0
+
+
 def test_predictions_of_an_earlier_run_are_replaced(tmp_path: Path) -> None:
     """Its own output is a table like any other."""
     predict(table(tmp_path, HEADER, GOOD))
@@ -85,13 +107,6 @@ def test_predictions_of_an_earlier_run_are_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "again.csv").read_bytes() == first.read_bytes()
 
 
-def test_no_rows_are_an_empty_answer(tmp_path: Path) -> None:
-    ending = predict(table(tmp_path, HEADER))
-    assert (ending.code, ending.err) == (0, "")
-    assert ending.out.endswith("0 of 0 rows answered\n")
-    assert (tmp_path / "out.csv").read_text(encoding="utf-8").split() == [",".join([*HEADER.split(","), *ADDED])]
-
-
 def test_a_mark_of_a_spreadsheet_before_the_first_column_is_no_part_of_its_name(tmp_path: Path) -> None:
     file = table(tmp_path, f"\ufeff{HEADER}", GOOD)
     assert predict(file).code == 0
@@ -100,17 +115,31 @@ def test_a_mark_of_a_spreadsheet_before_the_first_column_is_no_part_of_its_name(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "has no column model, gpu, engine, isl, osl: the first line must name the columns"),
+        (b"", "is empty: the first line must name the columns"),
+        (b"\n\n", "is empty: the first line must name the columns"),
+        (f"{HEADER}\n".encode(), "has no rows, only the names of columns"),
         (b"model,gpu,isl\n", "has no column engine, osl"),
         (f"{HEADER}\n{GOOD[:40]}".encode(), "row 2: 9 values are needed: is the file whole?"),
         (f"{HEADER}\n{UNKNOWN},one more\n".encode(), "row 2: 9 values are needed"),
         (f"{HEADER}\n{GOOD[:-1]}".encode(), "is the file whole?"),
         (f"{HEADER},gpu\n{UNKNOWN},H100\n".encode(), "has column gpu twice: either could be meant"),
-        (b"\x89PNG\r\n\x1a\n\xff\xfe", "cannot read"),
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not text: give CSV in UTF-8"),
         (b"kind: InferencePool\n", "has no column"),
         (f"{HEADER}\n".encode() + b"x" * 200_000, "field larger than field limit"),
     ],
-    ids=["empty", "columns", "half a row", "too much", "open quote", "twice", "picture", "yaml", "endless"],
+    ids=[
+        "empty",
+        "lines",
+        "header",
+        "columns",
+        "half a row",
+        "too much",
+        "open quote",
+        "twice",
+        "picture",
+        "yaml",
+        "endless",
+    ],
 )
 def test_what_is_no_whole_table_is_refused_and_nothing_is_written(tmp_path: Path, content: bytes, words: str) -> None:
     file = tmp_path / "in.csv"
@@ -132,6 +161,12 @@ def test_a_table_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     ending = predict(tmp_path / "none.csv")
     assert "No such file" in ending.sentence
     assert (ending.code, ending.out) == (2, "")
+
+
+def test_a_folder_is_no_table(tmp_path: Path) -> None:
+    ending = predict(tmp_path)
+    assert ending.sentence == f"weft: cannot read {tmp_path}: Is a directory"
+    assert ending.code == 2
 
 
 def test_an_output_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:

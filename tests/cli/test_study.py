@@ -14,8 +14,8 @@ from tests.cli.terminal import Json, pool, split, weft, written
 from tests.yardstick import in_yards
 from weft.api.parsing import parse_pool, parse_split
 from weft.catalog import load
-from weft.cli.figures import digits
 from weft.cli.study_page import PARTS
+from weft.domain.figures import digits
 from weft.domain.units import MIB
 from weft.perf.steps import Seconds
 from weft.shaping import ShapeRequest, Supply, choose, resolve_architecture

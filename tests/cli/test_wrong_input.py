@@ -33,7 +33,7 @@ CONFIG: Json = {
     "torch_dtype": "bfloat16",
 }
 TAKES = f"{LLAMA} takes 131072 tokens, prompt and answer together; allowed: up to 131071"
-RATE = "must be a quantity above zero"
+RATE = "must be a quantity above zero such as 8 or 500m, "
 DURATION = "must be a duration above zero such as 300ms"
 REFERENCE = {"id": "acme/own", "config": {"configMapRef": {"name": "own"}}}
 
@@ -312,7 +312,7 @@ def test_a_table_with_a_number_that_cannot_be_is_refused_whole(
     [
         ({"gpu": "H2000"}, "NoAccelerator: accelerator 'H2000' is not in the catalog, perhaps H200"),
         ({"model": "Llama-3.3-70B-Instrct"}, "ModelUnknown: model 'Llama-3.3-70B-Instrct' is not in the catalog, perh"),
-        ({"isl": "131073"}, "SpecInvalid: isl '131073' must be at most 131072, the context of the model"),
+        ({"isl": "131073"}, "ContextExceeded: isl 131073 and osl 500 are more than the 131072 tokens"),
         ({"engine": "tgi"}, "SpecInvalid: engine 'tgi' must be one of vllm, sglang"),
     ],
     ids=["gpu", "model", "context", "engine"],

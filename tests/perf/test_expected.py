@@ -35,11 +35,12 @@ def value(estimate: Estimate | None) -> float:
     [
         {},
         {"request_rate": "2", "concurrency": ""},
+        {"request_rate": "1000", "concurrency": ""},
         {"model": "gpt-oss-120b", "precision": "FP4"},
         {"gpu": "MI300X", "concurrency": "500"},
         DISAGGREGATED,
     ],
-    ids=["closed loop", "open loop", "experts", "never measured", "disaggregated"],
+    ids=["closed loop", "open loop", "flood", "experts", "never measured", "disaggregated"],
 )
 def test_intervals_hold_their_value_and_end_where_the_catalog_says(columns: dict[str, str]) -> None:
     at, found = measured(**columns), expect(**columns)
@@ -51,9 +52,10 @@ def test_intervals_hold_their_value_and_end_where_the_catalog_says(columns: dict
     }
     for name, (below, above) in ends.items():
         estimate = getattr(found, name)
-        assert 0 < estimate.low < estimate.value < estimate.high
+        most = at.rate * at.output_tokens if name == "output_rate" and at.rate else math.inf
+        assert 0 < estimate.low < estimate.value <= estimate.high
         assert estimate.value / estimate.low == pytest.approx(below)
-        assert estimate.high / estimate.value == pytest.approx(above)
+        assert estimate.high == pytest.approx(min(most, estimate.value * above))
 
 
 def test_intervals_widen_from_a_measured_model_to_another_one_and_to_combinations_that_nobody_measured() -> None:
@@ -90,13 +92,49 @@ def test_a_batch_that_is_queued_at_once_has_no_first_token_to_wait_for() -> None
 
 def test_a_rate_that_can_be_kept_up_comes_out_as_it_went_in() -> None:
     for rate in (0.001, 1.0, 3.0):
-        assert value(expect(request_rate=str(rate)).output_rate) == pytest.approx(500 * rate)
+        assert value(expect(request_rate=str(rate), concurrency="").output_rate) == pytest.approx(500 * rate)
+
+
+def test_no_more_is_expected_of_an_open_loop_than_was_offered() -> None:
+    kept, flooded = (expect(request_rate=rate, concurrency="").output_rate for rate in ("2", "1000"))
+    assert kept is not None
+    assert flooded is not None
+    assert kept.high == kept.value == pytest.approx(1000)
+    assert flooded.value < flooded.high < 500_000
+
+
+def test_a_bound_on_requests_under_way_that_is_never_reached_changes_nothing() -> None:
+    """Two a second of some five seconds each are ten under way."""
+    assert expect(request_rate="2", concurrency="") == expect(request_rate="2", concurrency="64")
+
+
+def test_users_wait_for_each_other_where_the_bound_is_reached_before_the_rate() -> None:
+    """As a closed loop of so many, however much more is offered: the others wait outside, where nobody measures."""
+    closed, bound = expect(concurrency="8"), expect(request_rate="50", concurrency="8")
+    assert (closed.ttft, closed.tpot) == (bound.ttft, bound.tpot)
+    assert value(closed.output_rate) == value(bound.output_rate) < 50 * 500
+    unbound = expect(request_rate="50", concurrency="")
+    assert value(bound.ttft) < value(unbound.ttft)
+
+
+@given(st.floats(0.01, 100.0), st.integers(1, 4000))
+def test_a_rate_with_a_bound_gives_no_more_than_either_alone(rate: float, users: int) -> None:
+    both = value(expect(request_rate=str(rate), concurrency=str(users)).output_rate)
+    offered = rate * 500
+    assert both <= offered * (1 + 1e-9)
+    closed = value(expect(concurrency=str(users)).output_rate)
+    assert both <= max(closed, value(expect(request_rate=str(rate), concurrency="").output_rate)) * (1 + 1e-9)
 
 
 def test_above_capacity_no_more_comes_out_than_the_seats_give() -> None:
-    flood = value(expect(request_rate="1000").output_rate)
-    assert flood == pytest.approx(value(expect(request_rate="2000").output_rate))
+    flood = value(expect(request_rate="1000", concurrency="").output_rate)
+    assert flood == pytest.approx(value(expect(request_rate="2000", concurrency="").output_rate))
     assert flood < 1.05 * value(expect(request_rate="inf", concurrency="").output_rate)
+
+
+def test_weights_larger_than_the_gpus_of_prefill_are_refused_too() -> None:
+    with pytest.raises(Invalid, match=r"weights take .* GiB of each GPU"):
+        expect(**{**DISAGGREGATED, "note": LAYOUT.replace("(tp1 dp8 ep8)", "(tp1 dp1 ep1)")})
 
 
 def test_weights_larger_than_the_gpu_are_refused_with_both_sizes() -> None:
@@ -131,5 +169,5 @@ def test_whatever_is_asked_the_answer_is_finite_or_refused(
         return
     for estimate in (found.ttft, found.tpot, found.output_rate):
         if estimate is not None:
-            assert 0 < estimate.low < estimate.value < estimate.high
+            assert 0 < estimate.low < estimate.value <= estimate.high
             assert math.isfinite(estimate.high)

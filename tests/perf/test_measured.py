@@ -72,7 +72,7 @@ def test_the_gpu_is_found_in_any_case_with_its_memory() -> None:
 
 
 def test_sizes_are_those_of_the_row_and_one_where_it_says_nothing() -> None:
-    shape = measured(tp="2", pp="4", dp="8.0", ep="16").replica.shape
+    shape = measured(model="DeepSeek-R1", tp="2", pp="4", dp="8.0", ep="16").replica.shape
     sizes = (shape.tensor_parallel, shape.pipeline_parallel, shape.data_parallel, shape.expert_parallel)
     assert sizes == (2, 4, 8, 16)
     shape = measured(tp="", pp="", dp="", ep="", n_gpus="").replica.shape
@@ -91,7 +91,8 @@ def test_without_any_size_all_gpus_are_one_tensor_group() -> None:
         ({"tp": "", "n_gpus": "6"}, "n_gpus '6' must be a divisor of 64 attention heads"),
         ({"pp": "81"}, "pp '81' must be at most 80, the layers of the model"),
         ({"model": "DeepSeek-V3", "tp": "8", "ep": "3"}, "ep '3' must be a divisor of 256 experts"),
-        ({"isl": "131073"}, "isl '131073' must be at most 131072, the context of the model"),
+        ({"model": "DeepSeek-V3", "tp": "8", "ep": "16"}, "ep '16' must be at most 8, the GPUs of tp x dp"),
+        ({"ep": "2"}, "ep '2' must be 1 or empty: meta-llama/Llama-3.3-70B-Instruct has no experts"),
     ],
 )
 def test_a_size_that_the_model_does_not_allow_is_refused(columns: dict[str, str], words: str) -> None:
@@ -99,9 +100,42 @@ def test_a_size_that_the_model_does_not_allow_is_refused(columns: dict[str, str]
         measured(**columns)
 
 
+@pytest.mark.parametrize(("prompt", "answer"), [("131072", "1"), ("1", "131072"), ("1000000", "1")])
+def test_prompt_and_answer_share_the_context_of_the_model(prompt: str, answer: str) -> None:
+    assert measured(isl="131071", osl="1").input_tokens == 131071
+    with pytest.raises(Invalid, match=f"^isl {prompt} and osl {answer} are more than the 131072 tokens") as refused:
+        measured(isl=prompt, osl=answer)
+    assert refused.value.reason is Reason.ContextExceeded
+
+
+def test_lengths_that_are_drawn_must_fit_the_context_at_their_longest() -> None:
+    with pytest.raises(Invalid, match="more than the 131072 tokens"):
+        measured(isl="131000", osl="500", source="InferenceX")
+
+
+@pytest.mark.parametrize(
+    ("layout", "words"),
+    [
+        ("(tp7 dp8 ep8)", "tp of prefill in note .* must be a divisor of 128 attention heads"),
+        ("(tp1 dp8 ep3)", "ep of prefill in note .* must be a divisor of 256 experts"),
+        ("(tp1 dp8 ep16)", "ep of prefill in note .* must be at most 8, the GPUs of tp x dp"),
+    ],
+)
+def test_sizes_of_prefill_are_held_to_what_those_of_decode_are(layout: str, words: str) -> None:
+    note = LAYOUT.replace("(tp1 dp8 ep8)", layout)
+    with pytest.raises(Invalid, match=words):
+        measured(model="DeepSeek-R1", gpu="GB200", tp="1", dp="32", ep="32", note=note)
+
+
 @pytest.mark.parametrize(
     ("users", "rate", "kind"),
-    [("16", "", Kind.ClosedLoop), ("16", "inf", Kind.Offline), ("", "inf", Kind.Offline), ("", "2.5", Kind.OpenLoop)],
+    [
+        ("16", "2", Kind.OpenLoop),
+        ("16", "", Kind.ClosedLoop),
+        ("16", "inf", Kind.Offline),
+        ("", "inf", Kind.Offline),
+        ("", "2.5", Kind.OpenLoop),
+    ],
 )
 def test_the_kind_follows_from_users_and_rate(users: str, rate: str, kind: Kind) -> None:
     found = measured(concurrency=users, request_rate=rate)
@@ -207,7 +241,7 @@ def test_a_layout_without_a_concurrency_to_predict_at_is_refused(rate: str) -> N
 
 
 @pytest.mark.parametrize("column", NUMBERS)
-@pytest.mark.parametrize("text", ["-1", "0", "nan", "many", "1e300", "-inf", "1,5", "2 x"])
+@pytest.mark.parametrize("text", ["-1", "0", "nan", "many", "1e300", "-inf", "1,5", "2 x", "1_0", "\u0663"])
 def test_what_no_number_can_be_is_refused_by_its_column(column: str, text: str) -> None:
     with pytest.raises(Invalid, match=rf"^{column} '{text}' must be ") as refused:
         measured(**{column: text})

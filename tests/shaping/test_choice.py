@@ -124,6 +124,9 @@ def test_an_slo_out_of_reach_gets_the_closest_shape_and_a_capacity_to_scale_by()
     assert plan.shape.tensor_parallel == 8
     assert plan.prediction.capacity > 0
     assert plan.prediction.tpot.p95 <= 1.5 * float(found[1]) / 1000
+    assert plan.verdict.message.endswith(
+        "even without load; its capacity is the rate up to which it takes no more than 1.5 times that"
+    )
 
 
 def test_a_count_that_is_bounded_needs_a_larger_shape() -> None:

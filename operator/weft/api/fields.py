@@ -36,6 +36,7 @@ NO_SPACE = r"^[^\s]+$"
 
 _QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$"
 _QUANTITY_REFUSED = "must be a quantity above zero such as 8, 500m or 64Gi"
+_NUMBER_REFUSED = "must be a quantity above zero such as 8 or 500m"
 _RATE_REFUSED = f"must be at most {MAX_REQUESTS_PER_SECOND} requests per second"
 _DURATION_REFUSED = "must be a duration above zero such as 300ms, 90s or 1h30m"
 _LIMIT_REFUSED = "must be a count of replicas such as 1, or a percentage such as 25%"
@@ -62,20 +63,28 @@ def _above_zero(value: object) -> str:
     return value
 
 
-def _positive_quantity(value: object) -> int | str:
+def _positive(value: object, refused: str) -> int | str:
     if not _is_int_or_string(value):
-        raise refusal(_QUANTITY_REFUSED)
+        raise refusal(refused)
     try:
         number = parse_quantity(value)
     except (Invalid, ValueError, OverflowError):
-        raise refusal(_QUANTITY_REFUSED) from None
+        raise refusal(refused) from None
     if not 0 < number < math.inf:
-        raise refusal(_QUANTITY_REFUSED)
+        raise refusal(refused)
     return value
 
 
+def _positive_quantity(value: object) -> int | str:
+    return _positive(value, _QUANTITY_REFUSED)
+
+
+def _positive_number(value: object) -> int | str:
+    return _positive(value, _NUMBER_REFUSED)
+
+
 def _rate(value: object) -> int | str:
-    rate = _positive_quantity(value)
+    rate = _positive_number(value)
     if parse_quantity(rate) > MAX_REQUESTS_PER_SECOND:
         raise refusal(_RATE_REFUSED)
     return rate
@@ -156,10 +165,12 @@ _NOT_ABSURD: Json = {
 }
 _QUANTITY_SCHEMA: Json = {**_INT_OR_STRING, "maxLength": 32, "pattern": _QUANTITY_PATTERN, VALIDATIONS: [_POSITIVE]}
 Quantity = Annotated[int | str, PlainValidator(_positive_quantity), WithJsonSchema(_QUANTITY_SCHEMA)]
+_NUMBER: Json = {**_POSITIVE, "message": _NUMBER_REFUSED}
+Number = Annotated[
+    int | str, PlainValidator(_positive_number), WithJsonSchema({**_QUANTITY_SCHEMA, VALIDATIONS: [_NUMBER]})
+]
 RequestsPerSecond = Annotated[
-    int | str,
-    PlainValidator(_rate),
-    WithJsonSchema({**_QUANTITY_SCHEMA, VALIDATIONS: [_POSITIVE, _NOT_ABSURD]}),
+    int | str, PlainValidator(_rate), WithJsonSchema({**_QUANTITY_SCHEMA, VALIDATIONS: [_NUMBER, _NOT_ABSURD]})
 ]
 IntOrPercent = Annotated[
     int | str,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, SkipValidation
 
 from weft.api.engine import Engine, EngineSettings, KVCache, KVTransfer
-from weft.api.fields import Quantity, described, section
+from weft.api.fields import Number, described, section
 from weft.api.model import Model
 from weft.api.placing import Placement, Shape
 from weft.api.rules import ApiModel, Rule
@@ -55,8 +55,8 @@ class Ratio(ApiModel):
         ),
     )
 
-    min: Quantity | None = described("Fewest prefill replicas per decode replica, such as 500m. Unset: no limit.")
-    max: Quantity | None = described("Most prefill replicas per decode replica, such as 4. Unset: no limit.")
+    min: Number | None = described("Fewest prefill replicas per decode replica, such as 500m. Unset: no limit.")
+    max: Number | None = described("Most prefill replicas per decode replica, such as 4. Unset: no limit.")
 
 
 def _bound(side: str, field: str) -> str:

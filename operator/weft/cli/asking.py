@@ -12,6 +12,7 @@ from weft.cli.terminal import working
 from weft.domain.labels import API_VERSION
 
 _LENGTH = re.compile(r"(?P<mean>[0-9]+)(:(?P<p95>[0-9]+))?")
+_USUAL = ("1", "1024", "256")  # requests per second, tokens of a prompt and of an answer
 _NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -38,6 +39,14 @@ class Asked:
     output_tokens: str
     wishes: Wishes
     config: str | None = None
+
+    @classmethod
+    def of(
+        cls, model: str, load: tuple[str | None, str | None, str | None], wishes: Wishes, config: str | None
+    ) -> Asked:
+        """With a rate, a prompt and an answer where none is given; what is given stays, be it empty."""
+        rate, prompt, answer = (usual if given is None else given for given, usual in zip(load, _USUAL, strict=True))
+        return cls(model, rate, prompt, answer, wishes, config)
 
 
 def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, Any]]:
@@ -77,7 +86,7 @@ def as_document(asked: Asked) -> dict[str, Any]:
 
 
 def _config(file: str) -> dict[str, Any]:
-    (config, *more) = load_documents(file) or [{}]
+    (config, *more) = load_documents(file, "a config.json") or [{}]
     if more or not config:
         raise CommandFailure(f"--config {shown(file)} must hold one JSON object, a config.json")
     return config
@@ -95,6 +104,8 @@ def _targets(option: str, given: tuple[str, ...]) -> dict[str, str]:
     wrong = next((text for text in given if "=" not in text), None)
     if wrong is not None:
         raise CommandFailure(f"--{option} {wrong!r:.60} must be PERCENTILE=DURATION, such as p95=500ms")
+    if len(targets) < len(given):
+        raise CommandFailure(f"--{option} names a percentile twice, {', '.join(given):.60}: give each once")
     return targets
 
 

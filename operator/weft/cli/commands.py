@@ -1,4 +1,7 @@
-"""The group of commands: whatever any of them raises ends in one sentence and its exit code."""
+"""The group of commands: whatever any of them raises ends in one sentence and its exit code.
+
+An option that takes one value is refused where it is given twice: either could be meant.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,29 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from weft.cli.failure import failures_become_one_sentence
+from weft.cli.failure import CommandFailure, failures_become_one_sentence
 
 
 class Commands(TyperGroup):
-    """Typer's group, but for how it ends."""
+    """Typer's group, but for how it ends, and for what it takes twice."""
 
     def main(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the signature is typer's
         """Run one command and exit the process with its code."""
         with failures_become_one_sentence():
             sys.exit(super().main(*args, **{**options, "standalone_mode": False}) or 0)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
+        """The command with its name and arguments; raises `CommandFailure` for an option that is there twice."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if (twice := _given_twice(command, rest)) is not None:
+            raise CommandFailure(f"{twice} is there twice: give it once")
+        return name, command, rest
+
+
+def _given_twice(command: Any, arguments: list[str]) -> str | None:  # noqa: ANN401 - a command of typer
+    given = [each.partition("=")[0] for each in arguments]
+    for option in command.params if command is not None else ():
+        names = [*option.opts] if option.param_type_name == "option" else []
+        if not getattr(option, "multiple", False) and sum(map(given.count, names)) > 1:
+            return next(name for name in given if name in names)
+    return None

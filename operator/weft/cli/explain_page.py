@@ -99,7 +99,9 @@ def _expected(prediction: Json) -> str:
     words = [f"{figure(prediction['capacity'])} requests/s"]
     for name in ("ttft", "tpot"):
         latency = prediction[name]
-        if float(latency["mean"].removesuffix("ms")) > 0:  # a prefill replica makes no token after the first
+        if (
+            float(latency["mean"].removesuffix("ms")) > 0
+        ):  # a prefill replica, or an answer of one token, has none after the first
             words.append(f"{name.upper()} p50 {figure(latency['p50'])} p99 {figure(latency['p99'])}")
     return ", ".join(words)
 

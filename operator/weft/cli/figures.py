@@ -1,22 +1,12 @@
-"""Figures as people read them: three significant digits, a unit that fits, and a plural where there is one."""
+"""Figures and moments of a status as people read them, and a plural where there is one."""
 
 from __future__ import annotations
 
 import re
 
+from weft.domain.figures import digits, seconds
+
 _FIGURE = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)")
-_EXPONENT_FROM = 1e7
-
-
-def digits(value: float) -> str:
-    """`24.9`, `1200`, `0.0371`: three significant digits, and no exponent where one can do without."""
-    short = float(f"{value:.3g}")
-    return f"{short:.0f}" if 1000 <= short < _EXPONENT_FROM else f"{short:.3g}"  # noqa: PLR2004 - where %g turns to e+03
-
-
-def seconds(value: float) -> str:
-    """`350 ms` or `1.2 s`."""
-    return f"{digits(value * 1000)} ms" if value < 1 else f"{digits(value)} s"
 
 
 def figure(text: str) -> str:

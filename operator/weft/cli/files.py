@@ -21,8 +21,11 @@ MAX_DEPTH = 2000
 _NAMES = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
 
 
-def load_documents(path: str) -> list[Json]:
-    """Every object in a YAML or JSON file (`-`: standard input); Kubernetes `List`s are opened."""
+def load_documents(path: str, wanted: str = "a Kubernetes object") -> list[Json]:
+    """Every object in a YAML or JSON file (`-`: standard input); Kubernetes `List`s are opened.
+
+    `wanted` is what the sentence says of a document that is no object.
+    """
     text = _read(path)
     try:
         documents = _parsed(text)
@@ -38,7 +41,7 @@ def load_documents(path: str) -> list[Json]:
         body
         for number, document in enumerate(documents, start=1)
         if document is not None
-        for body in _opened(path, number, document)
+        for body in _opened(path, number, _object(path, number, document, wanted))
     ]
 
 
@@ -100,10 +103,14 @@ def _where(error: yaml.MarkedYAMLError) -> str:
     return f"{line}{error.problem or error.context}"
 
 
-def _opened(path: str, number: int, document: object) -> list[Json]:
+def _object(path: str, number: int, document: object, wanted: str) -> Json:
     if not isinstance(document, dict):
         what = _NAMES.get(type(document), f"a {type(document).__name__}")
-        raise CommandFailure(f"document {number} of {shown(path)} is {what}, not a Kubernetes object")
+        raise CommandFailure(f"document {number} of {shown(path)} is {what}, not {wanted}")
+    return document
+
+
+def _opened(path: str, number: int, document: Json) -> list[Json]:
     if "kind" not in document and "items" in document:  # kubectl prints the kind last
         raise CommandFailure(f"document {number} of {shown(path)} has items and no kind: is the file whole?")
     if not str(document.get("kind", "")).endswith("List"):

@@ -81,7 +81,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
 
     Plans the resources of --file, or what --model, --rate, --isl, --osl, --ttft and --tpot describe. Needs no cluster.
     Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows. Exit code 1 when a
-    pool gets no shape or no place.
+    pool gets no shape, none that meets its SLO, or no place.
     """
     from weft.cli.asking import Asked, Wishes, documents_of
 
@@ -92,7 +92,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     if model is None and any((config, rate, isl, osl, ttft, tpot, accelerator, precision)):
         raise CommandFailure("--rate, --isl and the like go with --model: a file says them itself")
     wishes = Wishes(*(tuple(each or ()) for each in (ttft, tpot, accelerator, precision)))
-    asked = Asked(model, rate or "1", isl or "1024", osl or "256", wishes, config) if model is not None else None
+    asked = Asked.of(model, (rate, isl, osl), wishes, config) if model is not None else None
     documents = documents_of(tuple(files or ()), asked)
     world = _world(fabric, context, imagine=True)
     from weft.cli.plan_command import PlanOptions, run_plan

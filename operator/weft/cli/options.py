@@ -11,6 +11,7 @@ import typer
 
 from weft.cli.reference import refused_namespace
 
+HIGHEST_PRICE = 1e9  # in any currency
 LONGEST_SECONDS = 3600.0  # what is asked less often than this is not looked after
 
 
@@ -121,6 +122,10 @@ Plot = Annotated[
 Price = Annotated[
     float | None,
     typer.Option(
-        "--gpu-hour-price", metavar="AMOUNT", min=0.0, help="of one H100 for an hour: costs are then in that currency"
+        "--gpu-hour-price",
+        metavar="AMOUNT",
+        min=0.0,
+        max=HIGHEST_PRICE,
+        help="of one H100 for an hour: costs are then in that currency",
     ),
 ]

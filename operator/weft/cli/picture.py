@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.cli.figures import digits, seconds
+from weft.domain.figures import digits, seconds
 from weft.shaping.choice import answer
 from weft.shaping.outlook import Curve, CurvePoint, curves
 

@@ -59,7 +59,7 @@ class Told:
 
 
 def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World) -> bool:
-    """Plan, print, draw and export; whether every pool has a shape and a place."""
+    """Plan, print, draw and export; whether every pool has a shape that meets its SLO, and a place."""
     catalog = load()
     if options.plot is not None:
         file_ending(options.plot)  # told before any work

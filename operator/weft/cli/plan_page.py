@@ -10,8 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.figures import counted, digits, seconds
+from weft.cli.figures import counted
 from weft.cli.study_page import cost_rows, sentences, study_data
+from weft.domain.figures import digits, seconds
+from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 
 if TYPE_CHECKING:
@@ -29,11 +31,12 @@ _HEADINGS = ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "r
 
 
 def is_a_yes(planned: Planned) -> bool:
-    """Whether every pool has a shape and a place."""
+    """Whether every pool has a shape that meets its SLO, and a place; best effort meets it not."""
     conditions = [
         one for _, decision in planned.pools for one in decision.conditions if one.kind in {"Planned", "Placed"}
     ]
-    return bool(planned.pools) and all(one.status == "True" for one in conditions)
+    good = all(one.status == "True" and one.explanation.reason is not Reason.BestEffort for one in conditions)
+    return bool(planned.pools) and good
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
         ("TTFT", prediction.ttft, prediction.ttft_doubt),
         ("TPOT", prediction.tpot, prediction.tpot_doubt),
     ):
-        if latency.mean > 0:  # a prefill replica makes no token after the first
+        if latency.mean > 0:  # a prefill replica, or an answer of one token, has none after the first
             table.add_row(name, *_latency(latency, doubt))
     table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(plan.engine.image, style="dim"))
     return table
@@ -204,7 +207,7 @@ class _Alternatives:
 
 def _alternatives_table(plan: Plan) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    answers = plan.prediction.tpot.mean > 0  # a prefill replica makes no token after the first
+    answers = plan.prediction.tpot.mean > 0
     for heading in _HEADINGS if answers else (each for each in _HEADINGS if each != "TPOT p99"):
         right = heading in {"GPUs", "requests/s", "TTFT p99", "TPOT p99"}
         table.add_column(heading, header_style="dim", justify="right" if right else "left", no_wrap=bool(heading))

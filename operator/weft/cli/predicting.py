@@ -29,25 +29,39 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """Columns and rows of a CSV file; raises `CommandFailure` for what is not one."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailure(f"cannot read {path}: {error}") from None
+    except UnicodeDecodeError:
+        raise CommandFailure(f"{path} is not text: give CSV in UTF-8") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise CommandFailure(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         rows = list(reader)
     except csv.Error as error:
         raise CommandFailure(f"{path}, line {reader.line_num}: {error}: is the file whole?") from None
     columns = list(reader.fieldnames or [])
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        raise CommandFailure(f"{path} has no column {', '.join(missing)}: the first line must name the columns")
-    if twice := [name for name in dict.fromkeys(columns) if columns.count(name) > 1]:
-        raise CommandFailure(f"{path} has column {', '.join(twice)} twice: either could be meant")
-    for number, row in enumerate(rows, start=2):
-        if None in row or None in row.values():
-            raise CommandFailure(f"{path}, row {number}: {len(columns)} values are needed: is the file whole?")
-        if (wrong := impossible_number(row)) is not None:
-            raise CommandFailure(f"{path}, row {number}: {wrong}")
+    if (wrong := _why_not_a_table(columns, rows)) is not None:
+        raise CommandFailure(f"{path}{wrong}")
     return columns, rows
+
+
+def _why_not_a_table(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str | None:
+    """What to say after the name of the file."""
+    if not columns:
+        return " is empty: the first line must name the columns, and each other one is a row"
+    if missing := [name for name in NEEDED if name not in columns]:
+        return f" has no column {', '.join(missing)}: the first line must name the columns"
+    if twice := [name for name in dict.fromkeys(columns) if columns.count(name) > 1]:
+        return f" has column {', '.join(twice)} twice: either could be meant"
+    if not rows:
+        return " has no rows, only the names of columns: there is nothing to predict"
+    refused = ((number, _wrong_with(row, len(columns))) for number, row in enumerate(rows, start=2))
+    return next((f", row {number}: {wrong}" for number, wrong in refused if wrong is not None), None)
+
+
+def _wrong_with(row: Mapping[str, str], values: int) -> str | None:
+    if None in row or None in row.values():
+        return f"{values} values are needed: is the file whole?"
+    return impossible_number(row)
 
 
 def predicted(rows: Sequence[Mapping[str, str]], catalog: Catalog) -> Iterator[dict[str, str]]:

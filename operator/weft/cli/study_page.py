@@ -10,7 +10,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.figures import counted, digits, seconds
+from weft.cli.figures import counted
+from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from weft.cli.figures import digits
 from weft.cli.picture import PER_GPU, PER_USER, decades
+from weft.domain.figures import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

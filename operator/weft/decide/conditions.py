@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 from weft.domain.workload import Role
@@ -61,7 +62,7 @@ def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
     if observation is None or observation.answered <= 0:
         return Condition("SLOMet", UNKNOWN, Explanation(Reason.MetricsMissing, "no replica reports metrics"))
     measured = list(_measured(slo, observation))
-    above = [f"{name} is above {target * 1000:g} ms" for name, target, seconds in measured if seconds > target]
+    above = [f"{name} is above {seconds(target)}" for name, target, reached in measured if reached > target]
     if above:
         return Condition("SLOMet", FALSE, Explanation(Reason.AboveSLO, "; ".join(above)))
     if not measured:

@@ -111,9 +111,9 @@ class Prediction:
 
     `capacity` is requests per second per replica at the SLO (0 when it cannot be met at any rate, except in a
     best-effort plan, which counts a target out of reach as half again what an idle replica does); `ttft` and `tpot` are
-    at that rate, and in a plan at the rate that each replica gets (`tpot` is 0 in a prefill replica, and `ttft` of a
-    decode replica begins when it gets the prompt). One time in ten the truth is more than
-    `ttft_doubt` and `tpot_doubt` times that. `kv_tokens` is the whole replica's KV room; `limit` is what binds.
+    at that rate, and in a plan at the rate that each replica gets (`tpot` is 0 in a prefill replica, and in a plan for
+    answers of one token; `ttft` of a decode replica begins when it gets the prompt). One time in ten the truth is more
+    than `ttft_doubt` and `tpot_doubt` times that. `kv_tokens` is the whole replica's KV room; `limit` is what binds.
     """
 
     capacity: float

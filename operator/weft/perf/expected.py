@@ -7,7 +7,7 @@ the combination at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
@@ -36,7 +36,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Seconds and output tokens per second of all replicas. None where a kind of measurement has no such number."""
+    """Seconds and output tokens per second of all replicas. None where a kind of measurement has no such number.
+
+    TPOT is None of answers of one token, too: none comes after the first.
+    """
 
     ttft: Estimate | None
     tpot: Estimate | None
@@ -51,20 +54,39 @@ def expected(at: Measurement, catalog: Catalog) -> Expected:
         full = offline_throughput(at.replica, at.input_tokens, at.output_tokens, at.users or None)
         return Expected(
             ttft=None,
-            tpot=_around(full.tpot_seconds, spread.tpot_below, spread.tpot),
+            tpot=_around(full.tpot_seconds, spread.tpot_below, spread.tpot) if at.output_tokens > 1 else None,
             output_rate=_around(full.output_tokens_per_second, spread.output_rate_below, spread.output_rate),
         )
     found = _served(at)
+    output_rate = _around(found.requests_per_second * at.output_tokens, spread.output_rate_below, spread.output_rate)
     return Expected(
         ttft=_around(found.latencies.ttft, spread.ttft_below, spread.ttft),
-        tpot=_around(found.latencies.tpot, spread.tpot_below, spread.tpot),
-        output_rate=_around(found.requests_per_second * at.output_tokens, spread.output_rate_below, spread.output_rate),
+        tpot=_around(found.latencies.tpot, spread.tpot_below, spread.tpot) if at.output_tokens > 1 else None,
+        output_rate=_offered(output_rate, at) if at.kind is Kind.OpenLoop else output_rate,
     )
 
 
+def _offered(estimate: Estimate, at: Measurement) -> Estimate:
+    """Of an open loop no more can come out than was asked for."""
+    return replace(estimate, high=min(estimate.high, max(estimate.value, at.rate * at.output_tokens)))
+
+
 def _served(at: Measurement) -> Served:
-    if at.kind is Kind.OpenLoop:
-        return open_loop(at.replica, at.rate, at.input_tokens, at.output_tokens)
+    """Of a rate with a bound on the requests under way (`max-concurrency` of `vllm bench serve`) what binds first.
+
+    The bound does where more would be under way without it, by Little's law: then users wait for each other.
+    """
+    if at.kind is not Kind.OpenLoop:
+        return _closed(at)
+    free = open_loop(at.replica, at.rate, at.input_tokens, at.output_tokens)
+    under_way = at.rate * (free.latencies.ttft + at.output_tokens * free.latencies.tpot)
+    if not at.users or (free.requests_per_second >= at.rate and under_way <= at.users):
+        return free
+    bound = _closed(at)
+    return replace(bound, requests_per_second=min(bound.requests_per_second, at.rate))
+
+
+def _closed(at: Measurement) -> Served:
     found = _closed_loop_latencies(at)
     return Served(found, at.users / (found.ttft + at.output_tokens * found.tpot))
 
@@ -78,12 +100,13 @@ def _closed_loop_latencies(at: Measurement) -> Latencies:
 
 
 def _check_that_weights_fit(at: Measurement) -> None:
-    weights, device = footprint(at.replica).weight_bytes, at.replica.memory_bytes
-    if weights > device:
-        raise Invalid(
-            Reason.OutOfMemory,
-            f"weights take {weights / GIB:.1f} GiB of each GPU, which has {device / GIB:.1f} GiB",
-        )
+    for replica in (at.replica, *([at.prefill.replica] if at.prefill else [])):
+        weights, device = footprint(replica).weight_bytes, replica.memory_bytes
+        if weights > device:
+            raise Invalid(
+                Reason.OutOfMemory,
+                f"weights take {weights / GIB:.1f} GiB of each GPU, which has {device / GIB:.1f} GiB",
+            )
 
 
 def _around(value: float, below: float, above: float) -> Estimate:

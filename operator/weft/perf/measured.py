@@ -17,6 +17,7 @@ from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
+from weft.perf.crossing import across_domains
 from weft.perf.disaggregated import Half
 from weft.perf.replica import ReplicaModel
 
@@ -64,6 +65,7 @@ class Kind(StrEnum):
 class Measurement:
     """A replica and its load. `users` of a closed loop, `rate` (requests/s) of an open one; lengths are mean tokens.
 
+    An open loop with `users` never has more requests under way: the others wait outside, unmeasured.
     `release` is the engine's version, or `YYYY-MM` of the measurement where only that is written. Where prefill has
     replicas of its own they are `prefill`, and `replica` is one of `decoders`.
     """
@@ -97,15 +99,16 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     spread = bool(_SPREAD_LENGTHS.search(row.get("source") or ""))
     scale = _SPREAD_MEAN if spread else 1.0
     users, rate = _users(row), _rate(row)
+    input_tokens, output_tokens = _lengths(row, architecture)
     kind = _kind(row, users, rate)
     layout = _layout(row, kind)
     return Measurement(
-        replica=replica,
+        replica=across_domains(replica),
         kind=kind,
         users=users or 0.0,
         rate=rate or 0.0,
-        input_tokens=_input_tokens(row, architecture) * scale,
-        output_tokens=_tokens(row, "osl") * scale,
+        input_tokens=input_tokens * scale,
+        output_tokens=output_tokens * scale,
         equal_lengths=not spread,
         release=_release(row),
         prefill=_prefill(replica, layout) if layout else None,
@@ -137,20 +140,36 @@ def _shape(row: Mapping[str, str], architecture: Architecture, plain: Shape) -> 
         expert_parallel=_size(row, "ep"),
         data_parallel=_size(row, "dp"),
     )
-    if architecture.heads % shape.tensor_parallel:
-        _refuse(row, "tp" if stated else "n_gpus", f"a divisor of {architecture.heads} attention heads")
-    if shape.pipeline_parallel > architecture.layers:
-        _refuse(row, "pp", f"at most {architecture.layers}, the layers of the model")
-    if architecture.experts is not None and architecture.experts.count % shape.expert_parallel:
-        _refuse(row, "ep", f"a divisor of {architecture.experts.count} experts")
+    if (wrong := _contradiction(shape, architecture)) is not None:
+        size, allowed = wrong
+        _refuse(row, "n_gpus" if size == "tp" and not stated else size, allowed)
     return shape
 
 
-def _input_tokens(row: Mapping[str, str], architecture: Architecture) -> float:
-    tokens = _tokens(row, "isl")
-    if tokens > architecture.max_context_tokens:
-        _refuse(row, "isl", f"at most {architecture.max_context_tokens}, the context of the model")
-    return tokens
+def _contradiction(shape: Shape, architecture: Architecture) -> tuple[str, str] | None:
+    """A size that cannot be, and what is allowed; experts are spread over tensor groups times data-parallel ranks."""
+    group, experts = shape.tensor_parallel * shape.data_parallel, architecture.experts
+    if architecture.heads % shape.tensor_parallel:
+        return "tp", f"a divisor of {architecture.heads} attention heads"
+    if shape.pipeline_parallel > architecture.layers:
+        return "pp", f"at most {architecture.layers}, the layers of the model"
+    if experts is None:
+        return ("ep", f"1 or empty: {architecture.model_id} has no experts") if shape.expert_parallel > 1 else None
+    if experts.count % shape.expert_parallel:
+        return "ep", f"a divisor of {experts.count} experts"
+    return ("ep", f"at most {group}, the GPUs of tp x dp") if shape.expert_parallel > group else None
+
+
+def _lengths(row: Mapping[str, str], architecture: Architecture) -> tuple[float, float]:
+    """Nominal tokens of a prompt and of an answer, which share the model's context."""
+    prompt, answer, context = _tokens(row, "isl"), _tokens(row, "osl"), architecture.max_context_tokens
+    if prompt + answer > context:
+        raise Invalid(
+            Reason.ContextExceeded,
+            f"isl {prompt:.10g} and osl {answer:.10g} are more than the {context} tokens that {architecture.model_id} "
+            "takes, prompt and answer together",
+        )
+    return prompt, answer
 
 
 def _layout(row: Mapping[str, str], kind: Kind) -> re.Match[str] | None:
@@ -172,7 +191,10 @@ def _prefill(decode: ReplicaModel, layout: re.Match[str]) -> Half:
         expert_parallel=int(layout["ep"]),
         pipeline_parallel=1,
     )
-    return Half(replace(decode, shape=shape), int(layout["prefills"]))
+    if (wrong := _contradiction(shape, decode.architecture)) is not None:
+        size, allowed = wrong
+        raise Invalid(Reason.SpecInvalid, f"{size} of prefill in note {layout[0]!r:.90} must be {allowed}")
+    return Half(across_domains(replace(decode, shape=shape)), int(layout["prefills"]))
 
 
 def _kind(row: Mapping[str, str], users: float | None, rate: float | None) -> Kind:
@@ -270,7 +292,7 @@ def _number(row: Mapping[str, str], column: str) -> float | None:
     if not text:
         return None
     try:
-        value = float(text)
+        value = float(text) if text.isascii() and "_" not in text else math.nan  # which Python reads as numbers too
     except ValueError:
         value = math.nan
     if math.isnan(value):

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import seconds
 from weft.domain.shape import Limit, Percentiles, Prediction
 from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
@@ -60,8 +61,8 @@ class Miss:
         return self.predicted_seconds / self.target_seconds
 
     def __str__(self) -> str:
-        """`TTFT p95 1200 ms of 500 ms`."""
-        return f"{self.metric} p{self.percentile} {_shown(self.predicted_seconds)} of {_shown(self.target_seconds)}"
+        """`TTFT p95 1.2 s of 500 ms`."""
+        return f"{self.metric} p{self.percentile} {seconds(self.predicted_seconds)} of {seconds(self.target_seconds)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +180,8 @@ class _Trial:
 
 def _missed(metric: str, targets: tuple[tuple[int, float], ...], predicted: Callable[[int], float]) -> Iterator[Miss]:
     for percentile, target in targets:
-        if (seconds := predicted(percentile)) > target:
-            yield Miss(metric, percentile, target, seconds)
+        if (reached := predicted(percentile)) > target:
+            yield Miss(metric, percentile, target, reached)
 
 
 def _busiest(trial: _Trial, idle: Point) -> tuple[Point, Limit]:
@@ -239,7 +240,3 @@ def _prediction(trial: _Trial, point: Point, capacity: float, limit: Limit) -> P
 
 def _percentiles(latency: Latency | Waited) -> Percentiles:
     return Percentiles(latency.mean, *(latency.at(percentile) for percentile in PERCENTILES))
-
-
-def _shown(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms" if seconds < 1.0 else f"{seconds:.3g} s"

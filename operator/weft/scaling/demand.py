@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import digits
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.scaling.reading import Reading, read
 
@@ -112,8 +113,8 @@ def want_for(sight: Sight, offered_per_second: float) -> Want:
     if sight.backlogged:
         needed = max(needed, request.current)
     basis = (
-        f"{offered_per_second:.3g} requests/s offered ({reading.rate:.3g} answered, {reading.waiting:.3g} waiting), "
-        f"one replica serves {capacity:.3g}"
+        f"{digits(offered_per_second)} requests/s offered ({digits(reading.rate)} answered, "
+        f"{digits(reading.waiting)} waiting), one replica serves {digits(capacity)}"
     )
     return Want(needed, may_shrink=reading.whole, basis=basis)
 
@@ -123,7 +124,7 @@ def declared_want(request: ScaleRequest) -> Want:
     if request.capacity <= 0:
         return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
     needed = request.spec.needed(request.declared_rate, request.capacity)
-    basis = f"{request.declared_rate:.3g} requests/s declared, one replica serves {request.capacity:.3g}"
+    basis = f"{digits(request.declared_rate)} requests/s declared, one replica serves {digits(request.capacity)}"
     return Want(needed, may_shrink=False, basis=basis)
 
 

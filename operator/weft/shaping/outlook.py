@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
+from weft.domain.figures import digits, seconds
 from weft.domain.workload import Role, Slo
 from weft.perf.service import service
 from weft.shaping.choice import answer, possible_cases
@@ -92,20 +93,21 @@ def variations(request: ShapeRequest, catalog: Catalog) -> tuple[Variation, ...]
 
 
 def _wishes(request: ShapeRequest) -> Iterator[tuple[str, ShapeRequest]]:
-    slo = request.spec.slo
+    slo, answers = request.spec.slo, request.workload.output_tokens > 1
     for factor in (LOOSER, TIGHTER):
-        for name, targets, elsewhere in (("TTFT", slo.ttft, Role.Decode), ("TPOT", slo.tpot, Role.Prefill)):
+        tpot = slo.tpot if answers else ()  # no token comes after the first
+        for name, targets, elsewhere in (("TTFT", slo.ttft, Role.Decode), ("TPOT", tpot, Role.Prefill)):
             if targets and request.spec.role is not elsewhere:
-                percentile, seconds = targets[-1]
-                yield f"{name} p{percentile} {_shown(factor * seconds)}", _with_target(request, name, factor)
+                percentile, target = targets[-1]
+                yield f"{name} p{percentile} {seconds(factor * target)}", _with_target(request, name, factor)
     rate = request.workload.requests_per_second * BUSIER
     workload = replace(request.workload, requests_per_second=rate)
-    yield f"{rate:.4g} requests/s", replace(request, workload=workload)
+    yield f"{digits(rate)} requests/s", replace(request, workload=workload)
 
 
 def _with_target(request: ShapeRequest, name: str, factor: float) -> ShapeRequest:
     def scaled(targets: tuple[tuple[int, float], ...], *, here: bool) -> tuple[tuple[int, float], ...]:
-        return tuple((percentile, seconds * (factor if here else 1.0)) for percentile, seconds in targets)
+        return tuple((percentile, target * (factor if here else 1.0)) for percentile, target in targets)
 
     slo = request.spec.slo
     changed = Slo(scaled(slo.ttft, here=name == "TTFT"), scaled(slo.tpot, here=name == "TPOT"))
@@ -160,7 +162,3 @@ def largest_useful_domain(steps: tuple[DomainStep, ...]) -> int | None:
         return None
     near = min(costs) * SIMPLER_WITHIN
     return next(step.domain_gpus for step in steps if step.shape is not None and step.cost <= near)
-
-
-def _shown(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms" if seconds < 1.0 else f"{seconds:.3g} s"

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import digits
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import Percentiles
 from weft.domain.workload import Slo
 from weft.perf import Question, assess, at_rate
 
@@ -17,11 +19,13 @@ if TYPE_CHECKING:
     from weft.domain.shape import Prediction, Shape
     from weft.perf import Assessment
     from weft.shaping.case import Case
+    from weft.shaping.request import ShapeRequest
 
 SIMPLER_WITHIN = 1.10
 CHANGE_SAVES_AT_LEAST = 0.15
 BEST_EFFORT_SLACK = 1.5
 _ENOUGH = 1.0 - 1e-9
+_NO_TOKENS = Percentiles(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,14 @@ class Scored:
         return max((miss.overshoot for miss in self.assessment.misses), default=1.0)
 
     @property
-    def simplicity(self) -> tuple[int, int, int, int, int, int, float, float, str]:
-        """Smaller is simpler: fewer GPUs a replica and fewer nodes, no PP before PP, nothing shared before DCP or PCP.
+    def simplicity(self) -> tuple[tuple[int, ...], float, float, str]:
+        """Smaller is simpler: the structure, then more bits, and what makes order certain."""
+        shape = self.shape
+        return self.structure, -shape.precision.bytes_per_weight, self.cost, f"{shape} {shape.engine.value}"
 
-        Then more bits, and what makes order certain.
-        """
+    @property
+    def structure(self) -> tuple[int, ...]:
+        """Fewer GPUs a replica and fewer nodes, no PP before PP, nothing shared before DCP or PCP."""
         shape = self.shape
         return (
             shape.gpus,
@@ -80,24 +87,28 @@ class Scored:
             shape.decode_context_parallel * shape.prefill_context_parallel,
             shape.data_parallel,
             shape.expert_parallel,
-            -shape.precision.bytes_per_weight,
-            self.cost,
-            f"{shape} {shape.engine.value}",
         )
 
 
 def score(case: Case) -> Scored:
     """Evaluate one shape under the request's workload and SLO."""
     request = case.request
-    assessment = assess(case.replica, Question(request.workload, request.spec.slo, request.spec.role, case.doubt))
+    assessment = assess(case.replica, Question(request.workload, _counted(request), request.spec.role, case.doubt))
     replicas, served = _replicas_for(case, assessment.prediction.capacity)
     return Scored(case, assessment, replicas, served)
+
+
+def _counted(request: ShapeRequest) -> Slo:
+    """The targets that can be missed: after the only token of an answer comes none to wait for."""
+    slo = request.spec.slo
+    return replace(slo, tpot=()) if request.workload.output_tokens <= 1 else slo
 
 
 def expected(scored: Scored) -> Prediction:
     """The prediction with the latencies at the rate that each replica gets when there are as many as needed.
 
-    One that is never given more than its capacity: what is demanded beyond waits outside.
+    One that is never given more than its capacity: what is demanded beyond waits outside. TPOT is 0 for answers of one
+    token, as in a prefill replica.
     """
     prediction, request = scored.assessment.prediction, scored.case.request
     rate = min(prediction.capacity, request.workload.requests_per_second / scored.replicas)
@@ -106,7 +117,9 @@ def expected(scored: Scored) -> Prediction:
         found = at_rate(scored.case.replica, replace(request.workload, requests_per_second=rate), request.spec.role)
     doubt = scored.case.doubt
     prediction = replace(prediction, ttft_doubt=doubt.ttft, tpot_doubt=doubt.tpot)
-    return prediction if found is None else replace(prediction, ttft=found[0], tpot=found[1])
+    if found is not None:
+        prediction = replace(prediction, ttft=found[0], tpot=found[1])
+    return prediction if request.workload.output_tokens > 1 else replace(prediction, tpot=_NO_TOKENS)
 
 
 def with_targets_in_reach(scored: Scored) -> Scored:
@@ -167,20 +180,23 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     prediction = chosen.assessment.prediction
     if not chosen.meets_slo:
         missed = ", ".join(str(miss) for miss in chosen.assessment.misses)
-        closest = f"no shape meets the SLO at the upper end of its error bar; the closest one may take {missed}"
+        closest = (
+            f"no shape meets the SLO at the upper end of its error bar; the closest one may take {missed} even without "
+            f"load; its capacity is the rate up to which it takes no more than {BEST_EFFORT_SLACK:g} times that"
+        )
         too_long = "no shape has room for a sequence of the mean length of spec.workload beside the weights"
         return Explanation(Reason.BestEffort, closest if missed else too_long)
     if chosen.shape != best.shape:
         return Explanation(
             Reason.ShapeKept,
-            f"{best.shape} would cost {_figure(best.cost)} instead of {_figure(chosen.cost)}; a change must save 15 %",
+            f"{best.shape} would cost {digits(best.cost)} instead of {digits(chosen.cost)}; a change must save 15 %",
         )
     rate, headroom = chosen.case.request.workload.requests_per_second, chosen.case.request.spec.scaling.headroom
     spare = f" and {headroom:.0%} headroom" if headroom > 0 else ""
     short = "" if chosen.serves_all else f"; as many as are allowed serve {part(chosen.served)} of it"
     return Explanation(
         Reason.ShapeChosen,
-        f"{_bill(chosen)} for {_figure(rate)} requests/s{spare}; one serves {_figure(prediction.capacity)} requests/s, "
+        f"{_bill(chosen)} for {digits(rate)} requests/s{spare}; one serves {digits(prediction.capacity)} requests/s, "
         f"bound by {prediction.limit.value}{short}",
     )
 
@@ -203,21 +219,26 @@ def criticism(loser: Scored, chosen: Scored) -> Explanation:
         return _missed(loser)
     rate = loser.case.request.workload.requests_per_second
     if not loser.serves_all:
-        sentence = f"as many replicas as are allowed serve {part(loser.served)} of {_figure(rate)} requests/s"
+        sentence = f"as many replicas as are allowed serve {part(loser.served)} of {digits(rate)} requests/s"
         return Explanation(Reason.AtMaximum, sentence)
     bill = f"{_bill(loser)}, {_bill(chosen)}"
-    if loser.cost > chosen.cost * SIMPLER_WITHIN or loser.simplicity < chosen.simplicity:
+    advantage = _advantage(loser, chosen)
+    if advantage is None or loser.cost > chosen.cost * SIMPLER_WITHIN or loser.simplicity < chosen.simplicity:
         return Explanation(Reason.CostsMore, bill)
-    return Explanation(Reason.SimplerWins, f"{bill}, which is the simpler shape")
+    return Explanation(Reason.SimplerWins, f"{bill}, {advantage}")
+
+
+def _advantage(loser: Scored, chosen: Scored) -> str | None:
+    """What the chosen one of two near equals is ahead by, besides its cost."""
+    if loser.structure != chosen.structure:
+        return "which is the simpler shape"
+    if loser.shape.precision.bytes_per_weight != chosen.shape.precision.bytes_per_weight:
+        return "which keeps more bits of the weights"
+    return "which is as simple: a tie that goes by the name" if digits(loser.cost) == digits(chosen.cost) else None
 
 
 def _bill(scored: Scored) -> str:
-    return f"{scored.replicas} x {scored.shape} cost {_figure(scored.cost)}"
-
-
-def _figure(value: float) -> str:
-    """Three significant digits, and no exponent."""
-    return f"{float(f'{value:.3g}'):.10g}"
+    return f"{scored.replicas} x {scored.shape} cost {digits(scored.cost)}"
 
 
 def part(served: float) -> str:

@@ -1,0 +1,22 @@
+"""Figures as people read them: three significant digits, and a unit that fits."""
+
+from __future__ import annotations
+
+_EXPONENT_FROM = 1e10  # no rate, count or cost that can be asked for
+_MINUTE, _HOUR = 60.0, 3600.0
+_MANY = 10.0  # minutes, or hours, from which a time is told in them
+
+
+def digits(value: float) -> str:
+    """`24.9`, `1200`, `0.0371`: three significant digits, and no exponent where one can do without."""
+    short = float(f"{value:.3g}")
+    return f"{short:.0f}" if 1000 <= short < _EXPONENT_FROM else f"{short:.3g}"  # noqa: PLR2004 - where %g turns to e+03
+
+
+def seconds(value: float) -> str:
+    """`350 ms`, `1.2 s`, `90 min` or `12 h`."""
+    if value >= _MANY * _HOUR:
+        return f"{digits(value / _HOUR)} h"
+    if value >= _MANY * _MINUTE:
+        return f"{digits(value / _MINUTE)} min"
+    return f"{digits(value)} s" if value >= 1 else f"{digits(value * 1000)} ms"

@@ -1,0 +1,58 @@
+"""Groups larger than an NVLink domain and than a node: what they send passes NICs as well, and waits for them.
+
+Plans never form such groups (`LeavesDomain`), but tables of measurements have them. The kernels that engines have for
+all-reduces end where the link does; beyond it NCCL's take over. Its tree of g GPUs in n nodes waits
+`base + 2 ((g / n - 1) x link + log2 n x network)` (`src/graph/tuning.cc` of NCCL 2.2x, protocol LL), and its rings use
+all NICs of a node together. What an exchange with experts sends beyond the domain passes the NIC of each GPU, beside
+what the link carries.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.perf.steps import NETWORK_FRACTION
+
+if TYPE_CHECKING:
+    from weft.domain.hardware import Accelerator
+    from weft.perf.replica import ReplicaModel
+
+_TREE_SECONDS, _LINK_SECONDS, _NETWORK_SECONDS = 6.8e-6, 0.6e-6, 5.0e-6
+
+
+def reach(accelerator: Accelerator) -> int:
+    """GPUs that talk to each other without a NIC: a domain, or a node of cards that PCIe joins."""
+    return max(accelerator.domain_gpus, accelerator.gpus_per_node)
+
+
+def across_domains(replica: ReplicaModel) -> ReplicaModel:
+    """The replica with the rates and waits of groups that its domain does not hold; itself where it holds them."""
+    within = reach(replica.accelerator)
+    if replica.shape.tensor_parallel > within:
+        replica = _reducing_across(replica, within)
+    return _exchanging_across(replica, within) if replica.shape.domain_group_gpus > within else replica
+
+
+def _reducing_across(replica: ReplicaModel, within: int) -> ReplicaModel:
+    """All-reduces by NCCL, whose wait has both ways in it."""
+    accelerator, group = replica.accelerator, replica.shape.tensor_parallel
+    nodes = math.ceil(group / within)
+    hops = (group / nodes - 1.0) * _LINK_SECONDS + math.log2(nodes) * _NETWORK_SECONDS
+    rate = min(accelerator.scale_up_bandwidth, within * accelerator.network_bandwidth)
+    waits = replace(replica.efficiency, collective_seconds=_TREE_SECONDS + 2.0 * hops, two_shot_seconds=0.0)
+    return replace(replica, accelerator=replace(accelerator, scale_up_bandwidth=rate), efficiency=waits)
+
+
+def _exchanging_across(replica: ReplicaModel, within: int) -> ReplicaModel:
+    """Dispatch and combine wait for the network, and take as long as the slower of link and NIC."""
+    accelerator, efficiency = replica.accelerator, replica.efficiency
+    beyond = 1.0 - within / replica.shape.domain_group_gpus
+    by_nic = NETWORK_FRACTION * accelerator.network_bandwidth / (beyond * accelerator.scale_up_bandwidth)
+    slower = replace(
+        efficiency,
+        exchange_seconds=efficiency.exchange_seconds + _NETWORK_SECONDS,
+        exchange_bandwidth=min(efficiency.exchange_bandwidth, by_nic),
+    )
+    return replace(replica, efficiency=slower)
