@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.perf.seats import seats
-from weft.perf.steps import decode_seconds, prefill_seconds
+from weft.perf.steps import bubble_seconds, decode_seconds, prefill_seconds
 from weft.perf.work import workshop
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class ClosedLoop:
 class ClosedLoopWork:
     """All that the prediction needs, without any efficiency: users `running` of all `users`, on `ranks` ranks.
 
-    Pipeline `stages` work on as many prompts at a time.
+    A pipeline works on so many prompts `beside` each other when they come as they do, and on `stages` at most;
+    `at_once` are those before one that come with it to the same stage.
     """
 
     decode: Work
@@ -45,6 +46,7 @@ class ClosedLoopWork:
     users: float
     running: float
     ranks: float
+    beside: float
     stages: float
     output_tokens: float
     at_once: float
@@ -61,15 +63,17 @@ class Latencies:
 def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
     """The work of both kinds of step at the batch that has seats."""
     work, ranks = workshop(replica), float(replica.shape.data_parallel)
+    stages = work.stages
     running = min(load.users, seats(replica, load.input_tokens, load.output_tokens))
-    together = min(max(1.0, running / ranks), _AT_ONCE_WHEN_EQUAL)
+    together = min(max(1.0, running / ranks / stages.count), _AT_ONCE_WHEN_EQUAL)
     return ClosedLoopWork(
         decode=work.decode(running, load.input_tokens + load.output_tokens / 2.0),
         prefill=work.prefill(load.input_tokens, 0.0, 1.0),
         users=load.users,
         running=running,
         ranks=ranks,
-        stages=float(replica.shape.pipeline_parallel),
+        beside=stages.beside(running / ranks / load.output_tokens),
+        stages=stages.even,
         output_tokens=load.output_tokens,
         at_once=(together - 1.0) / 2.0 if load.equal_lengths else 0.0,
     )
@@ -77,12 +81,13 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
 
 def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Latencies:
     """TTFT and TPOT; plain arithmetic, so that it works on many rows at once."""
-    step = sum(decode_seconds(work.decode, efficiency))
+    step_parts = decode_seconds(work.decode, efficiency)
+    step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
     parts = prefill_seconds(work.prefill, efficiency)
     prompt = sum(parts) - parts.launch
     per_rank = work.running / work.ranks
-    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.ranks * work.stages)
-    behind = 1.0 + (work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank) / work.stages
+    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.ranks * work.beside)
+    behind = 1.0 + work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank / work.stages
     ttft = efficiency.request_seconds + step + parts.launch + prompt * behind
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.perf.lengths import Lengths
+    from weft.perf.stages import Stages
     from weft.perf.steps import Stepper, StepTime
 
 _MOST_CACHED = 1.0 - 1e-6
@@ -44,16 +45,22 @@ class Prompts:
     per_step: float
     mean: StepTime
     long: tuple[tuple[int, float, int], ...]
+    stages: Stages
 
-    def service(self, sharing: float, decode_seconds: float, stages: int) -> Moments:
+    @property
+    def steps(self) -> float:
+        """Steps of a prompt that shares none of them."""
+        return sum(kind.weight * kind.steps for kind in self.kinds)
+
+    def service(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
         """Seconds of the server for a prompt when so many share a step, each step with its part of decode.
 
-        Stages of a pipeline work on as many prompts at a time.
+        A pipeline works on so many prompts `beside` each other.
         """
         first = second = third = 0.0
         for kind in self.kinds:
             cost = kind.shared + (kind.alone - kind.shared) / sharing
-            taken = (cost + decode_seconds * kind.full_steps) / stages
+            taken = (cost + decode_seconds * kind.full_steps) / beside
             first += kind.weight * taken
             second += kind.weight * taken * taken
             third += kind.weight * taken * taken * taken
@@ -64,11 +71,17 @@ class Prompts:
 
         Each step but the last, which everything else counts, also decodes.
         """
-        times = [(kind.weight, kind.alone + kind.launch + (kind.steps - 1) * decode_seconds) for kind in self.kinds]
+        times = [
+            (kind.weight, self._through(kind.alone + kind.launch, kind.steps, decode_seconds)) for kind in self.kinds
+        ]
         mean = sum(weight * seconds for weight, seconds in times)
         square = sum(weight * seconds * seconds for weight, seconds in times)
-        long = tuple((at, seconds + (steps - 1) * decode_seconds) for at, seconds, steps in self.long)
+        long = tuple((at, self._through(seconds, steps, decode_seconds)) for at, seconds, steps in self.long)
         return mean, max(0.0, square - mean * mean), long
+
+    def _through(self, seconds: float, steps: int, decode_seconds: float) -> float:
+        """Seconds of so many steps of one prompt through a pipeline."""
+        return self.stages.way(steps) * seconds + (steps - 1) / self.stages.even * decode_seconds
 
 
 def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:
@@ -85,7 +98,7 @@ def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:
         )
     new = max(1.0, inputs.mean * (1.0 - hit))
     mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget)
-    return Prompts(tuple(kinds), budget / new, mean, tuple(_long(steps, inputs, hit)))
+    return Prompts(tuple(kinds), budget / new, mean, tuple(_long(steps, inputs, hit)), steps.work.stages)
 
 
 def _long(steps: Stepper, inputs: Lengths, hit: float) -> Iterator[tuple[int, float, int]]:

@@ -2,7 +2,8 @@
 
 Little's law ties the two: B sequences on a rank mean rate x (OSL x t_decode(B+1) + backlog + B x t_prefill) = B, since
 a sequence meets B others, prompts steal time from all, and one that starts behind a queue of prompts waits for them
-first. Prompts wait per data-parallel rank, stages of a pipeline overlap between prompts.
+first. Prompts wait per data-parallel rank. Where they queue, all stages of a pipeline have one; what they steal from
+decode they share only as far as they come in the same round (`stages`).
 
 TPOT of a request varies with the batch during its life, and with the prompts that come in that time (a delayed busy
 period: prompts that come while it is delayed delay it further). `tests/perf/test_percentiles.py` holds all of this
@@ -29,6 +30,7 @@ from weft.perf.steps import Stepper, StepTime, stepper
 if TYPE_CHECKING:
     from weft.domain.workload import Workload
     from weft.perf.replica import ReplicaModel
+    from weft.perf.stages import Stages
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
 _FEW = 1e-6  # prompts in a round
@@ -36,6 +38,7 @@ _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
 _NOTHING = tuple((percentile, 0.0) for percentile in PERCENTILES)
 _STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
 _PROBE = 0.1  # of the batch, for the slope of a step
+_BALANCED_STAGES = 3  # how often the rate and what stages make of it are worked out from each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class Service:
     @cached_property
     def apart(self) -> Moments:
         """What a prompt steals from decode that has a step for itself."""
-        return self.prompts.service(1.0, 0.0, self._stages)
+        return self.prompts.service(1.0, 0.0, 1.0)
 
     @cached_property
     def highest(self) -> float:
@@ -160,8 +163,8 @@ class Service:
         return self.steps.replica.shape.data_parallel
 
     @property
-    def _stages(self) -> int:
-        return self.steps.replica.shape.pipeline_parallel
+    def _stages(self) -> Stages:
+        return self.steps.work.stages
 
     def _decode(self, batch_of_rank: float) -> StepTime:
         found = self.known.get(batch_of_rank)
@@ -173,8 +176,8 @@ class Service:
     def _prompts_apart(self) -> Moments:
         """Of a prompt where nothing decodes: it pays for its launch too."""
         kinds = self.prompts.kinds
-        launch = sum(kind.weight * kind.launch for kind in kinds) / self._stages
-        bare = self.apart
+        launch = sum(kind.weight * kind.launch for kind in kinds) / self._stages.even
+        bare = self.prompts.service(1.0, 0.0, self._stages.even)
         grown = (bare.mean + launch) / bare.mean
         return Moments(bare.mean * grown, bare.square * grown**2, bare.cube * grown**3)
 
@@ -186,15 +189,22 @@ class Service:
         stolen = self.apart
         rate = _balanced(batch, answer, stolen, whole, self.burstiness)
         sharing = self._sharing(rate, stolen, whole * -math.expm1(-batch))
-        if sharing > 1.0:
-            stolen = self.prompts.service(sharing, 0.0, self._stages)
-            rate = _balanced(batch, answer, stolen, whole, self.burstiness)
+        for _ in range(_BALANCED_STAGES if self._stages.count > 1.0 else 1):
+            beside = self._beside(rate, sharing, whole)
+            if sharing * beside > 1.0:
+                stolen = self.prompts.service(sharing, 0.0, beside)
+                rate = _balanced(batch, answer, stolen, whole, self.burstiness)
         return _Load(rate, sharing, stolen, _backlog(rate, stolen, whole, self.burstiness))
 
     def _sharing(self, rate: float, stolen: Moments, pause: float) -> float:
-        """Prompts of a step that has any: those that come within a round."""
-        met = rate * pause / max(1e-9, 1.0 - rate * stolen.mean)
+        """Prompts of a step that has any: those that come within a round, or a microbatch's part of it."""
+        met = rate * pause / max(1e-9, 1.0 - rate * stolen.mean) / self._stages.count
         return max(1.0, min(self.prompts.per_step, met / -math.expm1(-met))) if met > _FEW else 1.0
+
+    def _beside(self, rate: float, sharing: float, round_seconds: float) -> float:
+        """Prompts that the stages of a pipeline work on at a time."""
+        prompt_steps = rate * self.prompts.steps / sharing
+        return self._stages.beside_at_random(prompt_steps, round_seconds, self.apart.mean)
 
     def _tpot(self, load: _Load, batch: float, step_seconds: float) -> Latency:
         answer, free = max(1.0, self.outputs.mean), load.free
@@ -224,7 +234,7 @@ class Service:
         if not self.prefills:
             return Waited(always, 0.0, 0.0, _NOTHING, Latency(seat.mean, seat.variance)), 0.0
         pause = step_seconds * -math.expm1(-batch / self._ranks)
-        server = self.prompts.service(load.sharing, pause, self._stages) if self.decodes else load.stolen
+        server = self.prompts.service(load.sharing, pause, self._stages.even) if self.decodes else load.stolen
         utilisation = load.rate * server.mean
         mean, variance, own = self.prompts.own(pause)
         if utilisation >= 1.0:

@@ -2,8 +2,9 @@
 
 The amounts follow from the model, the shape and the load alone; `Efficiency` turns them into time (`steps`). Symbols: t
 tensor group, a attention-DP ranks, p pipeline stages. Under pipeline parallelism a batch is cut into as many
-microbatches as stages, so that a token's way through all stages takes as long as the whole model with one microbatch;
-hence nothing here divides layers by stages.
+microbatches as stages, each of which reads all weights again: a token's way through all stages takes as long as the
+whole model with one microbatch, hence nothing here divides layers by stages. What `stages` adds is how long tokens wait
+for each other on that way.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from weft.perf.attention import readings
 from weft.perf.collectives import exchange_bytes_per_token
 from weft.perf.context import NOTHING, gathering
 from weft.perf.memory import bytes_outside_experts, expert_split, layer_weights, linear_parameters_per_gpu
+from weft.perf.stages import Stages, stages_of
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -38,7 +40,8 @@ class Work(NamedTuple):
     `one_shot_seconds` in one, `exchanges` with experts, `hops` between stages, and `gathers` of a shared context with
     `gather_seconds` for all of them. `activation_read` are hidden states. `crowding` is how far the hottest rank of an
     expert group is above the mean, for loads of experts with deviation 1. `layers`, `expert_layers`, `steps` and
-    `sequences` count what has a fixed price.
+    `sequences` count what has a fixed price. Of a pipeline there are microbatches `in_flight`, and the parts of all
+    layers that its `fullest` stage and its `last` one have.
     """
 
     linear_read: float
@@ -64,6 +67,9 @@ class Work(NamedTuple):
     sequences: float
     gathers: float
     gather_seconds: float
+    in_flight: float
+    fullest: float
+    last: float
 
 
 class _Tokens(NamedTuple):
@@ -73,6 +79,7 @@ class _Tokens(NamedTuple):
     group: float
     steps: float
     sequences: float
+    in_flight: float = 1.0
 
 
 class _Attention(NamedTuple):
@@ -112,7 +119,7 @@ class Workshop:
     layers: float
     expert_layers: float
     ranks: float
-    stages: float
+    stages: Stages
     prompt_groups: float
     gathering: Gathering
     attended: dict[float, _Attention] = field(default_factory=dict, compare=False)
@@ -122,11 +129,12 @@ class Workshop:
 
         Tensor groups that share prompts all decode the same, since each keeps all KV.
         """
-        group = max(1.0, batch / self.stages)  # sequences of a microbatch over all data-parallel ranks
+        beside = max(0.0, batch - self.ranks) / self.stages.count  # the first of every rank goes with its part of them
+        group = max(1.0, min(batch, self.ranks) + beside)  # sequences of a microbatch over all data-parallel ranks
         rank = max(1.0, group / self.ranks)
         read, math = self.attended.get(context_tokens) or self._attend(context_tokens)
-        tokens = rank * each
-        return self._work(_Tokens(tokens, group * each, 1.0, rank), rank * read, tokens * math, tokens)
+        tokens, in_flight = rank * each, min(self.stages.count, max(1.0, batch / self.ranks))
+        return self._work(_Tokens(tokens, group * each, 1.0, rank, in_flight), rank * read, tokens * math, tokens)
 
     def _attend(self, context_tokens: float) -> _Attention:
         """Attention of one sequence, remembered: a search over loads asks for one context again and again."""
@@ -152,7 +160,7 @@ class Workshop:
 
     def _work(self, tokens: _Tokens, attention_read: float, attention_math: float, sampled: float) -> Work:
         """All of a step that decodes, its attention and the number of sampled tokens given."""
-        rank, group, steps, sequences = tokens
+        rank, group, steps, sequences, in_flight = tokens
         each, gathers = rank / steps, self.gathering.decode
         touched = 1.0 - self.unrouted ** (group / steps)  # E (1 - (1 - k/E)^T) of E, for uniform routing
         return Work(
@@ -171,14 +179,17 @@ class Workshop:
             one_shot_seconds=each * self.one_shot_seconds,
             exchanges=steps * self.exchanges,
             exchange_seconds=each * self.exchange_seconds,
-            hops=steps * (self.stages - 1.0),
+            hops=steps * (self.stages.count - 1.0),
             hop_seconds=each * self.hop_seconds,
             layers=steps * self.layers,
             expert_layers=steps * self.expert_layers,
-            steps=steps * self.stages,
+            steps=steps * self.stages.count,
             sequences=sequences,
             gathers=steps * gathers.collectives,
             gather_seconds=rank * gathers.seconds,
+            in_flight=in_flight,
+            fullest=self.stages.fullest,
+            last=self.stages.last,
         )
 
 
@@ -215,7 +226,7 @@ def workshop(replica: ReplicaModel) -> Workshop:
         layers=float(architecture.layers),
         expert_layers=float(architecture.expert_layers),
         ranks=float(shape.data_parallel),
-        stages=float(shape.pipeline_parallel),
+        stages=stages_of(architecture, shape),
         prompt_groups=float(shape.prefill_context_parallel),
         gathering=gathering(replica),
     )
