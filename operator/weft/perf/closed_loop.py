@@ -1,17 +1,20 @@
 """What a benchmark at fixed concurrency measures: every user sends the next request when the last one is answered.
 
 Most published measurements are of this kind. TPOT is a decode step at the batch that memory allows, plus the prefills
-of the others, which steal steps: t_decode + (B-1)/OSL x t_prefill. TTFT is the prompt's own time, behind those of the
-users that ask at the same moment: lengths that differ little keep users in step with each other, so that a part of them
-does. Where more users come than have a seat, the rest waits for one: Little's law.
+of the others, which steal steps: t_decode + (B-1)/OSL x t_prefill. B/OSL prompts come in a step, and share the next.
+TTFT is the prompt's own time, behind those of the users that ask at the same moment: lengths that differ little keep
+users in step with each other, so that a part of them does. Where more users come than have a seat, the rest waits for
+one: Little's law.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.perf.seats import seats
+from weft.perf.sharing import prompts_of_a_step
 from weft.perf.steps import bubble_seconds, decode_seconds, prefill_seconds
 from weft.perf.work import workshop
 
@@ -37,12 +40,15 @@ class ClosedLoop:
 class ClosedLoopWork:
     """All that the prediction needs, without any efficiency: users `running` of all `users`, on `ranks` ranks.
 
-    A pipeline works on so many prompts `beside` each other when they come as they do, and on `stages` at most;
-    `at_once` are those before one that come with it to the same stage.
+    Of a prompt: `prefill` as they share steps on average, `alone` in steps of its own, which take `way` of that through
+    a pipeline. A pipeline works on so many prompts `beside` each other when they come as
+    they do, and on `stages` at most; `at_once` are those before one that come with it to the same stage.
     """
 
     decode: Work
     prefill: Work
+    alone: Work
+    way: float
     users: float
     running: float
     ranks: float
@@ -65,17 +71,22 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
     work, ranks = workshop(replica), float(replica.shape.data_parallel)
     stages = work.stages
     running = min(load.users, seats(replica, load.input_tokens, load.output_tokens))
-    together = min(max(1.0, running / ranks / stages.count), _AT_ONCE_WHEN_EQUAL)
+    at_once = min(max(1.0, running / ranks / stages.count), _AT_ONCE_WHEN_EQUAL)
+    came, full = running / ranks / load.output_tokens, load.input_tokens / replica.efficiency.batched_tokens
+    own = math.ceil(full)
+    together = prompts_of_a_step(came / stages.count, 1.0 / full)
     return ClosedLoopWork(
         decode=work.decode(running, load.input_tokens + load.output_tokens / 2.0),
-        prefill=work.prefill(load.input_tokens, 0.0, 1.0),
+        prefill=work.prefill(load.input_tokens, 0.0, max(full, own / together)),
+        alone=work.prefill(load.input_tokens, 0.0, own),
+        way=stages.way(own),
         users=load.users,
         running=running,
         ranks=ranks,
-        beside=stages.beside(running / ranks / load.output_tokens),
+        beside=stages.beside(came * own / together),
         stages=stages.even,
         output_tokens=load.output_tokens,
-        at_once=(together - 1.0) / 2.0 if load.equal_lengths else 0.0,
+        at_once=(at_once - 1.0) / 2.0 if load.equal_lengths else 0.0,
     )
 
 
@@ -83,11 +94,10 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
     """TTFT and TPOT; plain arithmetic, so that it works on many rows at once."""
     step_parts = decode_seconds(work.decode, efficiency)
     step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
-    parts = prefill_seconds(work.prefill, efficiency)
-    prompt = sum(parts) - parts.launch
-    per_rank = work.running / work.ranks
+    parts, per_rank = prefill_seconds(work.prefill, efficiency), work.running / work.ranks
+    prompt, alone = sum(parts) - parts.launch, sum(prefill_seconds(work.alone, efficiency))  # decode launches already
     tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.ranks * work.beside)
-    behind = 1.0 + work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank / work.stages
-    ttft = efficiency.request_seconds + step + parts.launch + prompt * behind
+    others = work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank / work.stages
+    ttft = efficiency.request_seconds + step + work.way * alone + others * prompt
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)

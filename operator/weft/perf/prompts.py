@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weft.perf.latency import PERCENTILES
 from weft.perf.queueing import Moments
+from weft.perf.sharing import part_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ class Prompts:
         """
         first = second = third = 0.0
         for kind in self.kinds:
-            cost = kind.shared + (kind.alone - kind.shared) / sharing
+            cost = kind.shared + (kind.alone - kind.shared) * part_alone(kind.steps, kind.full_steps, sharing)
             taken = (cost + decode_seconds * kind.full_steps) / beside
             first += kind.weight * taken
             second += kind.weight * taken * taken

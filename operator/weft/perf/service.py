@@ -25,6 +25,7 @@ from weft.perf.lengths import Lengths, lengths
 from weft.perf.memory import sequences_that_fit
 from weft.perf.prompts import Prompts, prompts
 from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line, mean_in_line
+from weft.perf.sharing import prompts_of_a_step
 from weft.perf.steps import Stepper, StepTime, stepper
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from weft.perf.stages import Stages
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
-_FEW = 1e-6  # prompts in a round
 _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
 _NOTHING = tuple((percentile, 0.0) for percentile in PERCENTILES)
 _STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
@@ -199,7 +199,7 @@ class Service:
     def _sharing(self, rate: float, stolen: Moments, pause: float) -> float:
         """Prompts of a step that has any: those that come within a round, or a microbatch's part of it."""
         met = rate * pause / max(1e-9, 1.0 - rate * stolen.mean) / self._stages.count
-        return max(1.0, min(self.prompts.per_step, met / -math.expm1(-met))) if met > _FEW else 1.0
+        return prompts_of_a_step(met, self.prompts.per_step)
 
     def _beside(self, rate: float, sharing: float, round_seconds: float) -> float:
         """Prompts that the stages of a pipeline work on at a time."""

@@ -1,0 +1,22 @@
+"""How prompts share steps of an engine: those that wait together go together, as many as a step's tokens allow.
+
+One rule for closed loops, open loops and requests that are all queued at once; they differ in how many wait together.
+"""
+
+from __future__ import annotations
+
+import math
+
+_FEW = 1e-6  # prompts before a step
+
+
+def prompts_of_a_step(came: float, per_step: float) -> float:
+    """Prompts of a step that has any, where `came` come before one on average (at random) and `per_step` fill it."""
+    return max(1.0, min(per_step, came / -math.expm1(-came))) if came > _FEW else 1.0
+
+
+def part_alone(steps: float, full_steps: float, together: float) -> float:
+    """Between a prompt in `steps` of its own (1) and in its part of full ones (0): where so many share them."""
+    if steps <= full_steps:
+        return 0.0
+    return (max(full_steps, steps / together) - full_steps) / (steps - full_steps)
