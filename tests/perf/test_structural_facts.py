@@ -158,7 +158,7 @@ class TestLatencyLimits:
     def test_limits_cost_a_part_of_the_offline_rate(
         self, models: tuple[ReplicaModel, ...], workload: Workload, slo: Slo, published: float
     ) -> None:
-        """The rest of the gap to the published 56 % of R1 is told in docs/limits.md."""
+        """What is left of the gap is told in docs/limits.md."""
         kept = kept_within(models, workload, slo)
         assert kept < 0.9
         assert is_roughly(published, kept)

@@ -42,7 +42,8 @@ class ClosedLoopWork:
 
     Of a prompt: `prefill` as they share steps on average, `alone` in steps of its own, which take `way` of that through
     a pipeline. A pipeline works on so many prompts `beside` each other when they come as
-    they do, and on `stages` at most; `at_once` are those before one that come with it to the same stage.
+    they do, and on `stages` at most; `at_once` are those before one that come with it to the same stage. Ranks go in
+    lockstep, `together` of them with a prompt.
     """
 
     decode: Work
@@ -52,6 +53,7 @@ class ClosedLoopWork:
     users: float
     running: float
     ranks: float
+    together: float
     beside: float
     stages: float
     output_tokens: float
@@ -74,16 +76,18 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
     at_once = min(max(1.0, running / ranks / stages.count), _AT_ONCE_WHEN_EQUAL)
     came, full = running / ranks / load.output_tokens, load.input_tokens / replica.efficiency.batched_tokens
     own = math.ceil(full)
-    together = prompts_of_a_step(came / stages.count, 1.0 / full)
+    sharing = prompts_of_a_step(came / stages.count, 1.0 / full)
+    together = work.ranks_together(came * own / stages.count / sharing)
     return ClosedLoopWork(
         decode=work.decode(running, load.input_tokens + load.output_tokens / 2.0),
-        prefill=work.prefill(load.input_tokens, 0.0, max(full, own / together)),
-        alone=work.prefill(load.input_tokens, 0.0, own),
+        prefill=work.prefill(load.input_tokens, 0.0, max(full, own / sharing), together),
+        alone=work.prefill(load.input_tokens, 0.0, own, together),
         way=stages.way(own),
         users=load.users,
         running=running,
         ranks=ranks,
-        beside=stages.beside(came * own / together),
+        together=together,
+        beside=stages.beside(came * own / sharing),
         stages=stages.even,
         output_tokens=load.output_tokens,
         at_once=(at_once - 1.0) / 2.0 if load.equal_lengths else 0.0,
@@ -96,7 +100,7 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
     step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
     parts, per_rank = prefill_seconds(work.prefill, efficiency), work.running / work.ranks
     prompt, alone = sum(parts) - parts.launch, sum(prefill_seconds(work.alone, efficiency))  # decode launches already
-    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.ranks * work.beside)
+    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.together * work.beside)
     others = work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank / work.stages
     ttft = efficiency.request_seconds + step + work.way * alone + others * prompt
     rounds = work.users / work.running - 1.0

@@ -85,29 +85,33 @@ class Prompts:
         return self.stages.way(steps) * seconds + (steps - 1) / self.stages.even * decode_seconds
 
 
-def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:
-    """Costs of prompts of which a fraction is known to the prefix cache; at least one token is computed."""
+def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float | None = None) -> Prompts:
+    """Costs of prompts of which a fraction is known to the prefix cache; at least one token is computed.
+
+    So many data-parallel ranks `together`, or all, have one.
+    """
     budget, hit = steps.replica.efficiency.batched_tokens, min(prefix_hit, _MOST_CACHED)
     kinds = []
     for weight, tokens in inputs.points:
         new = max(1.0, tokens * (1.0 - hit))
         cached, count = new * hit / (1.0 - hit), math.ceil(new / budget)
-        alone, shared = steps.prefill(new, cached, count), steps.prefill(new, cached, new / budget)
+        alone, shared = (steps.prefill(new, cached, each, together) for each in (count, new / budget))
         launch = alone.launch
         kinds.append(
             _Prompt(weight, alone.seconds - launch, shared.seconds - shared.launch, launch, count, new / budget)
         )
     new = max(1.0, inputs.mean * (1.0 - hit))
-    mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget)
-    return Prompts(tuple(kinds), budget / new, mean, tuple(_long(steps, inputs, hit)), steps.work.stages)
+    mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget, together)
+    long = tuple(_long(steps, inputs, hit, together))
+    return Prompts(tuple(kinds), budget / new, mean, long, steps.work.stages)
 
 
-def _long(steps: Stepper, inputs: Lengths, hit: float) -> Iterator[tuple[int, float, int]]:
+def _long(steps: Stepper, inputs: Lengths, hit: float, together: float | None) -> Iterator[tuple[int, float, int]]:
     """Prompts at percentiles of length; all alike where there is but one length."""
     alike: tuple[float, int] | None = None
     for percentile in PERCENTILES:
         if alike is None or inputs.deviation > 0.0:
             new = max(1.0, inputs.at(percentile) * (1.0 - hit))
             count = math.ceil(new / steps.replica.efficiency.batched_tokens)
-            alike = steps.prefill(new, new * hit / (1.0 - hit), count).seconds, count
+            alike = steps.prefill(new, new * hit / (1.0 - hit), count, together).seconds, count
         yield percentile, *alike

@@ -203,12 +203,16 @@ class Stepper:
             parts = parts._replace(bubbles=bubble_seconds(work, parts, efficiency))
         return StepTime(sum(parts) * self._decode_factor, parts, work, efficiency, is_prefill=False)
 
-    def prefill(self, new_tokens: float, cached_tokens: float, steps: float) -> StepTime:
-        """Prefill of one prompt of which `cached_tokens` are known already, in so many (or such a part of) steps."""
-        work, efficiency = self.work.prefill(new_tokens, cached_tokens, steps), self.replica.efficiency
+    def prefill(self, new_tokens: float, cached_tokens: float, steps: float, together: float | None = None) -> StepTime:
+        """Prefill of one prompt of which `cached_tokens` are known already, in so many (or such a part of) steps.
+
+        So many data-parallel ranks `together`, or all, have one.
+        """
+        asked, efficiency = (new_tokens, cached_tokens, steps, together), self.replica.efficiency
+        work = self.work.prefill(*asked)
         parts = prefill_seconds(work, efficiency)
         if self.draft is not None:  # it needs the prompt too
-            parts = _added(parts, prefill_seconds(self.draft.prefill(new_tokens, cached_tokens, steps), efficiency))
+            parts = _added(parts, prefill_seconds(self.draft.prefill(*asked), efficiency))
         seconds = sum(parts) * self.replica.calibration.prefill
         return StepTime(seconds, parts, work, efficiency, is_prefill=True)
 

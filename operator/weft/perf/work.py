@@ -19,6 +19,7 @@ from weft.perf.attention import readings
 from weft.perf.collectives import exchange_bytes_per_token
 from weft.perf.context import NOTHING, gathering
 from weft.perf.memory import bytes_outside_experts, expert_split, layer_weights, linear_parameters_per_gpu
+from weft.perf.sharing import ranks_together
 from weft.perf.stages import Stages, stages_of
 
 if TYPE_CHECKING:
@@ -136,6 +137,15 @@ class Workshop:
         tokens, in_flight = rank * each, min(self.stages.count, max(1.0, batch / self.ranks))
         return self._work(_Tokens(tokens, group * each, 1.0, rank, in_flight), rank * read, tokens * math, tokens)
 
+    @property
+    def in_lockstep(self) -> bool:
+        """Whether data-parallel ranks wait for each other in every step, where experts are."""
+        return self.ranks > 1.0 and self.exchanges > 0.0
+
+    def ranks_together(self, chance: float) -> float:
+        """Ranks with a prompt in a step that any has one in, each with such a chance; all that are not in lockstep."""
+        return ranks_together(chance, self.ranks) if self.in_lockstep else self.ranks
+
     def _attend(self, context_tokens: float) -> _Attention:
         """Attention of one sequence, remembered: a search over loads asks for one context again and again."""
         read = sum(reading.decode_bytes(context_tokens) for reading in self.readings)
@@ -143,15 +153,15 @@ class Workshop:
         self.attended[context_tokens] = _Attention(read / self.bandwidth, math / self.half_peak)
         return self.attended[context_tokens]
 
-    def prefill(self, new_tokens: float, cached_tokens: float, steps: float) -> Work:
+    def prefill(self, new_tokens: float, cached_tokens: float, steps: float, together: float | None = None) -> Work:
         """A prompt of which `cached_tokens` are known already, spread over so many steps of the engine.
 
-        `steps` may be a fraction: the part of the steps that a prompt costs when several share each. Every
-        data-parallel rank is taken to be busy with a prompt of its own, since they meet at the experts. Tensor groups
-        that share prompts have equal parts of each, and of its looking back.
+        `steps` may be a fraction: the part of the steps that a prompt costs when several share each. Data-parallel
+        ranks meet at the experts: so many of them `together` (all, if nothing is said) have a prompt of their own.
+        Tensor groups that share prompts have equal parts of each, and of its looking back.
         """
         math = sum(reading.prefill_operations(new_tokens, cached_tokens) for reading in self.readings)
-        tokens = _Tokens(new_tokens / self.prompt_groups, new_tokens * self.ranks, steps, 0.0)
+        tokens = _Tokens(new_tokens / self.prompt_groups, new_tokens * (together or self.ranks), steps, 0.0)
         work = self._work(tokens, 0.0, math / self.prompt_groups / self.half_peak, 1.0)
         if self.gathering is NOTHING:
             return work
