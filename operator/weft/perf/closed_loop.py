@@ -3,8 +3,8 @@
 Most published measurements are of this kind. TPOT is a decode step at the batch that memory allows, plus the prefills
 of the others, which steal steps: t_decode + (B-1)/OSL x t_prefill. B/OSL prompts come in a step, and share the next.
 TTFT is the prompt's own time, behind those of the users that ask at the same moment: lengths that differ little keep
-users in step with each other, so that a part of them does. Where more users come than have a seat, the rest waits for
-one: Little's law.
+users in step with each other, so that a part of them does; up to eight, of equal lengths, come in one step after the
+other. Where more users come than have a seat, the rest waits for one: Little's law.
 """
 
 from __future__ import annotations
@@ -99,9 +99,10 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
     step_parts = decode_seconds(work.decode, efficiency)
     step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
     parts, per_rank = prefill_seconds(work.prefill, efficiency), work.running / work.ranks
-    prompt, alone = sum(parts) - parts.launch, sum(prefill_seconds(work.alone, efficiency))  # decode launches already
+    prompt, alone = sum(parts) - parts.launch, prefill_seconds(work.alone, efficiency)  # decode launches already
     tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.together * work.beside)
-    others = work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank / work.stages
-    ttft = efficiency.request_seconds + step + work.way * alone + others * prompt
+    in_step = work.at_once * efficiency.equal_at_once * (sum(alone) - alone.launch)
+    others = efficiency.at_once * per_rank / work.stages * prompt
+    ttft = efficiency.request_seconds + step + work.way * sum(alone) + in_step + others
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)
