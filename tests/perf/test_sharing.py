@@ -116,3 +116,14 @@ def test_ranks_without_experts_do_not_wait_for_each_other() -> None:
     few, many = (closed_loop_latencies(each, dense.efficiency) for each in (alone, work))
     assert few.ttft == pytest.approx(many.ttft)
     assert few.tpot == pytest.approx(many.tpot, rel=0.01)
+
+
+def test_a_rank_of_many_waits_longer_the_more_come_to_all() -> None:
+    """Also where few come, and most of what a request meets are prompts of other ranks."""
+    served = service(RANKS, workload(100, 64), Role.Aggregated)
+    points = [served.at_batch(part * served.seats) for part in (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)]
+    for few, many in pairwise(points):
+        assert few.rate < many.rate
+        for percentile in (90, 95, 99):
+            assert few.ttft.at(percentile) < many.ttft.at(percentile)
+            assert few.tpot.at(percentile) < many.tpot.at(percentile)

@@ -22,6 +22,11 @@ class Moments:
     cube: float
     times: float = 1.0
 
+    @property
+    def once(self) -> float:
+        """E[X] of one of them."""
+        return self.mean / self.times
+
     def met(self, times: float) -> Moments:
         """The same, so many times for each who comes."""
         return Moments(self.mean * times, self.square * times, self.cube * times, times)

@@ -269,11 +269,11 @@ class Service:
     def _wait(self, load: _Load, server: Moments, pause: float) -> Wait:
         """For one's turn: behind all others where few fill a step, until the next step where it takes all who wait."""
         line = in_line(load.rate, server, self.burstiness)
-        beside = load.rate * server.mean * load.stolen.mean * min(1.0, max(0.0, self.prompts.per_step - 1.0))
+        beside = load.rate * server.mean * load.stolen.once * min(1.0, max(0.0, self.prompts.per_step - 1.0))
         gate = at_the_gate(load.rate, load.stolen, pause, self.burstiness)
         return Wait(
             max(gate.mean, pause / 2.0 + line.mean + beside),
-            line.variance + gate.variance + 2.0 * beside * load.stolen.mean,
+            line.variance + gate.variance + 2.0 * beside * load.stolen.once,
         )
 
     def _seat(self, load: _Load, batch: float) -> Wait:
@@ -315,7 +315,7 @@ def _behind(rate: float, stolen: Moments, step_seconds: float, burstiness: float
     """Mean seconds of `_backlog`."""
     busy = rate * stolen.mean
     wait = mean_in_line(rate, stolen, burstiness)
-    return max(0.0, busy * (wait + stolen.mean / stolen.times - step_seconds / (1.0 - busy)))
+    return max(0.0, busy * (wait + stolen.once - step_seconds / (1.0 - busy)))
 
 
 def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> Wait:
@@ -323,7 +323,7 @@ def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: floa
 
     They came during its own wait and prefill.
     """
-    busy, each = rate * stolen.mean, stolen.mean / stolen.times
+    busy, each = rate * stolen.mean, stolen.once
     wait = in_line(rate, stolen, burstiness)
     square = wait.variance + wait.mean**2
     left = busy * (wait.mean + each)
