@@ -227,8 +227,8 @@ def workshop(replica: ReplicaModel) -> Workshop:
         head_read=weights.head / bandwidth,
         head_math=2.0 * architecture.vocabulary * architecture.hidden / tensor / half,
         reduces=float(halves - exchanges) if tensor > 1 else 0.0,
-        reduce_seconds=2.0 * (tensor - 1) / tensor * message / accelerator.scale_up_bandwidth,  # both shots
-        one_shot_seconds=(tensor - 1) * message / accelerator.scale_up_bandwidth,
+        reduce_seconds=2.0 * (tensor - 1) / tensor * message / accelerator.link_bandwidth(tensor),  # both shots
+        one_shot_seconds=(tensor - 1) * message / accelerator.link_bandwidth(tensor),
         exchanges=float(exchanges),
         exchange_seconds=_exchange_seconds(replica) if exchanges else 0.0,
         hop_seconds=message / accelerator.network_bandwidth,
@@ -271,4 +271,5 @@ def _exchange_seconds(replica: ReplicaModel) -> float:
     if experts is None:
         return 0.0
     each = exchange_bytes_per_token(replica.architecture.hidden, expert_split(replica), experts.per_token)
-    return each / replica.shape.tensor_parallel / replica.accelerator.scale_up_bandwidth
+    shape = replica.shape
+    return each / shape.tensor_parallel / replica.accelerator.link_bandwidth(shape.domain_group_gpus)
