@@ -216,7 +216,7 @@ def test_the_catalog_names_measured_architectures_as_it_names_its_models() -> No
 
 
 def test_a_request_of_sglang_takes_its_server_as_long_on_every_generation() -> None:
-    """The fit gave 90 ms more to the faster one."""
+    """The fit would give nearly 100 ms more to the faster one."""
     found = {
         CATALOG.efficiency(accelerator, EngineName.SGLang, precision).request_seconds
         for accelerator, engine, precision in SERVED

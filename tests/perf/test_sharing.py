@@ -15,11 +15,14 @@ from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role
 from weft.perf.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
+from weft.perf.lengths import Lengths
+from weft.perf.prompts import prompts
 from weft.perf.service import Service, service
-from weft.perf.sharing import part_alone, prompts_of_a_step, ranks_together
-from weft.perf.steps import decode_seconds, prefill_seconds
+from weft.perf.sharing import prompts_of_a_step, ranks_together
+from weft.perf.steps import decode_seconds, prefill_seconds, stepper
 
 RANKS = replica("DeepSeek-V3", "B200", Precision.FP8, Parallel(data=8, expert=8))
+ALONE = replica("Llama-3.1-8B-Instruct", "H100", Precision.BF16)
 CAME = st.floats(1e-9, 100)
 
 
@@ -68,12 +71,18 @@ def test_a_step_has_at_least_the_prompts_that_come_before_it_as_far_as_it_has_ro
     assert max(1.0, min(came, per_step)) <= found <= max(1.0, min(per_step, came + 1.0)) * (1 + 1e-9)
 
 
-@given(st.floats(0.001, 20), st.floats(1, 1000))
-def test_a_prompt_pays_for_all_of_its_steps_alone_and_for_its_part_of_full_ones(full: float, sharing: float) -> None:
-    steps = -(-full // 1)
-    assert 1.0 == pytest.approx(part_alone(steps, full, 1.0)) or steps == full
-    assert 0.0 == part_alone(steps, full, 2 * steps / full)
-    assert 0.0 <= part_alone(steps, full, sharing) <= 1.0
+@given(st.floats(10, 100_000), st.floats(1, 1000))
+def test_a_prompt_pays_for_all_of_its_steps_alone_and_for_its_part_of_full_ones_at_least(
+    tokens: float, sharing: float
+) -> None:
+    steps = stepper(ALONE)
+    found, full = prompts(steps, Lengths(tokens, 0.0), 0.0), tokens / ALONE.efficiency.batched_tokens
+    alone, shared = (steps.prefill(tokens, 0.0, each) for each in (math.ceil(full), full))
+    costs = [found.service(each, 0.0, 1.0).mean for each in (1.0, sharing, 2.0 * math.ceil(full) / full)]
+    assert costs[0] == pytest.approx(alone.seconds - alone.launch)
+    assert costs[-1] == pytest.approx(shared.seconds - shared.launch)
+    assert costs[-1] <= costs[1] * (1 + 1e-9)
+    assert costs[1] <= costs[0] * (1 + 1e-9)
 
 
 def test_a_prompt_of_one_rank_holds_up_the_users_of_all() -> None:

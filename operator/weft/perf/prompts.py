@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weft.perf.latency import PERCENTILES
 from weft.perf.queueing import Moments
-from weft.perf.sharing import part_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +24,10 @@ _MOST_CACHED = 1.0 - 1e-6
 
 
 class _Prompt(NamedTuple):
-    """One length: its weight; seconds in steps of its own, and in full ones; launch of its own; steps it takes."""
+    """One length: its weight; seconds in steps of its own, and in full ones; launch of its own; steps it takes.
+
+    `beyond` are the seconds of each step beyond full ones.
+    """
 
     weight: float
     alone: float
@@ -33,25 +35,23 @@ class _Prompt(NamedTuple):
     launch: float
     steps: int
     full_steps: float
+    beyond: float
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """Prompts of one workload. `per_step` are how many mean ones fill a step; `mean` is the step of a mean one.
 
-    `long` has for each percentile of length the seconds that such a prompt takes alone, and its steps.
+    `steps` are those of one that shares none. `long` has for each percentile of length the seconds that such a prompt
+    takes alone, and its steps.
     """
 
     kinds: tuple[_Prompt, ...]
     per_step: float
     mean: StepTime
     long: tuple[tuple[int, float, int], ...]
+    steps: float
     stages: Stages
-
-    @property
-    def steps(self) -> float:
-        """Steps of a prompt that shares none of them."""
-        return sum(kind.weight * kind.steps for kind in self.kinds)
 
     def service(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
         """Seconds of the server for a prompt when so many share a step, each step with its part of decode.
@@ -60,7 +60,8 @@ class Prompts:
         """
         first = second = third = 0.0
         for kind in self.kinds:
-            cost = kind.shared + (kind.alone - kind.shared) * part_alone(kind.steps, kind.full_steps, sharing)
+            steps = kind.steps / sharing
+            cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
             taken = (cost + decode_seconds * kind.full_steps) / beside
             first += kind.weight * taken
             second += kind.weight * taken * taken
@@ -96,14 +97,18 @@ def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float 
         new = max(1.0, tokens * (1.0 - hit))
         cached, count = new * hit / (1.0 - hit), math.ceil(new / budget)
         alone, shared = (steps.prefill(new, cached, each, together) for each in (count, new / budget))
-        launch = alone.launch
-        kinds.append(
-            _Prompt(weight, alone.seconds - launch, shared.seconds - shared.launch, launch, count, new / budget)
-        )
+        kinds.append(_prompt(weight, alone, shared, count, new / budget))
     new = max(1.0, inputs.mean * (1.0 - hit))
     mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget, together)
     long = tuple(_long(steps, inputs, hit, together))
-    return Prompts(tuple(kinds), budget / new, mean, long, steps.work.stages)
+    taken = sum(kind.weight * kind.steps for kind in kinds)
+    return Prompts(tuple(kinds), budget / new, mean, long, taken, steps.work.stages)
+
+
+def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: float) -> _Prompt:
+    own, least = alone.seconds - alone.launch, shared.seconds - shared.launch
+    beyond = (own - least) / (count - full) if count > full else 0.0
+    return _Prompt(weight, own, least, alone.launch, count, full, beyond)
 
 
 def _long(steps: Stepper, inputs: Lengths, hit: float, together: float | None) -> Iterator[tuple[int, float, int]]:

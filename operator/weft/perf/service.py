@@ -195,7 +195,9 @@ class Service:
             found = self._company(rate, stolen, whole * -math.expm1(-batch))
             if found == company:
                 break
-            company, stolen = found, self._cost(found, 0.0).met(self._ranks / found.together)
+            company, stolen = found, self._cost(found, 0.0)
+            if self.lone is not None:
+                stolen = stolen.met(self._ranks / found.together)
             rate = _balanced(batch, answer, stolen, whole, self.burstiness)
         return _Load(rate, company, stolen, _backlog(rate, stolen, whole, self.burstiness))
 
@@ -204,7 +206,7 @@ class Service:
         count, steps = self._stages.count, self.prompts.steps
         came = rate * pause / max(1e-9, 1.0 - rate * stolen.mean) / count
         sharing = prompts_of_a_step(came, self.prompts.per_step)
-        beside = self._stages.beside_at_random(rate * steps / sharing, pause, self.apart.mean)
+        beside = self._stages.beside_at_random(rate * steps / sharing, pause, self.apart.mean) if count > 1.0 else 1.0
         return Company(sharing, beside, self.steps.work.ranks_together(came * steps / sharing))
 
     def _cost(self, company: Company, pause: float) -> Moments:
@@ -255,7 +257,7 @@ class Service:
         if not self.prefills:
             return Waited(always, 0.0, 0.0, _NOTHING, Latency(seat.mean, seat.variance)), 0.0
         pause = step_seconds * -math.expm1(-batch / self._ranks)
-        company = load.company._replace(beside=self._stages.even)
+        company = Company(load.company.sharing, self._stages.even, load.company.together)
         server = self._cost(company, pause) if self.decodes else load.stolen
         utilisation = load.rate * server.mean
         mean, variance, own = self._own(company, pause)

@@ -32,10 +32,3 @@ def ranks_together(chance: float, ranks: float) -> float:
     if chance >= 1.0:
         return ranks
     return ranks * chance / -math.expm1(ranks * math.log1p(-chance)) if chance > _FEW else 1.0
-
-
-def part_alone(steps: float, full_steps: float, together: float) -> float:
-    """Between a prompt in `steps` of its own (1) and in its part of full ones (0): where so many share them."""
-    if steps <= full_steps:
-        return 0.0
-    return (max(full_steps, steps / together) - full_steps) / (steps - full_steps)

@@ -130,11 +130,12 @@ class Workshop:
 
         Tensor groups that share prompts all decode the same, since each keeps all KV.
         """
-        beside = max(0.0, batch - self.ranks) / self.stages.count  # the first of every rank goes with its part of them
+        count = self.stages.count
+        beside = max(0.0, batch - self.ranks) / count  # the first of every rank goes with its part of them
         group = max(1.0, min(batch, self.ranks) + beside)  # sequences of a microbatch over all data-parallel ranks
         rank = max(1.0, group / self.ranks)
         read, math = self.attended.get(context_tokens) or self._attend(context_tokens)
-        tokens, in_flight = rank * each, min(self.stages.count, max(1.0, batch / self.ranks))
+        tokens, in_flight = rank * each, min(count, max(1.0, batch / self.ranks))
         return self._work(_Tokens(tokens, group * each, 1.0, rank, in_flight), rank * read, tokens * math, tokens)
 
     @property
@@ -171,6 +172,7 @@ class Workshop:
     def _work(self, tokens: _Tokens, attention_read: float, attention_math: float, sampled: float) -> Work:
         """All of a step that decodes, its attention and the number of sampled tokens given."""
         rank, group, steps, sequences, in_flight = tokens
+        stages = self.stages
         each, gathers = rank / steps, self.gathering.decode
         touched = 1.0 - self.unrouted ** (group / steps)  # E (1 - (1 - k/E)^T) of E, for uniform routing
         return Work(
@@ -189,17 +191,17 @@ class Workshop:
             one_shot_seconds=each * self.one_shot_seconds,
             exchanges=steps * self.exchanges,
             exchange_seconds=each * self.exchange_seconds,
-            hops=steps * (self.stages.count - 1.0),
+            hops=steps * (stages.count - 1.0),
             hop_seconds=each * self.hop_seconds,
             layers=steps * self.layers,
             expert_layers=steps * self.expert_layers,
-            steps=steps * self.stages.count,
+            steps=steps * stages.count,
             sequences=sequences,
             gathers=steps * gathers.collectives,
             gather_seconds=rank * gathers.seconds,
             in_flight=in_flight,
-            fullest=self.stages.fullest,
-            last=self.stages.last,
+            fullest=stages.fullest,
+            last=stages.last,
         )
 
 
