@@ -68,7 +68,7 @@ class Problem:
         for name, prior in PRIORS.items():
             terms.append(Term(name, "", ""))
             for about in prior.factors:
-                values = sorted({each[about] for each in self.about})
+                values = sorted({each[about] for each in self.about} - set(prior.without))
                 terms.extend(Term(name, about, value) for value in values)
         design = {
             name: np.array(

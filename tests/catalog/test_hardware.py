@@ -160,6 +160,8 @@ def test_no_figure_is_sparse_or_of_both_directions_or_of_a_rack(accelerator: Acc
     assert 0 < accelerator.scale_up_bandwidth <= link * 1e9
     assert 0 < accelerator.network_bandwidth <= network * 1e9
     assert accelerator.network_bandwidth < accelerator.scale_up_bandwidth or accelerator.domain_gpus == 1
+    assert (accelerator.pcie_bandwidth is not None) == accelerator.name.endswith("-NVL")
+    assert 0 < accelerator.link_bandwidth(accelerator.gpus_per_node) <= accelerator.link_bandwidth(1)
 
 
 @EVERY_HARDWARE

@@ -213,3 +213,13 @@ def test_the_catalog_names_measured_architectures_as_it_names_its_models() -> No
     for ids in CATALOG.uncertainty.measured.values():
         assert ids
         assert ids <= models
+
+
+def test_a_request_of_sglang_takes_its_server_as_long_on_every_generation() -> None:
+    """The fit would give nearly 100 ms more to the faster one."""
+    found = {
+        CATALOG.efficiency(accelerator, EngineName.SGLang, precision).request_seconds
+        for accelerator, engine, precision in SERVED
+        if engine is EngineName.SGLang and accelerator.generation in {"Hopper", "Blackwell"}
+    }
+    assert 1 == len(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 
 from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
+from weft.domain.workload import Role, Workload
 from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
 from weft.perf.seats import seats
+from weft.perf.service import service
+from weft.perf.sharing import prompts_of_a_step
 from weft.perf.steps import prefill_seconds, stepper
 
 if TYPE_CHECKING:
@@ -41,26 +45,45 @@ def latencies(
     return closed_loop_latencies(closed_loop_work(model, load), model.efficiency)
 
 
+def shared(model: ReplicaModel, users: float) -> float:
+    """Seconds of a prompt of a thousand tokens, for answers of a thousand, with those that come in the same step."""
+    parts = stepper(model).prefill(1000, 0, 1 / prompts_of_a_step(users / 1000, 8)).parts
+    return sum(parts) - parts.launch
+
+
 def test_one_user_waits_for_the_api_server_a_prompt_and_a_step_and_then_for_steps() -> None:
     steps, reached = stepper(H200), H200.efficiency
     step, prompt = steps.decode(1, 1500), steps.prefill(1000, 0, 1)
     found = latencies(H200, 1)
     assert found.tpot == pytest.approx(step.seconds)
-    behind_itself = reached.at_once * (prompt.seconds - prompt.parts.launch)
+    behind_itself = reached.at_once * shared(H200, 1)
     assert found.ttft == pytest.approx(reached.request_seconds + prompt.seconds + behind_itself + step.seconds)
 
 
 def test_eight_users_lose_the_prompts_of_seven_others_over_every_answer() -> None:
     steps, reached = stepper(H200), H200.efficiency
-    step, parts = steps.decode(8, 1500).seconds, steps.prefill(1000, 0, 1).parts
-    prompt = sum(parts) - parts.launch
+    step, prompt, own = steps.decode(8, 1500).seconds, shared(H200, 8), steps.prefill(1000, 0, 1)
+    alone = own.seconds - own.parts.launch
     found = latencies(H200, 8)
     assert found.tpot == pytest.approx(step + 7 / 1000 * prompt)
-    ttft = reached.request_seconds + step + parts.launch + prompt * (1 + 8 * reached.at_once)
+    ttft = reached.request_seconds + step + own.seconds + prompt * 8 * reached.at_once
     assert found.ttft == pytest.approx(ttft)
     equal = latencies(H200, 8, equal=True)
-    assert equal.ttft - found.ttft == pytest.approx(prompt * 3.5 * reached.equal_at_once)
+    assert equal.ttft - found.ttft == pytest.approx(alone * 3.5 * reached.equal_at_once)
     assert equal.tpot == found.tpot
+
+
+@pytest.mark.parametrize("model", [H200, WIDE])
+@pytest.mark.parametrize("lengths", [(100, 100), (100, 1000), (1000, 100), (1000, 1000), (8000, 1000)])
+def test_the_same_requests_are_answered_as_fast_in_closed_and_open_loops(
+    model: ReplicaModel, lengths: tuple[float, float]
+) -> None:
+    """With half of the seats taken, and within an eighth; also where prompts are so short that dozens share a step."""
+    users = seats(model, *lengths) / 2
+    found = latencies(model, users, lengths)
+    closed = users / (found.ttft + lengths[1] * found.tpot)
+    opened = service(model, Workload(1.0, *lengths, *lengths), Role.Aggregated).at_batch(users).rate
+    assert closed == pytest.approx(opened, rel=0.125)
 
 
 @given(REPLICAS, st.tuples(USERS, st.integers(1, 1000)), st.tuples(LENGTHS, LENGTHS), st.booleans())
@@ -124,13 +147,15 @@ def test_waiting_at_one_another_stops_growing_at_eight() -> None:
     assert extra[3] == pytest.approx(extra[2])
 
 
-def test_stages_share_the_prompts_that_hold_decode_up() -> None:
-    """While one stage decodes, the others are with prompts: each holds a token up for its own part only."""
+def test_stages_share_only_the_prompts_that_come_together() -> None:
+    """Of 32 users with answers of a thousand tokens one brings a prompt in every 31st round: it holds all stages up."""
     model = replica("Llama-3.1-405B-Instruct", "B200", Precision.FP8, Parallel(tensor=4, pipeline=2))
     work = closed_loop_work(model, ClosedLoop(32.0, 8000.0, 1000.0, equal_lengths=False))
-    alone = replace(work, stages=1.0)
-    shared, whole = (closed_loop_latencies(each, model.efficiency) for each in (work, alone))
+    alone, together = replace(work, beside=1.0), replace(work, beside=2.0)
+    found, whole, half = (closed_loop_latencies(each, model.efficiency).tpot for each in (work, alone, together))
     prefill = prefill_seconds(work.prefill, model.efficiency)
     prompt = sum(prefill) - prefill.launch
-    assert whole.tpot - shared.tpot == pytest.approx(31.0 / 1000.0 * prompt / 2.0)
-    assert whole.ttft > shared.ttft
+    assert whole - half == pytest.approx(31.0 / 1000.0 * prompt / 2.0)
+    assert half < found < whole
+    beside = 1.0 - 2.0 * math.expm1(-0.016) / 2.0  # microbatches of 16 users: so many of their steps have a prompt
+    assert whole - found == pytest.approx(31.0 / 1000.0 * prompt * (1.0 - 1.0 / beside))

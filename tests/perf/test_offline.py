@@ -64,13 +64,15 @@ def test_by_hand_every_token_costs_its_step_and_its_part_of_all_prompts() -> Non
     assert found.output_tokens_per_second == pytest.approx(64 / tpot)
 
 
-def test_stages_work_on_prompts_of_their_own() -> None:
-    """The same GPUs as stages: a prompt takes half of them."""
+def test_stages_work_on_prompts_of_their_own_where_there_are_enough() -> None:
+    """The same GPUs as stages: a prompt takes half of them, but that the second stage waits for the first chunk."""
     model = replica(LLAMA_70B, "H200", Precision.FP8, Parallel(tensor=2, pipeline=2))
-    steps = stepper(model)
-    tpot = steps.decode(32, 1500).seconds
-    tpot += 32 * steps.prefill(1000, 0, 1000 / model.efficiency.batched_tokens).seconds / 2 / 1000
-    assert offline_throughput(model, 1000, 1000, 32).tpot_seconds == pytest.approx(tpot)
+    steps, part = stepper(model), 8000 / model.efficiency.batched_tokens
+    for users in (1, 2, 32):
+        chunks = max(1, users * part)
+        tpot = steps.decode(users, 8500).seconds
+        tpot += users * steps.prefill(8000, 0, part).seconds * (chunks + 1) / 2 / chunks / 1000
+        assert offline_throughput(model, 8000, 1000, users).tpot_seconds == pytest.approx(tpot)
 
 
 @given(st.integers(1, 10_000), st.floats(1, 20_000), st.floats(1, 20_000))

@@ -129,6 +129,19 @@ def test_a_rank_with_many_experts_or_all_of_them_is_hardly_crowded() -> None:
     assert crowding(architecture(LLAMA_70B), 8) == 0.0
 
 
+@pytest.mark.parametrize(("accelerator", "bridged", "bridge"), [("H100-NVL", 2, 300e9), ("H200-NVL", 4, 450e9)])
+def test_a_group_beyond_a_bridge_sends_over_pcie(accelerator: str, bridged: int, bridge: float) -> None:
+    """Collectives go at their slowest link, so that on twice as many cards a long prompt takes longer, not half."""
+    within, beyond = (stepper(replica(LLAMA_70B, accelerator, Precision.FP8, size)) for size in (bridged, 2 * bridged))
+    assert [bridge, 64e9] == [
+        each.replica.accelerator.link_bandwidth(size) for each, size in ((within, bridged), (beyond, 2 * bridged))
+    ]
+    message = 4096 * 8192 * 2.0
+    assert within.prefill(4096, 0, 1).work.reduce_seconds == pytest.approx(2 * (1 - 1 / bridged) * message / bridge)
+    assert beyond.prefill(4096, 0, 1).work.reduce_seconds == pytest.approx(2 * (1 - 1 / bridged / 2) * message / 64e9)
+    assert within.prefill(4096, 0, 1).seconds < beyond.prefill(4096, 0, 1).seconds
+
+
 def test_one_gpu_reduces_nothing_and_one_rank_is_hit_whole() -> None:
     assert stepper(replica(LLAMA_8B, "H100", Precision.BF16)).decode(8, 100).parts.reduces == 0
     assert ranks_hit(1, 8) == 1

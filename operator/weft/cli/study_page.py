@@ -30,6 +30,7 @@ PARTS = {
     "reduces": "all-reduce in the tensor group",
     "exchanges": "exchange with experts",
     "hops": "hops between stages",
+    "bubbles": "waiting for the slowest stage",
     "launch": "launch and scheduling",
     "gathers": "gathering a shared context",
     "activations": "hidden states in and out of memory",

@@ -41,6 +41,7 @@ class Accelerator:
     `name` is the catalog key (`H200`, `GB200`, `cpu`); on all of a `generation` an engine chooses the same attention
     backend, so that only they read each other's KV cache. FLOP/s are dense and keyed by precision; bandwidths are bytes
     per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
+    `pcie_bandwidth` is between cards that a bridge does not join.
     """
 
     name: str
@@ -56,6 +57,13 @@ class Accelerator:
     domain_gpus: int
     gpus_per_node: int
     cost: float
+    pcie_bandwidth: float | None = None
+
+    def link_bandwidth(self, gpus: int) -> float:
+        """Bytes per second of the slowest link in a group of so many GPUs: PCIe where a bridge does not reach all."""
+        if self.pcie_bandwidth is not None and gpus > self.domain_gpus:
+            return self.pcie_bandwidth
+        return self.scale_up_bandwidth
 
     def peak_flops(self, precision: Precision) -> float | None:
         """Dense FLOP/s at a precision, or None where the part cannot compute in it."""

@@ -1,18 +1,21 @@
 """What a benchmark at fixed concurrency measures: every user sends the next request when the last one is answered.
 
 Most published measurements are of this kind. TPOT is a decode step at the batch that memory allows, plus the prefills
-of the others, which steal steps: t_decode + (B-1)/OSL x t_prefill. TTFT is the prompt's own time, behind those of the
-users that ask at the same moment: lengths that differ little keep users in step with each other, so that a part of them
-does. Where more users come than have a seat, the rest waits for one: Little's law.
+of the others, which steal steps: t_decode + (B-1)/OSL x t_prefill. B/OSL prompts come in a step, and share the next.
+TTFT is the prompt's own time, behind those of the users that ask at the same moment: lengths that differ little keep
+users in step with each other, so that a part of them does; up to eight, of equal lengths, come in one step after the
+other. Where more users come than have a seat, the rest waits for one: Little's law.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.perf.seats import seats
-from weft.perf.steps import decode_seconds, prefill_seconds
+from weft.perf.sharing import prompts_of_a_step
+from weft.perf.steps import bubble_seconds, decode_seconds, prefill_seconds
 from weft.perf.work import workshop
 
 if TYPE_CHECKING:
@@ -37,14 +40,21 @@ class ClosedLoop:
 class ClosedLoopWork:
     """All that the prediction needs, without any efficiency: users `running` of all `users`, on `ranks` ranks.
 
-    Pipeline `stages` work on as many prompts at a time.
+    Of a prompt: `prefill` as they share steps on average, `alone` in steps of its own, which take `way` of that through
+    a pipeline. A pipeline works on so many prompts `beside` each other when they come as
+    they do, and on `stages` at most; `at_once` are those before one that come with it to the same stage. Ranks go in
+    lockstep, `together` of them with a prompt.
     """
 
     decode: Work
     prefill: Work
+    alone: Work
+    way: float
     users: float
     running: float
     ranks: float
+    together: float
+    beside: float
     stages: float
     output_tokens: float
     at_once: float
@@ -61,28 +71,38 @@ class Latencies:
 def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
     """The work of both kinds of step at the batch that has seats."""
     work, ranks = workshop(replica), float(replica.shape.data_parallel)
+    stages = work.stages
     running = min(load.users, seats(replica, load.input_tokens, load.output_tokens))
-    together = min(max(1.0, running / ranks), _AT_ONCE_WHEN_EQUAL)
+    at_once = min(max(1.0, running / ranks / stages.count), _AT_ONCE_WHEN_EQUAL)
+    came, full = running / ranks / load.output_tokens, load.input_tokens / replica.efficiency.batched_tokens
+    own = math.ceil(full)
+    sharing = prompts_of_a_step(came / stages.count, 1.0 / full)
+    together = work.ranks_together(came * own / stages.count / sharing)
     return ClosedLoopWork(
         decode=work.decode(running, load.input_tokens + load.output_tokens / 2.0),
-        prefill=work.prefill(load.input_tokens, 0.0, 1.0),
+        prefill=work.prefill(load.input_tokens, 0.0, max(full, own / sharing), together),
+        alone=work.prefill(load.input_tokens, 0.0, own, together),
+        way=stages.way(own),
         users=load.users,
         running=running,
         ranks=ranks,
-        stages=float(replica.shape.pipeline_parallel),
+        together=together,
+        beside=stages.beside(came * own / sharing),
+        stages=stages.even,
         output_tokens=load.output_tokens,
-        at_once=(together - 1.0) / 2.0 if load.equal_lengths else 0.0,
+        at_once=(at_once - 1.0) / 2.0 if load.equal_lengths else 0.0,
     )
 
 
 def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Latencies:
     """TTFT and TPOT; plain arithmetic, so that it works on many rows at once."""
-    step = sum(decode_seconds(work.decode, efficiency))
-    parts = prefill_seconds(work.prefill, efficiency)
-    prompt = sum(parts) - parts.launch
-    per_rank = work.running / work.ranks
-    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.ranks * work.stages)
-    behind = 1.0 + (work.at_once * efficiency.equal_at_once + efficiency.at_once * per_rank) / work.stages
-    ttft = efficiency.request_seconds + step + parts.launch + prompt * behind
+    step_parts = decode_seconds(work.decode, efficiency)
+    step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
+    parts, per_rank = prefill_seconds(work.prefill, efficiency), work.running / work.ranks
+    prompt, alone = sum(parts) - parts.launch, prefill_seconds(work.alone, efficiency)  # decode launches already
+    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.together * work.beside)
+    in_step = work.at_once * efficiency.equal_at_once * (sum(alone) - alone.launch)
+    others = efficiency.at_once * per_rank / work.stages * prompt
+    ttft = efficiency.request_seconds + step + work.way * sum(alone) + in_step + others
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)

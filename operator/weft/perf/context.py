@@ -57,7 +57,8 @@ NOTHING = Gathering(NO_GATHERS, NO_GATHERS, NO_GATHERS)
 
 def gathering(replica: ReplicaModel) -> Gathering:
     """Of a replica; nothing where no context is shared."""
-    shape, link = replica.shape, replica.accelerator.scale_up_bandwidth
+    shape = replica.shape
+    link = replica.accelerator.link_bandwidth(shape.domain_group_gpus)
     prompts = shape.prefill_context_parallel
     if shape.decode_context_parallel == prompts == 1:
         return NOTHING

@@ -7,6 +7,7 @@ others wait as Little's law says.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,14 +34,15 @@ def disaggregated_latencies(
 ) -> Latencies:
     """TTFT and TPOT."""
     server = prefill.count * prefill.replica.shape.data_parallel
-    prompt = stepper(prefill.replica).prefill(input_tokens, 0.0, 1.0).seconds
+    part = input_tokens / prefill.replica.efficiency.batched_tokens
+    prompt, queued = (stepper(prefill.replica).prefill(input_tokens, 0.0, n).seconds for n in (math.ceil(part), part))
     steps, context = stepper(decode.replica), input_tokens + output_tokens / 2.0
 
     def step_seconds(running: float) -> float:
         return steps.decode(max(1.0, running / decode.count), context).seconds
 
     room = decode.count * seats(decode.replica, input_tokens, output_tokens)
-    sustained = server / prompt  # requests a second
+    sustained = server / queued  # requests a second
     running = balanced(lambda crowd: sustained * output_tokens * step_seconds(crowd), min(users, room))
     step = step_seconds(running)
     reached = prefill.replica.efficiency

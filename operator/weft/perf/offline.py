@@ -1,7 +1,8 @@
 """What a replica gives when all requests are queued at once: the most tokens a second, at whatever latency.
 
 The batch is what memory or the engine admits. By Little's law B sequences finish B / (OSL x t_decode + B x t_prefill)
-requests a second, since every prompt takes its part of all sequences' time.
+requests a second, since every prompt takes its part of all sequences' time. Who starts together ends together: prompts
+come in waves as large as the batch, which fill all steps and all stages of a pipeline, once the first is through.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ def offline_throughput(
 
     Who queues so many has told the engine to admit them, be they more than its default.
     """
-    steps, shape = stepper(replica), replica.shape
+    steps = stepper(replica)
     if most_users is None:
         batch = seats(replica, input_tokens, output_tokens)
     else:
         batch = min(seats_together(replica, input_tokens, output_tokens), most_users)
     decode = steps.decode(batch, input_tokens + output_tokens / 2.0).seconds
     part = input_tokens / replica.efficiency.batched_tokens  # prompts share steps
-    prefill = steps.prefill(input_tokens, 0.0, part).seconds / (shape.data_parallel * shape.pipeline_parallel)
+    ranks = replica.shape.data_parallel
+    way = steps.work.stages.way(batch / ranks * part)
+    prefill = steps.prefill(input_tokens, 0.0, part).seconds * way / ranks
     tpot = decode + batch * prefill / output_tokens
     return Throughput(batch / tpot, batch, tpot)

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.perf.lengths import Lengths
+    from weft.perf.stages import Stages
     from weft.perf.steps import Stepper, StepTime
 
 _MOST_CACHED = 1.0 - 1e-6
 
 
 class _Prompt(NamedTuple):
-    """One length: its weight; seconds in steps of its own, and in full ones; launch of its own; steps it takes."""
+    """One length: its weight; seconds in steps of its own, and in full ones; launch of its own; steps it takes.
+
+    `beyond` are the seconds of each step beyond full ones.
+    """
 
     weight: float
     alone: float
@@ -31,29 +35,34 @@ class _Prompt(NamedTuple):
     launch: float
     steps: int
     full_steps: float
+    beyond: float
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """Prompts of one workload. `per_step` are how many mean ones fill a step; `mean` is the step of a mean one.
 
-    `long` has for each percentile of length the seconds that such a prompt takes alone, and its steps.
+    `steps` are those of one that shares none. `long` has for each percentile of length the seconds that such a prompt
+    takes alone, and its steps.
     """
 
     kinds: tuple[_Prompt, ...]
     per_step: float
     mean: StepTime
     long: tuple[tuple[int, float, int], ...]
+    steps: float
+    stages: Stages
 
-    def service(self, sharing: float, decode_seconds: float, stages: int) -> Moments:
+    def service(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
         """Seconds of the server for a prompt when so many share a step, each step with its part of decode.
 
-        Stages of a pipeline work on as many prompts at a time.
+        A pipeline works on so many prompts `beside` each other.
         """
         first = second = third = 0.0
         for kind in self.kinds:
-            cost = kind.shared + (kind.alone - kind.shared) / sharing
-            taken = (cost + decode_seconds * kind.full_steps) / stages
+            steps = kind.steps / sharing
+            cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
+            taken = (cost + decode_seconds * kind.full_steps) / beside
             first += kind.weight * taken
             second += kind.weight * taken * taken
             third += kind.weight * taken * taken * taken
@@ -64,36 +73,50 @@ class Prompts:
 
         Each step but the last, which everything else counts, also decodes.
         """
-        times = [(kind.weight, kind.alone + kind.launch + (kind.steps - 1) * decode_seconds) for kind in self.kinds]
+        times = [
+            (kind.weight, self._through(kind.alone + kind.launch, kind.steps, decode_seconds)) for kind in self.kinds
+        ]
         mean = sum(weight * seconds for weight, seconds in times)
         square = sum(weight * seconds * seconds for weight, seconds in times)
-        long = tuple((at, seconds + (steps - 1) * decode_seconds) for at, seconds, steps in self.long)
+        long = tuple((at, self._through(seconds, steps, decode_seconds)) for at, seconds, steps in self.long)
         return mean, max(0.0, square - mean * mean), long
 
+    def _through(self, seconds: float, steps: int, decode_seconds: float) -> float:
+        """Seconds of so many steps of one prompt through a pipeline."""
+        return self.stages.way(steps) * seconds + (steps - 1) / self.stages.even * decode_seconds
 
-def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float) -> Prompts:
-    """Costs of prompts of which a fraction is known to the prefix cache; at least one token is computed."""
+
+def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float | None = None) -> Prompts:
+    """Costs of prompts of which a fraction is known to the prefix cache; at least one token is computed.
+
+    So many data-parallel ranks `together`, or all, have one.
+    """
     budget, hit = steps.replica.efficiency.batched_tokens, min(prefix_hit, _MOST_CACHED)
     kinds = []
     for weight, tokens in inputs.points:
         new = max(1.0, tokens * (1.0 - hit))
         cached, count = new * hit / (1.0 - hit), math.ceil(new / budget)
-        alone, shared = steps.prefill(new, cached, count), steps.prefill(new, cached, new / budget)
-        launch = alone.launch
-        kinds.append(
-            _Prompt(weight, alone.seconds - launch, shared.seconds - shared.launch, launch, count, new / budget)
-        )
+        alone, shared = (steps.prefill(new, cached, each, together) for each in (count, new / budget))
+        kinds.append(_prompt(weight, alone, shared, count, new / budget))
     new = max(1.0, inputs.mean * (1.0 - hit))
-    mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget)
-    return Prompts(tuple(kinds), budget / new, mean, tuple(_long(steps, inputs, hit)))
+    mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget, together)
+    long = tuple(_long(steps, inputs, hit, together))
+    taken = sum(kind.weight * kind.steps for kind in kinds)
+    return Prompts(tuple(kinds), budget / new, mean, long, taken, steps.work.stages)
 
 
-def _long(steps: Stepper, inputs: Lengths, hit: float) -> Iterator[tuple[int, float, int]]:
+def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: float) -> _Prompt:
+    own, least = alone.seconds - alone.launch, shared.seconds - shared.launch
+    beyond = (own - least) / (count - full) if count > full else 0.0
+    return _Prompt(weight, own, least, alone.launch, count, full, beyond)
+
+
+def _long(steps: Stepper, inputs: Lengths, hit: float, together: float | None) -> Iterator[tuple[int, float, int]]:
     """Prompts at percentiles of length; all alike where there is but one length."""
     alike: tuple[float, int] | None = None
     for percentile in PERCENTILES:
         if alike is None or inputs.deviation > 0.0:
             new = max(1.0, inputs.at(percentile) * (1.0 - hit))
             count = math.ceil(new / steps.replica.efficiency.batched_tokens)
-            alike = steps.prefill(new, new * hit / (1.0 - hit), count).seconds, count
+            alike = steps.prefill(new, new * hit / (1.0 - hit), count, together).seconds, count
         yield percentile, *alike

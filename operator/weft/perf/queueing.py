@@ -15,11 +15,29 @@ _BURSTS_APART = 0.5  # between arrivals in batches (1) and arrivals that are onl
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """E[X], E[X^2] and E[X^3] of a service time in seconds."""
+    """E[X], E[X^2] and E[X^3] of a service time in seconds; all of them so many `times` for each who comes."""
 
     mean: float
     square: float
     cube: float
+    times: float = 1.0
+
+    @property
+    def once(self) -> float:
+        """E[X] of one of them."""
+        return self.mean / self.times
+
+    def met(self, times: float) -> Moments:
+        """The same, so many times for each who comes."""
+        return Moments(self.mean * times, self.square * times, self.cube * times, times)
+
+    def towards(self, other: Moments, part: float) -> Moments:
+        """Between these (0) and others (1)."""
+        return Moments(
+            self.mean + part * (other.mean - self.mean),
+            self.square + part * (other.square - self.square),
+            self.cube + part * (other.cube - self.cube),
+        )
 
 
 @dataclass(frozen=True, slots=True)

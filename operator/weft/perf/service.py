@@ -2,7 +2,9 @@
 
 Little's law ties the two: B sequences on a rank mean rate x (OSL x t_decode(B+1) + backlog + B x t_prefill) = B, since
 a sequence meets B others, prompts steal time from all, and one that starts behind a queue of prompts waits for them
-first. Prompts wait per data-parallel rank, stages of a pipeline overlap between prompts.
+first. Prompts wait per data-parallel rank; where ranks go in lockstep, those of one hold up all others. Where prompts
+queue, all stages of a pipeline have one; what they steal from decode they share only as far as they come in the same
+round (`stages`).
 
 TPOT of a request varies with the batch during its life, and with the prompts that come in that time (a delayed busy
 period: prompts that come while it is delayed delay it further). `tests/perf/test_percentiles.py` holds all of this
@@ -24,18 +26,20 @@ from weft.perf.lengths import Lengths, lengths
 from weft.perf.memory import sequences_that_fit
 from weft.perf.prompts import Prompts, prompts
 from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line, mean_in_line
+from weft.perf.sharing import Company, prompts_of_a_step
 from weft.perf.steps import Stepper, StepTime, stepper
 
 if TYPE_CHECKING:
     from weft.domain.workload import Workload
     from weft.perf.replica import ReplicaModel
+    from weft.perf.stages import Stages
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
-_FEW = 1e-6  # prompts in a round
 _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
 _NOTHING = tuple((percentile, 0.0) for percentile in PERCENTILES)
 _STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
 _PROBE = 0.1  # of the batch, for the slope of a step
+_TRIALS = 3  # of a rate and of what stages and ranks make of it, each from the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,10 @@ class Point:
 
 
 class _Load(NamedTuple):
-    """Of one rank: requests a second, how many prompts share a step, what a prompt steals, and the backlog behind."""
+    """Of one rank: requests a second, the company of a prompt, what it and others steal, and the backlog behind."""
 
     rate: float
-    sharing: float
+    company: Company
     stolen: Moments
     backlog: Wait
 
@@ -72,7 +76,8 @@ class _Load(NamedTuple):
 class Service:
     """A replica as a server of one workload. `seats` are sequences on all ranks, by memory and by the engine.
 
-    A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`.
+    A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`. `prompts` are those that
+    come to all ranks at once, and `lone` those that come to one of a group in lockstep.
     """
 
     steps: Stepper
@@ -80,6 +85,7 @@ class Service:
     inputs: Lengths
     outputs: Lengths
     prompts: Prompts
+    lone: Prompts | None
     seats: int
     burstiness: float
     context_tokens: float
@@ -88,8 +94,8 @@ class Service:
 
     @cached_property
     def apart(self) -> Moments:
-        """What a prompt steals from decode that has a step for itself."""
-        return self.prompts.service(1.0, 0.0, self._stages)
+        """What a prompt takes that has a step for itself."""
+        return self.prompts.service(1.0, 0.0, 1.0)
 
     @cached_property
     def highest(self) -> float:
@@ -128,7 +134,7 @@ class Service:
     def at_utilisation(self, utilisation: float) -> Point:
         """A replica that only prefills, busy for so large a part of its time."""
         service = self._prompts_apart()
-        load = _Load(utilisation / service.mean, 1.0, service, NO_WAIT)
+        load = _Load(utilisation / service.mean, Company(1.0, 1.0, float(self._ranks)), service, NO_WAIT)
         ttft, _ = self._ttft(load, 0.0, 0.0)
         return Point(load.rate * self._ranks, 0.0, None, self.prompts.mean, utilisation, ttft, Latency(0.0, 0.0))
 
@@ -160,8 +166,8 @@ class Service:
         return self.steps.replica.shape.data_parallel
 
     @property
-    def _stages(self) -> int:
-        return self.steps.replica.shape.pipeline_parallel
+    def _stages(self) -> Stages:
+        return self.steps.work.stages
 
     def _decode(self, batch_of_rank: float) -> StepTime:
         found = self.known.get(batch_of_rank)
@@ -173,28 +179,55 @@ class Service:
     def _prompts_apart(self) -> Moments:
         """Of a prompt where nothing decodes: it pays for its launch too."""
         kinds = self.prompts.kinds
-        launch = sum(kind.weight * kind.launch for kind in kinds) / self._stages
-        bare = self.apart
+        launch = sum(kind.weight * kind.launch for kind in kinds) / self._stages.even
+        bare = self.prompts.service(1.0, 0.0, self._stages.even)
         grown = (bare.mean + launch) / bare.mean
         return Moments(bare.mean * grown, bare.square * grown**2, bare.cube * grown**3)
 
     def _load(self, batch: float, step: StepTime) -> _Load:
         """The requests a second that keep `batch` sequences of a rank busy, by Little's law."""
         answer, whole = max(1.0, self.outputs.mean) * step.seconds, step.step_seconds
+        company, stolen = Company(1.0, 1.0, float(self._ranks)), self.apart
         if not self.prefills:
-            return _Load(batch / answer, 1.0, Moments(0.0, 0.0, 0.0), NO_WAIT)
-        stolen = self.apart
+            return _Load(batch / answer, company, Moments(0.0, 0.0, 0.0), NO_WAIT)
         rate = _balanced(batch, answer, stolen, whole, self.burstiness)
-        sharing = self._sharing(rate, stolen, whole * -math.expm1(-batch))
-        if sharing > 1.0:
-            stolen = self.prompts.service(sharing, 0.0, self._stages)
+        for _ in range(_TRIALS if self.lone is not None or self._stages.count > 1.0 else 1):
+            found = self._company(rate, stolen, whole * -math.expm1(-batch))
+            if found == company:
+                break
+            company, stolen = found, self._cost(found, 0.0)
+            if self.lone is not None:
+                stolen = stolen.met(self._ranks / found.together)
             rate = _balanced(batch, answer, stolen, whole, self.burstiness)
-        return _Load(rate, sharing, stolen, _backlog(rate, stolen, whole, self.burstiness))
+        return _Load(rate, company, stolen, _backlog(rate, stolen, whole, self.burstiness))
 
-    def _sharing(self, rate: float, stolen: Moments, pause: float) -> float:
-        """Prompts of a step that has any: those that come within a round."""
-        met = rate * pause / max(1e-9, 1.0 - rate * stolen.mean)
-        return max(1.0, min(self.prompts.per_step, met / -math.expm1(-met))) if met > _FEW else 1.0
+    def _company(self, rate: float, stolen: Moments, pause: float) -> Company:
+        """What comes within a round, or a microbatch's part of it."""
+        count, steps = self._stages.count, self.prompts.steps
+        came = rate * pause / max(1e-9, 1.0 - rate * stolen.mean) / count
+        sharing = prompts_of_a_step(came, self.prompts.per_step)
+        beside = self._stages.beside_at_random(rate * steps / sharing, pause, self.apart.mean) if count > 1.0 else 1.0
+        return Company(sharing, beside, self.steps.work.ranks_together(came * steps / sharing))
+
+    def _cost(self, company: Company, pause: float) -> Moments:
+        """Of a prompt's own steps; what experts compute for it and others grows with the ranks that have one."""
+        everywhere = self.prompts.service(company.sharing, pause, company.beside)
+        if self.lone is None:
+            return everywhere
+        return self.lone.service(company.sharing, pause, company.beside).towards(everywhere, self._met(company))
+
+    def _own(self, company: Company, pause: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
+        """Mean, variance and percentiles of a prompt's own time."""
+        mean, variance, long = self.prompts.own(pause)
+        if self.lone is None:
+            return mean, variance, long
+        part, (least, steadiest, shortest) = self._met(company), self.lone.own(pause)
+        between = tuple((at, low + part * (high - low)) for (at, low), (_, high) in zip(shortest, long, strict=True))
+        return least + part * (mean - least), steadiest + part * (variance - steadiest), between
+
+    def _met(self, company: Company) -> float:
+        """From no other rank with a prompt (0) to all of them (1)."""
+        return (company.together - 1.0) / (self._ranks - 1.0)
 
     def _tpot(self, load: _Load, batch: float, step_seconds: float) -> Latency:
         answer, free = max(1.0, self.outputs.mean), load.free
@@ -224,9 +257,10 @@ class Service:
         if not self.prefills:
             return Waited(always, 0.0, 0.0, _NOTHING, Latency(seat.mean, seat.variance)), 0.0
         pause = step_seconds * -math.expm1(-batch / self._ranks)
-        server = self.prompts.service(load.sharing, pause, self._stages) if self.decodes else load.stolen
+        company = Company(load.company.sharing, self._stages.even, load.company.together)
+        server = self._cost(company, pause) if self.decodes else load.stolen
         utilisation = load.rate * server.mean
-        mean, variance, own = self.prompts.own(pause)
+        mean, variance, own = self._own(company, pause)
         if utilisation >= 1.0:
             return Waited(always, mean, variance, own, Latency(math.inf, 0.0)), utilisation
         wait = self._wait(load, server, pause)
@@ -237,11 +271,11 @@ class Service:
     def _wait(self, load: _Load, server: Moments, pause: float) -> Wait:
         """For one's turn: behind all others where few fill a step, until the next step where it takes all who wait."""
         line = in_line(load.rate, server, self.burstiness)
-        beside = load.rate * server.mean * load.stolen.mean * min(1.0, max(0.0, self.prompts.per_step - 1.0))
+        beside = load.rate * server.mean * load.stolen.once * min(1.0, max(0.0, self.prompts.per_step - 1.0))
         gate = at_the_gate(load.rate, load.stolen, pause, self.burstiness)
         return Wait(
             max(gate.mean, pause / 2.0 + line.mean + beside),
-            line.variance + gate.variance + 2.0 * beside * load.stolen.mean,
+            line.variance + gate.variance + 2.0 * beside * load.stolen.once,
         )
 
     def _seat(self, load: _Load, batch: float) -> Wait:
@@ -283,7 +317,7 @@ def _behind(rate: float, stolen: Moments, step_seconds: float, burstiness: float
     """Mean seconds of `_backlog`."""
     busy = rate * stolen.mean
     wait = mean_in_line(rate, stolen, burstiness)
-    return max(0.0, busy * (wait + stolen.mean - step_seconds / (1.0 - busy)))
+    return max(0.0, busy * (wait + stolen.once - step_seconds / (1.0 - busy)))
 
 
 def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> Wait:
@@ -291,11 +325,11 @@ def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: floa
 
     They came during its own wait and prefill.
     """
-    busy = rate * stolen.mean
+    busy, each = rate * stolen.mean, stolen.once
     wait = in_line(rate, stolen, burstiness)
     square = wait.variance + wait.mean**2
-    left = busy * (wait.mean + stolen.mean)
-    variance = busy * (square + 2.0 * wait.mean * stolen.mean + stolen.square) - left * left
+    left = busy * (wait.mean + each)
+    variance = busy * (square + 2.0 * wait.mean * each + stolen.square / stolen.times) - left * left
     return Wait(_behind(rate, stolen, step_seconds, burstiness), max(0.0, variance))
 
 
@@ -319,6 +353,7 @@ def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
         inputs=inputs,
         outputs=outputs,
         prompts=prompts(steps, inputs, workload.prefix_hit),
+        lone=prompts(steps, inputs, workload.prefix_hit, 1.0) if steps.work.in_lockstep else None,
         seats=min(sequences_that_fit(replica, kept), limit),
         burstiness=workload.squared_arrival_variation - 1.0,
         context_tokens=inputs.mean + outputs.mean * outputs.growth / 2.0,

@@ -23,7 +23,7 @@ NETWORK_FRACTION = 0.9  # of a NIC's rate, at best
 
 
 class Seconds(NamedTuple):
-    """Seconds of a step by what they are spent on, all layers together."""
+    """Seconds of a step by what they are spent on, all layers together; in `bubbles` it waits for slower stages."""
 
     linear: float
     experts: float
@@ -35,6 +35,10 @@ class Seconds(NamedTuple):
     hops: float
     launch: float
     gathers: float
+    bubbles: float = 0.0
+
+
+NOTHING = Seconds(*(0.0,) * 10)
 
 
 def soft_max(one: float, other: float) -> float:
@@ -64,6 +68,19 @@ def decode_seconds(work: Work, efficiency: Efficiency) -> Seconds:
     )
 
 
+def bubble_seconds(work: Work, parts: Seconds, efficiency: Efficiency, drafting: float = 0.0) -> float:
+    """What a round of all microbatches through the slowest stage takes longer than one's way through all stages.
+
+    The last stage samples, and drafts for so many seconds.
+    """
+    sampling = work.sequences * efficiency.sequence_seconds
+    way = sum(parts)
+    layers = way - parts.head - parts.hops - work.steps * efficiency.step_seconds - sampling
+    fullest, last = work.fullest * layers, work.last * layers + parts.head + sampling + drafting
+    over = work.in_flight * (_larger(fullest, last) + efficiency.step_seconds) - way - drafting
+    return _larger(over, 0.0)
+
+
 def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
     """A prompt, or the part of it that its steps are given."""
     hottest = _hottest(work, efficiency)
@@ -79,6 +96,10 @@ def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         launch=work.layers * efficiency.prefill_layer_seconds,
         gathers=_gathers(work, efficiency),
     )
+
+
+def _larger(one: float, other: float) -> float:
+    return (one + other + abs(one - other)) / 2.0
 
 
 def _hottest(work: Work, efficiency: Efficiency) -> float:
@@ -156,7 +177,7 @@ class StepTime(NamedTuple):
             (working - compute, Limit.MemoryBandwidth),
             (parts.reduces + parts.exchanges + parts.gathers, Limit.ScaleUpNetwork),
             (parts.hops, Limit.ScaleOutNetwork),
-            (parts.launch, Limit.Latency),
+            (parts.launch + parts.bubbles, Limit.Latency),
         )
         return max(shares, key=lambda share: share[0])[1]
 
@@ -178,14 +199,20 @@ class Stepper:
             return self._speculated(self.replica.speculation, batch, context_tokens)
         work, efficiency = self.work.decode(batch, context_tokens), self.replica.efficiency
         parts = decode_seconds(work, efficiency)
+        if work.in_flight > 1.0:
+            parts = parts._replace(bubbles=bubble_seconds(work, parts, efficiency))
         return StepTime(sum(parts) * self._decode_factor, parts, work, efficiency, is_prefill=False)
 
-    def prefill(self, new_tokens: float, cached_tokens: float, steps: float) -> StepTime:
-        """Prefill of one prompt of which `cached_tokens` are known already, in so many (or such a part of) steps."""
-        work, efficiency = self.work.prefill(new_tokens, cached_tokens, steps), self.replica.efficiency
+    def prefill(self, new_tokens: float, cached_tokens: float, steps: float, together: float | None = None) -> StepTime:
+        """Prefill of one prompt of which `cached_tokens` are known already, in so many (or such a part of) steps.
+
+        So many data-parallel ranks `together`, or all, have one.
+        """
+        asked, efficiency = (new_tokens, cached_tokens, steps, together), self.replica.efficiency
+        work = self.work.prefill(*asked)
         parts = prefill_seconds(work, efficiency)
         if self.draft is not None:  # it needs the prompt too
-            parts = _added(parts, prefill_seconds(self.draft.prefill(new_tokens, cached_tokens, steps), efficiency))
+            parts = _added(parts, prefill_seconds(self.draft.prefill(*asked), efficiency))
         seconds = sum(parts) * self.replica.calibration.prefill
         return StepTime(seconds, parts, work, efficiency, is_prefill=True)
 
@@ -197,12 +224,14 @@ class Stepper:
         """
         efficiency, yielded = self.replica.efficiency, speculation.accepted
         work = self.work.decode(batch, context_tokens, speculation.verified)
-        parts = decode_seconds(work, efficiency)
+        parts, drafts = decode_seconds(work, efficiency), NOTHING
         if self.draft is not None:
-            together = batch / self.work.stages  # sequences of one microbatch; no stages cut what drafts
+            together = max(1.0, work.sequences * self.work.ranks)  # of one microbatch; no stages cut what drafts
             first = decode_seconds(self.draft.decode(together, context_tokens, speculation.verified), efficiency)
             later = decode_seconds(self.draft.decode(together, context_tokens), efficiency)
-            parts = _added(_added(parts, first), later, speculation.tokens - 1.0)
+            drafts = _added(first, later, speculation.tokens - 1.0)
+        bubbles = bubble_seconds(work, parts, efficiency, sum(drafts)) if work.in_flight > 1.0 else 0.0
+        parts = _added(parts, drafts)._replace(bubbles=bubbles)
         parts = Seconds(*(part / yielded for part in parts))
         seconds = sum(parts) * self._decode_factor
         return StepTime(seconds, parts, work, efficiency, is_prefill=False, tokens=yielded)

@@ -2,8 +2,9 @@
 
 The amounts follow from the model, the shape and the load alone; `Efficiency` turns them into time (`steps`). Symbols: t
 tensor group, a attention-DP ranks, p pipeline stages. Under pipeline parallelism a batch is cut into as many
-microbatches as stages, so that a token's way through all stages takes as long as the whole model with one microbatch;
-hence nothing here divides layers by stages.
+microbatches as stages, each of which reads all weights again: a token's way through all stages takes as long as the
+whole model with one microbatch, hence nothing here divides layers by stages. What `stages` adds is how long tokens wait
+for each other on that way.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from weft.perf.attention import readings
 from weft.perf.collectives import exchange_bytes_per_token
 from weft.perf.context import NOTHING, gathering
 from weft.perf.memory import bytes_outside_experts, expert_split, layer_weights, linear_parameters_per_gpu
+from weft.perf.sharing import ranks_together
+from weft.perf.stages import Stages, stages_of
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -38,7 +41,8 @@ class Work(NamedTuple):
     `one_shot_seconds` in one, `exchanges` with experts, `hops` between stages, and `gathers` of a shared context with
     `gather_seconds` for all of them. `activation_read` are hidden states. `crowding` is how far the hottest rank of an
     expert group is above the mean, for loads of experts with deviation 1. `layers`, `expert_layers`, `steps` and
-    `sequences` count what has a fixed price.
+    `sequences` count what has a fixed price. Of a pipeline there are microbatches `in_flight`, and the parts of all
+    layers that its `fullest` stage and its `last` one have.
     """
 
     linear_read: float
@@ -64,6 +68,9 @@ class Work(NamedTuple):
     sequences: float
     gathers: float
     gather_seconds: float
+    in_flight: float
+    fullest: float
+    last: float
 
 
 class _Tokens(NamedTuple):
@@ -73,6 +80,7 @@ class _Tokens(NamedTuple):
     group: float
     steps: float
     sequences: float
+    in_flight: float = 1.0
 
 
 class _Attention(NamedTuple):
@@ -112,7 +120,7 @@ class Workshop:
     layers: float
     expert_layers: float
     ranks: float
-    stages: float
+    stages: Stages
     prompt_groups: float
     gathering: Gathering
     attended: dict[float, _Attention] = field(default_factory=dict, compare=False)
@@ -122,11 +130,22 @@ class Workshop:
 
         Tensor groups that share prompts all decode the same, since each keeps all KV.
         """
-        group = max(1.0, batch / self.stages)  # sequences of a microbatch over all data-parallel ranks
+        count = self.stages.count
+        beside = max(0.0, batch - self.ranks) / count  # the first of every rank goes with its part of them
+        group = max(1.0, min(batch, self.ranks) + beside)  # sequences of a microbatch over all data-parallel ranks
         rank = max(1.0, group / self.ranks)
         read, math = self.attended.get(context_tokens) or self._attend(context_tokens)
-        tokens = rank * each
-        return self._work(_Tokens(tokens, group * each, 1.0, rank), rank * read, tokens * math, tokens)
+        tokens, in_flight = rank * each, min(count, max(1.0, batch / self.ranks))
+        return self._work(_Tokens(tokens, group * each, 1.0, rank, in_flight), rank * read, tokens * math, tokens)
+
+    @property
+    def in_lockstep(self) -> bool:
+        """Whether data-parallel ranks wait for each other in every step, where experts are."""
+        return self.ranks > 1.0 and self.exchanges > 0.0
+
+    def ranks_together(self, chance: float) -> float:
+        """Ranks with a prompt in a step that any has one in, each with such a chance; all that are not in lockstep."""
+        return ranks_together(chance, self.ranks) if self.in_lockstep else self.ranks
 
     def _attend(self, context_tokens: float) -> _Attention:
         """Attention of one sequence, remembered: a search over loads asks for one context again and again."""
@@ -135,15 +154,15 @@ class Workshop:
         self.attended[context_tokens] = _Attention(read / self.bandwidth, math / self.half_peak)
         return self.attended[context_tokens]
 
-    def prefill(self, new_tokens: float, cached_tokens: float, steps: float) -> Work:
+    def prefill(self, new_tokens: float, cached_tokens: float, steps: float, together: float | None = None) -> Work:
         """A prompt of which `cached_tokens` are known already, spread over so many steps of the engine.
 
-        `steps` may be a fraction: the part of the steps that a prompt costs when several share each. Every
-        data-parallel rank is taken to be busy with a prompt of its own, since they meet at the experts. Tensor groups
-        that share prompts have equal parts of each, and of its looking back.
+        `steps` may be a fraction: the part of the steps that a prompt costs when several share each. Data-parallel
+        ranks meet at the experts: so many of them `together` (all, if nothing is said) have a prompt of their own.
+        Tensor groups that share prompts have equal parts of each, and of its looking back.
         """
         math = sum(reading.prefill_operations(new_tokens, cached_tokens) for reading in self.readings)
-        tokens = _Tokens(new_tokens / self.prompt_groups, new_tokens * self.ranks, steps, 0.0)
+        tokens = _Tokens(new_tokens / self.prompt_groups, new_tokens * (together or self.ranks), steps, 0.0)
         work = self._work(tokens, 0.0, math / self.prompt_groups / self.half_peak, 1.0)
         if self.gathering is NOTHING:
             return work
@@ -152,7 +171,8 @@ class Workshop:
 
     def _work(self, tokens: _Tokens, attention_read: float, attention_math: float, sampled: float) -> Work:
         """All of a step that decodes, its attention and the number of sampled tokens given."""
-        rank, group, steps, sequences = tokens
+        rank, group, steps, sequences, in_flight = tokens
+        stages = self.stages
         each, gathers = rank / steps, self.gathering.decode
         touched = 1.0 - self.unrouted ** (group / steps)  # E (1 - (1 - k/E)^T) of E, for uniform routing
         return Work(
@@ -171,14 +191,17 @@ class Workshop:
             one_shot_seconds=each * self.one_shot_seconds,
             exchanges=steps * self.exchanges,
             exchange_seconds=each * self.exchange_seconds,
-            hops=steps * (self.stages - 1.0),
+            hops=steps * (stages.count - 1.0),
             hop_seconds=each * self.hop_seconds,
             layers=steps * self.layers,
             expert_layers=steps * self.expert_layers,
-            steps=steps * self.stages,
+            steps=steps * stages.count,
             sequences=sequences,
             gathers=steps * gathers.collectives,
             gather_seconds=rank * gathers.seconds,
+            in_flight=in_flight,
+            fullest=stages.fullest,
+            last=stages.last,
         )
 
 
@@ -206,8 +229,8 @@ def workshop(replica: ReplicaModel) -> Workshop:
         head_read=weights.head / bandwidth,
         head_math=2.0 * architecture.vocabulary * architecture.hidden / tensor / half,
         reduces=float(halves - exchanges) if tensor > 1 else 0.0,
-        reduce_seconds=2.0 * (tensor - 1) / tensor * message / accelerator.scale_up_bandwidth,  # both shots
-        one_shot_seconds=(tensor - 1) * message / accelerator.scale_up_bandwidth,
+        reduce_seconds=2.0 * (tensor - 1) / tensor * message / accelerator.link_bandwidth(tensor),  # both shots
+        one_shot_seconds=(tensor - 1) * message / accelerator.link_bandwidth(tensor),
         exchanges=float(exchanges),
         exchange_seconds=_exchange_seconds(replica) if exchanges else 0.0,
         hop_seconds=message / accelerator.network_bandwidth,
@@ -215,7 +238,7 @@ def workshop(replica: ReplicaModel) -> Workshop:
         layers=float(architecture.layers),
         expert_layers=float(architecture.expert_layers),
         ranks=float(shape.data_parallel),
-        stages=float(shape.pipeline_parallel),
+        stages=stages_of(architecture, shape),
         prompt_groups=float(shape.prefill_context_parallel),
         gathering=gathering(replica),
     )
@@ -250,4 +273,5 @@ def _exchange_seconds(replica: ReplicaModel) -> float:
     if experts is None:
         return 0.0
     each = exchange_bytes_per_token(replica.architecture.hidden, expert_split(replica), experts.per_token)
-    return each / replica.shape.tensor_parallel / replica.accelerator.scale_up_bandwidth
+    shape = replica.shape
+    return each / shape.tensor_parallel / replica.accelerator.link_bandwidth(shape.domain_group_gpus)

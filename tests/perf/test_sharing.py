@@ -1,0 +1,138 @@
+"""Prompts that share steps, and ranks that share the time of prompts: rules against simulations, and their bounds."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.perf.replicas import Parallel, replica, workload
+from weft.domain.hardware import Precision
+from weft.domain.workload import Role
+from weft.perf.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
+from weft.perf.lengths import Lengths
+from weft.perf.prompts import prompts
+from weft.perf.service import Service, service
+from weft.perf.sharing import prompts_of_a_step, ranks_together
+from weft.perf.steps import decode_seconds, prefill_seconds, stepper
+
+RANKS = replica("DeepSeek-V3", "B200", Precision.FP8, Parallel(data=8, expert=8))
+ALONE = replica("Llama-3.1-8B-Instruct", "H100", Precision.BF16)
+CAME = st.floats(1e-9, 100)
+
+
+def in_lockstep(ranks: int, rate: float, prompt: float, rounds: int = 20_000) -> tuple[float, float]:
+    """The part of the time that prompts steal, and ranks with a prompt in a step with any; a round alone takes 1 s.
+
+    `rate` prompts a second come to each rank at random. Each takes one in a round, and all wait for the longest step.
+    """
+    generator, now, waiting, stolen, taken = random.Random(1), 0.0, [0] * ranks, 0, 0
+    coming = [generator.expovariate(rate) for _ in range(ranks)]
+    for _ in range(rounds):
+        for rank in range(ranks):
+            while coming[rank] <= now:
+                waiting[rank], coming[rank] = waiting[rank] + 1, coming[rank] + generator.expovariate(rate)
+        busy = [rank for rank in range(ranks) if waiting[rank]]
+        for rank in busy:
+            waiting[rank] -= 1
+        stolen, taken, now = stolen + bool(busy), taken + len(busy), now + 1.0 + prompt * bool(busy)
+    return stolen * prompt / now, taken / stolen
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("prompt", [0.5, 3.0])
+@pytest.mark.parametrize("load", [0.02, 0.1, 0.3])
+def test_prompts_of_ranks_in_lockstep_steal_as_in_a_simulation(ranks: int, prompt: float, load: float) -> None:
+    """`load` of the time if they came together. Within an eighth of the simulation."""
+    stolen, met = in_lockstep(ranks, load / prompt, prompt)
+    together = ranks_together(load / prompt / (1.0 - stolen), ranks)  # so many come in a round
+    assert together == pytest.approx(met, rel=0.125)
+    assert load * ranks / together == pytest.approx(stolen, rel=0.125)
+
+
+@given(st.floats(0, 1.5), st.integers(1, 64))
+def test_between_one_rank_and_all_have_a_prompt_and_more_where_more_come(chance: float, ranks: int) -> None:
+    assert 1.0 <= ranks_together(chance, ranks) * (1 + 1e-9)
+    assert ranks_together(chance, ranks) <= ranks * (1 + 1e-9)
+    assert ranks_together(chance, ranks) <= ranks_together(1.5 * chance, ranks) * (1 + 1e-9)
+    assert 1.0 == pytest.approx(ranks_together(chance, 1))
+
+
+@given(CAME, st.floats(0.01, 1000))
+def test_a_step_has_at_least_the_prompts_that_come_before_it_as_far_as_it_has_room(
+    came: float, per_step: float
+) -> None:
+    found = prompts_of_a_step(came, per_step)
+    assert max(1.0, min(came, per_step)) <= found <= max(1.0, min(per_step, came + 1.0)) * (1 + 1e-9)
+
+
+@given(st.floats(10, 100_000), st.floats(1, 1000))
+def test_a_prompt_pays_for_all_of_its_steps_alone_and_for_its_part_of_full_ones_at_least(
+    tokens: float, sharing: float
+) -> None:
+    steps = stepper(ALONE)
+    found, full = prompts(steps, Lengths(tokens, 0.0), 0.0), tokens / ALONE.efficiency.batched_tokens
+    alone, shared = (steps.prefill(tokens, 0.0, each) for each in (math.ceil(full), full))
+    costs = [found.service(each, 0.0, 1.0).mean for each in (1.0, sharing, 2.0 * math.ceil(full) / full)]
+    assert costs[0] == pytest.approx(alone.seconds - alone.launch)
+    assert costs[-1] == pytest.approx(shared.seconds - shared.launch)
+    assert costs[-1] <= costs[1] * (1 + 1e-9)
+    assert costs[1] <= costs[0] * (1 + 1e-9)
+
+
+def test_a_prompt_of_one_rank_holds_up_the_users_of_all() -> None:
+    """By hand: a round in which any of eight ranks has a prompt takes the time of one more."""
+    work = closed_loop_work(RANKS, ClosedLoop(64.0, 1000.0, 1000.0, equal_lengths=False))
+    prefill = prefill_seconds(work.prefill, RANKS.efficiency)
+    prompts = 63.0 / 1000.0 / work.together * (sum(prefill) - prefill.launch)
+    step = sum(decode_seconds(work.decode, RANKS.efficiency))
+    assert work.together == pytest.approx(ranks_together(-math.expm1(-8.0 / 1000.0), 8.0))
+    assert 1.0 < work.together < 1.1
+    assert closed_loop_latencies(work, RANKS.efficiency).tpot == pytest.approx(step + prompts)
+
+
+def of_ranks(lone: bool) -> Service:  # noqa: FBT001 - a case
+    """Ranks whose prompts come apart, or all at once."""
+    found = service(RANKS, workload(2000, 500), Role.Aggregated)
+    if lone:
+        return found
+    together = replace(found.steps.work, exchanges=0.0)
+    return replace(found, lone=None, steps=replace(found.steps, work=together), known=dict(found.known))
+
+
+def test_prompts_that_come_apart_cost_decode_more_than_those_that_come_together() -> None:
+    apart, together = (of_ranks(lone) for lone in (True, False))
+    for part in (0.1, 0.4, 0.8):
+        batch = part * apart.seats
+        assert apart.at_batch(batch).rate < together.at_batch(batch).rate
+        assert apart.at_batch(batch).rate > together.at_batch(batch).rate / 8
+    rates = [apart.at_batch(part * apart.seats).rate for part in (0.05, 0.1, 0.2, 0.4, 0.8)]
+    assert all(few < many for few, many in pairwise(rates))
+
+
+def test_ranks_without_experts_do_not_wait_for_each_other() -> None:
+    dense = replica("Llama-3.1-8B-Instruct", "H100", Precision.BF16, Parallel(data=4))
+    work = closed_loop_work(dense, ClosedLoop(32.0, 1000.0, 1000.0, equal_lengths=False))
+    alone = closed_loop_work(
+        replica("Llama-3.1-8B-Instruct", "H100", Precision.BF16), ClosedLoop(8.0, 1000.0, 1000.0, equal_lengths=False)
+    )
+    assert 4.0 == work.together
+    few, many = (closed_loop_latencies(each, dense.efficiency) for each in (alone, work))
+    assert few.ttft == pytest.approx(many.ttft)
+    assert few.tpot == pytest.approx(many.tpot, rel=0.01)
+
+
+def test_a_rank_of_many_waits_longer_the_more_come_to_all() -> None:
+    """Also where few come, and most of what a request meets are prompts of other ranks."""
+    served = service(RANKS, workload(100, 64), Role.Aggregated)
+    points = [served.at_batch(part * served.seats) for part in (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)]
+    for few, many in pairwise(points):
+        assert few.rate < many.rate
+        for percentile in (90, 95, 99):
+            assert few.ttft.at(percentile) < many.ttft.at(percentile)
+            assert few.tpot.at(percentile) < many.tpot.at(percentile)
