@@ -71,6 +71,9 @@ def test_a_node_that_is_deleted_or_under_maintenance_is_left() -> None:
         Reason.NodeReclaimed == verdict(board("b", labels={"cloud.google.com/active-node-maintenance": "ONGOING"}))[1]
     )
     assert (None, None) == verdict(board("b", labels={"cloud.google.com/active-node-maintenance": "NONE"}))
+    health = "sagemaker.amazonaws.com/node-health-status"
+    assert Reason.NodeReclaimed == verdict(board("b", labels={health: "UnschedulablePendingReboot"}))[1]
+    assert (None, None) == verdict(board("b", labels={health: "Schedulable"}))
 
 
 @pytest.mark.parametrize(

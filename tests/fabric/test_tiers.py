@@ -38,12 +38,16 @@ def tiers(labels: dict[str, str], *topologies: tuple[str, ...]) -> tuple[str, ..
         ({f"{GKE}block": "b", f"{GKE}subblock": "s", f"{GKE}host": "h"}, ("", "b", "s", "h")),
         ({"oci.oraclecloud.com/host.network_block_id": "n", "oci.oraclecloud.com/host.rack_id": "r"}, ("", "n", "r")),
         (
+            {f"oci.oraclecloud.com/rdma.{part}_id": part for part in ("local_block", "network_block", "hpc_island")},
+            ("", "hpc_island", "network_block", "local_block"),
+        ),
+        (
             {f"{CW}leafgroup": "l", f"{CW}superpod": "s", f"{CW}fabric": "f", "node.coreweave.cloud/rack": "r"},
             ("", "f", "s", "l", "r"),
         ),
         ({"ib.coreweave.cloud/fabric": "f", "ib.coreweave.cloud/leafgroup": "l"}, ("", "f", "l")),
     ],
-    ids=["none", "zone", "topograph", "topograph 0.5", "aws", "gke", "oci", "coreweave", "coreweave ib"],
+    ids=["none", "zone", "topograph", "topograph 0.5", "aws", "gke", "oci", "oci rdma", "coreweave", "coreweave ib"],
 )
 def test_each_network_is_read_outermost_first(labels: dict[str, str], expected: tuple[str, ...]) -> None:
     assert expected == tiers(labels)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.reports import Reports
-from weft.fabric.contradictions import of_a_node, one_name_twice, replicas_apart, within_a_domain
+from weft.fabric.contradictions import (
+    beside_a_clique,
+    cliques_of_racks,
+    of_a_node,
+    one_name_twice,
+    replicas_apart,
+    within_a_domain,
+)
 from weft.fabric.devices import read_devices
 from weft.fabric.faults import Evidence, state_of
 from weft.fabric.members import Member
@@ -37,18 +44,19 @@ def build_fabric(
 
     A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
     """
-    known, held = _each_once(nodes), tuple(pods)
-    members, notes = _members(known, catalog, reports)
+    held = tuple(pods)
+    members, notes = _members(_each_once(nodes), catalog, reports)
     levels = levels_of((member.labels for member in members), reports.topologies)
-    used = _devices_in_use(held)
+    used, cliques = _devices_in_use(held), cliques_of_racks(members)
     domains: dict[str, NvlinkDomain] = {}
     for (source, value), group in sorted(_groups(members).items()):
-        notes.extend(within_a_domain(value, group) if source != NODE else ())
+        if source != NODE:
+            notes += [*within_a_domain(value, group), *beside_a_clique(source, value, group, cliques)]
         for name, part in _coherent_parts(value, group):
             unique = _unlike(domains, name, source)
             domains[unique] = _domain(unique, part, used, levels)
     home = {node.name: domain.name for domain in domains.values() for node in domain.nodes}
-    notes += [*one_name_twice(known), *replicas_apart(held, home), *_refused(reports)]
+    notes += [*one_name_twice(members), *replicas_apart(held, home), *_refused(reports)]
     return Fabric(tuple(sorted(domains.values(), key=attrgetter("name"))), tuple(notes))
 
 
@@ -94,9 +102,9 @@ def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, li
 
     Nodes that name no zone are taken to be in the zone of the others.
     """
-    zones = {member.zone for member in members} - {""}
-    if len(zones) == 1:
-        members = [replace(member, zone=min(zones)) for member in members]
+    zones = {member.zone for member in members}
+    if len(zones) == 2 and "" in zones:  # noqa: PLR2004 - one zone beside none
+        members = [replace(member, zone=max(zones)) for member in members]
     kinds = sorted({member.kind for member in members})
     if len(kinds) == 1:
         yield value, members

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
-    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.cluster import PodRecord
     from weft.fabric.members import Member
 
 NAMED = 4  # how many of a kind a note names
 HOSTNAME = "kubernetes.io/hostname"
+Racks = dict[tuple[str, str], set[str]]  # cliques by (rack label, its value)
 CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
 
 
@@ -53,6 +54,28 @@ def _is_too_large(domain: str, members: Sequence[Member], named: str) -> Iterato
             Reason.LabelsContradict,
             f"NVLink domain {domain} ({named}) has {devices} GPUs, more than the {largest} that NVLink joins",
         )
+
+
+def beside_a_clique(source: str, rack: str, members: Sequence[Member], cliques: Racks) -> Iterator[Explanation]:
+    """Nodes without a clique in the rack of nodes that have one: NVML has not seen the fabric up on them."""
+    found, named = cliques.get((source, rack)), _named(member.node.name for member in members)
+    if found:
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"NVLink domain {rack} ({named}) is apart from others with {source}={rack}, which are in {_named(found)}, "
+            f"as {CLIQUE} is missing: is the fabric up there, and feature discovery running?",
+        )
+
+
+def cliques_of_racks(members: Iterable[Member]) -> Racks:
+    """The cliques that nodes with each value of a rack label are in."""
+    found: Racks = defaultdict(set)
+    for member in members:
+        if clique := member.labels.get(CLIQUE):
+            for label in RACK_LABELS:
+                if rack := member.labels.get(label):
+                    found[label, rack].add(clique)
+    return found
 
 
 def of_a_node(member: Member, catalog: Catalog) -> Iterator[Explanation]:
@@ -116,12 +139,12 @@ def _cliques(member: Member, _: Catalog) -> Iterator[Explanation]:
         )
 
 
-def one_name_twice(nodes: Iterable[NodeRecord]) -> Iterator[Explanation]:
+def one_name_twice(members: Iterable[Member]) -> Iterator[Explanation]:
     """Nodes that share a hostname label: Weft goes by names, but everything that selects by the label confuses them."""
     by_hostname: dict[str, list[str]] = defaultdict(list)
-    for node in nodes:
-        if hostname := dict(node.labels).get(HOSTNAME):
-            by_hostname[hostname].append(node.name)
+    for member in members:
+        if hostname := member.labels.get(HOSTNAME):
+            by_hostname[hostname].append(member.node.name)
     for hostname, names in sorted(by_hostname.items()):
         if len(names) > 1:
             yield Explanation(

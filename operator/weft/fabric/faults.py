@@ -50,7 +50,11 @@ RECLAIM_TAINTS = {
     "remediator.kubernetes.azure.com/unschedulable": "AKS",
     "remediator.aks.microsoft.com/unschedulable": "AKS",
 }
-GKE_MAINTENANCE = ("cloud.google.com/active-node-maintenance", "ONGOING")
+RECLAIM_LABELS = {
+    ("cloud.google.com/active-node-maintenance", "ONGOING"): "GKE",
+    ("sagemaker.amazonaws.com/node-health-status", "UnschedulablePendingReplacement"): "SageMaker HyperPod",
+    ("sagemaker.amazonaws.com/node-health-status", "UnschedulablePendingReboot"): "SageMaker HyperPod",
+}
 NAMED = 4  # how many of a kind a message names
 
 
@@ -83,7 +87,10 @@ def state_of(evidence: Evidence) -> State:
 
 
 def _first(claims: Iterable[Callable[[Evidence], Explanation | None]], evidence: Evidence) -> Explanation | None:
-    return next((told for claim in claims if (told := claim(evidence)) is not None), None)
+    for claim in claims:
+        if (told := claim(evidence)) is not None:
+            return told
+    return None
 
 
 def it_does_not_answer(each: Evidence) -> Explanation | None:
@@ -109,15 +116,16 @@ def it_is_being_deleted(each: Evidence) -> Explanation | None:
 
 def somebody_takes_it_back(each: Evidence) -> Explanation | None:
     """A cloud or an autoscaler has given notice."""
-    key = next((key for key in RECLAIM_TAINTS if key in each.taints), None)
+    key = min(RECLAIM_TAINTS.keys() & each.taints.keys(), default=None) if each.taints else None
     if key is not None:
         return Explanation(
             Reason.NodeReclaimed, f"node {each.node.name} goes away soon: {RECLAIM_TAINTS[key]} tainted it {key}"
         )
-    label, ongoing = GKE_MAINTENANCE
-    if each.labels.get(label) != ongoing:
-        return None
-    return Explanation(Reason.NodeReclaimed, f"node {each.node.name} is under maintenance by GKE")
+    for (label, value), who in RECLAIM_LABELS.items():
+        if each.labels.get(label) == value:
+            what = f"{who} labelled it {label}={value}"
+            return Explanation(Reason.NodeReclaimed, f"node {each.node.name} goes away soon: {what}")
+    return None
 
 
 def it_is_quarantined(each: Evidence) -> Explanation | None:
@@ -125,7 +133,7 @@ def it_is_quarantined(each: Evidence) -> Explanation | None:
     state = each.labels.get(NVSENTINEL_STATE, "")
     if state in {"", REPAIRED}:
         return None
-    return Explanation(Reason.GPUUnhealthy, f"node {each.node.name} is {state} by NVSentinel")
+    return Explanation(Reason.GPUUnhealthy, f"NVSentinel has node {each.node.name} in the state {state}")
 
 
 def an_xid_taints_it(each: Evidence) -> Explanation | None:
@@ -157,7 +165,8 @@ def it_waits_for_its_release(each: Evidence) -> Explanation | None:
     """NVSentinel has repaired it and not let it go yet."""
     if each.labels.get(NVSENTINEL_STATE, "") != REPAIRED:
         return None
-    return Explanation(Reason.GPUUnhealthy, f"node {each.node.name} is {REPAIRED} by NVSentinel and not released yet")
+    message = f"NVSentinel has repaired node {each.node.name} and not released it yet"
+    return Explanation(Reason.GPUUnhealthy, message)
 
 
 def its_conditions_tell_of_a_fault(each: Evidence) -> Explanation | None:
@@ -210,13 +219,13 @@ def _count(devices: tuple[tuple[str, int], ...], resource: str) -> int:
 
 
 _LEAVING = (
-    it_is_cordoned,
     it_is_being_deleted,
     somebody_takes_it_back,
     it_is_quarantined,
     an_xid_taints_it,
     its_driver_lost_devices,
     it_fell_out_of_its_compute_domain,
+    it_is_cordoned,  # last, as it says least: those who know of a fault cordon too
 )
 _UNUSABLE = (
     it_waits_for_its_release,

@@ -24,6 +24,7 @@ NETWORKS = (
     ("network.topology.nvidia.com/core", "network.topology.nvidia.com/spine", "network.topology.nvidia.com/leaf"),
     tuple(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3, 4)),
     tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host")),
+    tuple(f"oci.oraclecloud.com/rdma.{level}" for level in ("hpc_island_id", "network_block_id", "local_block_id")),
     ("oci.oraclecloud.com/host.network_block_id", "oci.oraclecloud.com/host.rack_id"),
     *(
         (*(f"{group}.coreweave.cloud/{level}" for level in ("fabric", "superpod", "leafgroup")), RACK)
@@ -85,6 +86,8 @@ def _with_hints(network: tuple[str, ...], hints: Iterable[tuple[str, ...]]) -> t
 
 def shared_tiers(paths: Sequence[Tiers]) -> Tiers:
     """What all of these agree on, level by level."""
+    if len(paths) == 1:
+        return paths[0]
     return tuple(values[0] if len(set(values)) == 1 else "" for values in zip(*paths, strict=True))
 
 

@@ -245,5 +245,5 @@ def _amounts(quantities: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
 def _whole(value: object) -> int | None:
     try:
         return int(parse_quantity(str(value)))
-    except Invalid:
+    except (Invalid, OverflowError):
         return None
