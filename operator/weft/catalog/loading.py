@@ -69,6 +69,7 @@ def _accelerator(name: str, facts: dict[str, Any]) -> Accelerator:
         gpus_per_node=facts["node"],
         cost=facts["cost"],
         pcie_bandwidth=facts["pcie"] * _GIGA if "pcie" in facts else None,
+        machines=tuple(facts.get("machines", ())),
     )
 
 

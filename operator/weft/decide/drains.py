@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.reasons import Reason
+
 if TYPE_CHECKING:
     from weft.decide.health import Replica
-    from weft.domain.fabric import Fabric
+    from weft.domain.fabric import Fabric, FabricNode
     from weft.domain.reasons import Explanation
 
 
 def displacement(replica: Replica, fabric: Fabric) -> Explanation | None:
-    """Why a replica has to move though nothing ended: what is said of the first of its nodes that nobody may use."""
+    """Why a replica has to move though nothing ended: what is said of the first of its nodes that goes, or is away."""
     nodes = fabric.nodes()
-    found = (nodes[name].unusable for name in replica.nodes if name in nodes)
+    found = (nodes[name].leaving or _silence(nodes[name]) for name in replica.nodes if name in nodes)
     return next((why for why in found if why is not None), None)
+
+
+def _silence(node: FabricNode) -> Explanation | None:
+    """A node that is not ready may come back, and may not; other reasons against new pods leave the old ones be."""
+    silent = node.unusable is not None and node.unusable.reason is Reason.NodeNotReady
+    return node.unusable if silent else None

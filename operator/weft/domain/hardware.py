@@ -41,7 +41,8 @@ class Accelerator:
     `name` is the catalog key (`H200`, `GB200`, `cpu`); on all of a `generation` an engine chooses the same attention
     backend, so that only they read each other's KV cache. FLOP/s are dense and keyed by precision; bandwidths are bytes
     per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
-    `pcie_bandwidth` is between cards that a bridge does not join.
+    `pcie_bandwidth` is between cards that a bridge does not join. `machines` are the types of machine that clouds sell
+    with it, in the spelling of the node's label.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Accelerator:
     gpus_per_node: int
     cost: float
     pcie_bandwidth: float | None = None
+    machines: tuple[str, ...] = ()
 
     def link_bandwidth(self, gpus: int) -> float:
         """Bytes per second of the slowest link in a group of so many GPUs: PCIe where a bridge does not reach all."""

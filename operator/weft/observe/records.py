@@ -18,6 +18,7 @@ from weft.domain.cluster import (
 )
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
+from weft.fabric.faults import FAULT_CONDITIONS
 from weft.schedulers import kueue
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def read_node(body: Json) -> NodeRecord:
         cordoned=bool(spec.get("unschedulable")),
         ready=_condition(status, "Ready").get("status") == "True",
         offers=tuple(_amounts(status.get("allocatable") or {})),
+        faults=tuple(sorted(_faults(status))),
+        deleting=meta.get("deletionTimestamp") is not None,
     )
 
 
@@ -225,6 +228,14 @@ def _condition(status: Json, kind: str) -> Json:
     return found
 
 
+def _faults(status: Json) -> Iterable[str]:
+    """Types of the few conditions that tell of a fault of the node's GPUs."""
+    for condition in status.get("conditions") or ():
+        kind = condition.get("type")
+        if kind in FAULT_CONDITIONS and condition.get("status") == FAULT_CONDITIONS[kind]:
+            yield kind
+
+
 def _each_request(containers: Iterable[Json]) -> Iterable[tuple[str, int]]:
     for container in containers:
         resources = container.get("resources") or {}
@@ -248,5 +259,5 @@ def _amounts(quantities: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
 def _whole(value: object) -> int | None:
     try:
         return int(parse_quantity(str(value)))
-    except Invalid:
+    except (Invalid, OverflowError):
         return None

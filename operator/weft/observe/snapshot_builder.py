@@ -60,6 +60,7 @@ class SnapshotBuilder:
             pods=self._sources.logs.add(self._sources.cluster.pods(), logs_needed(pools)),
             observations=dict(observations),
             memory=dict(memory),
+            reports=self._sources.cluster.reports(),
         )
 
     def pools(self) -> tuple[PoolRecord, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.spec import DomainRule
 from weft.placement.names import natural
+from weft.placement.nearness import path_of
 from weft.placement.refusal import refuse
 from weft.placement.rooms import rooms_for
 from weft.placement.tally import Group, Wishes, crowding, tally_of
@@ -37,8 +38,9 @@ class Slot:
 class Neighbours:
     """Nodes that matter to where a replica goes: of `siblings` in its pool, and of `partners` in the other half.
 
-    In a zone of a partner KV travels the shorter way, which counts for more than a tight fit. Where the pool wants to
-    spread over zones, partners do not count.
+    Near a partner KV travels the shorter way, which counts for more than a tight fit: in its NVLink domain, below its
+    leaf switch, in its block, and so on up to its zone. Where the pool wants to spread over zones, partners do not
+    count.
     """
 
     siblings: tuple[str, ...] = ()
@@ -88,8 +90,8 @@ def find_whole(
 def _wishes(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Wishes:
     """Where the pool wants to spread over zones, the zone of a partner does not count."""
     by_zone = placement.spread == "Zone"
-    homes = {free.domain_of(node) for node in neighbours.partners} - {None} if not by_zone else set()
-    near = frozenset(free.fabric.domains[home].zone for home in homes if home is not None)
+    homes = {free.domain_of(node) for node in neighbours.partners} if not by_zone else set()
+    near = tuple(sorted({path_of(free.fabric.domains[home]) for home in homes if home is not None}))
     siblings = crowding(tally, neighbours.siblings, free) if neighbours.siblings else {}
     if not by_zone:
         return Wishes(near, siblings if placement.spread == "Domain" else {})

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from weft.placement.eligibility import eligible_domains
 from weft.placement.names import natural
+from weft.placement.nearness import path_of, tiers_away
 from weft.placement.rooms import room_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from weft.domain.fabric import Tiers
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec
     from weft.placement.eligibility import EligibleDomain
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 Tightness = tuple[int, int]  # slots of the kind, and free GPUs: less is tighter
 FULL: Tightness = (0, 0)
+_Place = tuple[str, "Tiers"]  # a zone, and the path through the network's tiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What counts beside a tight fit: zones to be near to, and how many siblings are in a domain or a zone."""
+    """What counts beside a tight fit: paths to be near to, sorted, and how many siblings are in a domain or a zone."""
 
-    near: frozenset[str] = frozenset()
+    near: tuple[Tiers, ...] = ()
     in_domain: Mapping[int, int] = field(default_factory=dict)
     in_zone: Mapping[str, int] = field(default_factory=dict)
 
@@ -49,7 +52,10 @@ NO_WISHES = Wishes()
 
 
 class Tally:
-    """Domains with room for one kind of replica, by zone and tightness. Domains go by their position in the fabric."""
+    """Domains with room for one kind of replica, by where they are in the network and by tightness.
+
+    Domains go by their position in the fabric.
+    """
 
     __slots__ = ("_free", "_ordered", "_placement", "_rank", "_seen", "_tight", "domains", "group")
 
@@ -61,7 +67,7 @@ class Tally:
         self._placement, self._free = placement, free
         self._rank = _ranks(free)
         self._tight = [FULL] * len(domains)
-        self._ordered: dict[str, dict[Tightness, list[tuple[int, int]]]] = defaultdict(dict)
+        self._ordered: dict[_Place, dict[Tightness, list[tuple[int, int]]]] = defaultdict(dict)
         self._seen = len(free.changes)
         for index in range(len(domains)):
             self._count(index)
@@ -83,25 +89,25 @@ class Tally:
         return self._tight[index][0]
 
     def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
-        """The domain near the wished zones with the fewest slots, but at least one.
+        """The domain nearest to the wished paths with the fewest slots, but at least one.
 
         Ties by free GPUs, then the fewest siblings, then the name.
         """
         self.refresh()
-        found = [self._in_zone(zone, by_tightness, wishes) for zone, by_tightness in self._ordered.items()]
+        found = [self._in_place(place, by_tightness, wishes) for place, by_tightness in self._ordered.items()]
         return min(found)[-1] if found else None
 
-    def _in_zone(
-        self, zone: str, by_tightness: Mapping[Tightness, list[tuple[int, int]]], wishes: Wishes
-    ) -> tuple[bool, Tightness, int, int, int]:
+    def _in_place(
+        self, place: _Place, by_tightness: Mapping[Tightness, list[tuple[int, int]]], wishes: Wishes
+    ) -> tuple[int, Tightness, int, int, int]:
         tightest = min(by_tightness)
         equals, siblings = by_tightness[tightest], wishes.in_domain
         rank, index = next((each for each in equals if each[1] not in siblings), equals[0])
         crowd = siblings.get(index, 0)
         if crowd:
             crowd, rank, index = min((siblings.get(index, 0), rank, index) for rank, index in equals)
-        far = bool(wishes.near) and zone not in wishes.near
-        return far, tightest, crowd + wishes.in_zone.get(zone, 0), rank, index
+        zone, path = place
+        return tiers_away(path, wishes.near), tightest, crowd + wishes.in_zone.get(zone, 0), rank, index
 
     def refresh(self) -> None:
         """Count those domains anew in which something changed."""
@@ -118,7 +124,9 @@ class Tally:
         before, after = self._tight[index], self._tightness(index)
         if before == after:
             return
-        entry, by_tightness = (self._rank[index], index), self._ordered[self.domains[index].domain.zone]
+        domain = self.domains[index].domain
+        place = domain.zone, path_of(domain)
+        entry, by_tightness = (self._rank[index], index), self._ordered[place]
         if before[0]:
             equals = by_tightness[before]
             del equals[bisect_left(equals, entry)]
@@ -127,7 +135,7 @@ class Tally:
         if after[0]:
             insort(by_tightness.setdefault(after, []), entry)
         if not by_tightness:
-            del self._ordered[self.domains[index].domain.zone]
+            del self._ordered[place]
         self._tight[index] = after
 
     def _tightness(self, index: int) -> Tightness:
