@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fabric.cluster import NVIDIA, board, taint, tray
+from tests.fabric.cluster import NVIDIA, board, busy, taint, tray
 from weft.catalog import load
 from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports
@@ -17,7 +17,7 @@ from weft.fabric.faults import FAULT_CONDITIONS, RECLAIM_TAINTS
 from weft.observe.records import read_node
 
 if TYPE_CHECKING:
-    from weft.domain.cluster import NodeRecord
+    from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.fabric import FabricNode
     from weft.domain.reasons import Explanation
 
@@ -25,17 +25,17 @@ NO_REPORTS = Reports()
 STATE = "dgxc.nvidia.com/nvsentinel-state"
 
 
-def only_node(one: NodeRecord, reports: Reports = NO_REPORTS) -> FabricNode:
-    return build_fabric([one], (), load(), reports).nodes()[one.name]
+def only_node(one: NodeRecord, reports: Reports = NO_REPORTS, *pods: PodRecord) -> FabricNode:
+    return build_fabric([one], pods, load(), reports).nodes()[one.name]
 
 
 def reason(told: Explanation | None) -> Reason | None:
     return told.reason if told else None
 
 
-def verdict(one: NodeRecord, reports: Reports = NO_REPORTS) -> tuple[Reason | None, Reason | None]:
+def verdict(one: NodeRecord, reports: Reports = NO_REPORTS, *pods: PodRecord) -> tuple[Reason | None, Reason | None]:
     """(why nothing new goes there, why what is there has to leave)."""
-    found = only_node(one, reports)
+    found = only_node(one, reports, *pods)
     return reason(found.unusable), reason(found.leaving)
 
 
@@ -147,13 +147,18 @@ def compute_domain(**members: bool) -> Reports:
 
 
 def test_a_node_that_fell_out_of_its_compute_domain_is_left() -> None:
-    assert (Reason.ComputeDomainNotReady,) * 2 == verdict(tray("t", "c.1"), compute_domain(t=False, other=True))
+    """Its pod started, so it was up; others still are, so the fault is not the domain's."""
+    serving = replace(busy("chat", "t", 4), ready=True)
+    fault = (Reason.ComputeDomainNotReady, Reason.ComputeDomainNotReady)
+    assert fault == verdict(tray("t", "c.1"), compute_domain(t=False, other=True), serving)
 
 
 def test_a_compute_domain_that_starts_takes_nobody_away() -> None:
-    """None of its nodes is ready yet: leaving them would end every replica that has just been placed."""
-    assert (Reason.ComputeDomainNotReady, None) == verdict(tray("t", "c.1"), compute_domain(t=False, other=False))
-    assert (None, None) == verdict(tray("t", "c.1"), compute_domain(t=True, other=True))
+    """Its nodes become ready one after the other; leaving them would end every replica that has just been placed."""
+    starting, waits = busy("chat", "t", 4), (Reason.ComputeDomainNotReady, None)
+    assert waits == verdict(tray("t", "c.1"), compute_domain(t=False, other=False), starting)
+    assert waits == verdict(tray("t", "c.1"), compute_domain(t=False, other=True), starting)
+    assert (None, None) == verdict(tray("t", "c.1"), compute_domain(t=True, other=True), starting)
 
 
 def test_a_node_with_ten_thousand_taints_takes_linear_time() -> None:

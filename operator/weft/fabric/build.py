@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     from weft.fabric.network import Levels
 
 NO_REPORTS = Reports()
-Used = dict[tuple[str, str], int]  # devices held, by (node, resource)
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What pods do with nodes: devices that they hold, by (node, resource), and where one that holds some is ready."""
+
+    held: dict[tuple[str, str], int]
+    serving: frozenset[str]
 
 
 def build_fabric(
@@ -47,14 +54,14 @@ def build_fabric(
     held = tuple(pods)
     members, notes = _members(_each_once(nodes), catalog, reports)
     levels = levels_of((member.labels for member in members), reports.topologies)
-    used, cliques = _devices_in_use(held), cliques_of_racks(members)
+    use, cliques = _use_of(held), cliques_of_racks(members)
     domains: dict[str, NvlinkDomain] = {}
     for (source, value), group in sorted(_groups(members).items()):
         if source != NODE:
             notes += [*within_a_domain(value, group), *beside_a_clique(source, value, group, cliques)]
         for name, part in _coherent_parts(value, group):
             unique = _unlike(domains, name, source)
-            domains[unique] = _domain(unique, part, used, levels)
+            domains[unique] = _domain(unique, part, use, levels)
     home = {node.name: domain.name for domain in domains.values() for node in domain.nodes}
     notes += [*one_name_twice(members), *replicas_apart(held, home), *_refused(reports)]
     return Fabric(tuple(sorted(domains.values(), key=attrgetter("name"))), tuple(notes))
@@ -88,13 +95,16 @@ def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
     return groups
 
 
-def _devices_in_use(pods: Iterable[PodRecord]) -> Used:
-    used: Used = defaultdict(int)
+def _use_of(pods: Iterable[PodRecord]) -> _Use:
+    held: dict[tuple[str, str], int] = defaultdict(int)
+    serving = set()
     for pod in pods:
         if pod.node is not None and pod.holds_devices:
             for resource, count in pod.requests:
-                used[pod.node, resource] += max(0, count)
-    return used
+                held[pod.node, resource] += max(0, count)
+            if pod.ready:
+                serving.add(pod.node)
+    return _Use(held, frozenset(serving))
 
 
 def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
@@ -121,16 +131,17 @@ def _unlike(taken: Mapping[str, NvlinkDomain], name: str, source: str) -> str:
     return name
 
 
-def _domain(name: str, members: Sequence[Member], used: Used, levels: Levels) -> NvlinkDomain:
+def _domain(name: str, members: Sequence[Member], use: _Use, levels: Levels) -> NvlinkDomain:
     zone, accelerator = members[0].kind
-    nodes = tuple(_node(name, member, used, levels) for member in members)
+    nodes = tuple(_node(name, member, use, levels) for member in members)
     return NvlinkDomain(name, zone, accelerator, nodes, shared_tiers([node.tiers for node in nodes]))
 
 
-def _node(domain: str, member: Member, used: Used, levels: Levels) -> FabricNode:
+def _node(domain: str, member: Member, use: _Use, levels: Levels) -> FabricNode:
     node, devices = member.node, member.devices
     taints = {taint.key: taint for taint in node.taints}
-    state = state_of(Evidence(node, member.labels, taints, devices, member.reported))
+    serves = node.name in use.serving
+    state = state_of(Evidence(node, member.labels, taints, devices, member.reported, serves))
     return FabricNode(
         name=node.name,
         domain=domain,
@@ -139,12 +150,12 @@ def _node(domain: str, member: Member, used: Used, levels: Levels) -> FabricNode
         resource=devices.resource,
         memory_bytes=devices.memory_bytes,
         total=max(0, dict(node.allocatable).get(devices.resource, 0)),
-        used=used.get((node.name, devices.resource), 0),
+        used=use.held.get((node.name, devices.resource), 0),
         labels=node.labels,
         taints=node.taints,
         shared=devices.shared,
         unusable=state.unusable,
-        left=_left(node, used),
+        left=_left(node, use),
         tiers=levels.tiers(member.zone, member.labels),
         nics=nics_of(node.allocatable),
         leaving=state.leaving,
@@ -152,10 +163,10 @@ def _node(domain: str, member: Member, used: Used, levels: Levels) -> FabricNode
     )
 
 
-def _left(node: NodeRecord, used: Used) -> tuple[tuple[str, float], ...] | None:
+def _left(node: NodeRecord, use: _Use) -> tuple[tuple[str, float], ...] | None:
     if node.offers is None:
         return None
-    return tuple((name, amount - used.get((node.name, name), 0)) for name, amount in node.offers)
+    return tuple((name, amount - use.held.get((node.name, name), 0)) for name, amount in node.offers)
 
 
 def _refused(reports: Reports) -> Iterator[Explanation]:

@@ -69,13 +69,14 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the claims look at: the node, and what others report about it."""
+    """What the claims look at: the node, what others report about it, and whether a ready pod holds its devices."""
 
     node: NodeRecord
     labels: Labels
     taints: Mapping[str, Taint]
     devices: Devices
     reported: Reported
+    serves: bool
 
 
 def state_of(evidence: Evidence) -> State:
@@ -152,8 +153,11 @@ def its_driver_lost_devices(each: Evidence) -> Explanation | None:
 
 
 def it_fell_out_of_its_compute_domain(each: Evidence) -> Explanation | None:
-    """It is not ready in a ComputeDomain of which another node is: the fault is its own."""
-    if not each.reported.fell_out_of:
+    """It is not ready in a ComputeDomain of which another node is, though pods run there: the fault is its own.
+
+    A container starts only once the node was ready, so a domain that is still coming up has no ready pod there.
+    """
+    if not each.reported.fell_out_of or not each.serves:
         return None
     return Explanation(
         Reason.ComputeDomainNotReady,
@@ -178,13 +182,11 @@ def its_conditions_tell_of_a_fault(each: Evidence) -> Explanation | None:
 
 
 def its_compute_domain_is_not_ready(each: Evidence) -> Explanation | None:
-    """It is in a ComputeDomain that has not come up (yet) on any node."""
-    if not each.reported.waits_in:
+    """It is in a ComputeDomain that has not come up there, or nowhere, or no more while nothing of it serves."""
+    waits = (*each.reported.waits_in, *each.reported.fell_out_of)
+    if not waits:
         return None
-    return Explanation(
-        Reason.ComputeDomainNotReady,
-        f"node {each.node.name} is not ready in ComputeDomain {each.reported.waits_in[0]}",
-    )
+    return Explanation(Reason.ComputeDomainNotReady, f"node {each.node.name} is not ready in ComputeDomain {waits[0]}")
 
 
 def only_claims_reach_its_devices(each: Evidence) -> Explanation | None:

@@ -48,10 +48,10 @@ def read_devices(body: Json) -> DeviceReport | None:
 
 
 def read_compute_domain(body: Json) -> ComputeDomainReport:
-    """A ComputeDomain; nodes that its status does not name are none of it yet."""
+    """A ComputeDomain; nodes that its status does not name are none of it yet. Old drivers tell no status of a node."""
     listed = _objects(_object(body.get("status")).get("nodes"))
     members = (
-        DomainMember(str(node["name"]), str(node.get("cliqueID") or ""), node.get("status") == "Ready")
+        DomainMember(str(node["name"]), str(node.get("cliqueID") or ""), node.get("status") != "NotReady")
         for node in listed
         if node.get("name")
     )
