@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.manifests import Json, load
+from weft.observe.queue_records import LOCAL_QUEUES, WORKLOADS
+from weft.observe.report_records import KINDS
 
 READ_ONLY = {"get", "list", "watch"}
 
@@ -53,6 +55,22 @@ def test_namespaced_mode_writes_in_its_namespace_only() -> None:
     assert {binding["metadata"]["namespace"] for binding in of_kind("namespaced", "RoleBinding")} == {"inference"}
     fabric = [rule for name, rule in rules("namespaced") if name == "weft-fabric"]
     assert all(set(rule["verbs"]) <= READ_ONLY for rule in fabric)
+
+
+def test_what_others_report_about_the_fabric_may_be_listed_and_watched_and_nothing_more() -> None:
+    """One read-only rule for each kind that is looked for, in the role for the fabric alone."""
+    granted = {
+        f"{resource}.{group}": (name, rule["verbs"])
+        for name, rule in rules("base")
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert [("weft-fabric", ["list", "watch"])] * 3 == [granted.get(kind.name) for kind in KINDS]
+    queues = [granted.get(kind.name) for kind in (LOCAL_QUEUES, WORKLOADS)]
+    assert [("weft-resources", ["list", "watch"])] * 2 == queues
+    assert {"topologies", "localqueues", "workloads"} == {
+        resource for _, rule in rules("base") if "kueue.x-k8s.io" in rule["apiGroups"] for resource in rule["resources"]
+    }
 
 
 def test_namespaced_mode_tells_the_operator_its_namespace() -> None:

@@ -109,7 +109,8 @@ class World:
     def snapshot(self) -> Snapshot:
         pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
         pods, seen = tuple(self.pods.values()), dict(self.observations)
-        return Snapshot(self.now, pools, splits, tuple(self.nodes), pods, seen, dict(self.memory), self.queueing)
+        world = pools, splits, tuple(self.nodes), pods
+        return Snapshot(self.now, *world, seen, dict(self.memory), queueing=self.queueing)
 
     def status(self, name: str) -> PoolStatus:
         return self.pools[name].status

@@ -105,7 +105,7 @@ def test_partitions_under_a_resource_of_their_own_are_not_taken_for_whole_device
     labels = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/compute-memory-partition": "cpx_nps4"}
     fabric = fabric_of([node("m", labels, 64, "amd.com/cpx_nps4")])
     assert fabric.domains == ()
-    assert fabric.notes[0].reason is Reason.DevicePluginMissing
+    assert (Reason.SharedDevice, True) == (fabric.notes[0].reason, "64 amd.com/cpx_nps4" in fabric.notes[0].message)
 
 
 def test_gaudi_has_no_discovery_label_so_ours_is_named() -> None:

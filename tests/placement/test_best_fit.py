@@ -6,11 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.fabric.cluster import board, busy, rack, taint, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
+from weft.domain.fabric import distance
 from weft.domain.spec import DomainRule, PlacementSpec, Toleration
 from weft.placement import Hold, Neighbours, Slot, find_slot
+from weft.placement.rooms import Room
+from weft.placement.search import _distances, _path
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
@@ -197,3 +202,56 @@ def test_a_half_takes_what_there_is_where_its_zone_is_full() -> None:
     nodes = [board("b-0", labels={ZONE: "west"}), board("b-1", labels={ZONE: "east"})]
     free = free_map(nodes, busy("decode", "b-1", 8))
     assert find_slot(tp(2), ANYWHERE, free, Neighbours(partners=("b-1",))) == Slot(("b-0",))
+
+
+TIER = "fabric.topograph.run/tier-"
+
+
+def at(name: str, zone: str, spine: str, leaf: str) -> NodeRecord:
+    """A board somewhere in the network."""
+    return board(name, labels={ZONE: zone, f"{TIER}1": spine, f"{TIER}0": leaf})
+
+
+@pytest.mark.parametrize(
+    ("full", "expected"),
+    [
+        ((), "same-leaf"),
+        (("same-leaf",), "same-spine"),
+        (("same-leaf", "same-spine"), "same-zone"),
+        (("same-leaf", "same-spine", "same-zone"), "far"),
+    ],
+    ids=["leaf", "spine", "zone", "anywhere"],
+)
+def test_a_half_goes_as_near_to_the_other_as_there_is_room(full: tuple[str, ...], expected: str) -> None:
+    """The nearest shared tier wins over a tighter fit; a leaf of the same name below another spine is not near."""
+    nodes = [
+        at("decode", "z", "s1", "l1"),
+        at("same-leaf", "z", "s1", "l1"),
+        at("same-spine", "z", "s1", "l2"),
+        at("same-zone", "z", "s2", "l1"),
+        at("far", "y", "s1", "l1"),
+    ]
+    taken = [busy("decode", "decode", 8), busy("tight", "far", 6), *(busy(name, name, 8) for name in full)]
+    assert Slot((expected,)) == find_slot(tp(2), ANYWHERE, free_map(nodes, *taken), Neighbours(partners=("decode",)))
+
+
+def test_a_half_goes_into_the_rack_of_the_other() -> None:
+    """KV stays on NVLink there, whatever network both racks share."""
+    free = free_map([*rack("a.1", 2), *rack("b.1", 2)], busy("x", "a.1-t0", 4))
+    assert Slot(("b.1-t0",)) == find_slot(tp(4, "GB200"), ANYWHERE, free, Neighbours(partners=("b.1-t1",)))
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from(["", "a", "b", "c"])] * 3), min_size=1, max_size=8),
+    st.sets(st.integers(0, 7), min_size=1),
+)
+def test_the_distance_of_a_domain_is_that_to_the_nearest_partner(
+    places: list[tuple[str, str, str]], partners: set[int]
+) -> None:
+    """Comparing each with every other would be quadratic; looking beside it in sorted order finds the same."""
+    nodes = [at(f"b-{index}", *place) for index, place in enumerate(places)]
+    domains = free_map(nodes).fabric.domains
+    rooms = [Room(domain, domain.nodes, (), 0, ()) for domain in domains]
+    homes = [_path(room.domain) for room in rooms if room.name in {f"b-{index}" for index in partners}]
+    nearest = {room.name: min((distance(_path(room.domain), home) for home in homes), default=0) for room in rooms}
+    assert nearest == _distances(rooms, {f"b-{index}" for index in partners})

@@ -29,6 +29,11 @@ KINDS = {
     "nodes": "Node",
     "namespaces": "Namespace",
     "customresourcedefinitions": "CustomResourceDefinition",
+    "resourceslices": "ResourceSlice",
+    "computedomains": "ComputeDomain",
+    "topologies": "Topology",
+    "localqueues": "LocalQueue",
+    "workloads": "Workload",
 }
 
 
@@ -55,6 +60,7 @@ class ScriptedServer:
         self._streams: dict[str, list[web.StreamResponse]] = defaultdict(list)
         self._version = 100
         self._gone_below = 0
+        self._served = dict(_DISCOVERY)
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._stopped = asyncio.Event()
@@ -80,6 +86,12 @@ class ScriptedServer:
     def remove(self, path: str, name: str, *, silent: bool = False) -> None:
         """Delete an object; `silent` keeps the watches from hearing of it."""
         self._call(self._remove, path, name, silent)
+
+    def serve(self, version: str, plural: str) -> str:
+        """Have one more kind from now on; its path."""
+        known = [each["name"] for each in self._served.get(f"/apis/{version}", {}).get("resources", ())]
+        self._served[f"/apis/{version}"] = _served(version, *known, plural, namespaced=False)
+        return f"/apis/{version}/{plural}"
 
     def fail(self, status: int, reason: str = "", headers: dict[str, str] | None = None) -> None:
         """Answer everything with this status until `heal`, and end the open watches."""
@@ -147,8 +159,8 @@ class ScriptedServer:
         scripted = self.answer(request)
         if scripted is not None:
             return scripted
-        if request.path in _DISCOVERY:
-            return web.json_response(_DISCOVERY[request.path])
+        if request.path in self._served:
+            return web.json_response(self._served[request.path])
         if request.query.get("watch") == "true":
             return await self._watch(request)
         items = sorted(self._objects[request.path].values(), key=lambda body: body["metadata"]["name"])
@@ -184,7 +196,7 @@ class ScriptedServer:
         if kind != "Node":
             meta["namespace"] = "team"
         version = "weft.dev/v1alpha1" if path.startswith(WEFT) else "v1"
-        body = {"apiVersion": version, "kind": kind, "metadata": meta, **more}
+        body = {"apiVersion": version, "kind": kind, **more, "metadata": {**meta, **more.get("metadata", {})}}
         self._objects[path][name] = body
         if not silent:
             await self._send(path, {"type": "MODIFIED" if known else "ADDED", "object": body})

@@ -9,6 +9,7 @@ import pytest
 from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
 from e2e.operator_process import OperatorProcess
 from tests.installed import InstalledWeft
+from tests.neighbours import install_neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,9 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="package")
 def weft(control_plane: ControlPlane) -> InstalledWeft:
-    """The shipped definitions and roles in it."""
+    """The shipped definitions and roles in it, beside the kinds of others that it reads where they are."""
+    with control_plane.api_client() as api:
+        install_neighbours(api)
     return InstalledWeft(control_plane)
 
 

@@ -90,6 +90,10 @@ class Catalog:
         """The accelerator that a node label names; a `-SHARED` or `-MIG-...` ending does not matter here."""
         return _accelerator_of_product(self, label)
 
+    def accelerator_of_machine(self, kind: str) -> Accelerator | None:
+        """The accelerator of a cloud's type of machine (`p5.48xlarge`)."""
+        return _accelerator_of_machine(self, kind)
+
     def architecture(self, model_id: str) -> Architecture | None:
         """A known model by its id or an alias, whatever its case; the organisation may be left out."""
         wanted = model_id.casefold()
@@ -185,10 +189,21 @@ def _accelerator_of_product(catalog: Catalog, label: str) -> Accelerator | None:
     return next((each for each in catalog.accelerators if _names(each, product)), None)
 
 
+@functools.lru_cache(maxsize=1024)
+def _accelerator_of_machine(catalog: Catalog, kind: str) -> Accelerator | None:
+    """Likewise; SageMaker HyperPod writes AWS' names with `ml.` before them."""
+    machine = kind.casefold().removeprefix("ml.")
+    return next((each for each in catalog.accelerators if _is_one_of(each.machines, machine)), None)
+
+
 def _names(accelerator: Accelerator, product: str) -> bool:
+    return _is_one_of(accelerator.products, product)
+
+
+def _is_one_of(names: tuple[str, ...], wanted: str) -> bool:
     return any(
-        product.startswith(known[:-1].casefold()) if known.endswith("*") else product == known.casefold()
-        for known in accelerator.products
+        wanted.startswith(known[:-1].casefold()) if known.endswith("*") else wanted == known.casefold()
+        for known in names
     )
 
 

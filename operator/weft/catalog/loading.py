@@ -68,6 +68,7 @@ def _accelerator(name: str, facts: dict[str, Any]) -> Accelerator:
         domain_gpus=facts["domain"],
         gpus_per_node=facts["node"],
         cost=facts["cost"],
+        machines=tuple(facts.get("machines", ())),
     )
 
 

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiException, Configuration
 
+    from weft.observe.report_records import OptionalKind
+
 Json = dict[str, Any]
-NOT_FOUND = 404
+FORBIDDEN, NOT_FOUND = 403, 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,20 @@ class ClusterReader:
     def pods(self) -> list[Json]:
         """All pods of the cluster."""
         return self._listed("pods of all namespaces", resource_path("v1", "pods"))
+
+    def optional(self, kind: OptionalKind) -> list[Json] | None:
+        """All objects of a kind that the cluster may not have: then none; None where they may not be listed."""
+        from kubernetes.client import ApiException
+
+        from weft.observe.report_cache import served_path
+
+        try:
+            path = self._answer(kind.name, lambda: served_path(self.reader, kind))
+            return [] if path is None else self._listed(kind.name, path)
+        except CommandFailure as failure:
+            if isinstance(failure.__cause__, ApiException) and failure.__cause__.status in {FORBIDDEN, NOT_FOUND}:
+                return None if failure.__cause__.status == FORBIDDEN else []
+            raise
 
     def config_map(self, namespace: str, name: str) -> Json:
         """One ConfigMap; empty where there is none."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from rich.tree import Tree
 
-from weft.cli.figures import counted
+from weft.cli.figures import counted, digits
+from weft.domain.units import GIB
 
 if TYPE_CHECKING:
     from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
 
 USED, FREE = "■", "□"
+SHOWN_TAINTS = 4
+GKE_NETWORKS = "networking.gke.io.networks/"
 
 
 def fabric_tree(fabric: Fabric) -> Tree:
@@ -38,12 +42,14 @@ def fabric_tree(fabric: Fabric) -> Tree:
 
 def _add_domain(branch: Tree, domain: NvlinkDomain) -> None:
     if len(domain.nodes) == 1:
-        branch.add(_node_line(domain.nodes[0], f"{domain.accelerator}  "))
+        node = domain.nodes[0]
+        branch.add(_node_line(node, f"{domain.accelerator}  ").append(_facts(node, domain), style="dim"))
         return
-    nodes = counted(len(domain.nodes), "node")
-    twig = branch.add(Text(f"{domain.name}  {domain.accelerator}  {domain.free} of {domain.total} free  {nodes}"))
+    size = f"{domain.free} of {domain.total} free  {counted(len(domain.nodes), 'node')}"
+    line = Text(f"{domain.name}  {domain.accelerator}  {size}")
+    twig = branch.add(line.append(_facts(domain.nodes[0], domain), style="dim"))
     for node in domain.nodes:
-        twig.add(_node_line(node))
+        twig.add(_node_line(node).append(_devices(node), style="dim"))
 
 
 def _node_line(node: FabricNode, accelerator: str = "") -> Text:
@@ -51,11 +57,31 @@ def _node_line(node: FabricNode, accelerator: str = "") -> Text:
     line = Text(f"{node.name}  {accelerator}").append(USED * used, style="cyan")
     line.append(FREE * (node.total - used), style="dim").append(f"  {_usable(node)} of {node.total} free")
     if node.unusable is not None:
-        return line.append(f"  {node.unusable.reason}: {node.unusable.message}", style="red")
-    for taint in node.taints:
+        leaving = " (leaving)" if node.leaving is not None else ""
+        return line.append(f"  {node.unusable.reason}: {node.unusable.message}{leaving}", style="red")
+    if node.impaired is not None:
+        line.append(f"  {node.impaired.reason}: {node.impaired.message}", style="yellow")
+    for taint in node.taints[:SHOWN_TAINTS]:
         value = f"={taint.value}" if taint.value else ""
         line.append(f"  taint {taint.key}{value}:{taint.effect}", style="yellow")
-    return line
+    more = len(node.taints) - SHOWN_TAINTS
+    return line.append(f"  and {counted(more, 'more taint')}", style="yellow") if more > 0 else line
+
+
+def _facts(node: FabricNode, domain: NvlinkDomain) -> str:
+    """Memory of a device, the place in the network, and a board's network devices."""
+    memory = f"{digits(node.memory_bytes / GIB)} GiB"
+    place = " > ".join(filter(None, domain.tiers[1:]))
+    told = (f"parts of {memory}" if node.shared else f"{memory} each", f"in {place}" if place else "")
+    return "".join(f"  {each}" for each in told if each) + (_devices(node) if len(domain.nodes) == 1 else "")
+
+
+def _devices(node: FabricNode) -> str:
+    """Network devices by resource; GKE's are one resource each."""
+    counts: Counter[str] = Counter()
+    for name, count in node.nics:
+        counts[f"{GKE_NETWORKS}*" if name.startswith(GKE_NETWORKS) else name] += count
+    return "".join(f"  {name} {count}" for name, count in sorted(counts.items()))
 
 
 def _usable(node: FabricNode) -> int:
@@ -70,6 +96,7 @@ def fabric_data(fabric: Fabric) -> dict[str, Any]:
             {
                 "name": domain.name,
                 "zone": domain.zone,
+                "tiers": list(domain.tiers),
                 "accelerator": domain.accelerator,
                 "gpus": domain.total,
                 "free": domain.free,
@@ -83,6 +110,9 @@ def fabric_data(fabric: Fabric) -> dict[str, Any]:
 
 def _node_data(node: FabricNode) -> dict[str, Any]:
     data: dict[str, Any] = {"name": node.name, "gpus": node.total, "used": node.used, "free": _usable(node)}
-    if node.unusable is not None:
-        data["unusable"] = {"reason": node.unusable.reason.value, "message": node.unusable.message}
+    data |= {"resource": node.resource, "memoryBytes": node.memory_bytes, "shared": node.shared}
+    data |= {"tiers": list(node.tiers), "networkDevices": dict(node.nics)}
+    for name, told in (("unusable", node.unusable), ("leaving", node.leaving), ("impaired", node.impaired)):
+        if told is not None:
+            data[name] = {"reason": told.reason.value, "message": told.message}
     return data

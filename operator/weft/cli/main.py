@@ -216,7 +216,7 @@ def fabric(
     from weft.fabric import build_fabric
 
     world = _world(file, context, imagine=False)
-    built = build_fabric(world.nodes, world.pods, load())
+    built = build_fabric(world.nodes, world.pods, load(), world.reports)
     if form is Format.table:
         show(fabric_tree(built))
     else:

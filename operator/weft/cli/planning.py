@@ -58,7 +58,8 @@ def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, no
     if wrong:
         raise CommandFailure("; ".join(wrong))
     children = [_child(split, role) for split in splits for role in (Role.Prefill, Role.Decode)]
-    snapshot = Snapshot(now, (*pools, *children), tuple(splits), world.nodes, world.pods)
+    resources = (*pools, *children), tuple(splits)
+    snapshot = Snapshot(now, *resources, world.nodes, world.pods, reports=world.reports)
     planned = _told(_rested(snapshot, catalog), splits)
     _refuse_wrong_input(planned, world, catalog)
     return planned
@@ -81,7 +82,7 @@ def _names_no_hardware(world: World, catalog: Catalog) -> bool:
     """Whether the nodes are written in a file, and all accelerators there are of names that nobody knows."""
     from weft.fabric import build_fabric
 
-    fabric = build_fabric(world.nodes, (), catalog) if world.written else None
+    fabric = build_fabric(world.nodes, (), catalog, world.reports) if world.written else None
     return fabric is not None and bool(fabric.notes) and not fabric.domains
 
 

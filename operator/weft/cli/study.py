@@ -91,7 +91,7 @@ class Study:
 
 def studied(planned: Planned, world: World, catalog: Catalog) -> dict[str, Study]:
     """A study of each pool that has a plan, by the pool's name."""
-    facts = Facts(build_fabric(world.nodes, world.pods, catalog), catalog)
+    facts = Facts(build_fabric(world.nodes, world.pods, catalog, world.reports), catalog)
     plans = {pool.key.name: decision.status.plan for pool, decision in planned.pools}
     studies = {}
     for pool, decision in planned.pools:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.dumps import what_is_wrong
 from weft.cli.failure import CommandFailure
 from weft.cli.files import load_documents, of_kind, shown
 from weft.domain.cluster import NodeRecord
+from weft.domain.reports import Reports
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from weft.catalog import Catalog
     from weft.cli.cluster import ClusterReader
     from weft.domain.cluster import PodRecord
     from weft.domain.hardware import Accelerator
+    from weft.observe.report_records import OptionalKind
 
 Json = dict[str, Any]
 IMAGINED_NODES = 64  # of each accelerator
@@ -25,7 +29,8 @@ _HOW = "`kubectl get nodes,pods -A -o yaml`"
 class World:
     """Nodes and pods to plan against. `imagined` ones have made-up names, `written` ones are of a file.
 
-    `cluster` is where they were read, if anywhere; `namespace` is where a resource goes that names none.
+    `reports` are what others tell about the fabric. `cluster` is where they were read, if anywhere; `namespace` is
+    where a resource goes that names none.
     """
 
     nodes: tuple[NodeRecord, ...]
@@ -34,10 +39,11 @@ class World:
     written: bool = False
     cluster: ClusterReader | None = None
     namespace: str = "default"
+    reports: Reports = field(default_factory=Reports)
 
 
 def world_of_file(path: str) -> World:
-    """The nodes of `kubectl get nodes -o yaml`, and the pods if the file has them too."""
+    """The nodes of `kubectl get nodes -o yaml`, with the pods and what is reported about the fabric if it has them."""
     documents = load_documents(path)
     if not of_kind(documents, "Node"):
         raise CommandFailure(f"{shown(path)} holds no Node: make it with {_HOW}")
@@ -46,12 +52,22 @@ def world_of_file(path: str) -> World:
         if wrong is not None:
             message = f"{body['kind']} in object {number} of {shown(path)}: {wrong}, as {_HOW} prints it"
             raise CommandFailure(message)
-    return replace(_world(of_kind(documents, "Node"), of_kind(documents, "Pod")), written=True)
+    from weft.observe.report_records import KINDS
+
+    found = {kind: [body for body in of_kind(documents, kind.kind) if _is_of(body, kind)] for kind in KINDS}
+    world = _world(of_kind(documents, "Node"), of_kind(documents, "Pod"))
+    return replace(world, written=True, reports=_reports(found, ()))
 
 
 def world_of_cluster(reader: ClusterReader) -> World:
-    """All nodes and pods of a cluster."""
-    return replace(_world(reader.nodes(), reader.pods()), cluster=reader, namespace=reader.namespace)
+    """All nodes and pods of a cluster, and what it has of reports that may be read."""
+    from weft.observe.report_records import KINDS
+
+    world = _world(reader.nodes(), reader.pods())
+    found = {kind: reader.optional(kind) for kind in KINDS}
+    refused = tuple(kind.name for kind, bodies in found.items() if bodies is None)
+    reports = _reports({kind: bodies or [] for kind, bodies in found.items()}, refused)
+    return replace(world, cluster=reader, namespace=reader.namespace, reports=reports)
 
 
 def imagined_world(catalog: Catalog) -> World:
@@ -75,6 +91,23 @@ def _world(nodes: list[Json], pods: list[Json]) -> World:
 
     read = (read_pod(pod) for pod in pods)
     return World(tuple(map(read_node, nodes)), tuple(pod for pod in read if pod is not None))
+
+
+def _is_of(body: Json, kind: OptionalKind) -> bool:
+    """Other groups have kinds of the same names: Topology is one of KAI's too."""
+    return str(body.get("apiVersion", "")).startswith(f"{kind.group}/")
+
+
+def _reports(found: Mapping[OptionalKind, list[Json]], refused: tuple[str, ...]) -> Reports:
+    from weft.observe import report_records as read
+
+    devices = (read.read_devices(body) for body in found[read.RESOURCE_SLICES])
+    return Reports(
+        tuple(each for each in devices if each is not None),
+        tuple(map(read.read_compute_domain, found[read.COMPUTE_DOMAINS])),
+        tuple(map(read.read_topology, found[read.TOPOLOGIES])),
+        refused,
+    )
 
 
 def _imagined_node(accelerator: Accelerator, index: int, label: str) -> NodeRecord:

@@ -71,7 +71,7 @@ class Viewer:
         pools, splits = self._builder.pools(), self._builder.splits()
         return View(
             revision,
-            build_fabric(cluster.nodes(), pods, self._context.catalog),
+            build_fabric(cluster.nodes(), pods, self._context.catalog, cluster.reports()),
             {pool.key.uid: pool for pool in pools},
             {split.key.uid: split for split in splits},
             {uid: tuple(found) for uid, found in by_pool.items()},

@@ -55,7 +55,8 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
 
     A second call on its own result changes nothing.
     """
-    facts, roll = Facts(build_fabric(snapshot.nodes, snapshot.pods, catalog), catalog), Roll.of(snapshot)
+    fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
+    facts, roll = Facts(fabric, catalog), Roll.of(snapshot)
     snapshot = learn(snapshot, facts, roll)
     pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)

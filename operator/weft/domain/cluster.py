@@ -24,6 +24,8 @@ class NodeRecord:
     """One Node. `capacity` and `allocatable` hold only accelerator-like extended resources, as whole devices.
 
     `offers` is everything that is allocatable, as plain numbers; None where nobody knows (a node that was made up).
+    `faults` are the types of its conditions that tell of a broken GPU; others are not kept. `deleting` says that the
+    object itself is about to go.
     """
 
     name: str
@@ -35,6 +37,8 @@ class NodeRecord:
     cordoned: bool = False
     ready: bool = True
     offers: tuple[tuple[str, float], ...] | None = None
+    faults: tuple[str, ...] = ()
+    deleting: bool = False
 
     def label(self, key: str) -> str | None:
         """Value of one label, or None."""

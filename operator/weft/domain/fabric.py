@@ -11,14 +11,20 @@ if TYPE_CHECKING:
     from weft.domain.spec import Pairs
 
 
+Tiers = tuple[str, ...]  # where something is in the network, outermost first: the zone, then its network's levels
+
+
 @dataclass(frozen=True, slots=True)
 class FabricNode:
     """A node with accelerators. `total` is allocatable devices, `used` what pods hold (anyone's).
 
-    `unusable` explains why nothing new may go here (not ready, cordoned); taints and labels are matched per pool.
+    `unusable` explains why nothing new may go here (not ready, faulty); taints and labels are matched per pool.
+    `leaving` explains why what runs here has to be replaced before it is lost (cordoned, reclaimed, a lost GPU): such a
+    node is also unusable. `impaired` explains what is amiss with a node that is used all the same.
     `shared` marks time-sliced, MPS or MIG devices, which never serve TP > 1. `left` is what else pods may ask for:
     of extended resources what pods do not hold, of CPU and memory all there is, as nobody counts who has it; None where
-    nobody knows.
+    nobody knows. `tiers` have the same levels on every node of a fabric, with an empty text where nobody names one.
+    `nics` counts network devices for RDMA by resource.
     """
 
     name: str
@@ -34,6 +40,10 @@ class FabricNode:
     shared: bool = False
     unusable: Explanation | None = None
     left: tuple[tuple[str, float], ...] | None = field(default=None, repr=False)
+    tiers: Tiers = ()
+    nics: tuple[tuple[str, int], ...] = ()
+    leaving: Explanation | None = None
+    impaired: Explanation | None = None
 
     @property
     def free(self) -> int:
@@ -43,12 +53,16 @@ class FabricNode:
 
 @dataclass(frozen=True, slots=True)
 class NvlinkDomain:
-    """GPUs that reach each other over NVLink: one board (its node) or a rack clique. Nodes are sorted by name."""
+    """GPUs that reach each other over NVLink: one board (its node) or a rack clique. Nodes are sorted by name.
+
+    `tiers` are those that all of its nodes share.
+    """
 
     name: str
     zone: str
     accelerator: str
     nodes: tuple[FabricNode, ...]
+    tiers: Tiers = ()
 
     @property
     def total(self) -> int:
@@ -71,3 +85,16 @@ class Fabric:
     def nodes(self) -> dict[str, FabricNode]:
         """Every accelerator node by name."""
         return {node.name: node for domain in self.domains for node in domain.nodes}
+
+
+def distance(one: Tiers, other: Tiers) -> int:
+    """Levels to climb from the deepest until both share a value; all of them where they share none.
+
+    A value is shared only below shared ones, as names of leaves repeat from spine to spine. An empty value is unknown.
+    """
+    shared = 0
+    for level, (here, there) in enumerate(zip(one, other, strict=False), start=1):
+        if here != there:
+            break
+        shared = level if here else shared
+    return max(len(one), len(other)) - shared

@@ -40,7 +40,8 @@ class Accelerator:
 
     `name` is the catalog key (`H200`, `GB200`, `cpu`); on all of a `generation` an engine chooses the same attention
     backend, so that only they read each other's KV cache. FLOP/s are dense and keyed by precision; bandwidths are bytes
-    per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
+    per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number. `machines`
+    are the types of machine that clouds sell with it, in the spelling of the node's label.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Accelerator:
     domain_gpus: int
     gpus_per_node: int
     cost: float
+    machines: tuple[str, ...] = ()
 
     def peak_flops(self, precision: Precision) -> float | None:
         """Dense FLOP/s at a precision, or None where the part cannot compute in it."""

@@ -61,7 +61,12 @@ class Reason(StrEnum):
     NodeNotSelected = "NodeNotSelected"
     NodeLacksResource = "NodeLacksResource"
     WrongAccelerator = "WrongAccelerator"
+    GPUUnhealthy = "GPUUnhealthy"
+    NodeReclaimed = "NodeReclaimed"
+    ComputeDomainNotReady = "ComputeDomainNotReady"
+    DynamicResourcesOnly = "DynamicResourcesOnly"
     # what looked odd while reading the nodes: fabric notes
+    DomainChanged = "DomainChanged"
     AcceleratorUnknown = "AcceleratorUnknown"
     LabelsContradict = "LabelsContradict"
     DevicePluginMissing = "DevicePluginMissing"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from weft.domain.reports import Reports
+
 if TYPE_CHECKING:
     from weft.domain.calibration import Subject
     from weft.domain.cluster import NodeRecord, PodRecord
@@ -199,4 +201,5 @@ class Snapshot:
     pods: tuple[PodRecord, ...]
     observations: dict[str, PoolObservation] = field(default_factory=dict)
     memory: dict[str, ScaleMemory] = field(default_factory=dict)
+    reports: Reports = field(default_factory=Reports)
     queueing: Queueing | None = None

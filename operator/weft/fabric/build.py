@@ -1,79 +1,95 @@
-"""Nodes and pods -> Fabric. Pure, deterministic and linear in its input."""
+"""Nodes, pods and what others report -> Fabric. Pure, deterministic and linear in its input."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.reports import Reports
+from weft.fabric.contradictions import of_a_node, one_name_twice, replicas_apart, within_a_domain
 from weft.fabric.devices import read_devices
-from weft.fabric.membership import NODE, membership, topograph_domain, zone_of
+from weft.fabric.faults import Evidence, state_of
+from weft.fabric.members import Member
+from weft.fabric.membership import NODE, membership, zone_of
+from weft.fabric.network import levels_of, nics_of, shared_tiers
+from weft.fabric.reported import NOTHING, by_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord, PodRecord
-    from weft.fabric.devices import Devices, Labels
     from weft.fabric.membership import Membership
+    from weft.fabric.network import Levels
 
-NAMED_NODES = 4  # how many nodes a note names
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A node with usable labels, before its domain has a name."""
-
-    node: NodeRecord
-    labels: Labels
-    devices: Devices
-    zone: str
-
-    @property
-    def kind(self) -> tuple[str, str]:
-        """What all nodes of one NVLink domain have in common."""
-        return self.zone, self.devices.accelerator.name
+NO_REPORTS = Reports()
+Used = dict[tuple[str, str], int]  # devices held, by (node, resource)
 
 
-def build_fabric(nodes: Iterable[NodeRecord], pods: Iterable[PodRecord], catalog: Catalog) -> Fabric:
-    """Every node with accelerators in its NVLink domain, what anyone's pods hold there, and notes on odd labels.
+def build_fabric(
+    nodes: Iterable[NodeRecord], pods: Iterable[PodRecord], catalog: Catalog, reports: Reports = NO_REPORTS
+) -> Fabric:
+    """Every node with accelerators in its NVLink domain, what anyone's pods hold there, and notes on what looks odd.
 
     A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
     """
-    used = _devices_in_use(pods)
-    notes: list[Explanation] = []
-    groups: dict[Membership, list[_Member]] = defaultdict(list)
-    for node in sorted(nodes, key=attrgetter("name")):
-        labels = dict(node.labels)
-        devices = read_devices(node, labels, catalog)
-        if isinstance(devices, Explanation):
-            notes.append(devices)
-        elif devices is not None:
-            member = _Member(node, labels, devices, zone_of(labels))
-            groups[membership(node.name, labels, devices.accelerator)].append(member)
+    known, held = _each_once(nodes), tuple(pods)
+    members, notes = _members(known, catalog, reports)
+    levels = levels_of((member.labels for member in members), reports.topologies)
+    used = _devices_in_use(held)
     domains: dict[str, NvlinkDomain] = {}
-    for (source, value), members in sorted(groups.items()):
-        notes.extend(_contradictions(value, members) if source != NODE else ())
-        for name, part in _coherent_parts(value, members):
-            unique = name if name not in domains else f"{name} ({source})"
-            domains[unique] = _domain(unique, part, used)
+    for (source, value), group in sorted(_groups(members).items()):
+        notes.extend(within_a_domain(value, group) if source != NODE else ())
+        for name, part in _coherent_parts(value, group):
+            unique = _unlike(domains, name, source)
+            domains[unique] = _domain(unique, part, used, levels)
+    home = {node.name: domain.name for domain in domains.values() for node in domain.nodes}
+    notes += [*one_name_twice(known), *replicas_apart(held, home), *_refused(reports)]
     return Fabric(tuple(sorted(domains.values(), key=attrgetter("name"))), tuple(notes))
 
 
-def _devices_in_use(pods: Iterable[PodRecord]) -> Mapping[tuple[str, str], int]:
-    """Devices held, by (node, resource)."""
-    used: dict[tuple[str, str], int] = defaultdict(int)
+def _each_once(nodes: Iterable[NodeRecord]) -> tuple[NodeRecord, ...]:
+    """By name; of two with one name, which only a file can hold, the first by UID."""
+    listed = sorted(nodes, key=lambda node: (node.name, node.uid), reverse=True)
+    return tuple(reversed({node.name: node for node in listed}.values()))
+
+
+def _members(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> tuple[list[Member], list[Explanation]]:
+    """The accelerator nodes, and notes on those that only seem to be some and on what each contradicts itself in."""
+    members, notes, reported = [], [], by_node(reports)
+    for node in nodes:
+        labels, told = dict(node.labels), reported.get(node.name, NOTHING)
+        devices = read_devices(node, labels, catalog, told)
+        if isinstance(devices, Explanation):
+            notes.append(devices)
+        elif devices is not None:
+            member = Member(node, labels, devices, zone_of(labels), told)
+            members.append(member)
+            notes.extend(of_a_node(member, catalog))
+    return members, notes
+
+
+def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
+    groups: dict[Membership, list[Member]] = defaultdict(list)
+    for each in members:
+        groups[membership(each.node.name, each.labels, each.devices.accelerator, each.reported.cliques)].append(each)
+    return groups
+
+
+def _devices_in_use(pods: Iterable[PodRecord]) -> Used:
+    used: Used = defaultdict(int)
     for pod in pods:
         if pod.node is not None and pod.holds_devices:
             for resource, count in pod.requests:
-                used[pod.node, resource] += count
+                used[pod.node, resource] += max(0, count)
     return used
 
 
-def _coherent_parts(value: str, members: list[_Member]) -> Iterator[tuple[str, list[_Member]]]:
+def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
     """A domain by its name, or cut by zone and accelerator where labels mix them: NVLink joins neither.
 
     Nodes that name no zone are taken to be in the zone of the others.
@@ -90,13 +106,23 @@ def _coherent_parts(value: str, members: list[_Member]) -> Iterator[tuple[str, l
         yield "/".join(filter(None, (value, zone, accelerator))), part
 
 
-def _domain(name: str, members: list[_Member], used: Mapping[tuple[str, str], int]) -> NvlinkDomain:
+def _unlike(taken: Mapping[str, NvlinkDomain], name: str, source: str) -> str:
+    """A name that no other domain has: a label may be spelt like a node, or like a part of another domain."""
+    while name in taken:
+        name = f"{name} ({source})"
+    return name
+
+
+def _domain(name: str, members: Sequence[Member], used: Used, levels: Levels) -> NvlinkDomain:
     zone, accelerator = members[0].kind
-    return NvlinkDomain(name, zone, accelerator, tuple(_node(name, member, used) for member in members))
+    nodes = tuple(_node(name, member, used, levels) for member in members)
+    return NvlinkDomain(name, zone, accelerator, nodes, shared_tiers([node.tiers for node in nodes]))
 
 
-def _node(domain: str, member: _Member, used: Mapping[tuple[str, str], int]) -> FabricNode:
+def _node(domain: str, member: Member, used: Used, levels: Levels) -> FabricNode:
     node, devices = member.node, member.devices
+    taints = {taint.key: taint for taint in node.taints}
+    state = state_of(Evidence(node, member.labels, taints, devices, member.reported))
     return FabricNode(
         name=node.name,
         domain=domain,
@@ -104,50 +130,28 @@ def _node(domain: str, member: _Member, used: Mapping[tuple[str, str], int]) -> 
         accelerator=devices.accelerator.name,
         resource=devices.resource,
         memory_bytes=devices.memory_bytes,
-        total=dict(node.allocatable).get(devices.resource, 0),
+        total=max(0, dict(node.allocatable).get(devices.resource, 0)),
         used=used.get((node.name, devices.resource), 0),
         labels=node.labels,
         taints=node.taints,
         shared=devices.shared,
-        unusable=_unusable(node),
+        unusable=state.unusable,
         left=_left(node, used),
+        tiers=levels.tiers(member.zone, member.labels),
+        nics=nics_of(node.allocatable),
+        leaving=state.leaving,
+        impaired=state.impaired,
     )
 
 
-def _left(node: NodeRecord, used: Mapping[tuple[str, str], int]) -> tuple[tuple[str, float], ...] | None:
+def _left(node: NodeRecord, used: Used) -> tuple[tuple[str, float], ...] | None:
     if node.offers is None:
         return None
     return tuple((name, amount - used.get((node.name, name), 0)) for name, amount in node.offers)
 
 
-def _unusable(node: NodeRecord) -> Explanation | None:
-    if not node.ready:
-        return Explanation(Reason.NodeNotReady, f"node {node.name} is not ready")
-    if node.cordoned:
-        return Explanation(Reason.NodeCordoned, f"node {node.name} is cordoned")
-    return None
-
-
-def _contradictions(domain: str, members: list[_Member]) -> Iterator[Explanation]:
-    """What the labels of one multi-node domain disagree about; only what costs the reader a decision."""
-    claims = (
-        ("zones", {member.zone for member in members}, "read as separate domains"),
-        ("accelerators", {member.devices.accelerator.name for member in members}, "read as separate domains"),
-        ("topograph domains", {topograph_domain(member.labels) or "" for member in members}, "the clique is believed"),
-    )
-    named = ", ".join(member.node.name for member in members[:NAMED_NODES])
-    named += ", ..." if len(members) > NAMED_NODES else ""
-    for what, values, reading in claims:
-        if len(values - {""}) > 1:
-            listed = ", ".join(sorted(values - {""}))
-            yield Explanation(
-                Reason.LabelsContradict, f"NVLink domain {domain} ({named}) has different {what} ({listed}): {reading}"
-            )
-    devices = sum(max(dict(member.node.capacity).get(member.devices.resource, 0), 0) for member in members)
-    largest = max(member.devices.accelerator.domain_gpus for member in members)
-    whole = not any(member.devices.shared for member in members)
-    if whole and devices > largest > 1:
+def _refused(reports: Reports) -> Iterator[Explanation]:
+    for kind in sorted(set(reports.refused)):
         yield Explanation(
-            Reason.LabelsContradict,
-            f"NVLink domain {domain} ({named}) has {devices} GPUs, more than the {largest} that NVLink joins",
+            Reason.NotPermitted, f"Weft may not list {kind}: the fabric is read without them; grant list and watch"
         )

@@ -1,4 +1,4 @@
-"""Which accelerators a node has, from the labels of NVIDIA's and AMD's feature discovery and its extended resources."""
+"""Which accelerators a node has: from labels of device discovery and clouds, extended resources and DRA."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
+from weft.fabric.reported import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord
     from weft.domain.hardware import Accelerator
+    from weft.fabric.reported import Reported
 
 Labels = dict[str, str]
 
-# In order of trust: our own label is an administrator's word, the others are what device discovery writes.
+# In order of trust: our own label is an administrator's word, the others are what device discovery writes; where none
+# is, the cloud's type of machine tells.
 PRODUCT_LABELS = (
     "weft.dev/accelerator",
     "nvidia.com/gpu.product",
@@ -26,6 +29,7 @@ PRODUCT_LABELS = (
     "beta.amd.com/gpu.product-name",
     "cloud.google.com/gke-accelerator",
 )
+INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 # What device discovery would write, by the vendor in the resource's name; others have only our own label.
 DISCOVERED_AS = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
 MEMORY_MIB = "nvidia.com/gpu.memory"
@@ -36,25 +40,34 @@ AMD_PARTITIONS = ("amd.com/compute-memory-partition", "beta.amd.com/compute-memo
 PARTS_OF_A_GPU = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4, "cpx": 8}
 SHARED_RESOURCE_SUFFIX = ".shared"
 
+PARTS_OF_ITS_OWN = re.compile(r"nvidia\.com/mig-.+|amd\.com/[sdtqc]px_nps\d+")  # resources of the `mixed` strategies
+
 _PARTITION_SUFFIX = re.compile(r"(-MIG-.+)?(-SHARED)?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The accelerators of one node. `memory_bytes` is what one schedulable device may use."""
+    """The accelerators of one node. `memory_bytes` is what one schedulable device may use.
+
+    `claimable` are GPUs that only DRA offers; `elsewhere` tells of devices under names that Weft does not ask for.
+    """
 
     accelerator: Accelerator
     resource: str
     memory_bytes: int
     shared: bool
+    claimable: int = 0
+    elsewhere: Explanation | None = None
 
 
-def read_devices(node: NodeRecord, labels: Labels, catalog: Catalog) -> Devices | Explanation | None:
+def read_devices(
+    node: NodeRecord, labels: Labels, catalog: Catalog, reported: Reported = NOTHING
+) -> Devices | Explanation | None:
     """Accelerators of a node; None for a node without any, or why those it has cannot be used."""
     offered = dict(node.capacity)
-    product = product_of(labels)
+    product = product_of(labels) or _product_of_machine(labels, offered, catalog)
     if product is None:
-        return _unnamed(node, offered, catalog)
+        return _unnamed(node, offered, catalog) or _claimable(node, labels, reported, catalog)
     accelerator = catalog.accelerator_of_product(_PARTITION_SUFFIX.sub("", product))
     if accelerator is None:
         return Explanation(
@@ -63,29 +76,77 @@ def read_devices(node: NodeRecord, labels: Labels, catalog: Catalog) -> Devices 
             f"catalog has, run: kubectl label node {node.name} {PRODUCT_LABELS[0]}=NAME",
         )
     resource = _resource_offered(accelerator, offered)
+    elsewhere = _parts_under_names_of_their_own(node, offered)
     if resource is None:
-        return Explanation(
-            Reason.DevicePluginMissing,
-            f"node {node.name} is labelled {product!r} but offers no {accelerator.resource}: "
-            "is the device plugin running?",
+        return (
+            _claimable(node, labels, reported, catalog)
+            or elsewhere
+            or Explanation(
+                Reason.DevicePluginMissing,
+                f"node {node.name} is labelled {product!r} but offers no {accelerator.resource}: "
+                "is the device plugin running?",
+            )
         )
     return Devices(
         accelerator,
         resource,
         _memory_bytes(labels, accelerator),
         shared=_is_shared(labels, product, resource),
+        elsewhere=elsewhere,
     )
 
 
 def product_of(labels: Mapping[str, str]) -> str | None:
     """The product name in the most trusted label there is."""
-    named = product_label(labels)
-    return None if named is None else named[1]
+    return next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), None)
 
 
-def product_label(labels: Mapping[str, str]) -> tuple[str, str] | None:
-    """That label itself, with its value."""
-    return next(((key, labels[key]) for key in PRODUCT_LABELS if labels.get(key)), None)
+def label_that_names(labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """The label by which the accelerator of a node of the fabric is known, with its value."""
+    return next(((key, labels[key]) for key in (*PRODUCT_LABELS, *INSTANCE_LABELS) if labels.get(key)), None)
+
+
+def _product_of_machine(labels: Mapping[str, str], offered: Mapping[str, int], catalog: Catalog) -> str | None:
+    """What a cloud's type of machine has, where it offers that: clouds do not run device discovery by themselves."""
+    machine = next((labels[key] for key in INSTANCE_LABELS if labels.get(key)), None)
+    accelerator = catalog.accelerator_of_machine(machine) if machine is not None else None
+    if accelerator is None or _resource_offered(accelerator, offered) is None:
+        return None
+    return accelerator.name
+
+
+def accelerator_of_driver(product: str, catalog: Catalog) -> Accelerator | None:
+    """The accelerator by the name that a driver gives it (`NVIDIA GB200`): labels have `-` or `_` for its blanks."""
+    spellings = (product.replace(" ", blank) for blank in ("-", "_"))
+    return next(filter(None, map(catalog.accelerator_of_product, spellings)), None)
+
+
+def _claimable(node: NodeRecord, labels: Labels, reported: Reported, catalog: Catalog) -> Devices | Explanation | None:
+    """GPUs that no extended resource counts but a DRA driver reports."""
+    if not reported.products:
+        return None
+    (product, memory), _ = reported.products[0]
+    accelerator = accelerator_of_driver(product_of(labels) or product, catalog)
+    if accelerator is None:
+        return Explanation(
+            Reason.AcceleratorUnknown,
+            f"node {node.name} offers {reported.gpus} {product!r} through DRA, which the catalog does not know: it is "
+            "not used",
+        )
+    resource = accelerator.resource
+    return Devices(accelerator, resource, memory or accelerator.memory_bytes, shared=False, claimable=reported.gpus)
+
+
+def _parts_under_names_of_their_own(node: NodeRecord, offered: Mapping[str, int]) -> Explanation | None:
+    """MIG devices and AMD partitions of the `mixed` strategies."""
+    named = [f"{count} {name}" for name, count in sorted(offered.items()) if PARTS_OF_ITS_OWN.fullmatch(name)]
+    if not named:
+        return None
+    return Explanation(
+        Reason.SharedDevice,
+        f"node {node.name} offers {' and '.join(named)}, which Weft does not ask for: only whole GPUs, or parts under "
+        "the name of whole ones",
+    )
 
 
 def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> Explanation | None:

@@ -20,16 +20,23 @@ RACK_LABELS = (
     "cloud.google.com/gce-topology-subblock",
     "topology.k8s.aws/ultraserver-id",
 )
-ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.k8s.aws/zone-id")
+ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.k8s.aws/zone-id", "failure-domain.beta.kubernetes.io/zone")
 NODE = "node"
 
 Membership = tuple[str, str]  # (label that says so or NODE, its value)
 
 
-def membership(node: str, labels: Mapping[str, str], accelerator: Accelerator) -> Membership:
-    """(source, domain) of a node: clique, then rack labels where NVLink can leave the node, else the node itself."""
+def membership(
+    node: str, labels: Mapping[str, str], accelerator: Accelerator, cliques: tuple[str, ...] = ()
+) -> Membership:
+    """(source, domain) of a node: the clique in its label, then in a ComputeDomain's status; else the node itself.
+
+    Where NVLink can leave the node, rack labels come before that. Both cliques are what NVML says.
+    """
     if labels.get(CLIQUE):
         return CLIQUE, labels[CLIQUE]
+    if len(cliques) == 1:
+        return CLIQUE, cliques[0]
     if accelerator.domain_gpus > accelerator.gpus_per_node:
         for key in RACK_LABELS:
             if labels.get(key):

@@ -1,4 +1,4 @@
-"""Nodes, pods and the objects of ours, kept current by one informer per kind."""
+"""Nodes, pods, what others report about the fabric and the objects of ours, kept current by one informer per kind."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from weft.domain import labels
+from weft.observe.queue_cache import QueueCache
 from weft.observe.reading import resource_path
 from weft.observe.records import read_node, read_object, read_pod
 from weft.observe.reflector import Collection, ListWatch, Reflector
+from weft.observe.report_cache import ReportCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from weft.domain.cluster import NodeRecord, ObjectRecord, PodRecord
+    from weft.domain.queueing import Queueing
+    from weft.domain.reports import Reports
     from weft.observe.reading import Reader
 
 OURS = (("labelSelector", f"{labels.MANAGED_BY}={labels.MANAGED_BY_WEFT}"),)
@@ -41,19 +45,22 @@ class ClusterCache:
         self._pods: Reflector[PodRecord] = Reflector(
             ListWatch(reader, Collection("pods", resource_path("v1", "pods")), read_pod), self._pod_changed
         )
+        served = sorted(set(namespaces))
         self._objects = [
             Reflector(ListWatch(reader, collection, read_object), self._object_changed)
-            for collection in _owned_collections(sorted(set(namespaces)))
+            for collection in _owned_collections(served)
         ]
+        self._reports = ReportCache(reader, lambda: self._changed(None))
+        self._queues = QueueCache(reader, served, lambda: self._changed(None))
 
     def start(self) -> None:
         """Start listing and watching in the background."""
-        for reflector in self._all():
+        for reflector in self._started():
             reflector.start()
 
     def stop(self, within_seconds: float) -> None:
         """Close all streams; gives up waiting for the threads (they are daemons) after `within_seconds`."""
-        stoppers = [threading.Thread(target=reflector.stop, daemon=True) for reflector in self._all()]
+        stoppers = [threading.Thread(target=reflector.stop, daemon=True) for reflector in self._started()]
         for stopper in stoppers:
             stopper.start()
         for stopper in stoppers:
@@ -61,12 +68,13 @@ class ClusterCache:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once: nothing may be decided before."""
-        return all(reflector.synced for reflector in self._all())
+        """Whether every kind was listed once, or asked for once if it may be absent: nothing may be decided before."""
+        asked = self._reports.answered and self._queues.answered
+        return asked and all(reflector.synced for reflector in self._all())
 
     @property
     def age_seconds(self) -> float:
-        """Age of the kind that was silent longest."""
+        """Age of the kind that was silent longest, of those that every cluster has."""
         return max(reflector.age_seconds for reflector in self._all())
 
     def nodes(self) -> tuple[NodeRecord, ...]:
@@ -76,6 +84,14 @@ class ClusterCache:
     def pods(self) -> tuple[PodRecord, ...]:
         """Pods of ours and pods that ask for accelerators, sorted by namespace and name."""
         return self._pods.records()
+
+    def reports(self) -> Reports:
+        """What others report about the fabric."""
+        return self._reports.reports()
+
+    def queueing(self) -> Queueing:
+        """What is known of Kueue's queues."""
+        return self._queues.queueing(self.reports().topologies)
 
     def objects(self) -> tuple[ObjectRecord, ...]:
         """Services, Deployments and PodDisruptionBudgets of ours in the served namespaces."""
@@ -87,6 +103,9 @@ class ClusterCache:
 
     def _all(self) -> list[Reflector[Any]]:
         return [self._nodes, self._pods, *self._objects]
+
+    def _started(self) -> list[Reflector[Any]]:
+        return [*self._all(), *self._reports.reflectors, *self._queues.reflectors]
 
     def _node_changed(self, _old: NodeRecord | None, _new: NodeRecord | None) -> None:
         self._changed(None)

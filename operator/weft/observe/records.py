@@ -18,6 +18,7 @@ from weft.domain.cluster import (
 )
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
+from weft.fabric.faults import FAULT_CONDITIONS
 from weft.schedulers import kueue
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def read_node(body: Json) -> NodeRecord:
         cordoned=bool(spec.get("unschedulable")),
         ready=_condition(status, "Ready").get("status") == "True",
         offers=tuple(_amounts(status.get("allocatable") or {})),
+        faults=tuple(sorted(_faults(status))),
+        deleting=meta.get("deletionTimestamp") is not None,
     )
 
 
@@ -223,6 +226,14 @@ def _phase(status: Json) -> PodPhase:
 def _condition(status: Json, kind: str) -> Json:
     found: Json = next((c for c in status.get("conditions") or () if c.get("type") == kind), {})
     return found
+
+
+def _faults(status: Json) -> Iterable[str]:
+    """Types of the few conditions that tell of a fault of the node's GPUs."""
+    for condition in status.get("conditions") or ():
+        kind = condition.get("type")
+        if kind in FAULT_CONDITIONS and condition.get("status") == FAULT_CONDITIONS[kind]:
+            yield kind
 
 
 def _each_request(containers: Iterable[Json]) -> Iterable[tuple[str, int]]:

@@ -60,6 +60,8 @@ class SnapshotBuilder:
             pods=self._sources.logs.add(self._sources.cluster.pods(), logs_needed(pools)),
             observations=dict(observations),
             memory=dict(memory),
+            reports=self._sources.cluster.reports(),
+            queueing=self._sources.cluster.queueing(),
         )
 
     def pools(self) -> tuple[PoolRecord, ...]:

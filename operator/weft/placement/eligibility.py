@@ -132,6 +132,8 @@ def _has_whole_devices(accelerator: str, placement: PlacementSpec, fabric: Fabri
 
 def _never_usable(node: FabricNode, placement: PlacementSpec) -> Explanation | None:
     """Why the pool cannot use a node even when it is up and empty."""
+    if node.unusable is not None and node.unusable.reason is Reason.DynamicResourcesOnly:
+        return node.unusable
     lasting = tuple(taint for taint in node.taints if not taint.key.startswith(PASSING_TAINTS))
     settled = replace(node, taints=lasting) if lasting != node.taints else node
     return is_selected(settled, placement) or is_tolerated(settled, placement)

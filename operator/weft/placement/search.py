@@ -5,9 +5,11 @@ Rule: best fit counted in slots of the arriving shape, the rule of Kueue's topol
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.fabric import distance
 from weft.domain.spec import DomainRule
 from weft.placement.refusal import refuse
 from weft.placement.rooms import by_name, natural, rooms_for
@@ -15,7 +17,7 @@ from weft.placement.rooms import by_name, natural, rooms_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from weft.domain.fabric import FabricNode
+    from weft.domain.fabric import FabricNode, NvlinkDomain, Tiers
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec
@@ -34,8 +36,9 @@ class Slot:
 class Neighbours:
     """Nodes that matter to where a replica goes: of `siblings` in its pool, and of `partners` in the other half.
 
-    In a zone of a partner KV travels the shorter way, which counts for more than a tight fit. Where the pool wants to
-    spread over zones, partners do not count.
+    Near a partner KV travels the shorter way, which counts for more than a tight fit: in its NVLink domain, below its
+    leaf switch, in its block, and so on up to its zone. Where the pool wants to spread over zones, partners do not
+    count.
     """
 
     siblings: tuple[str, ...] = ()
@@ -84,7 +87,7 @@ def find_slot(
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """How far each room is from the other half (0 near, 1 not), and how many siblings are in its part of the fabric."""
+    """How far each room is from the other half in tiers, and how many siblings are in its part of the fabric."""
 
     distance: dict[str, int]
     crowding: dict[str, int]
@@ -109,11 +112,28 @@ def _tightest(rooms: Sequence[Room], group: _Group, free: FreeMap, wishes: _Wish
 
 
 def _wishes(rooms: Sequence[Room], placement: PlacementSpec, neighbours: Neighbours) -> _Wishes:
-    partners = set(neighbours.partners)
-    zones = {room.zone for room in rooms if any(node.name in partners for node in room.domain.nodes)}
-    apart = placement.spread == "Zone" or not zones
-    distance = {} if apart else {room.name: int(room.zone not in zones) for room in rooms}
-    return _Wishes(distance, _crowding(rooms, placement, neighbours.siblings))
+    apart = placement.spread == "Zone" or not neighbours.partners
+    far = {} if apart else _distances(rooms, set(neighbours.partners))
+    return _Wishes(far, _crowding(rooms, placement, neighbours.siblings))
+
+
+def _distances(rooms: Sequence[Room], partners: set[str]) -> dict[str, int]:
+    """Tiers between each room and the nearest domain with a partner, which is beside it in the order of paths."""
+    paths = {room.name: _path(room.domain) for room in rooms}
+    homes = sorted(paths[room.name] for room in rooms if any(node.name in partners for node in room.domain.nodes))
+    return {
+        name: min((distance(path, home) for home in _beside(path, homes)), default=0) for name, path in paths.items()
+    }
+
+
+def _path(domain: NvlinkDomain) -> Tiers:
+    """The tiers with the domain below them; a board is none, as its pods exchange nothing over its NVLink."""
+    return (*domain.tiers, domain.name if len(domain.nodes) > 1 else "")
+
+
+def _beside(path: Tiers, homes: Sequence[Tiers]) -> Sequence[Tiers]:
+    at = bisect_left(homes, path)
+    return homes[max(0, at - 1) : at + 1]
 
 
 def _free_gpus(room: Room, free: FreeMap) -> int:

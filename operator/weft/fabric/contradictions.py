@@ -1,0 +1,151 @@
+"""Notes on sources that disagree: each says who does, about what, and which one is believed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
+from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, topograph_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weft.catalog import Catalog
+    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.fabric.members import Member
+
+NAMED = 4  # how many of a kind a note names
+HOSTNAME = "kubernetes.io/hostname"
+CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
+
+
+def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanation]:
+    """What the labels of one multi-node domain disagree about; only what costs the reader a decision."""
+    apart, believed = "read as separate domains", "the clique is believed"
+    clouds = {tuple(member.labels.get(label, "") for label in CLOUD_RACKS) for member in members}
+    claims = (
+        ("zones", {member.zone for member in members}, apart),
+        ("accelerators", {member.devices.accelerator.name for member in members}, apart),
+        ("topograph domains", {topograph_domain(member.labels) or "" for member in members}, believed),
+        *(
+            (f"values of {label}", {racks[index] for racks in clouds}, believed)
+            for index, label in enumerate(CLOUD_RACKS)
+        ),
+    )
+    named = _named(member.node.name for member in members)
+    for what, values, reading in claims:
+        if len(values - {""}) > 1:
+            listed = _named(values - {""})
+            yield Explanation(
+                Reason.LabelsContradict, f"NVLink domain {domain} ({named}) has different {what} ({listed}): {reading}"
+            )
+    yield from _is_too_large(domain, members, named)
+
+
+def _is_too_large(domain: str, members: Sequence[Member], named: str) -> Iterator[Explanation]:
+    devices = sum(max(dict(member.node.capacity).get(member.devices.resource, 0), 0) for member in members)
+    largest = max(member.devices.accelerator.domain_gpus for member in members)
+    whole = not any(member.devices.shared for member in members)
+    if whole and devices > largest > 1:
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"NVLink domain {domain} ({named}) has {devices} GPUs, more than the {largest} that NVLink joins",
+        )
+
+
+def of_a_node(member: Member, catalog: Catalog) -> Iterator[Explanation]:
+    """Where labels, the device plugin, DRA and ComputeDomains say different things about one node."""
+    for check in (_products, _driver, _cliques):
+        yield from check(member, catalog)
+
+
+def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:
+    """Labels of device discovery and of the cloud; our own is an administrator's word and overrules them on purpose."""
+    labels, name = member.labels, member.devices.accelerator.name
+    if labels.get(PRODUCT_LABELS[0]):
+        return
+    told = {key: catalog.accelerator_of_product(labels[key]) for key in PRODUCT_LABELS if labels.get(key)}
+    told |= {key: catalog.accelerator_of_machine(labels[key]) for key in INSTANCE_LABELS if labels.get(key)}
+    for key, other in told.items():
+        if other is not None and other.name != name:
+            yield Explanation(
+                Reason.LabelsContradict,
+                f"node {member.node.name}: {key}={labels[key]} means {other.name}, not {name}, which is believed",
+            )
+
+
+def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
+    """The same GPUs in a ResourceSlice, where they are offered both ways."""
+    devices, reported = member.devices, member.reported
+    if devices.claimable or not reported.products or devices.shared or reported.parts:
+        return
+    offered = max(0, dict(member.node.capacity).get(devices.resource, 0))
+    if offered != reported.gpus:
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"node {member.node.name} has {offered} {devices.resource} and {reported.gpus} GPUs in its ResourceSlices: "
+            "the former is believed",
+        )
+    for (product, _), _count in reported.products:
+        other = accelerator_of_driver(product, catalog)
+        if other is not None and other.name != devices.accelerator.name:
+            yield Explanation(
+                Reason.LabelsContradict,
+                f"node {member.node.name} has {product!r} in its ResourceSlices and {devices.accelerator.name} by its "
+                "labels: the labels are believed",
+            )
+
+
+def _cliques(member: Member, _: Catalog) -> Iterator[Explanation]:
+    """What ComputeDomains found when their pods started, beside the label of today."""
+    label, cliques = member.labels.get(CLIQUE, ""), member.reported.cliques
+    others = [clique for clique in cliques if clique != label]
+    if label and others:
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"node {member.node.name} is labelled {CLIQUE}={label}, and a ComputeDomain has it in {_named(others)}: "
+            "the label is believed for what is placed now; what runs keeps running",
+        )
+    elif len(cliques) > 1:
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"node {member.node.name} is in several cliques by its ComputeDomains ({_named(cliques)}): "
+            "none of them is believed",
+        )
+
+
+def one_name_twice(nodes: Iterable[NodeRecord]) -> Iterator[Explanation]:
+    """Nodes that share a hostname label: Weft goes by names, but everything that selects by the label confuses them."""
+    by_hostname: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        if hostname := dict(node.labels).get(HOSTNAME):
+            by_hostname[hostname].append(node.name)
+    for hostname, names in sorted(by_hostname.items()):
+        if len(names) > 1:
+            yield Explanation(
+                Reason.LabelsContradict,
+                f"nodes {_named(names)} share the label {HOSTNAME}={hostname}: Weft tells them apart by name",
+            )
+
+
+def replicas_apart(pods: Iterable[PodRecord], domain_of: Mapping[str, str]) -> Iterator[Explanation]:
+    """Replicas of ours whose bound pods are in different domains: by choice, or because labels changed under them."""
+    replicas: dict[tuple[str, str, int], list[tuple[str, str]]] = defaultdict(list)
+    for pod in pods:
+        if pod.identity is not None and pod.holds_devices and (home := domain_of.get(pod.node or "")) is not None:
+            replicas[pod.namespace, pod.identity.pool_uid, pod.identity.replica].append((pod.name, home))
+    for (namespace, _, _), found in sorted(replicas.items()):
+        homes = {home for _, home in found}
+        if len(homes) > 1:
+            yield Explanation(
+                Reason.DomainChanged,
+                f"the replica of pod {namespace}/{min(found)[0]} runs in the NVLink domains {_named(homes)}: unless "
+                "placement.domain lets it, their labels changed under it; it keeps running",
+            )
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:NAMED]) + (", ..." if len(listed) > NAMED else "")

@@ -1,0 +1,150 @@
+"""Kinds that a cluster may have or not, kept current like the others where it has them.
+
+That one is not installed is normal and said nowhere; it is looked for again with every list. That RBAC keeps one from
+us is logged once and told with the fabric. Neither holds up a decision.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kubernetes.client.exceptions import ApiException
+
+from weft.domain.reports import ComputeDomainReport, DeviceReport, Reports, TopologyReport
+from weft.observe.reading import GONE, resource_path
+from weft.observe.reflector import RELIST_SECONDS, Collection, ListWatch, Reflector
+from weft.observe.report_records import (
+    COMPUTE_DOMAINS,
+    RESOURCE_SLICES,
+    TOPOLOGIES,
+    read_compute_domain,
+    read_devices,
+    read_topology,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.observe.reading import Json, Reader
+    from weft.observe.report_records import OptionalKind
+
+Record = TypeVar("Record")
+
+FORBIDDEN, NOT_FOUND = 403, 404
+
+log = logging.getLogger(__name__)
+
+
+def served_path(reader: Reader, kind: OptionalKind, namespace: str | None = None) -> str | None:
+    """Where a cluster serves a kind, or None; everybody may ask that, unless somebody took even that right away."""
+    for version in kind.versions:
+        try:
+            found = reader.get(f"/apis/{kind.group}/{version}")
+        except ApiException as error:
+            if error.status == NOT_FOUND:
+                continue
+            if error.status == FORBIDDEN:
+                return _path(kind, version, namespace)
+            raise
+        if any(resource.get("name") == kind.plural for resource in found.get("resources") or ()):
+            return _path(kind, version, namespace)
+    return None
+
+
+def _path(kind: OptionalKind, version: str, namespace: str | None) -> str:
+    return resource_path(f"{kind.group}/{version}", kind.plural, namespace)
+
+
+class OptionalListWatch(ListWatch[Record]):
+    """Lists and watches a kind while it is served; else lists nothing, and looks again when the next list is due."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        kind: OptionalKind,
+        read: Callable[[Json], Record | None],
+        relist_seconds: float = RELIST_SECONDS,
+        namespace: str | None = None,
+    ) -> None:
+        """Arguments as of `ListWatch`; all namespaces unless one is given."""
+        super().__init__(reader, Collection(kind.name, _path(kind, kind.versions[0], namespace)), read, relist_seconds)
+        self._kind = kind
+        self._namespace = namespace
+        self.present = False
+        self.refused = False
+        self.answered = False  # whether one attempt has ended, however it did
+
+    def _list(self) -> SimpleNamespace:
+        try:
+            path = served_path(self._reader, self._kind, self._namespace)
+            if path is None:
+                return self._nothing(refused=False)
+            self._collection = replace(self._collection, path=path)
+            listing = super()._list()
+        except ApiException as error:
+            if error.status in {FORBIDDEN, NOT_FOUND}:
+                return self._nothing(refused=error.status == FORBIDDEN)
+            raise
+        finally:
+            self.answered = True
+        self.present, self.refused = True, False
+        return listing
+
+    def _watch(self, version: str) -> object:
+        if not self.present:
+            self._stopped.wait(self._relist_seconds)
+            raise ApiException(status=GONE, reason=f"{self._kind.name} is looked for again")
+        try:
+            return super()._watch(version)
+        except ApiException as error:
+            if error.status in {FORBIDDEN, NOT_FOUND}:
+                raise ApiException(status=GONE, reason=f"{self._kind.name} is no longer there to watch") from error
+            raise
+
+    def _nothing(self, *, refused: bool) -> SimpleNamespace:
+        if refused and not self.refused:
+            log.warning("%s may not be listed: Weft goes on without them", self._kind.name)
+        self.present, self.refused = False, refused
+        return SimpleNamespace(items=[], metadata=SimpleNamespace(resource_version="0"))
+
+
+class ReportCache:
+    """What others report about the fabric. `changed` is called from informer threads."""
+
+    def __init__(self, reader: Reader, changed: Callable[[], None]) -> None:
+        """Nothing is read before the reflectors start."""
+        self._lists: list[OptionalListWatch[Any]] = []
+        self._devices: Reflector[DeviceReport] = self._reflector(reader, RESOURCE_SLICES, read_devices, changed)
+        self._domains: Reflector[ComputeDomainReport] = self._reflector(
+            reader, COMPUTE_DOMAINS, read_compute_domain, changed
+        )
+        self._topologies: Reflector[TopologyReport] = self._reflector(reader, TOPOLOGIES, read_topology, changed)
+
+    def _reflector(
+        self, reader: Reader, kind: OptionalKind, read: Callable[[Json], Record | None], changed: Callable[[], None]
+    ) -> Reflector[Record]:
+        listing = OptionalListWatch(reader, kind, read)
+        self._lists.append(listing)
+        return Reflector(listing, lambda _old, _new: changed())
+
+    @property
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
+        """To be started and stopped."""
+        return self._devices, self._domains, self._topologies
+
+    @property
+    def answered(self) -> bool:
+        """Whether each kind was asked for once; an answer that never comes must not hold up the operator."""
+        return all(listing.answered for listing in self._lists)
+
+    def reports(self) -> Reports:
+        """All that is known."""
+        return Reports(
+            self._devices.records(),
+            self._domains.records(),
+            self._topologies.records(),
+            tuple(listing.name for listing in self._lists if listing.refused),
+        )

@@ -1,0 +1,161 @@
+"""What makes a node unusable, what is about to take it away, and what is amiss with one that is used all the same."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fabric.cluster import NVIDIA, board, taint, tray
+from weft.catalog import load
+from weft.domain.reasons import Reason
+from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports
+from weft.fabric import build_fabric
+from weft.fabric.faults import FAULT_CONDITIONS, RECLAIM_TAINTS
+from weft.observe.records import read_node
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord
+    from weft.domain.fabric import FabricNode
+    from weft.domain.reasons import Explanation
+
+NO_REPORTS = Reports()
+STATE = "dgxc.nvidia.com/nvsentinel-state"
+
+
+def only_node(one: NodeRecord, reports: Reports = NO_REPORTS) -> FabricNode:
+    return build_fabric([one], (), load(), reports).nodes()[one.name]
+
+
+def reason(told: Explanation | None) -> Reason | None:
+    return told.reason if told else None
+
+
+def verdict(one: NodeRecord, reports: Reports = NO_REPORTS) -> tuple[Reason | None, Reason | None]:
+    """(why nothing new goes there, why what is there has to leave)."""
+    found = only_node(one, reports)
+    return reason(found.unusable), reason(found.leaving)
+
+
+def test_a_healthy_node_has_nothing_to_tell() -> None:
+    found = only_node(board("b"))
+    assert (None, None, None) == (found.unusable, found.leaving, found.impaired)
+
+
+def test_a_cordoned_node_is_left_and_a_silent_one_is_only_avoided() -> None:
+    """What ran on a node that does not answer is lost already: it is not drained but placed anew."""
+    assert (Reason.NodeCordoned, Reason.NodeCordoned) == verdict(replace(board("b"), cordoned=True))
+    assert (Reason.NodeNotReady, None) == verdict(replace(board("b"), ready=False))
+    assert (Reason.NodeNotReady, Reason.NodeCordoned) == verdict(replace(board("b"), ready=False, cordoned=True))
+
+
+@pytest.mark.parametrize("key", RECLAIM_TAINTS)
+def test_whoever_reclaims_a_node_is_named(key: str) -> None:
+    found = only_node(replace(board("b"), taints=(taint(key),)))
+    assert (Reason.NodeReclaimed, True) == (reason(found.leaving), found.leaving == found.unusable)
+    assert key in (found.leaving.message if found.leaving else "")
+
+
+def test_a_node_that_is_only_a_candidate_for_removal_stays() -> None:
+    """The cluster autoscaler takes it only if it stays unneeded; AKS' spot nodes carry their taint all their life."""
+    mild = taint("DeletionCandidateOfClusterAutoscaler", effect="PreferNoSchedule")
+    spot = taint("kubernetes.azure.com/scalesetpriority", "spot")
+    assert (None, None) == verdict(replace(board("b"), taints=(mild, spot)))
+
+
+def test_a_node_that_is_deleted_or_under_maintenance_is_left() -> None:
+    assert Reason.NodeReclaimed == verdict(replace(board("b"), deleting=True))[1]
+    assert (
+        Reason.NodeReclaimed == verdict(board("b", labels={"cloud.google.com/active-node-maintenance": "ONGOING"}))[1]
+    )
+    assert (None, None) == verdict(board("b", labels={"cloud.google.com/active-node-maintenance": "NONE"}))
+
+
+@pytest.mark.parametrize(
+    "state", ["quarantined", "draining", "drain-succeeded", "drain-failed", "remediating", "remediation-failed", "new"]
+)
+def test_what_nvsentinel_quarantines_is_left(state: str) -> None:
+    assert (Reason.GPUUnhealthy, Reason.GPUUnhealthy) == verdict(board("b", labels={STATE: state}))
+
+
+def test_a_repaired_node_waits_for_its_release() -> None:
+    assert (Reason.GPUUnhealthy, None) == verdict(board("b", labels={STATE: "remediation-succeeded"}))
+
+
+@pytest.mark.parametrize(("kind", "status"), FAULT_CONDITIONS.items())
+def test_a_condition_that_tells_of_a_fault_keeps_new_replicas_away(kind: str, status: str) -> None:
+    """Whether it is fatal is for whoever set it to say, by a cordon or a taint."""
+    opposite = "False" if status == "True" else "True"
+    assert (Reason.GPUUnhealthy, None) == verdict(with_condition(kind, status))
+    assert (None, None) == verdict(with_condition(kind, opposite))
+    assert (None, None) == verdict(with_condition(kind, "Unknown"))
+
+
+def with_condition(kind: str, status: str) -> NodeRecord:
+    body = {
+        "metadata": {"name": "b", "labels": {"nvidia.com/gpu.product": "NVIDIA-H200"}},
+        "status": {
+            "capacity": {NVIDIA: "8"},
+            "allocatable": {NVIDIA: "8"},
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": kind, "status": status}],
+        },
+    }
+    return read_node(body)
+
+
+def test_only_the_conditions_that_matter_are_kept() -> None:
+    """40,000 GPUs are 10,000 nodes with a dozen conditions each."""
+    assert () == with_condition("MemoryPressure", "True").faults
+    assert ("NVSwitchDown",) == with_condition("NVSwitchDown", "True").faults
+
+
+def test_a_node_that_lost_a_gpu_says_so_and_keeps_serving_with_the_others() -> None:
+    found = only_node(replace(board("b"), allocatable=((NVIDIA, 7),)))
+    assert (7, None, None) == (found.total, found.unusable, found.leaving)
+    assert found.impaired is not None
+    assert "node b: 7 of 8 GPUs are allocatable" == found.impaired.message
+    assert Reason.GPUUnhealthy == found.impaired.reason
+
+
+def test_an_xid_taint_empties_the_node() -> None:
+    tainted = replace(board("b"), taints=(taint("nvidia.com/gpu-xid-error", "true"),))
+    assert (Reason.GPUUnhealthy, Reason.GPUUnhealthy) == verdict(tainted)
+
+
+def test_devices_that_the_dra_driver_taints_empty_the_node() -> None:
+    lost = DeviceReport("s", "b", "gpu.nvidia.com", "b", 1, (("NVIDIA H200", 0, 8),), lost=(("gpu.nvidia.com/xid", 1),))
+    found = only_node(board("b"), Reports(devices=(lost,)))
+    assert (Reason.GPUUnhealthy, Reason.GPUUnhealthy) == (reason(found.unusable), reason(found.leaving))
+    assert "1 with gpu.nvidia.com/xid" in (found.leaving.message if found.leaving else "")
+
+
+def test_only_the_newest_generation_of_a_pool_counts() -> None:
+    """Between two generations both are there, and the old one may still tell of a fault that is gone."""
+    old = DeviceReport("s1", "b", "gpu.nvidia.com", "b", 1, (("NVIDIA H200", 0, 8),), lost=(("gpu.nvidia.com/xid", 1),))
+    new = DeviceReport("s2", "b", "gpu.nvidia.com", "b", 2, (("NVIDIA H200", 0, 8),))
+    assert (None, None) == verdict(board("b"), Reports(devices=(old, new)))
+
+
+def compute_domain(**members: bool) -> Reports:
+    found = tuple(DomainMember(name, "c.1", ready) for name, ready in members.items())
+    return Reports(compute_domains=(ComputeDomainReport("team", "chat", found),))
+
+
+def test_a_node_that_fell_out_of_its_compute_domain_is_left() -> None:
+    assert (Reason.ComputeDomainNotReady,) * 2 == verdict(tray("t", "c.1"), compute_domain(t=False, other=True))
+
+
+def test_a_compute_domain_that_starts_takes_nobody_away() -> None:
+    """None of its nodes is ready yet: leaving them would end every replica that has just been placed."""
+    assert (Reason.ComputeDomainNotReady, None) == verdict(tray("t", "c.1"), compute_domain(t=False, other=False))
+    assert (None, None) == verdict(tray("t", "c.1"), compute_domain(t=True, other=True))
+
+
+def test_a_node_with_ten_thousand_taints_takes_linear_time() -> None:
+    one = replace(board("b"), taints=tuple(taint(f"t{index}") for index in range(10_000)))
+    began = time.process_time()
+    found = only_node(one)
+    assert 10_000 == len(found.taints)
+    assert time.process_time() - began < 1.0
