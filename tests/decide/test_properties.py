@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decide.test_splits import split
-from tests.decide.world import World, expert_spec, external, pool, pool_spec
+from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy, nvlink_domain, rack
 from tests.placement.cases import stages_apart
 from tests.scaling.test_properties import observations
@@ -19,6 +19,7 @@ from weft.catalog import load
 from weft.decide import decide
 from weft.decide.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.domain.queueing import Queueing, QueueRecord
 from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
 
@@ -61,7 +62,8 @@ def mixtures(accelerator: str, *sizes: tuple[int, int]) -> st.SearchStrategy[Poo
 
 
 boards, racks = mixtures("H200", (1, 8), (4, 2)), mixtures("GB200", (1, 8), (2, 8))
-specs = st.one_of(dense, boards, racks)
+specs = st.one_of(dense, boards, racks, st.one_of(dense, boards, racks).map(of_kueue))
+KUEUE = Queueing(installed=True, queues=(QueueRecord("team", "llm"),), topologies=(("nvidia.com/gpu.clique",),))
 actions = st.one_of(
     st.tuples(st.just("edit"), st.sampled_from(SINGLE), specs),
     st.tuples(st.just("restart"), st.sampled_from(NAMES), st.integers(0, 3)),
@@ -70,6 +72,8 @@ actions = st.one_of(
     st.tuples(st.just("fail"), st.integers(0, 20), st.booleans()),
     st.tuples(st.just("node"), st.sampled_from([node.name for node in NODES]), st.booleans()),
     st.tuples(st.just("foreign"), st.sampled_from([node.name for node in NODES]), st.integers(1, 8)),
+    st.tuples(st.just("admit"), st.sampled_from(SINGLE), st.booleans()),
+    st.tuples(st.just("queues"), st.booleans(), st.none()),
     st.tuples(st.just("wait"), st.integers(1, 4), st.sampled_from([5.0, 70.0])),
 )
 histories = st.lists(actions, max_size=10)
@@ -131,6 +135,44 @@ def _wait(world: World, turns: Any, seconds: Any) -> None:  # noqa: ANN401 - as 
     world.turn(turns, seconds)
 
 
+def _admit(world: World, name: Any, evicts: Any) -> None:  # noqa: ANN401 - as above
+    """Kueue admits whoever waits to nodes that no pod holds, whatever Weft promised of them; or evicts who runs."""
+    for each in world.status(name).assignments:
+        place = (name, each.replica)
+        if evicts and world.admitted.pop(place, None):
+            pod = world.pods.get(f"{name}-{each.replica}-0")
+            if pod is not None:
+                stopped = ("WorkloadEvictedDueToPreempted", "for another")
+                world.pods[pod.name] = replace(pod, terminating=True, ready=False, stopped=stopped)
+            return
+        if not evicts and each.handover is not None and place not in world.admitted and (nodes := _roomy(world, each)):
+            world.admitted[place] = nodes
+            return
+
+
+def _roomy(world: World, assignment: Assignment) -> tuple[str, ...]:
+    assert assignment.handover is not None
+    assert assignment.handover.product is not None
+    key, values = assignment.handover.product
+    held = held_gpus(world.snapshot())
+    for domain in sorted(set(DOMAINS.values())):
+        free = [
+            node.name
+            for node in NODES
+            if DOMAINS[node.name] == domain
+            and node.label(key) in values
+            and GPUS[node.name] - held[node.name] >= assignment.gpus_per_pod
+        ]
+        if len(free) >= assignment.pods:
+            return tuple(free[: assignment.pods])
+    return ()
+
+
+def _queues(world: World, there: Any, _: Any) -> None:  # noqa: ANN401 - as above
+    """Kueue is installed, or taken away."""
+    world.queueing = KUEUE if there else Queueing()
+
+
 def _fail(world: World, index: Any, deleted: Any) -> None:  # noqa: ANN401 - as above
     ours = [pod for pod in world.pods.values() if pod.identity is not None and pod.phase is PodPhase.Running]
     if not ours:
@@ -149,6 +191,8 @@ ACTS = {
     "serve": _serve,
     "fail": _fail,
     "node": _node,
+    "admit": _admit,
+    "queues": _queues,
     "foreign": _foreign,
     "wait": _wait,
 }
@@ -159,6 +203,7 @@ def world_of(first: list[PoolSpec]) -> World:
     world = World.of(NODES, *(pool(name, spec) for name, spec in zip(SINGLE, first, strict=False)))
     prefill = replace(first[3], role=Role.Prefill, placement=first[4].placement)
     decode = replace(first[4], role=Role.Decode)
+    world.queueing = KUEUE
     world.splits["pd"] = split(prefill, decode)
     world.pools["pd-prefill"] = pool("pd-prefill", prefill, split_uid="uid-pd")
     world.pools["pd-decode"] = pool("pd-decode", decode, split_uid="uid-pd")
@@ -191,7 +236,10 @@ def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[Poo
         for name, each in fresh(world, before):
             plan = world.status(name).plan
             assert plan is not None
-            assert stages_apart(plan.shape, each.nodes, DOMAINS) == []
+            if each.handover is None:
+                assert stages_apart(plan.shape, each.nodes, DOMAINS) == []
+            elif each.pods > 1:
+                assert each.handover.level
             assert all(promised[node] <= GPUS[node] for node in each.nodes)
 
 
@@ -282,7 +330,7 @@ def _healthy(world: World, name: str) -> set[int]:
     for each in world.status(name).assignments:
         pods = [pod for pod in world.pods.values() if pod.identity and pod.identity.pool_uid == f"uid-{name}"]
         mine = [pod for pod in pods if pod.identity and pod.identity.replica == each.replica]
-        whole = len(mine) == len(each.nodes) and not silent & set(each.nodes)
+        whole = len(mine) == each.pods and not silent & {pod.node for pod in mine}
         if whole and all(pod.ready and not pod.terminating and pod.failure is None for pod in mine):
             found.add(each.replica)
     return found

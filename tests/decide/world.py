@@ -24,6 +24,7 @@ from weft.domain.spec import (
     RouterSpec,
     ScalingMode,
     ScalingSpec,
+    SchedulerName,
     ShapePins,
 )
 from weft.domain.status import Assignment, PoolStatus, SplitStatus
@@ -76,6 +77,11 @@ def expert_spec(tp: int, dp: int, scaling: ScalingSpec | None = None, accelerato
         model=ModelSpec("Qwen/Qwen3-30B-A3B"),
         shape=ShapePins(tensor_parallel=tp, pipeline_parallel=1, expert_parallel=tp * dp, data_parallel=dp),
     )
+
+
+def of_kueue(spec: PoolSpec, queue: str = "llm") -> PoolSpec:
+    """The same pool in a queue of Kueue."""
+    return replace(spec, placement=replace(spec.placement, scheduler=SchedulerName.Kueue, queue=queue))
 
 
 def pool(name: str, spec: PoolSpec | None, priority: int = 0, split_uid: str | None = None) -> PoolRecord:
