@@ -72,7 +72,7 @@ actions = st.one_of(
     st.tuples(st.just("fail"), st.integers(0, 20), st.booleans()),
     st.tuples(st.just("node"), st.sampled_from([node.name for node in NODES]), st.booleans()),
     st.tuples(st.just("foreign"), st.sampled_from([node.name for node in NODES]), st.integers(1, 8)),
-    st.tuples(st.just("admit"), st.sampled_from(SINGLE), st.booleans()),
+    st.tuples(st.just("evict"), st.sampled_from(SINGLE), st.none()),
     st.tuples(st.just("queues"), st.booleans(), st.none()),
     st.tuples(st.just("wait"), st.integers(1, 4), st.sampled_from([5.0, 70.0])),
 )
@@ -132,22 +132,28 @@ def _foreign(world: World, name: Any, gpus: Any) -> None:  # noqa: ANN401 - as a
 
 
 def _wait(world: World, turns: Any, seconds: Any) -> None:  # noqa: ANN401 - as above
-    world.turn(turns, seconds)
+    for _ in range(turns):
+        _admit(world)
+        world.turn(1, seconds)
 
 
-def _admit(world: World, name: Any, evicts: Any) -> None:  # noqa: ANN401 - as above
-    """Kueue admits whoever waits to nodes that no pod holds, whatever Weft promised of them; or evicts who runs."""
+def _evict(world: World, name: Any, _: Any) -> None:  # noqa: ANN401 - as above
+    """Kueue takes the first of a pool's replicas that it admitted."""
     for each in world.status(name).assignments:
-        place = (name, each.replica)
-        if evicts and world.admitted.pop(place, None):
-            pod = world.pods.get(f"{name}-{each.replica}-0")
-            if pod is not None:
-                stopped = ("WorkloadEvictedDueToPreempted", "for another")
-                world.pods[pod.name] = replace(pod, terminating=True, ready=False, stopped=stopped)
+        pod = world.pods.get(f"{name}-{each.replica}-0")
+        if world.admitted.pop((name, each.replica), None) and pod is not None:
+            stopped = ("WorkloadEvictedDueToPreempted", "for another")
+            world.pods[pod.name] = replace(pod, terminating=True, ready=False, stopped=stopped)
             return
-        if not evicts and each.handover is not None and place not in world.admitted and (nodes := _roomy(world, each)):
-            world.admitted[place] = nodes
-            return
+
+
+def _admit(world: World) -> None:
+    """Kueue admits whoever waits to nodes that no pod holds, whatever Weft promised of them."""
+    for name in SINGLE:
+        waiting = [each for each in world.status(name).assignments if each.handover is not None]
+        for each in waiting:
+            if (name, each.replica) not in world.admitted and (nodes := _roomy(world, each)):
+                world.admitted[name, each.replica] = nodes
 
 
 def _roomy(world: World, assignment: Assignment) -> tuple[str, ...]:
@@ -191,7 +197,7 @@ ACTS = {
     "serve": _serve,
     "fail": _fail,
     "node": _node,
-    "admit": _admit,
+    "evict": _evict,
     "queues": _queues,
     "foreign": _foreign,
     "wait": _wait,
