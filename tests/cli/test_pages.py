@@ -84,6 +84,14 @@ def test_explain_tells_why_replicas_fail() -> None:
     assert "last failure (2 in a row, 2027-01-15T08:00:00Z): EngineFailed: exit code 1: CUDA out of memory" in page
 
 
+def test_explain_names_who_places_a_replica_where_weft_does_not() -> None:
+    body = _with_status(pool())
+    asked = {"scheduler": "Kueue", "queue": "llm", "pods": 1, "level": "", "group": 1}
+    (first, *_) = body["status"]["assignments"]
+    body["status"]["assignments"] = [{**first, "nodes": [], "handover": asked}]
+    assert "replica 0  Kueue, queue llm  since" in _text(explanation(body))
+
+
 def test_explain_shows_both_sides_of_a_split() -> None:
     page = _text(explanation(_with_status(split())))
     assert "PDSplit/reasoner" in page

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.manifests import Json, load
+from weft.observe.queue_records import LOCAL_QUEUES, WORKLOADS
 from weft.observe.report_records import KINDS
 
 READ_ONLY = {"get", "list", "watch"}
@@ -65,6 +66,11 @@ def test_what_others_report_about_the_fabric_may_be_listed_and_watched_and_nothi
         for resource in rule["resources"]
     }
     assert [("weft-fabric", ["list", "watch"])] * 3 == [granted.get(kind.name) for kind in KINDS]
+    queues = [granted.get(kind.name) for kind in (LOCAL_QUEUES, WORKLOADS)]
+    assert [("weft-resources", ["list", "watch"])] * 2 == queues
+    assert {"topologies", "localqueues", "workloads"} == {
+        resource for _, rule in rules("base") if "kueue.x-k8s.io" in rule["apiGroups"] for resource in rule["resources"]
+    }
 
 
 def test_namespaced_mode_tells_the_operator_its_namespace() -> None:

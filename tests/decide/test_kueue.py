@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.decide.world import World, expert_spec, external, pool, pool_spec
+from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
 from weft.domain.cluster import NodeRecord, PodPhase
 from weft.domain.queueing import AdmissionRecord, Queueing, QueueRecord, Stated
 from weft.domain.reasons import Reason
-from weft.domain.spec import PoolSpec, SchedulerName
+from weft.domain.spec import SchedulerName
 from weft.domain.status import Handover
 from weft.render import replica_name
 
@@ -22,10 +22,6 @@ NO_QUOTA = Stated(
     "QuotaReserved", holds=False, reason="Pending", message="insufficient unused quota for nvidia.com/gpu"
 )
 LONG = 3600.0
-
-
-def of_kueue(spec: PoolSpec, queue: str = "llm") -> PoolSpec:
-    return replace(spec, placement=replace(spec.placement, scheduler=SchedulerName.Kueue, queue=queue))
 
 
 def kueue_world(replicas: int = 1, boards: int = 3, queueing: Queueing | None = KUEUE) -> World:

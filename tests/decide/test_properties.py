@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decide.test_splits import split
-from tests.decide.world import World, expert_spec, external, pool, pool_spec
+from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy, nvlink_domain, rack
 from tests.placement.cases import stages_apart
 from tests.scaling.test_properties import observations
@@ -19,6 +19,7 @@ from weft.catalog import load
 from weft.decide import decide
 from weft.decide.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.domain.queueing import Queueing, QueueRecord
 from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
 
@@ -73,7 +74,9 @@ def left_open(spec: PoolSpec, rate: float) -> PoolSpec:
 
 
 opened = st.builds(left_open, dense, st.sampled_from([1.0, 100.0]))
-specs = st.one_of(dense, opened, boards, racks)
+pinned = st.one_of(dense, boards, racks)
+specs = st.one_of(pinned, opened, pinned.map(of_kueue))
+KUEUE = Queueing(installed=True, queues=(QueueRecord("team", "llm"),), topologies=(("nvidia.com/gpu.clique",),))
 actions = st.one_of(
     st.tuples(st.just("edit"), st.sampled_from(SINGLE), specs),
     st.tuples(st.just("restart"), st.sampled_from(NAMES), st.integers(0, 3)),
@@ -82,6 +85,8 @@ actions = st.one_of(
     st.tuples(st.just("fail"), st.integers(0, 20), st.booleans()),
     st.tuples(st.just("node"), st.sampled_from([node.name for node in NODES]), st.booleans()),
     st.tuples(st.just("foreign"), st.sampled_from([node.name for node in NODES]), st.integers(1, 8)),
+    st.tuples(st.just("evict"), st.sampled_from(SINGLE), st.none()),
+    st.tuples(st.just("queues"), st.booleans(), st.none()),
     st.tuples(st.just("wait"), st.integers(1, 4), st.sampled_from([5.0, 70.0])),
 )
 histories = st.lists(actions, max_size=10)
@@ -140,7 +145,51 @@ def _foreign(world: World, name: Any, gpus: Any) -> None:  # noqa: ANN401 - as a
 
 
 def _wait(world: World, turns: Any, seconds: Any) -> None:  # noqa: ANN401 - as above
-    world.turn(turns, seconds)
+    for _ in range(turns):
+        _admit(world)
+        world.turn(1, seconds)
+
+
+def _evict(world: World, name: Any, _: Any) -> None:  # noqa: ANN401 - as above
+    """Kueue takes the first of a pool's replicas that it admitted."""
+    for each in world.status(name).assignments:
+        pod = world.pods.get(f"{name}-{each.replica}-0")
+        if world.admitted.pop((name, each.replica), None) and pod is not None:
+            stopped = ("WorkloadEvictedDueToPreempted", "for another")
+            world.pods[pod.name] = replace(pod, terminating=True, ready=False, stopped=stopped)
+            return
+
+
+def _admit(world: World) -> None:
+    """Kueue admits whoever waits to nodes that no pod holds, whatever Weft promised of them."""
+    for name in SINGLE:
+        waiting = [each for each in world.status(name).assignments if each.handover is not None]
+        for each in waiting:
+            if (name, each.replica) not in world.admitted and (nodes := _roomy(world, each)):
+                world.admitted[name, each.replica] = nodes
+
+
+def _roomy(world: World, assignment: Assignment) -> tuple[str, ...]:
+    assert assignment.handover is not None
+    assert assignment.handover.product is not None
+    key, values = assignment.handover.product
+    held = held_gpus(world.snapshot().pods)
+    for domain in sorted(set(DOMAINS.values())):
+        free = [
+            node.name
+            for node in NODES
+            if DOMAINS[node.name] == domain
+            and node.label(key) in values
+            and GPUS[node.name] - held[node.name] >= assignment.gpus_per_pod
+        ]
+        if len(free) >= assignment.pods:
+            return tuple(free[: assignment.pods])
+    return ()
+
+
+def _queues(world: World, there: Any, _: Any) -> None:  # noqa: ANN401 - as above
+    """Kueue is installed, or taken away."""
+    world.queueing = KUEUE if there else Queueing()
 
 
 def _fail(world: World, index: Any, deleted: Any) -> None:  # noqa: ANN401 - as above
@@ -161,6 +210,8 @@ ACTS = {
     "serve": _serve,
     "fail": _fail,
     "node": _node,
+    "evict": _evict,
+    "queues": _queues,
     "foreign": _foreign,
     "wait": _wait,
 }
@@ -171,6 +222,7 @@ def world_of(first: list[PoolSpec]) -> World:
     world = World.of(NODES, *(pool(name, spec) for name, spec in zip(SINGLE, first, strict=False)))
     prefill = replace(first[3], role=Role.Prefill, placement=first[4].placement)
     decode = replace(first[4], role=Role.Decode)
+    world.queueing = KUEUE
     world.splits["pd"] = split(prefill, decode)
     world.pools["pd-prefill"] = pool("pd-prefill", prefill, split_uid="uid-pd")
     world.pools["pd-decode"] = pool("pd-decode", decode, split_uid="uid-pd")
@@ -208,7 +260,10 @@ def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[Poo
         for name, each in fresh(world, before):
             plan = world.status(name).plan
             assert plan is not None
-            assert stages_apart(plan.shape, each.nodes, DOMAINS) == []
+            if each.handover is None:
+                assert stages_apart(plan.shape, each.nodes, DOMAINS) == []
+            elif each.pods > 1:
+                assert each.handover.level
             assert all(promised[node] <= GPUS[node] for node in each.nodes)
 
 
@@ -306,7 +361,7 @@ def _healthy(world: World, name: str) -> set[int]:
     for each in world.status(name).assignments:
         pods = [pod for pod in world.pods.values() if pod.identity and pod.identity.pool_uid == f"uid-{name}"]
         mine = [pod for pod in pods if pod.identity and pod.identity.replica == each.replica]
-        whole = len(mine) == len(each.nodes) and not silent & set(each.nodes)
+        whole = len(mine) == each.pods and not silent & {pod.node for pod in mine}
         if whole and all(pod.ready and not pod.terminating and pod.failure is None for pod in mine):
             found.add(each.replica)
     return found

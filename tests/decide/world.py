@@ -24,6 +24,7 @@ from weft.domain.spec import (
     RouterSpec,
     ScalingMode,
     ScalingSpec,
+    SchedulerName,
     ShapePins,
 )
 from weft.domain.status import Assignment, PoolStatus, SplitStatus
@@ -78,6 +79,11 @@ def expert_spec(tp: int, dp: int, scaling: ScalingSpec | None = None, accelerato
     )
 
 
+def of_kueue(spec: PoolSpec, queue: str = "llm") -> PoolSpec:
+    """The same pool in a queue of Kueue."""
+    return replace(spec, placement=replace(spec.placement, scheduler=SchedulerName.Kueue, queue=queue))
+
+
 def pool(name: str, spec: PoolSpec | None, priority: int = 0, split_uid: str | None = None) -> PoolRecord:
     key = ResourceKey("InferencePool", "team", name, f"uid-{name}")
     return PoolRecord(key, 1, spec, PoolStatus(), priority=priority, split_uid=split_uid)
@@ -109,9 +115,8 @@ class World:
     def snapshot(self) -> Snapshot:
         pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
         pods, seen = tuple(self.pods.values()), dict(self.observations)
-        return Snapshot(
-            self.now, pools, splits, tuple(self.nodes), pods, seen, dict(self.memory), queueing=self.queueing
-        )
+        world = pools, splits, tuple(self.nodes), pods
+        return Snapshot(self.now, *world, seen, dict(self.memory), queueing=self.queueing)
 
     def status(self, name: str) -> PoolStatus:
         return self.pools[name].status

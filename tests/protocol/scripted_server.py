@@ -32,6 +32,8 @@ KINDS = {
     "resourceslices": "ResourceSlice",
     "computedomains": "ComputeDomain",
     "topologies": "Topology",
+    "localqueues": "LocalQueue",
+    "workloads": "Workload",
 }
 
 
@@ -86,8 +88,9 @@ class ScriptedServer:
         self._call(self._remove, path, name, silent)
 
     def serve(self, version: str, plural: str) -> str:
-        """Have one more kind from now on, of a group of its own; its path."""
-        self._served[f"/apis/{version}"] = _served(version, plural, namespaced=False)
+        """Have one more kind from now on; its path."""
+        known = [each["name"] for each in self._served.get(f"/apis/{version}", {}).get("resources", ())]
+        self._served[f"/apis/{version}"] = _served(version, *known, plural, namespaced=False)
         return f"/apis/{version}/{plural}"
 
     def fail(self, status: int, reason: str = "", headers: dict[str, str] | None = None) -> None:
@@ -193,7 +196,7 @@ class ScriptedServer:
         if kind != "Node":
             meta["namespace"] = "team"
         version = "weft.dev/v1alpha1" if path.startswith(WEFT) else "v1"
-        body = {"apiVersion": version, "kind": kind, "metadata": meta, **more}
+        body = {"apiVersion": version, "kind": kind, **more, "metadata": {**meta, **more.get("metadata", {})}}
         self._objects[path][name] = body
         if not silent:
             await self._send(path, {"type": "MODIFIED" if known else "ADDED", "object": body})

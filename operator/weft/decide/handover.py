@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import SchedulerName
-from weft.fabric.devices import product_label
+from weft.fabric.devices import label_that_names
 from weft.schedulers import Ask, Site, scheduler_for
 
 if TYPE_CHECKING:
@@ -60,6 +60,6 @@ def _sites(shape: Shape, planned: Planned, fabric: Fabric) -> Iterator[Site]:
     whole = [node for node in nodes if not node.shared]
     for node in whole or nodes:
         labels = dict(node.labels)
-        product = product_label(labels)
+        product = label_that_names(labels)
         if product is not None and all(labels.get(key) == value for key, value in planned.spec.placement.node_selector):
             yield Site(node.domain, labels, product)

@@ -98,13 +98,12 @@ def read_devices(
 
 def product_of(labels: Mapping[str, str]) -> str | None:
     """The product name in the most trusted label there is."""
-    named = product_label(labels)
-    return None if named is None else named[1]
+    return next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), None)
 
 
-def product_label(labels: Mapping[str, str]) -> tuple[str, str] | None:
-    """That label itself, with its value."""
-    return next(((key, labels[key]) for key in PRODUCT_LABELS if labels.get(key)), None)
+def label_that_names(labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """The label by which the accelerator of a node of the fabric is known, with its value."""
+    return next(((key, labels[key]) for key in (*PRODUCT_LABELS, *INSTANCE_LABELS) if labels.get(key)), None)
 
 
 def _product_of_machine(labels: Mapping[str, str], offered: Mapping[str, int], catalog: Catalog) -> str | None:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from weft.domain import labels
+from weft.observe.queue_cache import QueueCache
 from weft.observe.reading import resource_path
 from weft.observe.records import read_node, read_object, read_pod
 from weft.observe.reflector import Collection, ListWatch, Reflector
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from weft.domain.cluster import NodeRecord, ObjectRecord, PodRecord
+    from weft.domain.queueing import Queueing
     from weft.domain.reports import Reports
     from weft.observe.reading import Reader
 
@@ -43,11 +45,13 @@ class ClusterCache:
         self._pods: Reflector[PodRecord] = Reflector(
             ListWatch(reader, Collection("pods", resource_path("v1", "pods")), read_pod), self._pod_changed
         )
+        served = sorted(set(namespaces))
         self._objects = [
             Reflector(ListWatch(reader, collection, read_object), self._object_changed)
-            for collection in _owned_collections(sorted(set(namespaces)))
+            for collection in _owned_collections(served)
         ]
         self._reports = ReportCache(reader, lambda: self._changed(None))
+        self._queues = QueueCache(reader, served, lambda: self._changed(None))
 
     def start(self) -> None:
         """Start listing and watching in the background."""
@@ -65,7 +69,8 @@ class ClusterCache:
     @property
     def synced(self) -> bool:
         """Whether every kind was listed once, or asked for once if it may be absent: nothing may be decided before."""
-        return all(reflector.synced for reflector in self._all()) and self._reports.answered
+        asked = self._reports.answered and self._queues.answered
+        return asked and all(reflector.synced for reflector in self._all())
 
     @property
     def age_seconds(self) -> float:
@@ -84,6 +89,10 @@ class ClusterCache:
         """What others report about the fabric."""
         return self._reports.reports()
 
+    def queueing(self) -> Queueing:
+        """What is known of Kueue's queues."""
+        return self._queues.queueing(self.reports().topologies)
+
     def objects(self) -> tuple[ObjectRecord, ...]:
         """Services, Deployments and PodDisruptionBudgets of ours in the served namespaces."""
         return tuple(record for reflector in self._objects for record in reflector.records())
@@ -96,7 +105,7 @@ class ClusterCache:
         return [self._nodes, self._pods, *self._objects]
 
     def _started(self) -> list[Reflector[Any]]:
-        return [*self._all(), *self._reports.reflectors]
+        return [*self._all(), *self._reports.reflectors, *self._queues.reflectors]
 
     def _node_changed(self, _old: NodeRecord | None, _new: NodeRecord | None) -> None:
         self._changed(None)

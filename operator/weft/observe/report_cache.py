@@ -38,7 +38,7 @@ FORBIDDEN, NOT_FOUND = 403, 404
 log = logging.getLogger(__name__)
 
 
-def served_path(reader: Reader, kind: OptionalKind) -> str | None:
+def served_path(reader: Reader, kind: OptionalKind, namespace: str | None = None) -> str | None:
     """Where a cluster serves a kind, or None; everybody may ask that, unless somebody took even that right away."""
     for version in kind.versions:
         try:
@@ -47,15 +47,15 @@ def served_path(reader: Reader, kind: OptionalKind) -> str | None:
             if error.status == NOT_FOUND:
                 continue
             if error.status == FORBIDDEN:
-                return _path(kind, version)
+                return _path(kind, version, namespace)
             raise
         if any(resource.get("name") == kind.plural for resource in found.get("resources") or ()):
-            return _path(kind, version)
+            return _path(kind, version, namespace)
     return None
 
 
-def _path(kind: OptionalKind, version: str) -> str:
-    return resource_path(f"{kind.group}/{version}", kind.plural)
+def _path(kind: OptionalKind, version: str, namespace: str | None) -> str:
+    return resource_path(f"{kind.group}/{version}", kind.plural, namespace)
 
 
 class OptionalListWatch(ListWatch[Record]):
@@ -67,17 +67,19 @@ class OptionalListWatch(ListWatch[Record]):
         kind: OptionalKind,
         read: Callable[[Json], Record | None],
         relist_seconds: float = RELIST_SECONDS,
+        namespace: str | None = None,
     ) -> None:
-        """Arguments as of `ListWatch`."""
-        super().__init__(reader, Collection(kind.name, _path(kind, kind.versions[0])), read, relist_seconds)
+        """Arguments as of `ListWatch`; all namespaces unless one is given."""
+        super().__init__(reader, Collection(kind.name, _path(kind, kind.versions[0], namespace)), read, relist_seconds)
         self._kind = kind
-        self._present = False
+        self._namespace = namespace
+        self.present = False
         self.refused = False
         self.answered = False  # whether one attempt has ended, however it did
 
     def _list(self) -> SimpleNamespace:
         try:
-            path = served_path(self._reader, self._kind)
+            path = served_path(self._reader, self._kind, self._namespace)
             if path is None:
                 return self._nothing(refused=False)
             self._collection = replace(self._collection, path=path)
@@ -88,11 +90,11 @@ class OptionalListWatch(ListWatch[Record]):
             raise
         finally:
             self.answered = True
-        self._present, self.refused = True, False
+        self.present, self.refused = True, False
         return listing
 
     def _watch(self, version: str) -> object:
-        if not self._present:
+        if not self.present:
             self._stopped.wait(self._relist_seconds)
             raise ApiException(status=GONE, reason=f"{self._kind.name} is looked for again")
         try:
@@ -104,8 +106,8 @@ class OptionalListWatch(ListWatch[Record]):
 
     def _nothing(self, *, refused: bool) -> SimpleNamespace:
         if refused and not self.refused:
-            log.warning("%s may not be listed: the fabric is read without them", self._kind.name)
-        self._present, self.refused = False, refused
+            log.warning("%s may not be listed: Weft goes on without them", self._kind.name)
+        self.present, self.refused = False, refused
         return SimpleNamespace(items=[], metadata=SimpleNamespace(resource_version="0"))
 
 

@@ -61,6 +61,7 @@ class SnapshotBuilder:
             observations=dict(observations),
             memory=dict(memory),
             reports=self._sources.cluster.reports(),
+            queueing=self._sources.cluster.queueing(),
         )
 
     def pools(self) -> tuple[PoolRecord, ...]:
