@@ -18,11 +18,9 @@ from weft.fabric.contradictions import (
     replicas_apart,
     within_a_domain,
 )
-from weft.fabric.devices import read_devices
-from weft.fabric.faults import Evidence, state_of
-from weft.fabric.members import Member
-from weft.fabric.membership import NODE, membership, zone_of
-from weft.fabric.network import levels_of, nics_of, shared_tiers
+from weft.fabric.members import Member, member_of
+from weft.fabric.membership import NODE
+from weft.fabric.network import levels_of, shared_tiers
 from weft.fabric.reported import NOTHING, by_node
 
 if TYPE_CHECKING:
@@ -77,21 +75,20 @@ def _members(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) ->
     """The accelerator nodes, and notes on those that only seem to be some and on what each contradicts itself in."""
     members, notes, reported = [], [], by_node(reports)
     for node in nodes:
-        labels, told = dict(node.labels), reported.get(node.name, NOTHING)
-        devices = read_devices(node, labels, catalog, told)
-        if isinstance(devices, Explanation):
-            notes.append(devices)
-        elif devices is not None:
-            member = Member(node, labels, devices, zone_of(labels), told)
-            members.append(member)
-            notes.extend(of_a_node(member, catalog))
+        told = reported.get(node.name, NOTHING)
+        found = member_of(node, told, catalog)
+        if isinstance(found, Explanation):
+            notes.append(found)
+        elif found is not None:
+            members.append(found)
+            notes.extend(of_a_node(node, told, catalog))
     return members, notes
 
 
 def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
     groups: dict[Membership, list[Member]] = defaultdict(list)
     for each in members:
-        groups[membership(each.node.name, each.labels, each.devices.accelerator, each.reported.cliques)].append(each)
+        groups[each.membership].append(each)
     return groups
 
 
@@ -139,9 +136,7 @@ def _domain(name: str, members: Sequence[Member], use: _Use, levels: Levels) -> 
 
 def _node(domain: str, member: Member, use: _Use, levels: Levels) -> FabricNode:
     node, devices = member.node, member.devices
-    taints = {taint.key: taint for taint in node.taints}
-    serves = node.name in use.serving
-    state = state_of(Evidence(node, member.labels, taints, devices, member.reported, serves))
+    state = member.states[node.name in use.serving]
     return FabricNode(
         name=node.name,
         domain=domain,
@@ -149,7 +144,7 @@ def _node(domain: str, member: Member, use: _Use, levels: Levels) -> FabricNode:
         accelerator=devices.accelerator.name,
         resource=devices.resource,
         memory_bytes=devices.memory_bytes,
-        total=max(0, dict(node.allocatable).get(devices.resource, 0)),
+        total=member.total,
         used=use.held.get((node.name, devices.resource), 0),
         labels=node.labels,
         taints=node.taints,
@@ -157,7 +152,7 @@ def _node(domain: str, member: Member, use: _Use, levels: Levels) -> FabricNode:
         unusable=state.unusable,
         left=_left(node, use),
         tiers=levels.tiers(member.zone, member.labels),
-        nics=nics_of(node.allocatable),
+        nics=member.nics,
         leaving=state.leaving,
         impaired=state.impaired,
     )

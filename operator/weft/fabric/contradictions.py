@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
+from weft.fabric.members import REMEMBERED, Member, member_of
 from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, topograph_domain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
-    from weft.domain.cluster import PodRecord
-    from weft.fabric.members import Member
+    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.fabric.reported import Reported
 
 NAMED = 4  # how many of a kind a note names
 HOSTNAME = "kubernetes.io/hostname"
@@ -78,10 +80,13 @@ def cliques_of_racks(members: Iterable[Member]) -> Racks:
     return found
 
 
-def of_a_node(member: Member, catalog: Catalog) -> Iterator[Explanation]:
-    """Where labels, the device plugin, DRA and ComputeDomains say different things about one node."""
-    for check in (_products, _driver, _cliques):
-        yield from check(member, catalog)
+@functools.lru_cache(maxsize=REMEMBERED)
+def of_a_node(node: NodeRecord, reported: Reported, catalog: Catalog) -> tuple[Explanation, ...]:
+    """Where labels, the device plugin, DRA and ComputeDomains say different things about one accelerator node."""
+    member = member_of(node, reported, catalog)
+    if not isinstance(member, Member):
+        return ()
+    return tuple(told for check in (_products, _driver, _cliques) for told in check(member, catalog))
 
 
 def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:

@@ -1,27 +1,70 @@
-"""A node with usable labels, before its domain has a name."""
+"""A node with usable labels, before its domain has a name: all that can be told from the node itself.
+
+Reading is remembered: from one pass to the next nearly all nodes are what they were, and there may be thousands.
+"""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.reasons import Explanation
+from weft.fabric.devices import read_devices
+from weft.fabric.faults import Evidence, State, state_of
+from weft.fabric.membership import membership, zone_of
+from weft.fabric.network import nics_of
+
 if TYPE_CHECKING:
+    from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord
     from weft.fabric.devices import Devices, Labels
+    from weft.fabric.membership import Membership
     from weft.fabric.reported import Reported
+
+REMEMBERED = 16_384  # nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What was read of one accelerator node."""
+    """What was read of one accelerator node. `states` are those without and with a ready pod on its devices."""
 
     node: NodeRecord
     labels: Labels
     devices: Devices
     zone: str
     reported: Reported
+    membership: Membership
+    total: int
+    nics: tuple[tuple[str, int], ...]
+    states: tuple[State, State]
 
     @property
     def kind(self) -> tuple[str, str]:
         """What all nodes of one NVLink domain have in common."""
         return self.zone, self.devices.accelerator.name
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> Member | Explanation | None:
+    """An accelerator node; None for a node without any, or why what it has cannot be used."""
+    labels = dict(node.labels)
+    devices = read_devices(node, labels, catalog, reported)
+    if devices is None or isinstance(devices, Explanation):
+        return devices
+    return Member(
+        node,
+        labels,
+        devices,
+        zone_of(labels),
+        reported,
+        membership(node.name, labels, devices.accelerator, reported.cliques),
+        max(0, dict(node.allocatable).get(devices.resource, 0)),
+        nics_of(node.allocatable),
+        (_state(node, labels, devices, reported, serves=False), _state(node, labels, devices, reported, serves=True)),
+    )
+
+
+def _state(node: NodeRecord, labels: Labels, devices: Devices, reported: Reported, *, serves: bool) -> State:
+    taints = {taint.key: taint for taint in node.taints}
+    return state_of(Evidence(node, labels, taints, devices, reported, serves))
