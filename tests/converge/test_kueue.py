@@ -14,7 +14,7 @@ from weft.converge import converge_pool
 from weft.domain import labels
 from weft.domain.action import CreatePod, DeletePod, ReleasePods
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.status import Condition
+from weft.domain.status import Condition, Failure
 from weft.schedulers.kueue import GATES
 
 if TYPE_CHECKING:
@@ -91,6 +91,14 @@ def test_what_a_replica_waits_for_is_said_by_ready_and_reconciling() -> None:
     )
     assert "8 more needed" in conditions["Reconciling"].explanation.message
     assert "Stalled" not in conditions
+
+
+def test_an_eviction_is_not_what_a_replica_waits_for_that_queues_again() -> None:
+    evicted = Explanation(Reason.EvictedByScheduler, "replica 2: Kueue took it away")
+    status = TWO_PODS.status
+    record = changed(waits(TWO_PODS), failure=Failure(status.revision, 1, 1000.0, evicted))
+    ready = next(each for each in KueueWorld().look(record).progress.conditions if each.kind == "Ready")
+    assert Reason.WaitingForQuota is ready.explanation.reason
 
 
 def test_a_replica_that_waits_is_taken_back_whole_without_ever_running() -> None:

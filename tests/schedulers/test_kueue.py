@@ -74,6 +74,14 @@ def test_a_workload_that_waits_again_took_nothing_away() -> None:
     assert KUEUE.taken((pod(terminating=False, stopped=("WorkloadEvictedDueToPreempted", "why")),), None) is None
 
 
+def test_pods_that_went_before_anybody_looked_are_told_by_the_workload() -> None:
+    evicted = Stated("Evicted", holds=True, reason="Preempted", message="for another")
+    taken = KUEUE.taken((), AdmissionRecord("team", "chat-1", (evicted,)))
+    assert taken is not None
+    assert "Kueue took it away: Preempted: for another" == taken.message
+    assert not taken.fault
+
+
 @pytest.mark.parametrize("name", ["c", "c" * 45])
 def test_the_name_of_a_group_is_a_label_and_a_name_for_a_workload(name: str) -> None:
     """The longest name of a pool and ids beyond any that a pool will reach."""

@@ -75,9 +75,8 @@ def _why_not_ready(
         return trouble
     failure = pool.status.failure
     failed = failure.explanation if failure is not None and failure.revision == pool.status.revision else None
-    return (
-        stalled or failed or said_false(pool.conditions, "Planned") or _why_unplaced(pool, census) or _starting(census)
-    )
+    planned, unplaced = said_false(pool.conditions, "Planned"), _why_unplaced(pool, census)
+    return stalled or _queues(pool) or failed or planned or unplaced or _starting(census)
 
 
 def _least_serving(pool: PoolRecord, census: Census) -> int:
@@ -87,10 +86,16 @@ def _least_serving(pool: PoolRecord, census: Census) -> int:
     return min(census.desired, pool.spec.scaling.min_replicas)
 
 
-def _why_unplaced(pool: PoolRecord, census: Census) -> Explanation | None:
+def _queues(pool: PoolRecord) -> Explanation | None:
+    """What a replica waits for in its queue, whatever ended the one before it."""
     said = said_false(pool.conditions, "Placed")
+    return said if said is not None and said.reason in QUEUES else None
+
+
+def _why_unplaced(pool: PoolRecord, census: Census) -> Explanation | None:
     if census.assigned >= census.desired > 0:
-        return said if said is not None and said.reason in QUEUES else None
+        return None
+    said = said_false(pool.conditions, "Placed")
     return said or Explanation(Reason.NoReplicaReady, f"{census.assigned} of {census.desired} replicas have a place")
 
 
@@ -110,13 +115,12 @@ def _outdated(census: Census) -> str:
 def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
     """What is under way towards the decided state, or what keeps it from being."""
     waiting = f"; {census.waiting}" if census.waiting else ""
-    said = said_false(pool.conditions, "Placed")
-    queues = said is not None and said.reason in QUEUES
+    queues = _queues(pool)
     claims = (
         (census.undecided and not census.paused, Reason.RollingOut, "the new spec is not decided yet"),
         (census.outdated > 0 and not census.paused, Reason.RollingOut, _outdated(census)),
         (census.outdated > 0, Reason.Paused, f"{_outdated(census)}, and rollout.paused keeps them: unset it"),
-        (queues, Reason.WaitingForQuota, said.message if said is not None else ""),
+        (queues is not None, Reason.WaitingForQuota, queues.message if queues is not None else ""),
         (census.ready < census.desired, Reason.Scaling, f"{_counted(census)}{waiting}"),
         (census.leaving > 0, Reason.Draining, f"{census.leaving} replicas are leaving"),
     )

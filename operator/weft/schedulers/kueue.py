@@ -96,13 +96,14 @@ class Kueue:
     def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Taken | None:
         """An eviction ends pods that run; a Workload that is finished lets no pod go any more."""
         said = next((pod.stopped for pod in pods if pod.terminating and pod.stopped is not None), None)
+        evicted = _holding(admission, "Evicted")
+        if said is None and evicted is not None and not pods:
+            said = evicted.reason, evicted.message  # they went faster than anybody looked
         if said is not None:
             reason = said[0].removeprefix(_EVICTED)
             return Taken(f"Kueue took it away: {reason}: {said[1]}", reason not in NO_FAULT)
-        finished = admission.says("Finished") if admission is not None else None
-        if finished is not None and finished.holds:
-            return Taken(f"Kueue gave it up: {_words(finished)}", fault=True)
-        return None
+        finished = _holding(admission, "Finished")
+        return None if finished is None else Taken(f"Kueue gave it up: {_words(finished)}", fault=True)
 
 
 def _missing(ask: Ask, queueing: Queueing) -> Iterator[Explanation]:
@@ -133,6 +134,11 @@ def _topology(handover: Handover) -> Pairs:
         (f"{GROUP}/podset-slice-required-topology", handover.level),
         (f"{GROUP}/podset-slice-size", str(handover.group)),
     )
+
+
+def _holding(admission: AdmissionRecord | None, kind: str) -> Stated | None:
+    stated = admission.says(kind) if admission is not None else None
+    return stated if stated is not None and stated.holds else None
 
 
 def _words(stated: Stated | None) -> str:
