@@ -13,7 +13,7 @@ from weft.domain.spec import DomainRule
 from weft.placement.names import natural
 from weft.placement.refusal import refuse
 from weft.placement.rooms import rooms_for
-from weft.placement.tally import Group, Wishes, crowding, tally_of
+from weft.placement.tally import NO_WISHES, Group, Wishes, crowding, tally_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,13 +80,19 @@ def find_whole(
     shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours = ALONE, needs: Pairs = ()
 ) -> Slot | None:
     """Nodes of one NVLink domain for the whole replica, or None."""
-    tally = tally_of(shape, placement, free, needs)
+    return find_in(tally_of(shape, placement, free, needs), placement, neighbours, free)
+
+
+def find_in(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Slot | None:
+    """The same with a tally at hand."""
     best = tally.tightest(_wishes(tally, placement, neighbours, free))
     return None if best is None else Slot(pick(tally.nodes(best), tally.group, free))
 
 
 def _wishes(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Wishes:
     """Where the pool wants to spread over zones, the zone of a partner does not count."""
+    if neighbours is ALONE:
+        return NO_WISHES
     by_zone = placement.spread == "Zone"
     homes = {free.domain_of(node) for node in neighbours.partners} - {None} if not by_zone else set()
     near = frozenset(free.fabric.domains[home].zone for home in homes if home is not None)
