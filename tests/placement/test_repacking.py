@@ -77,6 +77,13 @@ class TestChoice:
         assert [("two", trays("c.1", 0, 1)), ("four", trays("b.1", 0, 1, 2, 3))] == [
             (move.owner, move.target) for move in found.moves
         ]
+        assert [["two"], ["four"]] == [[move.owner for move in wave] for wave in found.waves]
+
+    def test_moves_that_wait_for_nobody_go_on_at_the_same_time(self) -> None:
+        movable = [at("a", 1, "a.1-t0"), at("b", 1, "a.1-t1")]
+        found = repack(demand(8), movable, holding([*rack("a.1", 2), *rack("b.1", 1)], movable), 2)
+        assert found is not None
+        assert [["a", "b"]] == [[move.owner for move in wave] for wave in found.waves]
 
     def test_a_source_is_no_target_while_it_is_held(self) -> None:
         """Surge first: two trays cannot swap what is on them."""
@@ -181,6 +188,7 @@ def does_it(world: World, found: Repacking) -> None:
         used.update(dict.fromkeys(move.target, moved.gpus_per_pod))
         assert max(used.values()) <= 4
         used.subtract(dict.fromkeys(move.source, moved.gpus_per_pod))
+    assert sorted(map(repr, found.moves)) == sorted(repr(move) for wave in found.waves for move in wave)
     slot, shape = found.slot.nodes, world.wanted.shape
     assert shape.pods == len(set(slot))
     assert 1 == len({world.domains[name] for name in slot})

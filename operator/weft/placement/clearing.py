@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ class Movable:
     @property
     def gpus(self) -> int:
         """GPUs that a move holds twice."""
-        return self.demand.shape.gpus
+        return self.demand.shape.gpus_per_pod * len(self.nodes)
 
     @property
     def gpus_per_pod(self) -> int:
@@ -76,9 +77,19 @@ def clearings(lack: Lack, residents: Iterable[Movable], most_moves: int, under: 
     Replicas of several nodes are looked at one by one, those of one node together with their neighbours there. Of
     equals the first by the order of `residents` is kept.
     """
-    options = _options(lack, residents, most_moves)
-    if sum(max(gain for gain, _ in choices) for choices in options) < lack.missing:
+    alone: dict[str, list[Movable]] = defaultdict(list)
+    options: list[list[Gains]] = []
+    for each in residents:
+        if len(each.nodes) > 1:
+            gain = _gain(each, lack.by_node)
+            options += [[(gain, (each.gpus, (each,)))]] if gain else []
+        elif each.nodes[0] in lack.by_node:
+            alone[each.nodes[0]].append(each)
+    most = sorted([gains[0][0] for gains in options] + [1] * len(alone))[-most_moves:]
+    if sum(most) < lack.missing:
         return []
+    for node, together in alone.items():
+        options.append([(1, clearing) for clearing in _off_one_node(together, lack.by_node[node], most_moves)])
     best: Best = {(0, 0): (0, ())}
     for choices in options:
         _widen(best, choices, lack.missing, most_moves, under)
@@ -88,22 +99,6 @@ def clearings(lack: Lack, residents: Iterable[Movable], most_moves: int, under: 
 def single_clearings(lack: Lack, residents: Iterable[Movable]) -> list[Clearing]:
     """Every single replica whose departure is enough."""
     return [(each.gpus, (each,)) for each in residents if _gain(each, lack.by_node) >= lack.missing]
-
-
-def _options(lack: Lack, residents: Iterable[Movable], most_moves: int) -> list[list[Gains]]:
-    """Ways to gain nodes, of each of which at most one is taken."""
-    alone: dict[str, list[Movable]] = {}
-    options: list[list[Gains]] = []
-    for each in residents:
-        if len(each.nodes) > 1:
-            gain = _gain(each, lack.by_node)
-            options += [[(gain, (each.gpus, (each,)))]] if gain else []
-        elif each.nodes[0] in lack.by_node:
-            alone.setdefault(each.nodes[0], []).append(each)
-    for node, together in alone.items():
-        found = _off_one_node(together, lack.by_node[node], most_moves)
-        options += [[(1, clearing) for clearing in found]] if found else []
-    return options
 
 
 def _gain(each: Movable, by_node: Mapping[str, int]) -> int:

@@ -61,6 +61,18 @@ class Repacking:
         """GPUs that move."""
         return sum(move.gpus for move in self.moves)
 
+    @property
+    def waves(self) -> tuple[tuple[Move, ...], ...]:
+        """The moves by what can go on at the same time: one whose target another leaves comes a wave later."""
+        waves: list[list[Move]] = []
+        for move in self.moves:
+            waits = [index for index, wave in enumerate(waves) for each in wave if set(each.source) & set(move.target)]
+            place = max(waits, default=-1) + 1
+            if place == len(waves):
+                waves.append([])
+            waves[place].append(move)
+        return tuple(map(tuple, waves))
+
 
 def repack(demand: Demand, movable: Iterable[Movable], free: FreeMap, most_moves: int) -> Repacking | None:
     """The cheapest set of at most `most_moves` moves found that opens a slot for `demand`, or None.
@@ -203,7 +215,7 @@ class _Search:
         with self.free.supposing():
             for each in leaving:
                 self._shift(each.nodes, each.gpus_per_pod)
-            if not tally.slots(domain):
+            if not tally.holds_one(domain):
                 return []
             names = tally.nodes(domain)
             usual = pick(names, tally.group, self.free)

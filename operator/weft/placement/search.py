@@ -1,6 +1,6 @@
 """Find one slot: the tightest NVLink domain that holds the whole replica, so that big holes stay big.
 
-Rule: best fit counted in slots of the arriving shape, the rule of Kueue's topology-aware scheduling.
+Rule: best fit counted in pods of the arriving shape, the rule of Kueue's topology-aware scheduling.
 """
 
 from __future__ import annotations

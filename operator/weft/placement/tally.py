@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.placement.freemap import FreeMap
     from weft.placement.rooms import Room
 
-Tightness = tuple[int, int]  # slots of the kind, and free GPUs: less is tighter
+Tightness = tuple[int, int]  # pods that fit where a whole replica does, and free GPUs: less is tighter
 FULL: Tightness = (0, 0)
 
 
@@ -77,13 +77,13 @@ class Tally:
         usable = {node.name for node in self.room(index).nodes}
         return tuple(name for name in self.domains[index].names if name in usable)
 
-    def slots(self, index: int) -> int:
-        """How many such replicas a domain holds now."""
+    def holds_one(self, index: int) -> bool:
+        """Whether a domain holds such a replica now."""
         self.refresh()
-        return self._tight[index][0]
+        return self._tight[index] != FULL
 
     def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
-        """The domain near the wished zones with the fewest slots, but at least one.
+        """The domain near the wished zones where the fewest pods fit, but a whole replica.
 
         Ties by free GPUs, then the fewest siblings, then the name.
         """
@@ -136,7 +136,7 @@ class Tally:
         rooms = [gpus // self.group.gpus_per_pod for gpus in left]
         if sum(map(bool, rooms)) < self.group.pods:
             return FULL
-        return sum(rooms) // self.group.pods, sum(left)
+        return sum(rooms), sum(left)
 
 
 def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> Tally:
