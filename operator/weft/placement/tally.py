@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from weft.placement.freemap import FreeMap
     from weft.placement.rooms import Room
 
-Tightness = tuple[int, int]  # pods that fit where a whole replica does, and free GPUs: less is tighter
+# Pods that fit where a whole replica does, and GPUs of the nodes on which they do: less is tighter. GPUs on nodes that
+# are too full for a pod say nothing about the hole that it takes.
+Tightness = tuple[int, int]
 FULL: Tightness = (0, 0)
 
 
@@ -85,7 +87,7 @@ class Tally:
     def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
         """The domain near the wished zones where the fewest pods fit, but a whole replica.
 
-        Ties by free GPUs, then the fewest siblings, then the name.
+        Ties by free GPUs there, then the fewest siblings, then the name.
         """
         self.refresh()
         found = [self._in_zone(zone, by_tightness, wishes) for zone, by_tightness in self._ordered.items()]
@@ -132,11 +134,11 @@ class Tally:
 
     def _tightness(self, index: int) -> Tightness:
         """Pods of one replica sit on nodes of their own."""
-        left = self._free.each(self.nodes(index))
-        rooms = [gpus // self.group.gpus_per_pod for gpus in left]
-        if sum(map(bool, rooms)) < self.group.pods:
+        size = self.group.gpus_per_pod
+        left = [gpus for gpus in self._free.each(self.nodes(index)) if gpus >= size]
+        if len(left) < self.group.pods:
             return FULL
-        return sum(rooms), sum(left)
+        return sum([gpus // size for gpus in left]), sum(left)
 
 
 def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> Tally:
