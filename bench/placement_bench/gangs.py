@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bench.placement_bench.placers import Pending, Started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from random import Random
 
     from bench.placement_bench.mixes import Arrival
@@ -29,7 +29,7 @@ class Affinity:
         self.missing: dict[int, dict[int, int]] = defaultdict(dict)  # rack -> gang -> pods that wait, oldest first
         self.moves = self.moved_gpus = 0
 
-    def offer(self, arrival: Arrival, now: float) -> Outcome:  # noqa: ARG002 - the protocol's
+    def offer(self, arrival: Arrival, now: float, siblings: Sequence[int] = ()) -> Outcome:  # noqa: ARG002
         pods, size = self.racks.pod(arrival.gpus)
         rack = self._bind(arrival.number, size, range(len(self.racks.free)))
         if rack is None:
@@ -52,6 +52,10 @@ class Affinity:
         self.racks.take(rack, tray, size)
         self.held.setdefault(number, []).append((rack, tray, size))
         return rack
+
+    def victim(self, numbers: Sequence[int]) -> int:
+        """The newest, as a Deployment's and a LeaderWorkerSet's highest index."""
+        return max(numbers)
 
     def leave(self, number: int) -> Iterable[int]:
         left = self.held.pop(number, [])

@@ -20,6 +20,18 @@ class Rescaling:
 
     lifetime_seconds: float
     replicas: float
+    warm_up_lifetimes: float
+    measured_lifetimes: float
+
+    @property
+    def begin(self) -> float:
+        """When counting begins."""
+        return self.warm_up_lifetimes * self.lifetime_seconds
+
+    @property
+    def end(self) -> float:
+        """When the run ends."""
+        return self.begin + self.measured_lifetimes * self.lifetime_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +79,12 @@ def settings() -> Settings:
         trays_down=tuple(read["trays_down"]),
         move_seconds=read["move_seconds"],
         patience_seconds=read["patience_minutes"] * 60.0,
-        rescaling=Rescaling(rescaling["lifetime_hours"] * HOUR_SECONDS, rescaling["replicas"]),
+        rescaling=Rescaling(
+            rescaling["lifetime_hours"] * HOUR_SECONDS,
+            rescaling["replicas"],
+            rescaling["warm_up_lifetimes"],
+            rescaling["measured_lifetimes"],
+        ),
     )
 
 
@@ -88,6 +105,12 @@ class Scenario:
     mix: str
     load: float
     trays_down: float = 0.0
+    largest: int | None = None  # larger replicas are left out, and the others make up the load
+
+    @property
+    def shares(self) -> dict[int, float]:
+        """Weights of sizes among the arrivals."""
+        return {size: share for size, share in settings().mixes[self.mix].items() if size <= (self.largest or size)}
 
     def down(self, seed: int) -> frozenset[tuple[int, int]]:
         """(rack, tray) of those that are not there."""
@@ -104,9 +127,8 @@ class Scenario:
 def arrivals(scenario: Scenario, seed: int) -> tuple[Arrival, ...]:
     """All replicas of a run in order of time; those that begin it arrive at 0, as many as the load asks for."""
     known, chance = settings(), Random(f"arrivals {scenario.mix} {scenario.load} {seed}")
-    shares = known.mixes[scenario.mix]
-    sizes, weights = tuple(shares), tuple(shares.values())
-    mean_gpus = sum(size * share for size, share in shares.items())
+    sizes, weights = tuple(scenario.shares), tuple(scenario.shares.values())
+    mean_gpus = sum(size * share for size, share in scenario.shares.items()) / sum(weights)
     together = scenario.load * scenario.capacity(seed) / mean_gpus
     per_second = together / known.lifetime_seconds
     times = [0.0] * round(together)

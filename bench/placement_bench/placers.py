@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from bench.placement_bench.mixes import Arrival, Settings
 
@@ -36,8 +36,11 @@ class Placer(Protocol):
     moves: int  # so far, and the GPUs that they held twice
     moved_gpus: int
 
-    def offer(self, arrival: Arrival, now: float) -> Outcome:
-        """Place it, or not."""
+    def offer(self, arrival: Arrival, now: float, siblings: Sequence[int] = ()) -> Outcome:
+        """Place it, or not; `siblings` are replicas of its pool."""
+
+    def victim(self, numbers: Sequence[int]) -> int:
+        """Which of the replicas of a pool leaves when it shrinks."""
 
     def leave(self, number: int) -> Iterable[int]:
         """It is gone (or given up); answers with pending replicas that are whole now."""
@@ -92,7 +95,7 @@ class OneRack:
         self.held: dict[int, Trays] = {}
         self.moves = self.moved_gpus = 0
 
-    def offer(self, arrival: Arrival, now: float) -> Outcome:  # noqa: ARG002 - the protocol's
+    def offer(self, arrival: Arrival, now: float, siblings: Sequence[int] = ()) -> Outcome:  # noqa: ARG002
         pods, size = self.racks.pod(arrival.gpus)
         fitting = [rack for rack, room in enumerate(self.racks.pods[size]) if room >= pods]
         if not fitting:
@@ -112,6 +115,10 @@ class OneRack:
     def order(self, free: int, size: int) -> int:
         """Trays with the least come first."""
         raise NotImplementedError
+
+    def victim(self, numbers: Sequence[int]) -> int:
+        """The newest, as a Deployment's and a LeaderWorkerSet's highest index."""
+        return max(numbers)
 
     def leave(self, number: int) -> Iterable[int]:
         for rack, tray, gpus in self.held.pop(number, ()):
@@ -146,10 +153,10 @@ class Kueue(OneRack):
 class Kai(OneRack):
     """Bin packing of KAI: the rack, and then the node, with the fewest free GPUs. Its consolidation is left out."""
 
-    def choose(self, racks: list[int], size: int) -> int:  # noqa: ARG002 - the protocol's
+    def choose(self, racks: list[int], size: int) -> int:  # noqa: ARG002
         return min(racks, key=self.racks.gpus_in)
 
-    def order(self, free: int, size: int) -> int:  # noqa: ARG002 - the protocol's
+    def order(self, free: int, size: int) -> int:  # noqa: ARG002
         return free
 
 
@@ -165,7 +172,7 @@ class Pooled:
             for tray, gpus in enumerate(trays):
                 self.trays[gpus].add((rack, tray))
 
-    def offer(self, arrival: Arrival, now: float) -> Outcome:  # noqa: ARG002 - the protocol's
+    def offer(self, arrival: Arrival, now: float, siblings: Sequence[int] = ()) -> Outcome:  # noqa: ARG002
         pods, size = self.racks.pod(arrival.gpus)
         tightest = next((trays for trays in self.trays[size:] if len(trays) >= pods), None)
         if tightest is None:
@@ -179,6 +186,10 @@ class Pooled:
         self.trays[self.racks.free[rack][tray]].discard((rack, tray))
         self.racks.take(rack, tray, gpus)
         self.trays[self.racks.free[rack][tray]].add((rack, tray))
+
+    def victim(self, numbers: Sequence[int]) -> int:
+        """The newest, as a Deployment's and a LeaderWorkerSet's highest index."""
+        return max(numbers)
 
     def leave(self, number: int) -> Iterable[int]:
         for rack, tray, gpus in self.held.pop(number, ()):

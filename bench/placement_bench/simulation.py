@@ -39,7 +39,7 @@ class Measured:
     offered_gpus: int = 0
     rejected_gpus: float = 0.0
     gangs: int = 0
-    wedged: int = 0
+    wedged: set[int] = field(default_factory=set)  # gangs that were bound in part for too long
     served_gpu_seconds: float = 0.0
     samples: int = 0
     large_fits: int = 0
@@ -160,7 +160,8 @@ class Simulation:
                 self._reject(event.number)
 
     def _note_wedged(self, number: int, seconds: float) -> None:
-        self.measured.wedged += self._counts(number) and seconds > WEDGED_SECONDS
+        if self._counts(number) and seconds > WEDGED_SECONDS:
+            self.measured.wedged.add(number)
 
     def _retry(self, now: float) -> None:
         """First come first served, but who does not fit holds up nobody: of each size only the first is tried then."""

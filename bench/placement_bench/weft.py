@@ -13,11 +13,25 @@ from weft.domain.cluster import NodeRecord
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import PlacementSpec
+from weft.domain.status import Assignment
 from weft.fabric import build_fabric
-from weft.placement import Demand, FreeMap, Hold, Movable, Neighbours, Repacking, Slot, find_slot, repack
+from weft.placement import (
+    Demand,
+    Departure,
+    FreeMap,
+    Hold,
+    Movable,
+    Neighbours,
+    Repacking,
+    Slot,
+    choose_victims,
+    find_slot,
+    repack,
+)
+from weft.placement.search import ALONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bench.placement_bench.mixes import Arrival, Settings
     from bench.placement_bench.placers import Outcome
@@ -69,9 +83,10 @@ class Weft:
         self.moves = self.moved_gpus = 0
         self.seconds: list[float] = []  # of every decision
 
-    def offer(self, arrival: Arrival, now: float, siblings: tuple[str, ...] = ()) -> Outcome:
+    def offer(self, arrival: Arrival, now: float, siblings: Sequence[int] = ()) -> Outcome:
+        near = Neighbours(tuple(node for number in siblings for node in self.nodes_of(number))) if siblings else ALONE
         began = perf_counter()
-        outcome = self._place(arrival, now, Neighbours(siblings))
+        outcome = self._place(arrival, now, near)
         self.seconds.append(perf_counter() - began)
         return outcome
 
@@ -114,8 +129,8 @@ class Weft:
         return [each.movable for each in self.replicas.values() if each.settled <= now]
 
     def _carry_out(self, opened: Repacking, now: float) -> float:
-        """Start all moves; each wave takes its time. Answers when the last one ends, in seconds from now."""
-        after = self.move_seconds * len(opened.waves)
+        """Start all moves at once. Answers when they end, in seconds from now."""
+        after = self.move_seconds if opened.moves else 0.0
         for move in opened.moves:
             old = self.replicas[move.owner].movable
             self._release(old)
@@ -145,6 +160,14 @@ class Weft:
         for owner in owners:
             self._release(self.replicas.pop(owner).movable)
 
+    def victim(self, numbers: Sequence[int]) -> int:
+        leaving = [Departure(self._assignment(number), ready=True, outdated=False) for number in numbers]
+        return choose_victims(leaving, 1, self.free)[0].assignment.replica
+
+    def _assignment(self, number: int) -> Assignment:
+        first = self.replicas[self.owners[number][0]].movable
+        return Assignment(number, "", self.nodes_of(number), first.gpus_per_pod, since=0.0)
+
     def leave(self, number: int) -> Iterable[int]:
         self._remove(self.owners.pop(number, ()))
         return ()
@@ -156,8 +179,8 @@ class Weft:
                 self.free.release(Hold(node, gpus, HOLDER))
 
     def nodes_of(self, number: int) -> tuple[str, ...]:
-        """Where its first part is."""
-        return self.replicas[self.owners[number][0]].movable.nodes
+        """Where all of its parts are."""
+        return tuple(node for owner in self.owners[number] for node in self.replicas[owner].movable.nodes)
 
     def fits(self, gpus: int) -> bool:
         return isinstance(find_slot(self.demands[gpus].shape, ANYWHERE, self.free), Slot)

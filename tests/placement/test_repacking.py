@@ -67,23 +67,12 @@ class TestChoice:
         assert ["a", "b"] == sorted(move.owner for move in two.moves)
         assert ["big"] == [move.owner for move in one.moves]
 
-    def test_a_replica_makes_room_for_another_that_makes_room(self) -> None:
-        """Nothing holds the replica of 4 trays in `a.1` until the one of 2 trays leaves `b.1`: that one goes first."""
+    def test_nobody_waits_for_another_to_leave(self) -> None:
+        """Two moves one after the other would do: whoever is in the way of the target has to be waited for."""
         movable = [at("four", 16, *trays("a.1", 0, 1, 2, 3)), at("two", 8, *trays("b.1", 0, 1))]
-        free = holding([*rack("a.1", 8), *rack("b.1", 4), *rack("c.1", 2)], movable)
-        assert repack(demand(32), movable, free, 1) is None
-        found = repack(demand(32), movable, free, 2)
-        assert found is not None
-        assert [("two", trays("c.1", 0, 1)), ("four", trays("b.1", 0, 1, 2, 3))] == [
-            (move.owner, move.target) for move in found.moves
-        ]
-        assert [["two"], ["four"]] == [[move.owner for move in wave] for wave in found.waves]
-
-    def test_moves_that_wait_for_nobody_go_on_at_the_same_time(self) -> None:
-        movable = [at("a", 1, "a.1-t0"), at("b", 1, "a.1-t1")]
-        found = repack(demand(8), movable, holding([*rack("a.1", 2), *rack("b.1", 1)], movable), 2)
-        assert found is not None
-        assert [["a", "b"]] == [[move.owner for move in wave] for wave in found.waves]
+        nodes = [*rack("a.1", 8), *rack("b.1", 4)]
+        assert repack(demand(32), movable, holding([*nodes, *rack("c.1", 2)], movable), 2) is None
+        assert repack(demand(32), movable, holding([*nodes, *rack("c.1", 4)], movable), 2) is not None
 
     def test_a_source_is_no_target_while_it_is_held(self) -> None:
         """Surge first: two trays cannot swap what is on them."""
@@ -174,7 +163,7 @@ def worlds(draw: st.DrawFn, trays: int, kinds: Sequence[Demand] = KINDS, wanted:
 
 
 def does_it(world: World, found: Repacking) -> None:
-    """Do the moves one after the other, each with both places held; at the end the slot is free."""
+    """Take all targets before any source is left, which is every order at once; at the end the slot is free."""
     used: Counter[str] = Counter()
     where = {each.owner: each for each in world.movable}
     for name, gpus in (*world.fixed, *((name, each.gpus_per_pod) for each in world.movable for name in each.nodes)):
@@ -186,9 +175,9 @@ def does_it(world: World, found: Repacking) -> None:
         assert 1 == len({world.domains[name] for name in move.target})
         assert all(world.may_use(moved.demand, name) for name in move.target)
         used.update(dict.fromkeys(move.target, moved.gpus_per_pod))
-        assert max(used.values()) <= 4
-        used.subtract(dict.fromkeys(move.source, moved.gpus_per_pod))
-    assert sorted(map(repr, found.moves)) == sorted(repr(move) for wave in found.waves for move in wave)
+    assert max(used.values(), default=0) <= 4
+    for move in found.moves:
+        used.subtract(dict.fromkeys(move.source, move.gpus_per_pod))
     slot, shape = found.slot.nodes, world.wanted.shape
     assert shape.pods == len(set(slot))
     assert 1 == len({world.domains[name] for name in slot})
@@ -196,7 +185,7 @@ def does_it(world: World, found: Repacking) -> None:
 
 
 @given(world=worlds(18), most_moves=st.integers(0, 8))
-def test_moves_in_order_open_the_slot_and_overcommit_nothing(world: World, most_moves: int) -> None:
+def test_moves_open_the_slot_and_overcommit_nothing(world: World, most_moves: int) -> None:
     """Whatever is where: at most so many moves, only of those that may, and the map is as it was."""
     free = world.free
     names = list(world.domains)

@@ -71,8 +71,8 @@ class Lack:
         return sum(sorted(self.by_node.values())[: self.missing])
 
 
-def clearings(lack: Lack, residents: Iterable[Movable], most_moves: int, under: int) -> list[Clearing]:
-    """The cheapest clearing with less than `under` GPUs for each number of moves, cheapest first.
+def clearings(lack: Lack, residents: Iterable[Movable], most_moves: int) -> list[Clearing]:
+    """The cheapest clearing for each number of moves, cheapest first.
 
     Replicas of several nodes are looked at one by one, those of one node together with their neighbours there. Of
     equals the first by the order of `residents` is kept.
@@ -92,7 +92,7 @@ def clearings(lack: Lack, residents: Iterable[Movable], most_moves: int, under: 
         options.append([(1, clearing) for clearing in _off_one_node(together, lack.by_node[node], most_moves)])
     best: Best = {(0, 0): (0, ())}
     for choices in options:
-        _widen(best, choices, lack.missing, most_moves, under)
+        _widen(best, choices, lack.missing, most_moves)
     return _done(best, lack.missing)
 
 
@@ -111,11 +111,11 @@ def _off_one_node(residents: list[Movable], lack: int, most_moves: int) -> list[
         return []
     best: Best = {(0, 0): (0, ())}
     for each in residents:
-        _widen(best, [(each.gpus, (each.gpus, (each,)))], lack, most_moves, under=1 << 30)
+        _widen(best, [(each.gpus, (each.gpus, (each,)))], lack, most_moves)
     return _done(best, lack)
 
 
-def _widen(best: Best, choices: Iterable[Gains], goal: int, most_moves: int, under: int) -> None:
+def _widen(best: Best, choices: Iterable[Gains], goal: int, most_moves: int) -> None:
     """One step of a knapsack: take one of the choices, or none of them."""
     for (gained, moves), (gpus, leaving) in list(best.items()):
         if gained == goal:
@@ -123,7 +123,7 @@ def _widen(best: Best, choices: Iterable[Gains], goal: int, most_moves: int, und
         for gain, (more_gpus, more) in choices:
             state = min(goal, gained + gain), moves + len(more)
             total = gpus + more_gpus
-            if state[1] <= most_moves and total < under and (state not in best or total < best[state][0]):
+            if state[1] <= most_moves and (state not in best or total < best[state][0]):
                 best[state] = total, (*leaving, *more)
 
 

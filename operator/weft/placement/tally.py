@@ -84,6 +84,11 @@ class Tally:
         self.refresh()
         return self._tight[index] != FULL
 
+    def is_empty(self) -> bool:
+        """Whether no domain holds one."""
+        self.refresh()
+        return not self._ordered
+
     def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
         """The domain near the wished zones where the fewest pods fit, but a whole replica.
 

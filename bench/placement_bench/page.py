@@ -1,0 +1,2 @@
+def as_page(told, picture):
+    return ""
