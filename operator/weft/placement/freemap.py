@@ -26,16 +26,28 @@ class FreeMap:
     """Free GPUs by node: what the fabric shows minus what is promised.
 
     `occupants` name who runs where, for messages. Answers that depend on the fabric alone are remembered in `eligible`;
-    those in `tallies` follow what is free, by reading in `changes` what happened since they last looked.
+    those in `tallies` follow what is free, by reading in `changes` what happened since they last looked; `refusals` hold
+    until something changes, as many replicas of one kind are refused with the same words.
     """
 
-    __slots__ = ("_domain_of", "_free", "_holders", "_occupants", "changes", "eligible", "fabric", "tallies")
+    __slots__ = (
+        "_domain_of",
+        "_free",
+        "_holders",
+        "_occupants",
+        "changes",
+        "eligible",
+        "fabric",
+        "refusals",
+        "tallies",
+    )
 
     def __init__(self, fabric: Fabric, occupants: Mapping[str, tuple[str, ...]]) -> None:
         """Start from what pods hold; promises follow through `reserve`."""
         self.fabric = fabric
         self.eligible: dict[Any, Any] = {}
         self.tallies: dict[Any, Any] = {}
+        self.refusals: dict[Any, tuple[int, Any]] = {}  # with the number of changes before them
         self.changes: list[tuple[str, int]] = []  # (node, GPUs that became free), in order
         self._domain_of = {node.name: index for index, domain in enumerate(fabric.domains) for node in domain.nodes}
         self._free = {node.name: node.total - node.used for domain in fabric.domains for node in domain.nodes}

@@ -67,6 +67,17 @@ def find_slot(
     whole = find_whole(shape, placement, free, neighbours, needs)
     if whole is not None:
         return whole
+    asked, now = (shape, placement, needs), len(free.changes)
+    seen, refusal = free.refusals.get(asked, (-1, None))
+    if isinstance(refusal, Refusal) and seen == now:
+        return refusal
+    found = _in_stages_or_not(shape, placement, free, needs)
+    if isinstance(found, Refusal):
+        free.refusals[asked] = now, found
+    return found
+
+
+def _in_stages_or_not(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> Slot | Refusal:
     rooms = rooms_for(shape, placement, free, needs)
     if shape.pipeline_parallel > 1 and shape.pods > 1 and placement.domain is DomainRule.Preferred:
         stage = Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)

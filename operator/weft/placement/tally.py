@@ -62,11 +62,13 @@ class Tally:
         self.domains, self.group = domains, group
         self._placement, self._free = placement, free
         self._rank = _ranks(free)
-        self._tight = [FULL] * len(domains)
+        self._tight = [self._tightness(index) for index in range(len(domains))]
         self._ordered: dict[str, dict[Tightness, list[tuple[int, int]]]] = defaultdict(dict)
         self._seen = len(free.changes)
-        for index in range(len(domains)):
-            self._count(index)
+        for entry in sorted(zip(self._rank, range(len(domains)), strict=True)):
+            tight = self._tight[entry[1]]
+            if tight != FULL:
+                self._ordered[domains[entry[1]].domain.zone].setdefault(tight, []).append(entry)
 
     def room(self, index: int) -> Room:
         """A domain as a search may use it now."""
