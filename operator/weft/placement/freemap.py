@@ -26,8 +26,8 @@ class FreeMap:
     """Free GPUs by node: what the fabric shows minus what is promised.
 
     `occupants` name who runs where, for messages. Answers that depend on the fabric alone are remembered in `eligible`;
-    those in `tallies` follow what is free, by reading in `changes` what happened since they last looked; `refusals` hold
-    until something changes, as many replicas of one kind are refused with the same words.
+    those in `tallies` follow what is free, by reading in `changes` what happened since they last looked; those in
+    `refusals` hold until something changes, as many replicas of one kind are refused with the same words.
     """
 
     __slots__ = (
