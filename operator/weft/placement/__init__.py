@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from weft.placement.clearing import Demand, Movable
 from weft.placement.eligibility import Supplier, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.names import natural
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
+from weft.placement.repacking import Move, Repacking, repack
 from weft.placement.search import Neighbours, Refusal, Slot, find_slot
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
+    "Demand",
     "Departure",
     "FreeMap",
     "Hold",
+    "Movable",
+    "Move",
     "Neighbours",
     "Refusal",
+    "Repacking",
     "Slot",
     "Supplier",
     "choose_victims",
@@ -22,6 +28,7 @@ __all__ = [
     "leaves_domain",
     "natural",
     "no_supplier",
+    "repack",
     "slot_is_still_free",
     "slot_lost",
     "suppliers",

@@ -26,7 +26,8 @@ class FreeMap:
     """Free GPUs by node: what the fabric shows minus what is promised.
 
     `occupants` name who runs where, for messages. Answers that depend on the fabric alone are remembered in `eligible`;
-    those in `tallies` follow what is free, by reading in `changes` what happened since they last looked.
+    those in `tallies` follow what is free, by reading in `changes` what happened since they last looked; those in
+    `refusals` hold until something changes, as many replicas of one kind are refused with the same words.
     """
 
     __slots__ = (
@@ -38,6 +39,7 @@ class FreeMap:
         "changes",
         "eligible",
         "fabric",
+        "refusals",
         "tallies",
     )
 
@@ -46,6 +48,7 @@ class FreeMap:
         self.fabric = fabric
         self.eligible: dict[Any, Any] = {}
         self.tallies: dict[Any, Any] = {}
+        self.refusals: dict[Any, tuple[int, Any]] = {}  # with the number of changes before them
         self.changes: list[tuple[str, int]] = []  # (node, GPUs that became free), in order
         self._domain_of = {node.name: index for index, domain in enumerate(fabric.domains) for node in domain.nodes}
         self._free = {node.name: node.total - node.used for domain in fabric.domains for node in domain.nodes}

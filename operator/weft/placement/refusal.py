@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
@@ -26,13 +27,31 @@ def refuse(
     """The sentence for the condition, and one reason for every domain."""
     group = _group_pods(shape, rule)
     need = _need(shape, group)
-    verdicts = tuple((room.name, _verdict(shape, group, need, room, free)) for room in rooms)
+    counted = [_Counted.of(room, shape, free) for room in rooms]
+    verdicts = tuple((each.room.name, _verdict(group, need, each)) for each in counted)
     if not any(room.nodes or room.spares for room in rooms):
         message = f"{need}, but no node may take it{_passed_over(rooms, everything=True)}"
     else:
         hint = _spared(shape, rooms, free)
-        message = f"{need}: {_what_would_do(shape, group, rooms, free)}{hint}{_passed_over(rooms)}"
+        message = f"{need}: {_what_would_do(shape, group, counted, free)}{hint}{_passed_over(rooms)}"
     return Explanation(Reason.NoSlot, message), verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A room with how many of its nodes are large enough for a pod (spares too), and on how many one fits now."""
+
+    room: Room
+    large_enough: int
+    fitting: int
+    free_gpus: int
+
+    @classmethod
+    def of(cls, room: Room, shape: Shape, free: FreeMap) -> _Counted:
+        """Once for every room, as each reason needs it."""
+        size, left = shape.gpus_per_pod, free.each([node.name for node in room.nodes])
+        large_enough = [node for nodes in (room.nodes, room.spares) for node in nodes if node.total >= size]
+        return cls(room, len(large_enough), len([gpus for gpus in left if gpus >= size]), sum(left))
 
 
 def _need(shape: Shape, group: int) -> str:
@@ -49,19 +68,17 @@ def _group_pods(shape: Shape, rule: DomainRule) -> int:
     return shape.pods
 
 
-def _verdict(shape: Shape, group: int, need: str, room: Room, free: FreeMap) -> Explanation:
+def _verdict(group: int, need: str, counted: _Counted) -> Explanation:
+    room = counted.room
     if not room.nodes and not room.spares:
         return _most_common(room)
     beside = f" beside {_kept(len(room.spares))}" if room.spares else ""
-    large_enough = _large_enough(room, shape)
-    if large_enough - room.spares_due < group:
+    if counted.large_enough - room.spares_due < group:
         beside = f", of which spareNodesPerDomain keeps {room.spares_due} free" if room.spares_due else ""
-        return Explanation(Reason.DomainTooSmall, f"{need}; {room.name} has {large_enough} such{beside}")
-    fitting = _fitting(room.nodes, shape, free)
-    scattered = sum(free.on(node.name) for node in room.nodes)
+        return Explanation(Reason.DomainTooSmall, f"{need}; {room.name} has {counted.large_enough} such{beside}")
     return Explanation(
         Reason.DomainFragmented,
-        f"{need}; {room.name} has {fitting} such and {_gpus(scattered)} free in all{beside}",
+        f"{need}; {room.name} has {counted.fitting} such and {_gpus(counted.free_gpus)} free in all{beside}",
     )
 
 
@@ -70,27 +87,27 @@ def _most_common(room: Room) -> Explanation:
     return max((refusal for _, refusal in room.passed_over), key=lambda refusal: reasons[refusal.reason])
 
 
-def _what_would_do(shape: Shape, group: int, rooms: Sequence[Room], free: FreeMap) -> str:
+def _what_would_do(shape: Shape, group: int, counted: Sequence[_Counted], free: FreeMap) -> str:
     """What comes nearest, and what to free there; nothing that is asked for would only fill up the spares."""
     if shape.pods > 1:
-        return _room_in_a_domain(shape, group, rooms, free)
-    usable = [node for room in rooms for node in room.nodes]
+        return _room_in_a_domain(shape, group, counted, free)
+    usable = [node for each in counted for node in each.room.nodes]
     if not usable:
         return "every node that may take it is kept as a spare"
     largest = max(usable, key=lambda node: (free.on(node.name), node.total))
     hole = f"the largest hole is {free.on(largest.name)} of {largest.total} on {largest.name}"
-    return f"{hole}{_room_on_a_node(shape, rooms, free)}"
+    return f"{hole}{_room_on_a_node(shape, counted, free)}"
 
 
-def _room_on_a_node(shape: Shape, rooms: Sequence[Room], free: FreeMap) -> str:
+def _room_on_a_node(shape: Shape, counted: Sequence[_Counted], free: FreeMap) -> str:
     """The node that needs the least clearing, or whole nodes of the domain where the spares are due first."""
-    helpful = [node for room in rooms for node in room.nodes if _helps(node, room, shape)]
+    helpful = [node for each in counted for node in each.room.nodes if _helps(node, each.room, shape)]
     if helpful:
         node = _cheapest(helpful, free)
         missing = shape.gpus_per_pod - free.on(node.name)
         return f"; to make room, free {_gpus(missing)} more on {node.name}{_held_by([node], free)}"
-    best = _nearest(shape, 1, rooms, free)
-    if _large_enough(best, shape) <= best.spares_due:
+    best = _nearest(1, counted)
+    if best.large_enough <= best.room.spares_due:
         return ", and no node has that many at all"
     return f"; {_nodes_to_free(shape, 1, best, free)}"
 
@@ -101,31 +118,29 @@ def _helps(node: FabricNode, room: Room, shape: Shape) -> bool:
     return node.total >= shape.gpus_per_pod and not becomes_a_spare
 
 
-def _room_in_a_domain(shape: Shape, group: int, rooms: Sequence[Room], free: FreeMap) -> str:
-    best = _nearest(shape, group, rooms, free)
-    fitting = _fitting(best.nodes, shape, free)
-    have = f"{best.name} comes nearest with {fitting}"
-    if fitting >= group:
+def _room_in_a_domain(shape: Shape, group: int, counted: Sequence[_Counted], free: FreeMap) -> str:
+    best = _nearest(group, counted)
+    have = f"{best.room.name} comes nearest with {best.fitting}"
+    if best.fitting >= group:
         return f"{have}, which is too few for all stages; free more nodes of one zone"
-    if _large_enough(best, shape) - best.spares_due < group:
+    if best.large_enough - best.room.spares_due < group:
         return f"{have}, and no NVLink domain has that many at all"
     return f"{have}; {_nodes_to_free(shape, group, best, free)}"
 
 
-def _nearest(shape: Shape, group: int, rooms: Sequence[Room], free: FreeMap) -> Room:
+def _nearest(group: int, counted: Sequence[_Counted]) -> _Counted:
     """The domain with the least to free, among those that are large enough if there are any."""
-
-    def nearness(room: Room) -> tuple[bool, int, int]:
-        large_enough = _large_enough(room, shape)
-        return large_enough - room.spares_due >= group, _fitting(room.nodes, shape, free), large_enough
-
-    return max(rooms, key=nearness)
+    return max(
+        counted,
+        key=lambda each: (each.large_enough - each.room.spares_due >= group, each.fitting, each.large_enough),
+    )
 
 
-def _nodes_to_free(shape: Shape, group: int, room: Room, free: FreeMap) -> str:
+def _nodes_to_free(shape: Shape, group: int, counted: _Counted, free: FreeMap) -> str:
     """How many nodes to clear: those that the group lacks, and those that the spares take before."""
+    room = counted.room
     spares = room.spares_due - len(room.spares)
-    missing = group - _fitting(room.nodes, shape, free) + spares
+    missing = group - counted.fitting + spares
     busy = [node for node in room.nodes if free.on(node.name) < shape.gpus_per_pod <= node.total]
     whose = "its nodes" if shape.pods > 1 else f"the nodes of {room.name}"
     first = f", of which spareNodesPerDomain keeps {spares}" if spares else ""
@@ -142,14 +157,6 @@ def _spared(shape: Shape, rooms: Sequence[Room], free: FreeMap) -> str:
 
 def _kept(spares: int) -> str:
     return "1 spare node" if spares == 1 else f"{spares} spare nodes"
-
-
-def _large_enough(room: Room, shape: Shape) -> int:
-    return sum(node.total >= shape.gpus_per_pod for node in (*room.nodes, *room.spares))
-
-
-def _fitting(nodes: Sequence[FabricNode], shape: Shape, free: FreeMap) -> int:
-    return sum(free.on(node.name) >= shape.gpus_per_pod for node in nodes)
 
 
 def _cheapest(nodes: Sequence[FabricNode], free: FreeMap) -> FabricNode:

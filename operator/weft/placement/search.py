@@ -1,6 +1,6 @@
 """Find one slot: the tightest NVLink domain that holds the whole replica, so that big holes stay big.
 
-Rule: best fit counted in slots of the arriving shape, the rule of Kueue's topology-aware scheduling.
+Rule: best fit counted in pods of the arriving shape, the rule of Kueue's topology-aware scheduling.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.placement.names import natural
 from weft.placement.nearness import path_of
 from weft.placement.refusal import refuse
 from weft.placement.rooms import rooms_for
-from weft.placement.tally import Group, Wishes, crowding, tally_of
+from weft.placement.tally import NO_WISHES, Group, Wishes, crowding, tally_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +69,17 @@ def find_slot(
     whole = find_whole(shape, placement, free, neighbours, needs)
     if whole is not None:
         return whole
+    asked, now = (shape, placement, needs), len(free.changes)
+    seen, refusal = free.refusals.get(asked, (-1, None))
+    if isinstance(refusal, Refusal) and seen == now:
+        return refusal
+    found = _in_stages_or_not(shape, placement, free, needs)
+    if isinstance(found, Refusal):
+        free.refusals[asked] = now, found
+    return found
+
+
+def _in_stages_or_not(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> Slot | Refusal:
     rooms = rooms_for(shape, placement, free, needs)
     if shape.pipeline_parallel > 1 and shape.pods > 1 and placement.domain is DomainRule.Preferred:
         stage = Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
@@ -82,13 +93,19 @@ def find_whole(
     shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours = ALONE, needs: Pairs = ()
 ) -> Slot | None:
     """Nodes of one NVLink domain for the whole replica, or None."""
-    tally = tally_of(shape, placement, free, needs)
+    return find_in(tally_of(shape, placement, free, needs), placement, neighbours, free)
+
+
+def find_in(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Slot | None:
+    """The same with a tally at hand."""
     best = tally.tightest(_wishes(tally, placement, neighbours, free))
     return None if best is None else Slot(pick(tally.nodes(best), tally.group, free))
 
 
 def _wishes(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Wishes:
     """Where the pool wants to spread over zones, the zone of a partner does not count."""
+    if neighbours is ALONE:
+        return NO_WISHES
     by_zone = placement.spread == "Zone"
     homes = {free.domain_of(node) for node in neighbours.partners} if not by_zone else set()
     near = tuple(sorted({path_of(free.fabric.domains[home]) for home in homes if home is not None}))

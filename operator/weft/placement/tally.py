@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from weft.placement.freemap import FreeMap
     from weft.placement.rooms import Room
 
-Tightness = tuple[int, int]  # slots of the kind, and free GPUs: less is tighter
+# Pods that fit where a whole replica does, and GPUs of the nodes on which they do: less is tighter. GPUs on nodes that
+# are too full for a pod say nothing about the hole that it takes.
+Tightness = tuple[int, int]
 FULL: Tightness = (0, 0)
 _Place = tuple[str, "Tiers"]  # a zone, and the path through the network's tiers
 
@@ -66,11 +68,13 @@ class Tally:
         self.domains, self.group = domains, group
         self._placement, self._free = placement, free
         self._rank = _ranks(free)
-        self._tight = [FULL] * len(domains)
+        self._tight = [self._tightness(index) for index in range(len(domains))]
         self._ordered: dict[_Place, dict[Tightness, list[tuple[int, int]]]] = defaultdict(dict)
         self._seen = len(free.changes)
-        for index in range(len(domains)):
-            self._count(index)
+        for entry in sorted(zip(self._rank, range(len(domains)), strict=True)):
+            tight = self._tight[entry[1]]
+            if tight != FULL:
+                self._ordered[self._place(entry[1])].setdefault(tight, []).append(entry)
 
     def room(self, index: int) -> Room:
         """A domain as a search may use it now."""
@@ -83,15 +87,20 @@ class Tally:
         usable = {node.name for node in self.room(index).nodes}
         return tuple(name for name in self.domains[index].names if name in usable)
 
-    def slots(self, index: int) -> int:
-        """How many such replicas a domain holds now."""
+    def holds_one(self, index: int) -> bool:
+        """Whether a domain holds such a replica now."""
         self.refresh()
-        return self._tight[index][0]
+        return self._tight[index] != FULL
+
+    def is_empty(self) -> bool:
+        """Whether no domain holds one."""
+        self.refresh()
+        return not self._ordered
 
     def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
-        """The domain nearest to the wished paths with the fewest slots, but at least one.
+        """The domain nearest to the wished paths where the fewest pods fit, but a whole replica.
 
-        Ties by free GPUs, then the fewest siblings, then the name.
+        Ties by free GPUs there, then the fewest siblings, then the name.
         """
         self.refresh()
         found = [self._in_place(place, by_tightness, wishes) for place, by_tightness in self._ordered.items()]
@@ -124,8 +133,7 @@ class Tally:
         before, after = self._tight[index], self._tightness(index)
         if before == after:
             return
-        domain = self.domains[index].domain
-        place = domain.zone, path_of(domain)
+        place = self._place(index)
         entry, by_tightness = (self._rank[index], index), self._ordered[place]
         if before[0]:
             equals = by_tightness[before]
@@ -138,13 +146,17 @@ class Tally:
             del self._ordered[place]
         self._tight[index] = after
 
+    def _place(self, index: int) -> _Place:
+        domain = self.domains[index].domain
+        return domain.zone, path_of(domain)
+
     def _tightness(self, index: int) -> Tightness:
         """Pods of one replica sit on nodes of their own."""
-        left = self._free.each(self.nodes(index))
-        rooms = [gpus // self.group.gpus_per_pod for gpus in left]
-        if sum(map(bool, rooms)) < self.group.pods:
+        size = self.group.gpus_per_pod
+        left = [gpus for gpus in self._free.each(self.nodes(index)) if gpus >= size]
+        if len(left) < self.group.pods:
             return FULL
-        return sum(rooms) // self.group.pods, sum(left)
+        return sum([gpus // size for gpus in left]), sum(left)
 
 
 def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> Tally:

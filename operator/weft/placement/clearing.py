@@ -1,0 +1,136 @@
+"""Which replicas would have to leave a domain so that another one fits: the cheapest sets, in GPUs that move."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.placement.search import ALONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from weft.domain.shape import Shape
+    from weft.domain.spec import Pairs, PlacementSpec
+    from weft.placement.search import Neighbours
+    from weft.placement.tally import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one replica asks of its place; `needs` is what each pod asks for beside accelerators."""
+
+    shape: Shape
+    placement: PlacementSpec
+    needs: Pairs = ()
+    neighbours: Neighbours = ALONE
+
+
+@dataclass(frozen=True, slots=True)
+class Movable:
+    """A replica that may be moved: who it is (unique, and the last tie-break), what it asks for, and where it sits."""
+
+    owner: str
+    demand: Demand
+    nodes: tuple[str, ...]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that a move holds twice."""
+        return self.demand.shape.gpus_per_pod * len(self.nodes)
+
+    @property
+    def gpus_per_pod(self) -> int:
+        """GPUs on each of its nodes."""
+        return self.demand.shape.gpus_per_pod
+
+
+Clearing = tuple[int, tuple[Movable, ...]]  # GPUs of replicas that leave, and these: of two, the one with fewer
+Gains = tuple[int, Clearing]  # nodes that fit once they have left
+Cost = tuple[int, int, tuple[str, ...]]  # of a clearing: GPUs, moves, and who leaves
+Best = dict[tuple[int, int], Clearing]  # the fewest GPUs by (what is gained, moves)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a domain lacks to hold a group: `missing` nodes, of those that have too little free; GPUs by node."""
+
+    missing: int
+    by_node: Mapping[str, int]
+
+    @classmethod
+    def of(cls, left: Mapping[str, int], group: Group) -> Lack:
+        """From the free GPUs of the nodes that may be used."""
+        by_node = {node: group.gpus_per_pod - gpus for node, gpus in left.items() if gpus < group.gpus_per_pod}
+        return cls(group.pods - len(left) + len(by_node), by_node)
+
+    @property
+    def least_gpus(self) -> int:
+        """Fewer GPUs than this need not leave: no clearing is cheaper."""
+        return sum(sorted(self.by_node.values())[: self.missing])
+
+
+def clearings(lack: Lack, residents: Iterable[Movable], most_moves: int) -> list[Clearing]:
+    """The cheapest clearing for each number of moves, cheapest first.
+
+    Replicas of several nodes are looked at one by one, those of one node together with their neighbours there. Of
+    equals the first by the order of `residents` is kept.
+    """
+    alone: dict[str, list[Movable]] = defaultdict(list)
+    options: list[list[Gains]] = []
+    for each in residents:
+        if len(each.nodes) > 1:
+            gain = _gain(each, lack.by_node)
+            options += [[(gain, (each.gpus, (each,)))]] if gain else []
+        elif each.nodes[0] in lack.by_node:
+            alone[each.nodes[0]].append(each)
+    most = sorted([gains[0][0] for gains in options] + [1] * len(alone))[-most_moves:]
+    if sum(most) < lack.missing:
+        return []
+    for node, together in alone.items():
+        options.append([(1, clearing) for clearing in _off_one_node(together, lack.by_node[node], most_moves)])
+    best: Best = {(0, 0): (0, ())}
+    for choices in options:
+        _widen(best, choices, lack.missing, most_moves)
+    return _done(best, lack.missing)
+
+
+def single_clearings(lack: Lack, residents: Iterable[Movable]) -> list[Clearing]:
+    """Every single replica whose departure is enough."""
+    return [(each.gpus, (each,)) for each in residents if _gain(each, lack.by_node) >= lack.missing]
+
+
+def _gain(each: Movable, by_node: Mapping[str, int]) -> int:
+    return sum(0 < by_node.get(node, 0) <= each.gpus_per_pod for node in each.nodes)
+
+
+def _off_one_node(residents: list[Movable], lack: int, most_moves: int) -> list[Clearing]:
+    """For each number of moves the fewest GPUs that make up for a node's lack."""
+    if sum(each.gpus for each in residents) < lack:
+        return []
+    best: Best = {(0, 0): (0, ())}
+    for each in residents:
+        _widen(best, [(each.gpus, (each.gpus, (each,)))], lack, most_moves)
+    return _done(best, lack)
+
+
+def _widen(best: Best, choices: Iterable[Gains], goal: int, most_moves: int) -> None:
+    """One step of a knapsack: take one of the choices, or none of them."""
+    for (gained, moves), (gpus, leaving) in list(best.items()):
+        if gained == goal:
+            continue
+        for gain, (more_gpus, more) in choices:
+            state = min(goal, gained + gain), moves + len(more)
+            total = gpus + more_gpus
+            if state[1] <= most_moves and (state not in best or total < best[state][0]):
+                best[state] = total, (*leaving, *more)
+
+
+def _done(best: Best, goal: int) -> list[Clearing]:
+    return sorted((each for (gained, _), each in best.items() if gained == goal), key=cost)
+
+
+def cost(clearing: Clearing) -> Cost:
+    """Fewest GPUs first, then the fewest moves; names decide among equals."""
+    return clearing[0], len(clearing[1]), tuple(each.owner for each in clearing[1])

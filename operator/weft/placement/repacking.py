@@ -1,0 +1,197 @@
+"""Move a few replicas so that one that fits nowhere gets a place: surge first, smallest moves first, at most so many.
+
+Each move takes its target before it leaves its source. Targets are free before anything moves, so that all moves can go
+on at the same time and in any order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from weft.placement.clearing import Lack, clearings, cost, single_clearings
+from weft.placement.search import Slot, find_in, find_whole, pick
+from weft.placement.tally import tally_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weft.placement.clearing import Clearing, Cost, Demand, Movable
+    from weft.placement.freemap import FreeMap
+    from weft.placement.tally import Tally
+
+    _Waiting = tuple[Cost, int, Clearing | None]  # a domain by what it costs at least, or one of its clearings
+
+EFFORT = 200  # domains and clearings looked at for one replica: a cluster without hope costs no more than another
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One replica from its nodes to others; `target[rank]` is the new node of pod `rank`."""
+
+    owner: str
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    gpus_per_pod: int
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that are held twice while it goes on."""
+        return self.gpus_per_pod * len(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Repacking:
+    """Moves in any order, and the slot that is free once they are done; nobody else may take its free part before."""
+
+    moves: tuple[Move, ...]
+    slot: Slot
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that move."""
+        return sum(move.gpus for move in self.moves)
+
+
+def repack(demand: Demand, movable: Iterable[Movable], free: FreeMap, most_moves: int) -> Repacking | None:
+    """The cheapest set of at most `most_moves` moves found that opens a slot for `demand`, or None.
+
+    Where one move is enough, one is found. No moves where it fits already. `free` is afterwards as it was, and the
+    answer does not depend on the order of `movable`.
+    """
+    fits = find_whole(demand.shape, demand.placement, free, demand.neighbours, demand.needs)
+    if fits is not None:
+        return Repacking((), fits)
+    if most_moves < 1 or _left(demand, free) < demand.shape.gpus:
+        return None
+    search = _Search.of(demand, sorted(movable, key=attrgetter("owner")), free)
+    return search.cheapest(most_moves) or search.single()
+
+
+def _left(demand: Demand, free: FreeMap) -> int:
+    """Free GPUs of its kind anywhere: moves never make more of them."""
+    kind = demand.shape.accelerator
+    return sum(
+        sum(free.each([node.name for node in domain.nodes]))
+        for domain in free.fabric.domains
+        if domain.accelerator == kind
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One repacking: where the demand fits, and who could leave which domain. `free` is changed by supposition only."""
+
+    free: FreeMap
+    tally: Tally
+    residents: Mapping[int, Sequence[Movable]]  # by domain, only those for whom there is room somewhere
+    tallies: Mapping[int, Tally]  # by id of their demands: hashing one takes longer than its answer
+
+    @classmethod
+    def of(cls, demand: Demand, movable: Iterable[Movable], free: FreeMap) -> _Search:
+        """Look at everybody once."""
+        tallies: dict[int, Tally] = {}
+        residents: dict[int, list[Movable]] = defaultdict(list)
+        for each in movable:
+            known = id(each.demand)
+            if known not in tallies:
+                tallies[known] = tally_of(each.demand.shape, each.demand.placement, free, each.demand.needs)
+            if not tallies[known].is_empty():
+                for domain in {domain for node in each.nodes if (domain := free.domain_of(node)) is not None}:
+                    residents[domain].append(each)
+        return cls(free, tally_of(demand.shape, demand.placement, free, demand.needs), residents, tallies)
+
+    def cheapest(self, most_moves: int) -> Repacking | None:
+        """Try the cheapest clearings of all domains first, domains where much has to leave last."""
+        waiting: list[_Waiting] = [((lack.least_gpus, 0, ()), domain, None) for domain, lack in self._lacks()]
+        heapify(waiting)
+        for _ in range(EFFORT):
+            if not waiting:
+                break
+            _, domain, clearing = heappop(waiting)
+            if clearing is None:
+                for found in clearings(self._lack(domain), self.residents[domain], most_moves):
+                    heappush(waiting, (cost(found), domain, found))
+            elif (repacking := self._settle(clearing, domain)) is not None:
+                return repacking
+        return None
+
+    def single(self) -> Repacking | None:
+        """The cheapest single move of all that there are."""
+        found = [
+            (cost(clearing), domain, clearing)
+            for domain, lack in self._lacks()
+            for clearing in single_clearings(lack, self.residents[domain])
+        ]
+        settled = (self._settle(clearing, domain) for _, domain, clearing in sorted(found, key=lambda each: each[:2]))
+        return next((repacking for repacking in settled if repacking is not None), None)
+
+    def _lacks(self) -> Iterator[tuple[int, Lack]]:
+        """Domains where moves may help."""
+        for domain in self.residents:
+            lack = self._lack(domain)
+            if len(lack.by_node) >= lack.missing:
+                yield domain, lack
+
+    def _lack(self, domain: int) -> Lack:
+        nodes = self.tally.nodes(domain)
+        return Lack.of(dict(zip(nodes, self.free.each(nodes), strict=True)), self.tally.group)
+
+    def _settle(self, clearing: Clearing, domain: int) -> Repacking | None:
+        """Find new places for those that leave, with either of two ways to choose the nodes of the slot."""
+        _, leaving = clearing
+        for nodes in self._slots(leaving, domain):
+            with self.free.supposing():
+                self._shift(self._beyond(nodes, leaving), -1)
+                moves = self._move_all(leaving)
+            if moves is not None:
+                return Repacking(moves, Slot(nodes))
+        return None
+
+    def _slots(self, leaving: Sequence[Movable], domain: int) -> list[tuple[str, ...]]:
+        """Nodes as they would be chosen once all have left, and nodes that spare a place for the largest to leave."""
+        known = self.tally.domains[domain].names
+        before = dict(zip(known, self.free.each(known), strict=True))
+        with self.free.supposing():
+            for each in leaving:
+                self._shift(dict.fromkeys(each.nodes, each.gpus_per_pod))
+            if not self.tally.holds_one(domain):
+                return []
+            names = self.tally.nodes(domain)
+            usual, after = pick(names, self.tally.group, self.free), self.free.each(names)
+        size = max(leaving, key=attrgetter("gpus")).gpus_per_pod
+        fitting = sorted(
+            (before[name] >= size, gpus, position)
+            for position, (name, gpus) in enumerate(zip(names, after, strict=True))
+            if gpus >= self.tally.group.gpus_per_pod
+        )
+        sparing = tuple(names[position] for _, _, position in fitting[: self.tally.group.pods])
+        return [usual] if set(sparing) == set(usual) else [usual, sparing]
+
+    def _beyond(self, slot: Iterable[str], leaving: Iterable[Movable]) -> dict[str, int]:
+        """What the slot needs of its nodes beyond what those that leave have there: no target may take that."""
+        needed = dict.fromkeys(slot, self.tally.group.gpus_per_pod)
+        for each in leaving:
+            for node in each.nodes:
+                if node in needed:
+                    needed[node] = max(0, needed[node] - each.gpus_per_pod)
+        return needed
+
+    def _move_all(self, leaving: Iterable[Movable]) -> tuple[Move, ...] | None:
+        """The tightest place for each, the largest first, as it has the least choice; no source counts as left."""
+        moves: list[Move] = []
+        for each in sorted(leaving, key=lambda each: (-each.gpus, each.owner)):
+            demand = each.demand
+            slot = find_in(self.tallies[id(demand)], demand.placement, demand.neighbours, self.free)
+            if slot is None:
+                return None
+            self._shift(dict.fromkeys(slot.nodes, each.gpus_per_pod), -1)
+            moves.append(Move(each.owner, each.nodes, slot.nodes, each.gpus_per_pod))
+        return tuple(moves)
+
+    def _shift(self, gpus: Mapping[str, int], sign: int = 1) -> None:
+        for node, count in gpus.items():
+            self.free.shift(node, sign * count)
