@@ -11,6 +11,7 @@ from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
 from weft.decide.growth import Growth, explain_again, grow
 from weft.decide.holes import Replan, kept_for_want_of_room, shape_with_a_place
+from weft.decide.making_room import tell_what_moves_would_open
 from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
@@ -55,6 +56,7 @@ def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float, repla
         keep_spares((course.growth for course in together), free)
     every = [course for together in courses for course in together]
     explain_again([course.growth for course in every], free)
+    tell_what_moves_would_open(every, free)
     return tuple(_outcome(course, free.fabric, now) for course in every)
 
 
