@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.perf.replicas import CATALOG
-from tests.perf.rows import LAYOUT, measured
+from tests.perf.rows import LAYOUT, ROW, measured
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.perf.expected import Estimate, Expected, expected
+
+if TYPE_CHECKING:
+    from weft.perf.measured import Measurement
 
 DISAGGREGATED = {"model": "DeepSeek-R1", "gpu": "GB200", "tp": "1", "dp": "32", "ep": "32", "note": LAYOUT}
 
@@ -171,3 +175,34 @@ def test_whatever_is_asked_the_answer_is_finite_or_refused(
         if estimate is not None:
             assert 0 < estimate.low < estimate.value <= estimate.high
             assert math.isfinite(estimate.high)
+
+
+def test_several_replicas_share_the_load_and_add_up() -> None:
+    one = expected(measured(tp="8", n_gpus="8", concurrency="16"), CATALOG)
+    three = expected(measured(tp="8", n_gpus="24", concurrency="48"), CATALOG)
+    assert (three.ttft, three.tpot) == (one.ttft, one.tpot)
+    assert one.output_rate is not None
+    assert three.output_rate is not None
+    assert three.output_rate.value == pytest.approx(3 * one.output_rate.value)
+
+
+def test_a_split_answers_at_a_rate_as_at_the_concurrency_that_gives_it() -> None:
+    closed = expected(apart(users=64), CATALOG)
+    assert closed.output_rate is not None
+    rate = closed.output_rate.value / float(ROW["osl"])
+    opened = expected(apart(rate=rate), CATALOG)
+    for at_users, at_rate in ((closed.ttft, opened.ttft), (closed.tpot, opened.tpot)):
+        assert at_users is not None
+        assert at_rate is not None
+        assert at_rate.value == pytest.approx(at_users.value, rel=0.02)
+    assert opened.output_rate is not None
+    assert opened.output_rate.value == pytest.approx(closed.output_rate.value)
+    full = expected(apart(rate=math.inf), CATALOG)
+    assert full.ttft is None
+    assert full.output_rate is not None
+    assert full.output_rate.value > closed.output_rate.value
+
+
+def apart(users: int | None = None, rate: float | None = None) -> Measurement:
+    load = {"concurrency": str(users or ""), "request_rate": str(rate or "")}
+    return measured(note="2P1D", tp="8", n_gpus="24", **load)

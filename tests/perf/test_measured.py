@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.perf.replicas import CATALOG
 from tests.perf.rows import LAYOUT, ROW, measured, row
+from weft.catalog.spelling import accelerator_as_written, architecture_as_written
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
@@ -40,6 +41,11 @@ SIZES = ("tp", "pp", "ep", "dp")
         ("Llama-3.1-70B-FP8-KV", LLAMA),
         ("Llama-3.3-70B-FP8", LLAMA),
         ("GPT-OSS-120B-MXFP4", "openai/gpt-oss-120b"),
+        ("Llama 3.3 70B", LLAMA),
+        ("nvidia/Llama-3.3-70B-Instruct-FP4", LLAMA),
+        ("Mixtral-8x7B", "mistralai/Mixtral-8x7B-Instruct-v0.1"),
+        ("Llama-2-70b", "meta-llama/Llama-2-70b-chat-hf"),
+        ("Llama-4-Maverick", "meta-llama/Llama-4-Maverick-17B-128E-Instruct"),
     ],
 )
 def test_a_model_is_found_by_what_people_call_it(name: str, found: str) -> None:
@@ -234,10 +240,90 @@ def test_a_layout_that_cannot_be_read_is_refused_and_not_left_out(part: str, ins
         measured(note=LAYOUT.replace(part, instead))
 
 
-@pytest.mark.parametrize("rate", ["inf", "3"])
-def test_a_layout_without_a_concurrency_to_predict_at_is_refused(rate: str) -> None:
-    with pytest.raises(Invalid, match=r"^request_rate .* must be empty where the note has a layout"):
-        measured(note=LAYOUT, request_rate=rate)
+@pytest.mark.parametrize(
+    ("note", "prefills", "tensor", "decoders"),
+    [
+        ("disaggregated, 2P1D", 2, 8, 1),
+        ("1P3D over InfiniBand", 1, 8, 3),
+        ("disaggregated: prefill 4xTP2, decode 2xTP8", 4, 2, 2),
+    ],
+)
+def test_shorter_layouts_are_read_too(note: str, prefills: int, tensor: int, decoders: int) -> None:
+    found = measured(note=note, tp="8", n_gpus="")
+    assert found.prefill is not None
+    assert (found.prefill.count, found.prefill.replica.shape.tensor_parallel) == (prefills, tensor)
+    assert (found.decoders, found.copies) == (decoders, 1)
+
+
+@pytest.mark.parametrize("note", ["disaggregated", "P/D on separate nodes", "P:D as in the paper"])
+def test_a_split_without_its_counts_is_not_taken_for_one_replica(note: str) -> None:
+    with pytest.raises(Invalid, match=r"^note .* must be with a layout such as P:D = "):
+        measured(note=note)
+
+
+def test_gpus_of_several_replicas_make_several() -> None:
+    assert 3 == measured(tp="8", n_gpus="24").copies
+    assert 1 == measured(tp="8", n_gpus="8").copies
+    assert 1 == measured(tp="8", n_gpus="12").copies
+
+
+def test_ranks_inside_a_tensor_group_are_counted_once() -> None:
+    """`--tp 8 --dp 8` of SGLang is eight GPUs, each a rank of its own."""
+    shape = measured(model="DeepSeek-R1", gpu="H200", tp="8", dp="8", ep="8", n_gpus="8").replica.shape
+    assert (shape.tensor_parallel, shape.data_parallel, shape.gpus) == (1, 8, 8)
+    shape = measured(model="DeepSeek-R1", gpu="H200", tp="4", dp="2", ep="8", n_gpus="8").replica.shape
+    assert (shape.tensor_parallel, shape.data_parallel, shape.gpus) == (4, 2, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("NVIDIA-H100-80GB-HBM3", "H100"),
+        ("H100 SXM", "H100"),
+        ("H100-SXM5-80GB", "H100"),
+        ("H100 PCIe", "H100-PCIe"),
+        ("H100 NVL", "H100-NVL"),
+        ("nvidia h200 141gb", "H200"),
+        ("A100 SXM 80", "A100"),
+        ("A100 40GB", "A100-40GB"),
+        ("GB200 NVL72", "GB200"),
+        ("AMD Instinct MI300X OAM", "MI300X"),
+        ("RTX PRO 6000 Blackwell", "RTX-PRO-6000"),
+    ],
+)
+def test_a_gpu_is_found_by_what_people_call_it(name: str, found: str) -> None:
+    known = accelerator_as_written(CATALOG, name)
+    assert known is not None
+    assert known.name == found
+
+
+@pytest.mark.parametrize("name", ["V100", "H100x8", "A100 64GB", "L40", "80GB", "NVIDIA", ""])
+def test_a_gpu_that_nobody_knows_is_not_taken_for_another(name: str) -> None:
+    assert accelerator_as_written(CATALOG, name) is None
+
+
+@pytest.mark.parametrize("name", ["Llama-3", "Qwen3-30B", "gpt-oss", "Kimi", "Instruct", "Llama-3-70B", ""])
+def test_a_name_that_may_mean_several_models_means_none(name: str) -> None:
+    assert architecture_as_written(CATALOG, name) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "precision"),
+    [
+        ("Llama-3.3-70B-Instruct-FP8", "", Precision.FP8),
+        ("DeepSeek-R1-NVFP4", "", Precision.NVFP4),
+        ("DeepSeek-R1-0528-FP4-v2", "", Precision.NVFP4),
+        ("Llama-3.3-70B-Instruct-AWQ", "", Precision.INT4),
+        ("Llama-3.3-70B-Instruct-FP8", "BF16", Precision.BF16),
+        ("Llama-3.3-70B-Instruct", "W4A16", Precision.INT4),
+        ("Llama-3.3-70B-Instruct", "", Precision.BF16),
+    ],
+)
+def test_the_precision_is_what_is_stated_or_what_the_name_ends_with(
+    model: str, stated: str, precision: Precision
+) -> None:
+    gpu = "B200" if precision is Precision.NVFP4 else "H100"
+    assert precision is measured(model=model, precision=stated, gpu=gpu).replica.shape.precision
 
 
 @pytest.mark.parametrize("column", NUMBERS)

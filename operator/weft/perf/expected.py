@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from weft.perf.measured import Measurement
 
 
+_MOST_USERS, _HALVINGS = 16_384.0, 24  # of a search for a concurrency, in its logarithm
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A value with its interval, in the value's unit."""
@@ -49,7 +52,28 @@ class Expected:
 def expected(at: Measurement, catalog: Catalog) -> Expected:
     """What a measurement will show. Raises `Invalid` (OutOfMemory) if the weights are larger than the devices."""
     _check_that_weights_fit(at)
+    if at.copies > 1:
+        return _of_all(_expected_of_one(_shared_out(at), catalog), at.copies)
+    return _expected_of_one(at, catalog)
+
+
+def _shared_out(at: Measurement) -> Measurement:
+    """The load of one of several replicas."""
+    return replace(at, users=max(1.0, at.users / at.copies) if at.users else 0.0, rate=at.rate / at.copies, copies=1)
+
+
+def _of_all(one: Expected, copies: int) -> Expected:
+    """Latencies are those of one; what comes out adds up."""
+    rate = one.output_rate
+    together = Estimate(rate.value * copies, rate.low * copies, rate.high * copies) if rate is not None else None
+    return replace(one, output_rate=together)
+
+
+def _expected_of_one(at: Measurement, catalog: Catalog) -> Expected:
     spread = catalog.spread(at.replica.architecture, at.replica.shape, at.replica.accelerator)
+    if at.kind is Kind.Offline and at.prefill is not None:
+        full_rate = _closed(replace(at, users=at.users or _MOST_USERS)).requests_per_second * at.output_tokens
+        return Expected(None, None, _around(full_rate, spread.output_rate_below, spread.output_rate))
     if at.kind is Kind.Offline:
         full = offline_throughput(at.replica, at.input_tokens, at.output_tokens, at.users or None)
         return Expected(
@@ -78,12 +102,29 @@ def _served(at: Measurement) -> Served:
     """
     if at.kind is not Kind.OpenLoop:
         return _closed(at)
-    free = open_loop(at.replica, at.rate, at.input_tokens, at.output_tokens)
+    free = _apart_at_a_rate(at) if at.prefill is not None else _together_at_a_rate(at)
     under_way = at.rate * (free.latencies.ttft + at.output_tokens * free.latencies.tpot)
     if not at.users or (free.requests_per_second >= at.rate and under_way <= at.users):
         return free
     bound = _closed(at)
     return replace(bound, requests_per_second=min(bound.requests_per_second, at.rate))
+
+
+def _together_at_a_rate(at: Measurement) -> Served:
+    return open_loop(at.replica, at.rate, at.input_tokens, at.output_tokens)
+
+
+def _apart_at_a_rate(at: Measurement) -> Served:
+    """Halves at the concurrency at which they answer as fast as requests come; more than that many only wait longer."""
+    low, high = 1.0, _MOST_USERS
+    if _closed(replace(at, users=high)).requests_per_second < at.rate:
+        return _closed(replace(at, users=high))
+    for _ in range(_HALVINGS):
+        middle = (low * high) ** 0.5
+        low, high = (
+            (low, middle) if _closed(replace(at, users=middle)).requests_per_second >= at.rate else (middle, high)
+        )
+    return replace(_closed(replace(at, users=high)), requests_per_second=at.rate)
 
 
 def _closed(at: Measurement) -> Served:

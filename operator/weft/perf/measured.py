@@ -2,7 +2,8 @@
 
 `model, gpu, n_gpus, engine, engine_version, precision, kv_precision, tp, ep, pp, dp, isl, osl, concurrency,
 request_rate, note`; what a column leaves empty has the default of its kind. Names are resolved like a person writes
-them: any case, with or without the organisation, with a precision at the end of the model's name.
+them: any case, with or without the organisation, with a precision at the end of the model's name, with or without
+vendor, form factor and memory of the GPU. GPUs that are several times those of one replica are several replicas.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NoReturn
 
+from weft.catalog.spelling import accelerator_as_written, architecture_as_written
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
 from weft.perf.crossing import across_domains
 from weft.perf.disaggregated import Half
+from weft.perf.layouts import Layout, layout_of
 from weft.perf.replica import ReplicaModel
 
 if TYPE_CHECKING:
@@ -41,15 +44,30 @@ _KV_PRECISIONS = {
     "FP16": Precision.BF16,
 }
 _MOST_GPUS, _MOST_TOKENS, _MOST_USERS, _HIGHEST_RATE = 4096, 1e8, 1e7, 1e7  # far beyond anything there is
-_PRECISION_SUFFIX = re.compile(r"[-_](bf16|fp16|fp8|fp8-kv|nvfp4|fp4|int8|int4|mxfp4)$", re.IGNORECASE)
+# What people write for a precision, and so at the end of a model's name; 4-bit weights beside 16-bit activations are
+# INT4 however they were found.
+_SPELLINGS = {
+    "FP16": "BF16",
+    "HALF": "BF16",
+    "BFLOAT16": "BF16",
+    "FLOAT16": "BF16",
+    "FP4": "NVFP4",
+    "FP8-KV": "FP8",
+    "FP8-DYNAMIC": "FP8",
+    "FP8-BLOCK": "FP8",
+    "W8A8": "INT8",
+    "W4A16": "INT4",
+    "AWQ": "INT4",
+    "GPTQ": "INT4",
+    "GPTQ-INT4": "INT4",
+    "AWQ-INT4": "INT4",
+}
+_PRECISION_SUFFIX = re.compile(
+    rf"[-_ ]({'|'.join(sorted([*map(re.escape, _SPELLINGS), *Precision], key=len, reverse=True))})(-v\d)?$",
+    re.IGNORECASE,
+)
 _SPREAD_LENGTHS = re.compile(r"inferencex|inferencemax", re.IGNORECASE)
 _MEASURED_ON = re.compile(r"measured (20\d\d)-(\d\d)")
-_APART = "P:D ="
-_LAYOUT = re.compile(
-    r"P:D = (?P<prefills>{n}) x \(tp(?P<tp>{n}) dp(?P<dp>{n}) ep(?P<ep>{n})\) : (?P<decoders>{n}) x".replace(
-        "{n}", "[1-9][0-9]{0,2}"
-    )
-)
 _SPREAD_MEAN = 0.9  # InferenceX draws each length evenly from 0.8 to 1.0 of the nominal one
 
 
@@ -67,7 +85,7 @@ class Measurement:
 
     An open loop with `users` never has more requests under way: the others wait outside, unmeasured.
     `release` is the engine's version, or `YYYY-MM` of the measurement where only that is written. Where prefill has
-    replicas of its own they are `prefill`, and `replica` is one of `decoders`.
+    replicas of its own they are `prefill`, and `replica` is one of `decoders`. Else `copies` of it share the load.
     """
 
     replica: ReplicaModel
@@ -80,12 +98,13 @@ class Measurement:
     release: str | None
     prefill: Half | None = None
     decoders: int = 1
+    copies: int = 1
 
 
 def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     """Read a row; raises `Invalid` with the column and what is wrong with it."""
     architecture = _architecture(row, catalog)
-    accelerator = catalog.accelerator(_text(row, "gpu"))
+    accelerator = accelerator_as_written(catalog, _text(row, "gpu")) or catalog.accelerator(_text(row, "gpu"))
     engine = _engine(row)
     precision = _precision(row, architecture)
     replica = ReplicaModel(
@@ -101,7 +120,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     users, rate = _users(row), _rate(row)
     input_tokens, output_tokens = _lengths(row, architecture)
     kind = _kind(row, users, rate)
-    layout = _layout(row, kind)
+    layout = layout_of(row.get("note") or "", replica.shape)
     return Measurement(
         replica=across_domains(replica),
         kind=kind,
@@ -112,7 +131,8 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         equal_lengths=not spread,
         release=_release(row),
         prefill=_prefill(replica, layout) if layout else None,
-        decoders=int(layout["decoders"]) if layout else 1,
+        decoders=layout.decoders if layout else 1,
+        copies=1 if layout else _copies(row, replica.shape),
     )
 
 
@@ -133,17 +153,41 @@ def impossible_number(row: Mapping[str, str]) -> str | None:
 def _shape(row: Mapping[str, str], architecture: Architecture, plain: Shape) -> Shape:
     """The sizes of a row; without any, all GPUs are one tensor group. A size that divides nothing is refused."""
     stated = any((row.get(column) or "").strip() for column in ("tp", "pp", "dp"))
+    tensor, data = _size(row, "tp") if stated else _size(row, "n_gpus"), _size(row, "dp")
+    if _has_ranks_inside(row, tensor, data):
+        tensor //= data
     shape = replace(
         plain,
-        tensor_parallel=_size(row, "tp") if stated else _size(row, "n_gpus"),
+        tensor_parallel=tensor,
         pipeline_parallel=_size(row, "pp"),
         expert_parallel=_size(row, "ep"),
-        data_parallel=_size(row, "dp"),
+        data_parallel=data,
     )
     if (wrong := _contradiction(shape, architecture)) is not None:
         size, allowed = wrong
         _refuse(row, "n_gpus" if size == "tp" and not stated else size, allowed)
     return shape
+
+
+def _has_ranks_inside(row: Mapping[str, str], tensor: int, data: int) -> bool:
+    """Whether tp is that of all ranks together, as SGLang counts attention-DP: `tp8 dp8` on eight GPUs."""
+    gpus = _number(row, "n_gpus")
+    return data > 1 and tensor % data == 0 and gpus == tensor * _size(row, "pp")
+
+
+def _copies(row: Mapping[str, str], shape: Shape) -> int:
+    """Replicas that the GPUs of the row make."""
+    gpus = _number(row, "n_gpus")
+    return max(1, int(gpus) // shape.gpus) if gpus is not None and gpus % shape.gpus == 0 else 1
+
+
+def _prefill(decode: ReplicaModel, layout: Layout) -> Half:
+    """The other half of a layout."""
+    shape = layout.prefill_shape(decode.shape)
+    if (wrong := _contradiction(shape, decode.architecture)) is not None:
+        size, allowed = wrong
+        raise Invalid(Reason.SpecInvalid, f"{size} of prefill in note {layout.text!r:.90} must be {allowed}")
+    return Half(across_domains(replace(decode, shape=shape)), layout.prefills)
 
 
 def _contradiction(shape: Shape, architecture: Architecture) -> tuple[str, str] | None:
@@ -172,31 +216,6 @@ def _lengths(row: Mapping[str, str], architecture: Architecture) -> tuple[float,
     return prompt, answer
 
 
-def _layout(row: Mapping[str, str], kind: Kind) -> re.Match[str] | None:
-    note = row.get("note") or ""
-    layout = _LAYOUT.search(note)
-    if layout is None and _APART in note:
-        _refuse(row, "note", "with a layout such as P:D = 2 x (tp1 dp8 ep8) : 1 x (tp1 dp32 ep32), or none")
-    if layout and kind is not Kind.ClosedLoop:
-        _refuse(row, "request_rate", "empty where the note has a layout P:D: that is predicted at a concurrency")
-    return layout
-
-
-def _prefill(decode: ReplicaModel, layout: re.Match[str]) -> Half:
-    """The other half of a layout such as `P:D = 2 x (tp1 dp8 ep8) : 1 x (tp1 dp32 ep32)`."""
-    shape = replace(
-        decode.shape,
-        tensor_parallel=int(layout["tp"]),
-        data_parallel=int(layout["dp"]),
-        expert_parallel=int(layout["ep"]),
-        pipeline_parallel=1,
-    )
-    if (wrong := _contradiction(shape, decode.architecture)) is not None:
-        size, allowed = wrong
-        raise Invalid(Reason.SpecInvalid, f"{size} of prefill in note {layout[0]!r:.90} must be {allowed}")
-    return Half(across_domains(replace(decode, shape=shape)), int(layout["prefills"]))
-
-
 def _kind(row: Mapping[str, str], users: float | None, rate: float | None) -> Kind:
     if rate is not None and rate != math.inf:
         return Kind.OpenLoop
@@ -208,7 +227,7 @@ def _kind(row: Mapping[str, str], users: float | None, rate: float | None) -> Ki
 def _architecture(row: Mapping[str, str], catalog: Catalog) -> Architecture:
     name = _text(row, "model")
     plain = _PRECISION_SUFFIX.sub("", name)
-    tried = (catalog.architecture(each) for each in (name, plain, f"{plain}-Instruct"))
+    tried = (architecture_as_written(catalog, each) for each in (name, plain, f"{plain}-Instruct"))
     found = next((each for each in tried if each is not None), None)
     if found is None:
         raise Invalid(Reason.ModelUnknown, catalog.unknown_model(name))
@@ -223,11 +242,15 @@ def _engine(row: Mapping[str, str]) -> EngineName:
 
 
 def _precision(row: Mapping[str, str], architecture: Architecture) -> Precision:
-    """Checkpoints in MXFP4 keep it, whatever the rest computes in; FP16 counts as BF16, FP4 as NVFP4."""
-    stated = (row.get("precision") or "").strip().upper()
+    """As stated, else as the model's name ends, else the checkpoint's own.
+
+    Checkpoints in MXFP4 keep it, whatever the rest computes in; FP16 counts as BF16, FP4 as NVFP4.
+    """
+    ending = _PRECISION_SUFFIX.search(_text(row, "model"))
+    stated = (row.get("precision") or "").strip().upper() or (ending[1].upper() if ending else "")
     if architecture.checkpoint_precision is Precision.MXFP4 and stated in {"", "FP4", "FP8", "MXFP4"}:
         return Precision.MXFP4
-    named = {"": architecture.checkpoint_precision.value, "FP16": "BF16", "FP4": "NVFP4"}.get(stated, stated)
+    named = _SPELLINGS.get(stated, stated) or architecture.checkpoint_precision.value
     if named not in set(Precision):
         _refuse(row, "precision", f"one of {', '.join(Precision)}")
     return Precision(named)

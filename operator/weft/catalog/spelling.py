@@ -1,0 +1,87 @@
+"""Names as people write them in tables: without vendors, form factors and endings that tell nothing apart.
+
+For reading tables alone: a resource names what it means exactly.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from weft.domain.units import GIB
+
+if TYPE_CHECKING:
+    from weft.catalog.catalog import Catalog
+    from weft.domain.hardware import Accelerator
+    from weft.domain.model import Architecture
+
+# Words of a GPU's name that its bare name implies.
+_OF_EVERY_GPU = re.compile(
+    r"(nvidia|amd|intel|instinct|tesla|tensor|core|gpu|hgx|dgx|oam|sxm\d*|hbm\d\w?|nvl36|nvl72|server|edition|blackwell|hopper)"
+)
+_SIZE = re.compile(r"(\d{2,3})(g|gb|gib)?")  # memory, such as 80GB
+_ALIKE = 0.08  # of a memory: marketed figures are near GB or near GiB
+# Words of a model's name that leave its architecture as it is.
+_OF_EVERY_MODEL = frozenset({"meta", "instruct", "chat", "hf", "it", "pt", "base", "v1", "nvidia"})
+_LEAST_WORDS = 2  # of a name that others may continue
+
+
+def accelerator_as_written(catalog: Catalog, name: str) -> Accelerator | None:
+    """The accelerator of a table: by its catalog name, a node's label, or a spelling such as `H100 SXM 80GB`."""
+    return _accelerator_as_written(catalog, name.strip())
+
+
+def architecture_as_written(catalog: Catalog, name: str) -> Architecture | None:
+    """The model of a table: as the catalog has it, without what tells nothing apart, or by a unique beginning."""
+    return catalog.architecture(name) or _architecture_as_written(catalog, name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _accelerator_as_written(catalog: Catalog, name: str) -> Accelerator | None:
+    exact = next((each for each in catalog.accelerators if each.name.casefold() == name.casefold()), None)
+    if (known := exact or catalog.accelerator_of_product(name)) is not None:
+        return known
+    word, memory = _gpu_words(name)
+    alike = [each for each in catalog.accelerators if _gpu_words(each.name)[0] == word]
+    if memory is None:
+        return min(alike, key=lambda each: len(each.name), default=None)
+    return next((each for each in alike if _has_about(each, memory)), None)
+
+
+def _gpu_words(name: str) -> tuple[str, int | None]:
+    """What is left of a name, in one word, and the memory that it tells in GB, if it does."""
+    kept: list[str] = []
+    memory = None
+    for word in re.split(r"[\s_\-/()]+", name.casefold()):
+        size = _SIZE.fullmatch(word)
+        if size and kept:
+            memory = int(size[1])
+        elif word and not _OF_EVERY_GPU.fullmatch(word):
+            kept.append(word)
+    return "".join(kept), memory
+
+
+def _has_about(accelerator: Accelerator, gigabytes: int) -> bool:
+    units = (GIB, 1e9)
+    return any(abs(accelerator.memory_bytes / unit / gigabytes - 1.0) <= _ALIKE for unit in units)
+
+
+@functools.lru_cache(maxsize=1024)
+def _architecture_as_written(catalog: Catalog, name: str) -> Architecture | None:
+    wanted = _model_words(name)
+    spelt = [(model, [_model_words(each) for each in (model.model_id, *model.aliases)]) for model in catalog.models]
+    same = [model for model, all_words in spelt if wanted in all_words]
+    longer = [model for model, all_words in spelt if any(words[: len(wanted)] == wanted for words in all_words)]
+    meant = same or (longer if len(wanted) >= _LEAST_WORDS else [])
+    return meant[0].architecture if len(meant) == 1 else None
+
+
+def _model_words(name: str) -> list[str]:
+    """Words without the organisation; `Llama-3_3` and `Llama 3.3` are one."""
+    plain = re.sub(r"(?<=\d)_(?=\d)", ".", name.casefold().rpartition("/")[2])
+    return [word for word in re.split(r"[\s_\-]+", plain) if word and not _is_said_of_every(word)]
+
+
+def _is_said_of_every(word: str) -> bool:
+    return word in _OF_EVERY_MODEL or re.fullmatch(r"v0\.\d", word) is not None
