@@ -18,7 +18,7 @@ from bench.machine import this_machine
 from bench.placement_bench.mixes import settings
 from bench.placement_bench.page import as_page
 from bench.placement_bench.plot import as_svg
-from bench.placement_bench.runs import cells, rows
+from bench.placement_bench.runs import VARIANTS, cells, rows
 from bench.placement_bench.splits import capacities, splits
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "placement.md"
 SEEDS = 10
 
 
-def document(seeds: int, *, quick: bool) -> dict[str, Any]:
+def document(seeds: int, variants: Sequence[str], *, quick: bool) -> dict[str, Any]:
     """Everything that was measured, for programs and for the page."""
     machine = this_machine()
-    found = [row for cell in cells(range(seeds), quick=quick) for row in rows(cell)]
+    found = [row for cell in cells(seeds, variants, quick=quick) for row in rows(cell)]
     return {
         "machine": {**asdict(machine), "words": str(machine)},
         "seeds": seeds,
@@ -47,10 +47,16 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.placement", description="Measure placement.")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="runs of each cell")
     parser.add_argument("--quick", action="store_true", help="the loss system with all trays up only")
+    parser.add_argument("--variant", action="append", choices=VARIANTS, help="only these, the rest from --read")
     parser.add_argument("--page", type=Path, default=PAGE, help="the picture stands beside it")
-    parser.add_argument("--read", type=Path, metavar="FILE", help="write the page of an earlier document")
+    parser.add_argument("--read", type=Path, metavar="FILE", help="an earlier document: measure only what is asked for")
     options = parser.parse_args(arguments)
-    told = json.loads(options.read.read_text()) if options.read else document(options.seeds, quick=options.quick)
+    usual = ("loss",) if options.quick else () if options.read else tuple(VARIANTS)
+    variants = tuple(options.variant or usual)
+    told = document(options.seeds, variants, quick=options.quick)
+    if options.read:
+        earlier = json.loads(options.read.read_text())["rows"]
+        told["rows"] = [*(row for row in earlier if row["variant"] not in variants), *told["rows"]]
     options.page.write_text(as_page(told, options.page.with_suffix(".svg").name), encoding="utf-8")
     options.page.with_suffix(".svg").write_text(as_svg(told), encoding="utf-8")
     print(json.dumps(told, indent=2, allow_nan=False))

@@ -32,6 +32,10 @@ Replicas that fit nowhere at arrival are lost. *Difference* is to Kueue's rule, 
 GPUs for over a minute while the rest did not fit; *a 64 fits* is how often a replica of 64 GPUs would get a place, with
 moves if the placer makes any. Moves are per run.
 {loss}
+The best fit alone, over {rule_runs} runs, as a difference to Kueue's rule that small takes more of them:
+
+{rule}
+
 With {down} of the trays down, drawn anew for each seed:
 
 {trays_down}
@@ -54,7 +58,8 @@ largest hole (`choose_victims`), the others the newest; the bound does as the ot
 ## Room for a large replica under equal load
 
 Admitting more leaves less room, so this asks under a load that all placers admit: replicas of up to 16 GPUs, without
-those that one of the placers rejected. The replica of 64 GPUs is only asked for. *At once* is without moves.
+those that one of the placers rejected. The replica of 64 GPUs is only asked for. *At once* is without moves. These are
+{equal_runs} runs, and the intervals stay wide: a run has few holes of that size, and they last for hours.
 
 {equal}
 
@@ -110,6 +115,9 @@ def as_page(told: dict[str, Any], picture: str) -> str:
         aims="\n".join(_line(aim) for aim in _aims(rows)),
         loss="".join(_section(loss, mix, load) for mix in known["mixes"] for load in known["loads"]),
         down=_percent(max(known["trays_down"]), 0),
+        rule=_table(_of(rows, "rule"), _WHERE | _WHO | _DEMAND),
+        rule_runs=_runs(rows, "rule"),
+        equal_runs=_runs(rows, "equal"),
         trays_down=_table(down, _WHERE | _WHO | _DEMAND),
         patience=known["patience_seconds"] / 60.0,
         queue=_table(_of(rows, "queue"), _WHERE | _WHO | _DEMAND | _WAITS),
@@ -132,6 +140,10 @@ def _of(rows: Iterable[Row], variant: str) -> list[Row]:
     return [row for row in rows if row["variant"] == variant]
 
 
+def _runs(rows: Iterable[Row], variant: str) -> int:
+    return max((row["seeds"] for row in _of(rows, variant)), default=0)
+
+
 def _percent(share: float, digits: int = 1) -> str:
     return f"{100.0 * share:.{digits}f} %"
 
@@ -140,6 +152,10 @@ def _difference(row: Row) -> str:
     if row["placer"] == "kueue":
         return "-"
     return f"{100.0 * row['difference_to_kueue']:+.1f} ± {100.0 * row['difference_interval']:.1f}"
+
+
+def _fit_difference(row: Row) -> str:
+    return f"{100.0 * row['ep64_fit_difference']:+.1f} ± {100.0 * row['ep64_fit_interval']:.1f}"
 
 
 def _closed(row: Row) -> str:
@@ -163,8 +179,10 @@ _MOVES: Columns = {
     "moves": lambda row: f"{row['moves']:.0f}" if row["moves"] else "-",
     "GPUs moved, of those asked for": lambda row: _percent(row["moved_gpu_share"]) if row["moves"] else "-",
 }
+_FITS: Columns = {"a 64 fits": lambda row: _percent(row["ep64_fit_share"])}
 _ROOM: Columns = {
-    "a 64 fits": lambda row: _percent(row["ep64_fit_share"]),
+    **_FITS,
+    "difference (points)": lambda row: "-" if row["placer"] == "kueue" else _fit_difference(row),
     "at once": lambda row: _percent(row["ep64_fits_at_once_share"]),
     "used": lambda row: _percent(row["utilisation"]),
 }
@@ -181,8 +199,7 @@ _WEDGED: Columns = {"wedged": lambda row: _percent(row["wedged_share"])}
 
 def _section(rows: Iterable[Row], mix: str, load: float) -> str:
     here = [row for row in rows if row["mix"] == mix and row["load"] == load]
-    fits = {"a 64 fits": _ROOM["a 64 fits"]}
-    table = _table(here, _WHO | _DEMAND | _WEDGED | fits | _MOVES)
+    table = _table(here, _WHO | _DEMAND | _WEDGED | _FITS | _MOVES)
     return f"\n### {mix.capitalize()} at {_percent(load, 0)} load\n\n{table}\n"
 
 
@@ -213,22 +230,22 @@ def _aims(rows: list[Row]) -> Iterable[tuple[str, str, str, str]]:
             continue
         if row["variant"] == "loss" and row["levers"] == _WEFT_BEST and row["gap_closed"] is not None:
             yield "all levers close at least 70 % of the gap", _where(row), _closed(row), _met(row["gap_closed"] >= 0.7)
-        if row["variant"] == "loss" and row["levers"] == _WEFT_OFF:
+        if row["variant"] == "rule":
             bound = row["difference_to_kueue"] + row["difference_interval"]
             said = f"{100.0 * bound:+.2f} points"
             yield "levers off reject at most 0.5 points more (upper bound)", _where(row), said, _met(bound <= 0.005)
-        if row["variant"] == "equal" and row["levers"] in {_WEFT_OFF, "8 moves"}:
-            yield _room_aim(row, rows)
+        if row["variant"] == "equal":
+            yield _room_aim(row)
 
 
-def _room_aim(row: Row, rows: list[Row]) -> tuple[str, str, str, str]:
+def _room_aim(row: Row) -> tuple[str, str, str, str]:
     """Under equal load not less room than Kueue's rule leaves, and more with moves unless there was always room."""
-    same = [each for each in _of(rows, "equal") if _where(each) == _where(row) and each["placer"] == "kueue"]
-    ours, theirs = row["ep64_fit_share"], same[0]["ep64_fit_share"]
-    said = f"{_percent(ours)} against {_percent(theirs)}"
+    more, unsure = row["ep64_fit_difference"], row["ep64_fit_interval"]
+    said = f"{_fit_difference(row)} points, {_percent(row['ep64_fit_share'])} in all"
     if row["levers"] == _WEFT_OFF:
-        return "levers off leave as much room for a 64", _where(row), said, _met(ours >= theirs)
-    return "8 moves make more room for a 64", _where(row), said, _met(ours > theirs or theirs == 1.0)
+        verdict = "within noise" if more < 0.0 and more + unsure >= 0.0 else _met(more >= 0.0)
+        return "levers off leave as much room for a 64", _where(row), said, verdict
+    return "8 moves make more room for a 64", _where(row), said, _met(more > 0.0 or row["ep64_fit_share"] == 1.0)
 
 
 def _met(holds: bool) -> str:  # noqa: FBT001 - the answer is all that it takes

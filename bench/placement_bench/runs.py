@@ -55,8 +55,10 @@ VARIANTS: dict[str, tuple[Entrant, ...]] = {
     "loss": EVERYBODY,
     "queue": (KUBE, KUEUE, OFF, BOTH, POOLED),
     "rescale": (KUEUE, KAI, OFF, BOTH, POOLED),
-    "equal": (KUEUE, KAI, OFF, FEW, MANY),
+    "rule": (KUEUE, OFF),
+    "equal": (KUEUE, OFF, MANY),
 }
+TIMES = {"rule": 4, "equal": 2}  # as many runs, where two placers that hardly differ are compared
 WITH_TRAYS_DOWN = (KUBE, KUEUE, OFF, BOTH, POOLED)
 
 
@@ -78,19 +80,18 @@ class Cell:
     runs: dict[Entrant, tuple[Run, ...]]
 
 
-def cells(seeds: Sequence[int], *, quick: bool) -> Iterator[Cell]:
-    """Every cell, as it is done; a quick run leaves out variants and trays that are down."""
+def cells(seeds: int, variants: Sequence[str], *, quick: bool) -> Iterator[Cell]:
+    """Every cell of the variants, as it is done; a quick run leaves out trays that are down."""
     known = settings()
-    for variant, entrants in VARIANTS.items():
+    for variant in variants:
         for mix in known.mixes:
             for load in known.loads:
                 down = known.trays_down if variant == "loss" and not quick else known.trays_down[:1]
                 for part in down:
-                    who = WITH_TRAYS_DOWN if part else entrants
+                    who = WITH_TRAYS_DOWN if part else VARIANTS[variant]
                     largest = LARGEST_BESIDE if variant == "equal" else None
-                    yield cell(variant, Scenario(mix, load, part, largest), who, seeds)
-        if quick:
-            return
+                    scenario = Scenario(mix, load, part, largest)
+                    yield cell(variant, scenario, who, range(seeds * TIMES.get(variant, 1)))
 
 
 def cell(variant: str, scenario: Scenario, entrants: Sequence[Entrant], seeds: Sequence[int]) -> Cell:
@@ -184,11 +185,20 @@ def _compared(cell_: Cell, entrant: Entrant, shares: Sequence[float]) -> dict[st
         "difference_to_kueue": _rounded(fmean(differences)),
         "difference_interval": _rounded(interval(differences)),
         "gap_closed": None,
+        "ep64_fit_difference": None,
+        "ep64_fit_interval": None,
     }
+    if cell_.variant == "equal":
+        fits = [_fit(mine) - _fit(other) for mine, other in zip(cell_.runs[entrant], cell_.runs[KUEUE], strict=True)]
+        found |= {"ep64_fit_difference": _rounded(fmean(fits)), "ep64_fit_interval": _rounded(interval(fits))}
     if POOLED in cell_.runs and entrant.name == "weft":
         gap = fmean(kueue) - fmean(rejected(cell_.runs[POOLED]))
         found["gap_closed"] = round(-fmean(differences) / gap, 3) if gap > 0.0 else None
     return found
+
+
+def _fit(run: Run) -> float:
+    return max(run.measured.large_fits, run.measured.large_could_fit) / max(1, run.measured.samples)
 
 
 def _of_samples(counts: Sequence[int], measured: Sequence[Measured]) -> float:

@@ -102,6 +102,13 @@ class TestChoice:
         gilded = [replace(node, labels=(*node.labels, ("tier", "gold"))) for node in nodes]
         assert repack(demand(8), movable, holding(gilded, movable), 1) is not None
 
+    def test_a_dearer_replica_moves_where_the_cheaper_one_has_no_place_beside_the_slot(self) -> None:
+        """The two GPUs on t1 may go to rack a.1 only, where the slot takes the free tray."""
+        movable = [at("a", 2, "a.1-t1", placement=GOLD), at("b", 4, "a.1-t2")]
+        gold = [replace(node, labels=(*node.labels, ("tier", "gold"))) for node in rack("a.1", 3)]
+        found = repack(demand(8), movable, holding([*gold, *rack("b.1", 1)], movable), 1)
+        assert found == Repacking((Move("b", ("a.1-t2",), ("b.1-t0",), 4),), Slot(("a.1-t0", "a.1-t2")))
+
     def test_boards_are_cleared_too(self) -> None:
         movable = [Movable(f"m{index}", Demand(tp(2), ANYWHERE), (f"b-{index}",)) for index in range(3)]
         free = holding([board(f"b-{index}") for index in range(3)], movable, ("b-0", 5), ("b-2", 3))
@@ -132,7 +139,7 @@ KINDS += [demand(4, GOLD), demand(8, GOLD), demand(4, per_pod=2), demand(8, SPAR
 
 
 @st.composite
-def worlds(draw: st.DrawFn, trays: int, kinds: Sequence[Demand] = KINDS, wanted: Sequence[Demand] = KINDS) -> World:
+def worlds(draw: st.DrawFn, trays: int, kinds: Sequence[Demand] = KINDS, per_node: int = 4) -> World:
     """Domains of up to so many trays, in random states: not only those that a best fit would leave behind."""
     sizes = draw(st.lists(st.integers(1, trays), min_size=3, max_size=6))
     nodes = [node for index, size in enumerate(sizes) for node in rack(f"d{index}.1", size)]
@@ -140,9 +147,11 @@ def worlds(draw: st.DrawFn, trays: int, kinds: Sequence[Demand] = KINDS, wanted:
         replace(node, labels=(*node.labels, ("tier", "gold"))) if re.match(r"d[02]", node.name) else node
         for node in nodes
     ]
+    devices = (("nvidia.com/gpu", per_node),)
+    nodes = [replace(node, capacity=devices, allocatable=devices) for node in nodes]
     domains = {node.name: nvlink_domain(node) for node in nodes}
-    empty = World(nodes, [], [], draw(st.sampled_from(wanted)), domains)
-    chance, left = Random(draw(st.integers(0, 2**32))), Counter({node.name: 4 for node in nodes})
+    empty = World(nodes, [], [], draw(st.sampled_from(kinds)), domains)
+    chance, left = Random(draw(st.integers(0, 2**32))), Counter({node.name: per_node for node in nodes})
     attempts = draw(st.sampled_from((1, 2, 3))) * len(nodes)
     movable: list[Movable] = []
     fixed: list[tuple[str, int]] = []
@@ -208,9 +217,11 @@ def test_the_order_of_a_listing_changes_nothing(world: World, seed: int) -> None
 
 
 PLAIN = [kind for kind in KINDS if kind.placement != SPARING]
+# Pods that leave room for others on nodes of 8 GPUs: one that moves may stay in its domain, beside the slot.
+PARTS = [demand(gpus, per_pod=per_pod) for gpus in (2, 4, 8, 16) for per_pod in (1, 2, 4, 8) if per_pod <= gpus]
 
 
-@given(world=worlds(6, PLAIN, PLAIN))
+@given(world=st.one_of(worlds(6, PLAIN), worlds(5, PARTS, per_node=8)))
 def test_where_one_move_is_enough_one_is_found(world: World) -> None:
     """Against every choice of one replica, of the slot's nodes and of the domain that it moves to."""
     free = world.free

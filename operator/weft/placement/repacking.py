@@ -115,19 +115,25 @@ class _Search:
             if clearing is None:
                 for found in clearings(self._lack(domain), self.residents[domain], most_moves):
                     heappush(waiting, (cost(found), domain, found))
-            elif (repacking := self._settle(clearing, domain)) is not None:
-                return repacking
+            else:
+                _, leaving = clearing
+                slot = self._slot(leaving, domain)
+                if slot is not None and (repacking := self._settle(leaving, slot)) is not None:
+                    return repacking
         return None
 
     def single(self) -> Repacking | None:
         """The cheapest single move of all that there are."""
         found = [
-            (cost(clearing), domain, clearing)
+            (cost(clearing), domain, clearing[1])
             for domain, lack in self._lacks()
             for clearing in single_clearings(lack, self.residents[domain])
         ]
-        settled = (self._settle(clearing, domain) for _, domain, clearing in sorted(found, key=lambda each: each[:2]))
-        return next((repacking for repacking in settled if repacking is not None), None)
+        for _, domain, leaving in sorted(found, key=lambda each: each[:2]):
+            for slot in (self._slot(leaving, domain), self._slot_beside(leaving[0], domain)):
+                if slot is not None and (repacking := self._settle(leaving, slot)) is not None:
+                    return repacking
+        return None
 
     def _lacks(self) -> Iterator[tuple[int, Lack]]:
         """Domains where moves may help."""
@@ -140,36 +146,34 @@ class _Search:
         nodes = self.tally.nodes(domain)
         return Lack.of(dict(zip(nodes, self.free.each(nodes), strict=True)), self.tally.group)
 
-    def _settle(self, clearing: Clearing, domain: int) -> Repacking | None:
-        """Find new places for those that leave, with either of two ways to choose the nodes of the slot."""
-        _, leaving = clearing
-        for nodes in self._slots(leaving, domain):
-            with self.free.supposing():
-                self._shift(self._beyond(nodes, leaving), -1)
-                moves = self._move_all(leaving)
-            if moves is not None:
-                return Repacking(moves, Slot(nodes))
-        return None
+    def _settle(self, leaving: Sequence[Movable], slot: tuple[str, ...]) -> Repacking | None:
+        """New places for those that leave, beside the slot."""
+        with self.free.supposing():
+            self._shift(self._beyond(slot, leaving), -1)
+            moves = self._move_all(leaving)
+        return None if moves is None else Repacking(moves, Slot(slot))
 
-    def _slots(self, leaving: Sequence[Movable], domain: int) -> list[tuple[str, ...]]:
-        """Nodes as they would be chosen once all have left, and nodes that spare a place for the largest to leave."""
-        known = self.tally.domains[domain].names
-        before = dict(zip(known, self.free.each(known), strict=True))
+    def _slot(self, leaving: Iterable[Movable], domain: int) -> tuple[str, ...] | None:
+        """Nodes as they would be chosen once all have left."""
         with self.free.supposing():
             for each in leaving:
                 self._shift(dict.fromkeys(each.nodes, each.gpus_per_pod))
             if not self.tally.holds_one(domain):
-                return []
+                return None
+            return pick(self.tally.nodes(domain), self.tally.group, self.free)
+
+    def _slot_beside(self, leaving: Movable, domain: int) -> tuple[str, ...] | None:
+        """Nodes that leave as many as possible to the one that leaves, which may move within its domain."""
+        size, own = self.tally.group.gpus_per_pod, leaving.gpus_per_pod
+        with self.free.supposing():
+            self._shift(dict.fromkeys(leaving.nodes, own))
             names = self.tally.nodes(domain)
-            usual, after = pick(names, self.tally.group, self.free), self.free.each(names)
-        size = max(leaving, key=attrgetter("gpus")).gpus_per_pod
-        fitting = sorted(
-            (before[name] >= size, gpus, position)
-            for position, (name, gpus) in enumerate(zip(names, after, strict=True))
-            if gpus >= self.tally.group.gpus_per_pod
-        )
-        sparing = tuple(names[position] for _, _, position in fitting[: self.tally.group.pods])
-        return [usual] if set(sparing) == set(usual) else [usual, sparing]
+            after = self.free.each(names)
+        before = [gpus - own * (name in leaving.nodes) for name, gpus in zip(names, after, strict=True)]
+        fitting = [index for index, gpus in enumerate(after) if gpus >= size]
+        fitting.sort(key=lambda index: (min(before[index], after[index] - size) < own <= before[index], after[index]))
+        pods = self.tally.group.pods
+        return tuple(names[index] for index in sorted(fitting[:pods])) if len(fitting) >= pods else None
 
     def _beyond(self, slot: Iterable[str], leaving: Iterable[Movable]) -> dict[str, int]:
         """What the slot needs of its nodes beyond what those that leave have there: no target may take that."""
