@@ -143,9 +143,24 @@ def test_where_the_other_form_is_cheaper_it_is_exported(tmp_path: Path) -> None:
     assert weft("plan", "-f", str(file)).code == 0
 
 
-def test_a_split_is_told_beside_the_pool_that_would_do_the_same(tmp_path: Path) -> None:
-    page = weft("plan", "-f", written(tmp_path / "split.yaml", split())).out
-    assert "as an InferencePool it would cost" in page
+def test_a_split_is_told_once_beside_the_pool_that_would_do_the_same(tmp_path: Path) -> None:
+    """Whole against whole: what both halves cost together, and not under each of them."""
+    file = written(tmp_path / "split.yaml", split())
+    page = weft("plan", "-f", file).out
+    (planned,) = json.loads(weft("plan", "-f", file, "-o", "json").out)
+    costs = [each["study"]["bill"]["cost"] for each in planned["pools"]]
+    assert sum(costs) == planned["cost"] > max(costs)
+    other = planned["otherForm"]
+    outcome = f"{digits(other['cost'])} instead of {digits(planned['cost'])}: {other['shapes']}"
+    assert 1 == page.count("as an InferencePool it would cost")
+    assert f"\n  as an InferencePool it would cost {outcome}\n" in page
+    assert not [each for each in planned["pools"] if "otherForm" in each["study"]]
+
+
+def test_a_pool_is_told_beside_the_split_that_would_do_the_same() -> None:
+    found = study(*LLAMA, *LOAD)["study"]
+    costs = f"{digits(found['otherForm']['cost'])} instead of {digits(found['bill']['cost'])}: "
+    assert f"\n  as a PDSplit it would cost {costs}{found['otherForm']['shapes']}" in weft("plan", *LLAMA, *LOAD).out
 
 
 def test_where_nothing_meets_the_slo_it_is_told_what_would_have_to_change() -> None:

@@ -14,7 +14,7 @@ from weft.cli.plan_page import Beside, as_data, as_page, is_a_yes
 from weft.cli.planning import plan_all, the_resources
 from weft.cli.plotting import file_ending, write_plot
 from weft.cli.strict_yaml import as_yaml
-from weft.cli.study import OtherForm, Study, domains, other_form, studied
+from weft.cli.study import OtherForm, Study, domains, other_form, studied, whole_cost
 from weft.cli.study_page import Money, breakdown_page
 from weft.cli.terminal import Format, console, print_data, show, working
 from weft.cli.terminal_plot import terminal_plot
@@ -119,7 +119,7 @@ def _recommendation(told: Told, body: dict[str, Any]) -> dict[str, Any]:
     if not plans:
         raise CommandFailure(f"nothing to export: {told.planned.title} has no plan")
     other = told.form
-    cost = sum(study.bill.cost for study in told.studies.values())
+    cost = whole_cost(told.studies.values())
     if len(plans) > 1:
         pooled = other is not None and other.told.cost <= cost * SIMPLER_WITHIN
         return exported_pool(body, other.plans[0]) if other and pooled else exported_split(body, plans[0], plans[1])

@@ -11,11 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.figures import counted
+from weft.cli.study import whole_cost
 from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rich.console import RenderableType
 
     from weft.cli.study import OtherEngine, OtherForm, Study
@@ -64,8 +67,8 @@ def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def sentences(study: Study, form: OtherForm | None) -> tuple[str, ...]:
-    """What else there is to know, a sentence each: other wishes, engines and forms."""
+def sentences(study: Study) -> tuple[str, ...]:
+    """What else there is to know of one pool, a sentence each: other wishes and engines."""
     if study.plan.verdict.reason is Reason.BestEffort:
         return (_within_reach(study),)
     differing = [each for each in study.variations if _differs(study, each)]
@@ -73,8 +76,7 @@ def sentences(study: Study, form: OtherForm | None) -> tuple[str, ...]:
     told = [f"with {_wish(study, each)}: {_difference(study, each)}" for each in differing]
     if alike:
         told.append(f"the same {counted(study.bill.gpus, 'GPU')} with {' or '.join(alike)}")
-    told += [_engine(study, each) for each in study.engines]
-    return (*told, *([_form(study, form)] if form else []))
+    return (*told, *(_engine(study, each) for each in study.engines))
 
 
 def _within_reach(study: Study) -> str:
@@ -119,9 +121,12 @@ def _engine(study: Study, other: OtherEngine) -> str:
     return f"{other.engine.value} would {outcome} (Weft does not launch it yet)"
 
 
-def _form(study: Study, form: OtherForm) -> str:
-    outcome = f"{digits(form.cost)} instead of {digits(study.bill.cost)}: {form.shapes}"
-    return f"as {_article(form.name)} it would cost {outcome}"
+def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, ...]:
+    """The sentence about the other form, whole against whole; none beside a best effort, which is no answer yet."""
+    if form is None or any(study.plan.verdict.reason is Reason.BestEffort for study in studies):
+        return ()
+    outcome = f"{digits(form.cost)} instead of {digits(whole_cost(studies))}: {form.shapes}"
+    return (f"as {_article(form.name)} it would cost {outcome}",)
 
 
 def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:
@@ -176,7 +181,12 @@ def _alike(steps: tuple[DomainStep, ...]) -> list[tuple[str, DomainStep]]:
     ]
 
 
-def study_data(study: Study, form: OtherForm | None) -> dict[str, Any]:
+def form_data(form: OtherForm | None) -> dict[str, Any]:
+    """The other form for programs: None where there is none."""
+    return {"otherForm": asdict(form) if form else None}
+
+
+def study_data(study: Study) -> dict[str, Any]:
     """The same for programs; seconds, relative costs, requests a second."""
     point = study.operating_point
     steps = {"decode": point.decode, "prefill": point.prefill} if point is not None else {}
@@ -198,7 +208,6 @@ def study_data(study: Study, form: OtherForm | None) -> dict[str, Any]:
             {"engine": each.engine.value, "shape": str(each.shape), "gpus": each.gpus, "cost": each.cost}
             for each in study.engines
         ],
-        "otherForm": asdict(form) if form else None,
         "breakdown": {
             name: {"seconds": step.seconds, "limit": step.limit.value, "parts": step.parts._asdict()}
             for name, step in steps.items()
