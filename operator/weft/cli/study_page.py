@@ -15,6 +15,7 @@ from weft.cli.study import whole_cost
 from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
+from weft.domain.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -73,7 +74,7 @@ def sentences(study: Study) -> tuple[str, ...]:
         return (_within_reach(study),)
     differing = [each for each in study.variations if _differs(study, each)]
     alike = [each.wish for each in study.variations if not _differs(study, each)]
-    told = [f"with {_wish(study, each)}: {_difference(study, each)}" for each in differing]
+    told = [f"with {each.wish} instead of {each.was}: {_difference(study, each)}" for each in differing]
     if alike:
         told.append(f"the same {counted(study.bill.gpus, 'GPU')} with {' or '.join(alike)}")
     return (*told, *(_engine(study, each) for each in study.engines))
@@ -83,7 +84,7 @@ def _within_reach(study: Study) -> str:
     """What the targets would have to be for the closest shape: what it does at its rate, error bar included."""
     found, slo = study.plan.prediction, study.request.spec.slo
     told = [
-        f"{name} p{percentile} {seconds(getattr(latency, f'p{percentile}') * doubt)} instead of {seconds(target)}"
+        f"{name} p{percentile}={_reached(getattr(latency, f'p{percentile}') * doubt)} instead of {_reached(target)}"
         for name, targets, latency, doubt in (
             ("TTFT", slo.ttft, found.ttft, found.ttft_doubt),
             ("TPOT", slo.tpot, found.tpot, found.tpot_doubt),
@@ -94,14 +95,13 @@ def _within_reach(study: Study) -> str:
     return f"it would be met with {', '.join(told)}" if told else "no target stands in the way, only room for sequences"
 
 
+def _reached(seconds_taken: float) -> str:
+    """The shortest target that is met by it, as options take it; a hair above a millisecond is rounding."""
+    return duration(round(seconds_taken * 1000, 9))
+
+
 def _differs(study: Study, variation: Variation) -> bool:
     return variation.gpus != study.bill.gpus or bool(variation.shortfall) or variation.shape != study.plan.shape
-
-
-def _wish(study: Study, variation: Variation) -> str:
-    slo, rate = study.request.spec.slo, study.request.workload.requests_per_second
-    was = {"TTFT": slo.ttft, "TPOT": slo.tpot}.get(variation.wish.split()[0])
-    return f"{variation.wish} instead of {seconds(was[-1][1]) if was else digits(rate)}"
 
 
 def _difference(study: Study, variation: Variation) -> str:
