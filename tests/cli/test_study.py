@@ -105,6 +105,20 @@ def test_other_wishes_are_answered_with_the_gpus_they_would_take() -> None:
     assert cost["16 requests/s"] > now
 
 
+def test_another_wish_is_told_with_what_it_costs() -> None:
+    """As many GPUs of another kind cost more or less, and fewer of a larger kind may cost more."""
+    model = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--accelerator", "L4", "--accelerator", "L40S")
+    asked = (*model, "--rate", "2", "--isl", "1000", "--osl", "200")
+    page = weft("plan", *asked).out
+    found = study(*asked)["study"]
+    now = found["bill"]
+    told = [each for each in found["sensitivity"] if each["cost"] != now["cost"] and each["gpus"] is not None]
+    assert told
+    for each in told:
+        (line,) = (line for line in page.splitlines() if f"with {each['with']} instead of " in line)
+        assert f", cost {digits(each['cost'])} instead of {digits(now['cost'])}" in line
+
+
 QUESTIONS = {
     "thirds": ("--rate", "8", "--ttft", "p95=1s", "--tpot", "p95=40ms"),
     "two percentiles": ("--rate", "8", "--ttft", "p50=400ms", "--ttft", "p95=1s", "--tpot", "p95=40ms"),

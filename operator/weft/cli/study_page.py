@@ -108,10 +108,10 @@ def _difference(study: Study, variation: Variation) -> str:
     if variation.gpus is None or variation.shortfall:
         return variation.shortfall or "no shape meets that"
     more = variation.gpus - study.bill.gpus
-    shape = "" if variation.shape == study.plan.shape else f", {variation.shape}"
-    if more == 0:
-        return f"as many GPUs{shape}"
-    return f"{counted(abs(more), 'GPU')} {'more' if more > 0 else 'fewer'}{shape}"
+    gpus = f"{counted(abs(more), 'GPU')} {'more' if more > 0 else 'fewer'}" if more else "as many GPUs"
+    now, then = digits(study.bill.cost), digits(variation.cost)
+    shape = "" if variation.shape == study.plan.shape else f": {variation.shape}"
+    return f"{gpus}, {'the same cost' if then == now else f'cost {then} instead of {now}'}{shape}"
 
 
 def _engine(study: Study, other: OtherEngine) -> str:
