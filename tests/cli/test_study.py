@@ -204,12 +204,37 @@ def test_where_the_other_form_is_cheaper_it_is_exported(tmp_path: Path) -> None:
     file = tmp_path / "out.yaml"
     model = ("--model", "deepseek-ai/DeepSeek-V3", "--accelerator", "GB200")
     load = ("--rate", "60", "--isl", "2000", "--osl", "500", "--ttft", "p95=3s", "--tpot", "p95=50ms")
-    found = study(*model, *load, "--export", str(file))["study"]
-    assert found["otherForm"]["cost"] * 1.1 < found["bill"]["cost"]
+    ending = weft("plan", *model, *load, "--export", str(file), "-o", "json")
+    (planned,) = json.loads(ending.out)
+    found = planned["pools"][0]["study"]
+    costs = found["otherForm"]["cost"], found["bill"]["cost"]
+    assert costs[0] * 1.1 < costs[1]
+    told = f"holds {planned['resource']} as PDSplit, not InferencePool: that costs {digits(costs[0])} instead of "
+    assert f"weft: {file} {told}{digits(costs[1])}" == ending.sentence
     (body,) = yaml.safe_load_all(file.read_text())
     assert body["kind"] == "PDSplit"
     assert parse_split(body).problem is None
     assert weft("plan", "-f", str(file)).code == 0
+
+
+@pytest.mark.parametrize("rate", [20, 24, 27, 30])
+def test_a_split_is_exported_as_a_pool_unless_that_costs_a_tenth_more(tmp_path: Path, rate: int) -> None:
+    """What is simpler goes first, and whoever asked for the other kind is told: cheaper, as much, dearer, too dear."""
+    body, file = split(), tmp_path / "out.yaml"
+    workload = {**body["spec"]["workload"], "requestsPerSecond": rate}
+    body["spec"] |= {"workload": workload, "placement": {"accelerators": ["L4"]}}
+    asked = written(tmp_path / "split.yaml", body)
+    ending = weft("plan", "-f", asked, "--export", str(file), "-o", "json")
+    (planned,) = json.loads(ending.out)
+    then, now = planned["otherForm"]["cost"], planned["cost"]
+    pooled = then <= now * 1.1
+    assert ("InferencePool" if pooled else "PDSplit") == yaml.safe_load(file.read_text())["kind"]
+    if pooled:
+        why = "" if digits(then) != digits(now) and then < now else ", and within 10% a pool is simpler"
+        told = f"that costs {digits(then)} instead of {digits(now)}{why}"
+        assert f"weft: {file} holds PDSplit/reasoner as InferencePool, not PDSplit: {told}" == ending.sentence
+    else:
+        assert "holds" not in ending.err
 
 
 def test_a_split_is_told_once_beside_the_pool_that_would_do_the_same(tmp_path: Path) -> None:
