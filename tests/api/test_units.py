@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weft.api.figures import figure, milliseconds, read_milliseconds
 from weft.domain.errors import Invalid
-from weft.domain.units import GIB, MIB, parse_duration_seconds, parse_quantity
+from weft.domain.units import GIB, MIB, duration, parse_duration_seconds, parse_quantity
 
 WHOLE = st.integers(0, 99_999)
 
@@ -43,3 +43,13 @@ def test_a_quantity_is_the_same_in_any_unit(count: int) -> None:
     assert count * MIB == parse_quantity(f"{count}Mi") == parse_quantity(count * MIB)
     assert count / 1000 == pytest.approx(parse_quantity(f"{count}m"), rel=1e-12)
     assert 1e9 * count == parse_quantity(f"{count}G") == parse_quantity(f"{count}e9")
+
+
+@pytest.mark.parametrize("milliseconds", [1, 4230, 30_000, 99_999, 100_001, 100_000_000, 123_456_789, 359_996_400_000])
+def test_a_duration_that_is_told_is_read_as_the_same(milliseconds: int) -> None:
+    """No unit has more digits than GEP-2257 allows."""
+    assert milliseconds == round(1000 * parse_duration_seconds(duration(milliseconds)))
+
+
+def test_a_duration_that_cannot_be_told_is_the_closest_that_can() -> None:
+    assert ("1ms", "5ms", "99999h") == (duration(0.2), duration(4.23), duration(float("inf")))

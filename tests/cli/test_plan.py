@@ -168,10 +168,33 @@ def test_an_imagined_world_has_every_accelerator_as_a_real_cluster_would_show_it
 
 
 def test_an_accelerator_that_no_engine_serves_is_refused_by_its_name() -> None:
+    """No cluster would change it, so it is a wrong input."""
     ending = weft("plan", "-f", "-", stdin=yaml.safe_dump(pool(placement={"accelerators": ["Gaudi3"]})))
-    assert 1 == ending.code
-    assert "PrecisionUnsupported" in ending.out
-    assert "VLLM does not serve BF16 on Gaudi3; allowed: nothing" in " ".join(ending.out.split())
+    assert (2, "") == (ending.code, ending.out)
+    assert "PrecisionUnsupported: " in ending.sentence
+    assert "VLLM does not serve BF16 on Gaudi3; allowed: nothing" in ending.sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--accelerator", "H100"), 2),
+        (("--accelerator", "h100", "--fabric"), 2),
+        (("--accelerator", "H100", "--accelerator", "B200", "--fabric"), 1),
+        (("--fabric",), 1),
+    ],
+    ids=["imagined", "all there", "one is not there", "any"],
+)
+def test_a_precision_that_is_not_served_is_a_wrong_input_where_no_cluster_would_help(
+    tmp_path: Path, options: tuple[str, ...], code: int
+) -> None:
+    """H100s do not serve NVFP4, B200s would: then the answer is only no. Either way it is what was asked for."""
+    nodes = written(tmp_path / "nodes.yaml", node("one", product="NVIDIA-H100-80GB-HBM3"))
+    given = (*options, nodes) if "--fabric" in options else options
+    ending = weft("plan", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--precision", "NVFP4", *given)
+    told = "PrecisionUnsupported: the precision asked for: VLLM does not serve NVFP4 on H100"
+    assert code == ending.code
+    assert told in (ending.sentence if code == 2 else " ".join(ending.out.split()))
 
 
 def test_answers_of_one_token_show_no_tpot() -> None:

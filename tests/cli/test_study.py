@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -97,11 +98,79 @@ def test_other_wishes_are_answered_with_the_gpus_they_would_take() -> None:
     """A looser target never takes more, a tighter one and twice the rate never fewer."""
     found = study(*LLAMA, *LOAD)["study"]
     cost = {each["with"]: each["cost"] for each in found["sensitivity"]}
-    assert set(cost) == {"TTFT p95 1.5 s", "TPOT p95 60 ms", "TTFT p95 667 ms", "TPOT p95 26.7 ms", "16 requests/s"}
+    assert set(cost) == {"TTFT p95=1500ms", "TPOT p95=60ms", "TTFT p95=666ms", "TPOT p95=26ms", "16 requests/s"}
     now = found["bill"]["cost"]
-    assert max(cost["TTFT p95 1.5 s"], cost["TPOT p95 60 ms"]) <= now * 1.1
-    assert min(cost["TTFT p95 667 ms"], cost["TPOT p95 26.7 ms"]) >= now / 1.1
+    assert max(cost["TTFT p95=1500ms"], cost["TPOT p95=60ms"]) <= now * 1.1
+    assert min(cost["TTFT p95=666ms"], cost["TPOT p95=26ms"]) >= now / 1.1
     assert cost["16 requests/s"] > now
+
+
+def test_another_wish_is_told_with_what_it_costs() -> None:
+    """As many GPUs of another kind cost more or less, and fewer of a larger kind may cost more."""
+    model = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--accelerator", "L4", "--accelerator", "L40S")
+    asked = (*model, "--rate", "2", "--isl", "1000", "--osl", "200")
+    page = weft("plan", *asked).out
+    found = study(*asked)["study"]
+    now = found["bill"]
+    told = [each for each in found["sensitivity"] if each["cost"] != now["cost"] and each["gpus"] is not None]
+    assert told
+    for each in told:
+        (line,) = (line for line in page.splitlines() if f"with {each['with']} instead of " in line)
+        assert f", cost {digits(each['cost'])} instead of {digits(now['cost'])}" in line
+
+
+QUESTIONS = {
+    "thirds": ("--rate", "8", "--ttft", "p95=1s", "--tpot", "p95=40ms"),
+    "two percentiles": ("--rate", "8", "--ttft", "p50=400ms", "--ttft", "p95=1s", "--tpot", "p95=40ms"),
+    "many digits": ("--rate", "7.3219", "--ttft", "p95=1s137ms", "--tpot", "p95=41ms"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_wish_that_is_told_can_be_asked_for_and_gets_what_it_says(question: tuple[str, ...]) -> None:
+    """Shape and GPUs are those of a plan with this wish: what is told is what was planned."""
+    lengths = ("--isl", "2000:6000", "--osl", "300:600")
+    told = study(*LLAMA, *lengths, *question)["study"]["sensitivity"]
+    assert 5 == len(told)
+    for each in told:
+        found = weft("plan", *LLAMA, *lengths, *with_wish(question, each["with"]), "-o", "json")
+        assert found.code in {0, 1}, found.err
+        (planned,) = json.loads(found.out)
+        (one,) = planned["pools"]
+        if each["gpus"] is None:
+            assert 1 == found.code
+            assert one["plan"]["reason"] == "BestEffort"
+        else:
+            assert (each["shape"], each["gpus"]) == (one["plan"]["shape"], one["study"]["bill"]["gpus"])
+
+
+def with_wish(question: tuple[str, ...], wish: str) -> tuple[str, ...]:
+    """The question with a wish such as `TTFT p50=300ms p95=1s` or `16 requests/s` instead of its own."""
+    name, *values = wish.split()
+    option, given = (f"--{name.lower()}", values) if name in {"TTFT", "TPOT"} else ("--rate", [name])
+    kept = [pair for pair in zip(question[::2], question[1::2], strict=True) if pair[0] != option]
+    return tuple(text for pair in (*kept, *((option, value) for value in given)) for text in pair)
+
+
+@pytest.mark.parametrize("question", [("p95=1ms", "p95=1ms"), ("p95=5s", "p95=2ms"), ("p95=3ms", "p95=50ms")])
+def test_what_would_be_met_is_met_when_it_is_asked_for(question: tuple[str, str]) -> None:
+    """The targets that the closest shape reaches, as the options take them."""
+    asked = dict(zip(("--ttft", "--tpot"), question, strict=True))
+    page = weft("plan", *LLAMA, "--rate", "1", *(text for pair in asked.items() for text in pair)).out
+    reached = re.findall(r"(TTFT|TPOT) (p[0-9]+=[0-9a-z]+) instead of", page)
+    assert reached
+    again = asked | {f"--{name.lower()}": value for name, value in reached}
+    assert 0 == weft("plan", *LLAMA, "--rate", "1", *(text for pair in again.items() for text in pair)).code
+
+
+def test_a_target_that_cannot_be_shorter_is_not_tried_shorter() -> None:
+    """No duration is below a millisecond."""
+    found = study("--model", "meta-llama/Llama-3.1-8B-Instruct", "--rate", "1", "--ttft", "p95=1s", "--tpot", "p95=9ms")
+    assert "TPOT p95=6ms" in [each["with"] for each in found["study"]["sensitivity"]]
+    ending = weft("plan", *LLAMA, "--rate", "1", "--tpot", "p95=1ms", "-o", "json")
+    (planned,) = json.loads(ending.out)
+    wishes = [each["with"] for each in planned["pools"][0]["study"]["sensitivity"]]
+    assert ["TPOT p95=2ms", "2 requests/s"] == wishes
 
 
 def test_engines_that_are_not_launched_are_compared_and_never_picked() -> None:
@@ -135,23 +204,63 @@ def test_where_the_other_form_is_cheaper_it_is_exported(tmp_path: Path) -> None:
     file = tmp_path / "out.yaml"
     model = ("--model", "deepseek-ai/DeepSeek-V3", "--accelerator", "GB200")
     load = ("--rate", "60", "--isl", "2000", "--osl", "500", "--ttft", "p95=3s", "--tpot", "p95=50ms")
-    found = study(*model, *load, "--export", str(file))["study"]
-    assert found["otherForm"]["cost"] * 1.1 < found["bill"]["cost"]
+    ending = weft("plan", *model, *load, "--export", str(file), "-o", "json")
+    (planned,) = json.loads(ending.out)
+    found = planned["pools"][0]["study"]
+    costs = found["otherForm"]["cost"], found["bill"]["cost"]
+    assert costs[0] * 1.1 < costs[1]
+    told = f"holds {planned['resource']} as PDSplit, not InferencePool: that costs {digits(costs[0])} instead of "
+    assert f"weft: {file} {told}{digits(costs[1])}" == ending.sentence
     (body,) = yaml.safe_load_all(file.read_text())
     assert body["kind"] == "PDSplit"
     assert parse_split(body).problem is None
     assert weft("plan", "-f", str(file)).code == 0
 
 
-def test_a_split_is_told_beside_the_pool_that_would_do_the_same(tmp_path: Path) -> None:
-    page = weft("plan", "-f", written(tmp_path / "split.yaml", split())).out
-    assert "as an InferencePool it would cost" in page
+@pytest.mark.parametrize("rate", [20, 24, 27, 30])
+def test_a_split_is_exported_as_a_pool_unless_that_costs_a_tenth_more(tmp_path: Path, rate: int) -> None:
+    """What is simpler goes first, and whoever asked for the other kind is told: cheaper, as much, dearer, too dear."""
+    body, file = split(), tmp_path / "out.yaml"
+    workload = {**body["spec"]["workload"], "requestsPerSecond": rate}
+    body["spec"] |= {"workload": workload, "placement": {"accelerators": ["L4"]}}
+    asked = written(tmp_path / "split.yaml", body)
+    ending = weft("plan", "-f", asked, "--export", str(file), "-o", "json")
+    (planned,) = json.loads(ending.out)
+    then, now = planned["otherForm"]["cost"], planned["cost"]
+    pooled = then <= now * 1.1
+    assert ("InferencePool" if pooled else "PDSplit") == yaml.safe_load(file.read_text())["kind"]
+    if pooled:
+        why = "" if digits(then) != digits(now) and then < now else ", and within 10% a pool is simpler"
+        told = f"that costs {digits(then)} instead of {digits(now)}{why}"
+        assert f"weft: {file} holds PDSplit/reasoner as InferencePool, not PDSplit: {told}" == ending.sentence
+    else:
+        assert "holds" not in ending.err
+
+
+def test_a_split_is_told_once_beside_the_pool_that_would_do_the_same(tmp_path: Path) -> None:
+    """Whole against whole: what both halves cost together, and not under each of them."""
+    file = written(tmp_path / "split.yaml", split())
+    page = weft("plan", "-f", file).out
+    (planned,) = json.loads(weft("plan", "-f", file, "-o", "json").out)
+    costs = [each["study"]["bill"]["cost"] for each in planned["pools"]]
+    assert sum(costs) == planned["cost"] > max(costs)
+    other = planned["otherForm"]
+    outcome = f"{digits(other['cost'])} instead of {digits(planned['cost'])}: {other['shapes']}"
+    assert 1 == page.count("as an InferencePool it would cost")
+    assert f"\n  as an InferencePool it would cost {outcome}\n" in page
+    assert not [each for each in planned["pools"] if "otherForm" in each["study"]]
+
+
+def test_a_pool_is_told_beside_the_split_that_would_do_the_same() -> None:
+    found = study(*LLAMA, *LOAD)["study"]
+    costs = f"{digits(found['otherForm']['cost'])} instead of {digits(found['bill']['cost'])}: "
+    assert f"\n  as a PDSplit it would cost {costs}{found['otherForm']['shapes']}" in weft("plan", *LLAMA, *LOAD).out
 
 
 def test_where_nothing_meets_the_slo_it_is_told_what_would_have_to_change() -> None:
     """No list of wishes that nothing meets either."""
     ending = weft("plan", *LLAMA, "--rate", "1", "--ttft", "p95=1ms", "--tpot", "p95=1ms")
-    assert "it would be met with TTFT p95 " in ending.out
+    assert "it would be met with TTFT p95=" in ending.out
     assert "no shape meets that" not in ending.out
 
 

@@ -72,8 +72,12 @@ def test_a_wrong_option_is_one_sentence(
         ('"text"', "is a text, not a config.json"),
         ('{"hidden_size": 40', "is neither YAML nor JSON"),
         ('{"a": 1, "a": 2}', "key 'a' is there twice"),
+        ('{"hidden_size": NaN}', "config.json: hidden_size is nan, which JSON does not have: write a number"),
+        ("rope_scaling: {factor: .nan}", "config.json: rope_scaling.factor is nan, which JSON does not have"),
+        ('{"layers": [1, {"width": -Infinity}]}', "config.json: layers.1.width is -inf, which JSON does not have"),
+        ("a: &it {b: *it, c: .inf}", "config.json: a.c is inf, which JSON does not have"),
     ],
-    ids=["nothing", "empty", "list", "text", "half", "twice"],
+    ids=["nothing", "empty", "list", "text", "half", "twice", "NaN", "NaN inside", "infinite", "loop"],
 )
 def test_what_is_no_config_is_one_sentence(tmp_path: Path, content: str, words: str) -> None:
     file = tmp_path / "config.json"

@@ -176,6 +176,16 @@ def test_a_precision_that_nothing_here_serves_is_refused() -> None:
     assert caught.value.reason is Reason.PrecisionUnsupported
 
 
+def test_a_refused_precision_is_named_by_whose_it_is() -> None:
+    """One out of a choice was asked for; only without any is it the checkpoint's."""
+    wish = Wish(LLAMA_8B, (H100,)).request()
+    asked = replace(wish.spec, model=replace(wish.spec.model, precisions=(Precision.NVFP4,)))
+    with pytest.raises(Invalid, match=r"^the precision asked for: VLLM does not serve NVFP4 on H100; allowed: BF16"):
+        choose(replace(wish, spec=asked), CATALOG)
+    with pytest.raises(Invalid, match=r"^the precision of the checkpoint: VLLM does not serve BF16 on Gaudi3"):
+        Wish(LLAMA_8B, (replace(H100, accelerator="Gaudi3"),)).plan()
+
+
 def test_a_precision_that_one_accelerator_lacks_sends_the_model_to_the_other() -> None:
     plan = Wish(QWEN_MOE, (A100, H100), precision=Precision.FP8).plan()
     assert plan.shape.accelerator == "H100"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.cli.failure import CommandFailure
 from weft.cli.files import load_documents, shown
 from weft.cli.terminal import working
 from weft.domain.labels import API_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LENGTH = re.compile(r"(?P<mean>[0-9]+)(:(?P<p95>[0-9]+))?")
 _USUAL = ("1", "1024", "256")  # requests per second, tokens of a prompt and of an answer
@@ -89,7 +93,26 @@ def _config(file: str) -> dict[str, Any]:
     (config, *more) = load_documents(file, "a config.json") or [{}]
     if more or not config:
         raise CommandFailure(f"--config {shown(file)} must hold one JSON object, a config.json")
+    wrong = _not_a_number(config)
+    if wrong is not None:
+        raise CommandFailure(f"--config {shown(file)}: {wrong}, which JSON does not have: write a number")
     return config
+
+
+def _not_a_number(config: dict[str, Any]) -> str | None:
+    """`rope_scaling.factor is nan`, which Python's JSON reader takes; a loop, for nesting may be deep or endless."""
+    waiting: list[tuple[str, object]] = [("", config)]
+    seen: set[int] = set()
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"{path} is {value}"
+        inside: Iterable[tuple[object, object]] = ()
+        if isinstance(value, dict | list) and id(value) not in seen:
+            inside = value.items() if isinstance(value, dict) else enumerate(value)
+            seen.add(id(value))
+        waiting += [(f"{path}.{name}".lstrip("."), each) for name, each in inside]
+    return None
 
 
 def _length(option: str, text: str) -> dict[str, int]:

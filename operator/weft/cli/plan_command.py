@@ -14,11 +14,12 @@ from weft.cli.plan_page import Beside, as_data, as_page, is_a_yes
 from weft.cli.planning import plan_all, the_resources
 from weft.cli.plotting import file_ending, write_plot
 from weft.cli.strict_yaml import as_yaml
-from weft.cli.study import OtherForm, Study, domains, other_form, studied
+from weft.cli.study import OtherForm, Study, domains, other_form, studied, whole_cost
 from weft.cli.study_page import Money, breakdown_page
-from weft.cli.terminal import Format, console, print_data, show, working
+from weft.cli.terminal import Format, console, print_data, remark, show, working
 from weft.cli.terminal_plot import terminal_plot
 from weft.cli.whole_files import write_whole
+from weft.domain.figures import digits
 from weft.domain.workload import Role
 from weft.shaping.ranking import SIMPLER_WITHIN
 
@@ -67,7 +68,7 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
         planned = plan_all(documents, world, catalog, time.time())
         told = [_told(one, world, catalog) for one in planned]
     if options.export is not None:
-        write_whole(options.export, as_yaml(_recommended(told, documents, world)).encode())
+        _export(options.export, told, documents, world)
     if options.plot is not None:
         write_plot(_picture(told, catalog), options.plot)
     if options.form is not Format.table:
@@ -108,18 +109,32 @@ def _picture(told: Sequence[Told], catalog: Catalog) -> Picture:
     return picture_of(drawn.request, catalog)
 
 
-def _recommended(told: Sequence[Told], documents: list[dict[str, Any]], world: World) -> list[dict[str, Any]]:
-    """For each resource the cheaper form of it; within 10 % the aggregated one, which is simpler."""
+def _export(file: Path, told: Sequence[Told], documents: list[dict[str, Any]], world: World) -> None:
+    """Write for each resource what is recommended of it, and say on stderr where that is the other form."""
     bodies = dict(the_resources(documents, world.namespace))
-    return [_recommendation(each, bodies[each.planned.title]) for each in told]
+    recommended = [_recommendation(each, bodies[each.planned.title]) for each in told]
+    write_whole(file, as_yaml(recommended).encode())
+    for each, document in zip(told, recommended, strict=True):
+        asked = bodies[each.planned.title]["kind"]
+        if each.form is not None and document["kind"] != asked:
+            remark(f"{file} holds {each.planned.title} as {_why_the_other(each, each.form.told, asked)}")
+
+
+def _why_the_other(told: Told, other: OtherForm, asked: str) -> str:
+    cost = whole_cost(told.studies.values())
+    then, now = digits(other.cost), digits(cost)
+    cheaper = other.cost < cost and then != now
+    why = "" if cheaper else f", and within {SIMPLER_WITHIN - 1:.0%} a pool is simpler"
+    return f"{other.name}, not {asked}: that costs {then} instead of {now}{why}"
 
 
 def _recommendation(told: Told, body: dict[str, Any]) -> dict[str, Any]:
+    """The cheaper form; within 10 % the aggregated one, which is simpler."""
     plans = [study.plan for study in told.studies.values()]
     if not plans:
         raise CommandFailure(f"nothing to export: {told.planned.title} has no plan")
     other = told.form
-    cost = sum(study.bill.cost for study in told.studies.values())
+    cost = whole_cost(told.studies.values())
     if len(plans) > 1:
         pooled = other is not None and other.told.cost <= cost * SIMPLER_WITHIN
         return exported_pool(body, other.plans[0]) if other and pooled else exported_split(body, plans[0], plans[1])

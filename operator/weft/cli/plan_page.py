@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.figures import counted
-from weft.cli.study_page import cost_rows, sentences, study_data
+from weft.cli.study import whole_cost
+from weft.cli.study_page import cost_rows, form_data, other_way, sentences, study_data
 from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
@@ -51,11 +52,18 @@ class Beside:
 
 def as_data(planned: Planned, studies: dict[str, Study], form: OtherForm | None) -> dict[str, Any]:
     """JSON-like data of one planned resource; capacities in requests per second, times in seconds."""
-    pools = []
+    alone, pools = len(planned.pools) == 1, []
     for pool, decision in planned.pools:
         study = studies.get(pool.key.name)
-        pools.append({**_pool_data(pool, decision), "study": study_data(study, form) if study else None})
-    return {"resource": planned.title, "pools": pools}
+        told = {**study_data(study), **(form_data(form) if alone else {})} if study else None
+        pools.append({**_pool_data(pool, decision), "study": told})
+    data = {"resource": planned.title, "pools": pools}
+    return data if alone else {**data, "cost": _cost_of_all(planned, studies), **form_data(form)}
+
+
+def _cost_of_all(planned: Planned, studies: dict[str, Study]) -> float | None:
+    """None while a half has no plan: one half is no split."""
+    return whole_cost(studies.values()) if len(studies) == len(planned.pools) else None
 
 
 def _pool_data(pool: PoolRecord, decision: PoolDecision) -> dict[str, Any]:
@@ -111,6 +119,8 @@ def as_page(planned: Planned, beside: Beside) -> RenderableType:
         if len(planned.pools) > 1 and pool.spec is not None:
             parts.append(Text(f"\n  {pool.spec.role.value} pool {pool.key.name}", style="bold"))
         parts.append(Padding(_pool_page(pool, decision, beside), (0, 0, 0, 2), expand=False))
+    if len(planned.pools) > 1:
+        parts += [Text(f"\n  {each}") for each in other_way(beside.studies.values(), beside.form)]
     return Group(*parts)
 
 
@@ -126,7 +136,8 @@ def _pool_page(pool: PoolRecord, decision: PoolDecision, beside: Beside) -> Rend
     if beside.with_nodes and decision.status.assignments:
         parts.append(_places(decision))
     if study is not None:
-        parts.append(Text("\n" + "\n".join(sentences(study, beside.form))))
+        whole = () if len(beside.studies) > 1 else other_way((study,), beside.form)  # of a split it stands below
+        parts.append(Text("\n" + "\n".join((*sentences(study), *whole))))
     if plan is not None and plan.alternatives:
         parts.append(_Alternatives(plan))
     return Group(*parts)

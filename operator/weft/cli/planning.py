@@ -70,9 +70,11 @@ def _refuse_wrong_input(planned: list[Planned], world: World, catalog: Catalog) 
     wrong = [
         f"{one.title}: {why.reason}: {why.message}"
         for one in planned
-        for _, decision in one.pools
+        for pool, decision in one.pools
         for why in (condition.explanation for condition in decision.conditions if condition.kind == "Planned")
-        if why.reason in WRONG_INPUT or (why.reason is Reason.NoAccelerator and _names_no_hardware(world, catalog))
+        if why.reason in WRONG_INPUT
+        or (why.reason is Reason.NoAccelerator and _names_no_hardware(world, catalog))
+        or (why.reason is Reason.PrecisionUnsupported and _has_all_it_may_use(pool, world, catalog))
     ]
     if wrong:
         raise CommandFailure("; ".join(dict.fromkeys(wrong)))
@@ -84,6 +86,17 @@ def _names_no_hardware(world: World, catalog: Catalog) -> bool:
 
     fabric = build_fabric(world.nodes, (), catalog, world.reports) if world.written else None
     return fabric is not None and bool(fabric.notes) and not fabric.domains
+
+
+def _has_all_it_may_use(pool: PoolRecord, world: World, catalog: Catalog) -> bool:
+    """Whether every accelerator that the pool may use is there, so that no other cluster would do better."""
+    from weft.fabric import build_fabric
+
+    named = pool.spec.placement.accelerators if pool.spec else ()
+    if world.imagined or not named:
+        return world.imagined
+    fabric = build_fabric(world.nodes, (), catalog, world.reports)
+    return {each.casefold() for each in named} <= {each.accelerator.casefold() for each in fabric.domains}
 
 
 def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, PoolDecision], dict[str, SplitDecision]]:

@@ -20,6 +20,8 @@ from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import Partner
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from weft.catalog import Catalog
     from weft.cli.planning import Planned
     from weft.cli.world import World
@@ -126,6 +128,11 @@ def _study(request: ShapeRequest, plan: Plan, catalog: Catalog) -> Study:
         variations=variations(replace(request, engine=plan.engine), catalog),
         engines=_other_engines(request, catalog),
     )
+
+
+def whole_cost(studies: Collection[Study]) -> float:
+    """What a resource costs: one pool, or both halves of a split."""
+    return sum(study.bill.cost for study in studies)
 
 
 def billed(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Bill:

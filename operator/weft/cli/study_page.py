@@ -11,11 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.figures import counted
+from weft.cli.study import whole_cost
 from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
+from weft.domain.units import duration
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rich.console import RenderableType
 
     from weft.cli.study import OtherEngine, OtherForm, Study
@@ -64,24 +68,23 @@ def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def sentences(study: Study, form: OtherForm | None) -> tuple[str, ...]:
-    """What else there is to know, a sentence each: other wishes, engines and forms."""
+def sentences(study: Study) -> tuple[str, ...]:
+    """What else there is to know of one pool, a sentence each: other wishes and engines."""
     if study.plan.verdict.reason is Reason.BestEffort:
         return (_within_reach(study),)
     differing = [each for each in study.variations if _differs(study, each)]
     alike = [each.wish for each in study.variations if not _differs(study, each)]
-    told = [f"with {_wish(study, each)}: {_difference(study, each)}" for each in differing]
+    told = [f"with {each.wish} instead of {each.was}: {_difference(study, each)}" for each in differing]
     if alike:
         told.append(f"the same {counted(study.bill.gpus, 'GPU')} with {' or '.join(alike)}")
-    told += [_engine(study, each) for each in study.engines]
-    return (*told, *([_form(study, form)] if form else []))
+    return (*told, *(_engine(study, each) for each in study.engines))
 
 
 def _within_reach(study: Study) -> str:
     """What the targets would have to be for the closest shape: what it does at its rate, error bar included."""
     found, slo = study.plan.prediction, study.request.spec.slo
     told = [
-        f"{name} p{percentile} {seconds(getattr(latency, f'p{percentile}') * doubt)} instead of {seconds(target)}"
+        f"{name} p{percentile}={_reached(getattr(latency, f'p{percentile}') * doubt)} instead of {_reached(target)}"
         for name, targets, latency, doubt in (
             ("TTFT", slo.ttft, found.ttft, found.ttft_doubt),
             ("TPOT", slo.tpot, found.tpot, found.tpot_doubt),
@@ -92,24 +95,23 @@ def _within_reach(study: Study) -> str:
     return f"it would be met with {', '.join(told)}" if told else "no target stands in the way, only room for sequences"
 
 
+def _reached(seconds_taken: float) -> str:
+    """The shortest target that is met by it, as options take it; a hair above a millisecond is rounding."""
+    return duration(round(seconds_taken * 1000, 9))
+
+
 def _differs(study: Study, variation: Variation) -> bool:
     return variation.gpus != study.bill.gpus or bool(variation.shortfall) or variation.shape != study.plan.shape
-
-
-def _wish(study: Study, variation: Variation) -> str:
-    slo, rate = study.request.spec.slo, study.request.workload.requests_per_second
-    was = {"TTFT": slo.ttft, "TPOT": slo.tpot}.get(variation.wish.split()[0])
-    return f"{variation.wish} instead of {seconds(was[-1][1]) if was else digits(rate)}"
 
 
 def _difference(study: Study, variation: Variation) -> str:
     if variation.gpus is None or variation.shortfall:
         return variation.shortfall or "no shape meets that"
     more = variation.gpus - study.bill.gpus
-    shape = "" if variation.shape == study.plan.shape else f", {variation.shape}"
-    if more == 0:
-        return f"as many GPUs{shape}"
-    return f"{counted(abs(more), 'GPU')} {'more' if more > 0 else 'fewer'}{shape}"
+    gpus = f"{counted(abs(more), 'GPU')} {'more' if more > 0 else 'fewer'}" if more else "as many GPUs"
+    now, then = digits(study.bill.cost), digits(variation.cost)
+    shape = "" if variation.shape == study.plan.shape else f": {variation.shape}"
+    return f"{gpus}, {'the same cost' if then == now else f'cost {then} instead of {now}'}{shape}"
 
 
 def _engine(study: Study, other: OtherEngine) -> str:
@@ -119,9 +121,12 @@ def _engine(study: Study, other: OtherEngine) -> str:
     return f"{other.engine.value} would {outcome} (Weft does not launch it yet)"
 
 
-def _form(study: Study, form: OtherForm) -> str:
-    outcome = f"{digits(form.cost)} instead of {digits(study.bill.cost)}: {form.shapes}"
-    return f"as {_article(form.name)} it would cost {outcome}"
+def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, ...]:
+    """The sentence about the other form, whole against whole; none beside a best effort, which is no answer yet."""
+    if form is None or any(study.plan.verdict.reason is Reason.BestEffort for study in studies):
+        return ()
+    outcome = f"{digits(form.cost)} instead of {digits(whole_cost(studies))}: {form.shapes}"
+    return (f"as {_article(form.name)} it would cost {outcome}",)
 
 
 def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:
@@ -176,7 +181,12 @@ def _alike(steps: tuple[DomainStep, ...]) -> list[tuple[str, DomainStep]]:
     ]
 
 
-def study_data(study: Study, form: OtherForm | None) -> dict[str, Any]:
+def form_data(form: OtherForm | None) -> dict[str, Any]:
+    """The other form for programs: None where there is none."""
+    return {"otherForm": asdict(form) if form else None}
+
+
+def study_data(study: Study) -> dict[str, Any]:
     """The same for programs; seconds, relative costs, requests a second."""
     point = study.operating_point
     steps = {"decode": point.decode, "prefill": point.prefill} if point is not None else {}
@@ -198,7 +208,6 @@ def study_data(study: Study, form: OtherForm | None) -> dict[str, Any]:
             {"engine": each.engine.value, "shape": str(each.shape), "gpus": each.gpus, "cost": each.cost}
             for each in study.engines
         ],
-        "otherForm": asdict(form) if form else None,
         "breakdown": {
             name: {"seconds": step.seconds, "limit": step.limit.value, "parts": step.parts._asdict()}
             for name, step in steps.items()

@@ -70,6 +70,11 @@ def write(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def remark(sentence: str) -> None:
+    """Say on stderr what a person should know and no program reads."""
+    sys.stderr.write(f"weft: {sentence}\n")
+
+
 @contextmanager
 def working(doing: str) -> Iterator[None]:
     """Say on stderr what takes so long, once it does: a spinner on a terminal, else one line."""

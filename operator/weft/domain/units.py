@@ -6,6 +6,7 @@ direction.
 
 from __future__ import annotations
 
+import math
 import re
 
 from weft.domain.errors import Invalid
@@ -16,6 +17,8 @@ GIB = 1024 * MIB
 
 # GEP-2257: up to four units, each a number of at most five digits.
 DURATION_PATTERN = r"^([0-9]{1,5}(h|m|s|ms)){1,4}$"
+_MOST = 99_999  # of one unit
+_LONGEST = _MOST * 3_600_000  # milliseconds
 _DURATION_PART = re.compile(r"([0-9]{1,5})(ms|h|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
@@ -46,6 +49,21 @@ def parse_duration_seconds(text: str) -> float:
     if seconds <= 0:
         raise Invalid(Reason.SpecInvalid, f"{text!r} must be longer than zero")
     return seconds
+
+
+def duration(milliseconds: float) -> str:
+    """As `parse_duration_seconds` reads it: `1500ms`, `2s`, `1666m40s`.
+
+    Rounded up to a whole millisecond, and within what can be said: from one to 99999 hours.
+    """
+    whole = math.ceil(min(max(1, milliseconds), _LONGEST))
+    if whole <= _MOST and whole % 1000:
+        return f"{whole}ms"
+    seconds, below = divmod(whole, 1000)
+    minutes, seconds = divmod(seconds, 60) if seconds > _MOST else (0, seconds)
+    hours, minutes = divmod(minutes, 60) if minutes > _MOST else (0, minutes)
+    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"), (below, "ms"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number)
 
 
 def parse_quantity(value: str | float) -> float:

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
-from weft.domain.figures import digits, seconds
+from weft.domain.figures import digits
+from weft.domain.units import duration, parse_duration_seconds
 from weft.domain.workload import Role, Slo
 from weft.perf.service import service
 from weft.shaping.choice import answer, possible_cases
 from weft.shaping.ranking import SIMPLER_WITHIN, part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from weft.catalog import Catalog
     from weft.domain.shape import Shape
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from weft.shaping.choice import Answer
     from weft.shaping.request import ShapeRequest
 
-LOOSER, TIGHTER, BUSIER = 1.5, 1 / 1.5, 2.0
+BUSIER = 2.0
 _POINTS = 14
 _FULL = 0.98  # of the seats, or of the time that prompts may fill
+
+Targets = tuple[tuple[int, float], ...]  # (percentile, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,14 @@ def _batches(serves: Service) -> Iterator[float]:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """What another wish would take: `wish` in words, the shape and count for it, and the GPUs in all.
+    """What another wish would take: `wish` instead of `was`, the shape and count for it, and the GPUs in all.
 
-    `gpus` is None where nothing meets it, and `shortfall` says that as many as are allowed serve less than the rate.
+    The wish reads as options take it: `TTFT p95=1500ms`, `16 requests/s`. `gpus` is None where nothing meets it, and
+    `shortfall` says that as many as are allowed serve less than the rate.
     """
 
     wish: str
+    was: str
     shape: Shape | None
     replicas: int
     gpus: int | None
@@ -89,38 +94,59 @@ class Variation:
 def variations(request: ShapeRequest, catalog: Catalog) -> tuple[Variation, ...]:
     """Each target half again as loose and as tight, and twice the rate: chosen anew without the running shape."""
     free = replace(request, incumbent=None)
-    return tuple(_variation(wish, changed, catalog) for wish, changed in _wishes(free))
+    return tuple(_variation(wish, was, changed, catalog) for wish, was, changed in _wishes(free))
 
 
-def _wishes(request: ShapeRequest) -> Iterator[tuple[str, ShapeRequest]]:
+def _wishes(request: ShapeRequest) -> Iterator[tuple[str, str, ShapeRequest]]:
+    """Each in words, what it is instead of, and the request with it, which is exactly what the words say."""
     slo, answers = request.spec.slo, request.workload.output_tokens > 1
-    for factor in (LOOSER, TIGHTER):
-        tpot = slo.tpot if answers else ()  # no token comes after the first
+    tpot = slo.tpot if answers else ()  # no token comes after the first
+    for scale in (_looser, _tighter):
         for name, targets, elsewhere in (("TTFT", slo.ttft, Role.Decode), ("TPOT", tpot, Role.Prefill)):
-            if targets and request.spec.role is not elsewhere:
-                percentile, target = targets[-1]
-                yield f"{name} p{percentile} {seconds(factor * target)}", _with_target(request, name, factor)
-    rate = request.workload.requests_per_second * BUSIER
-    workload = replace(request.workload, requests_per_second=rate)
-    yield f"{digits(rate)} requests/s", replace(request, workload=workload)
+            was, wish = _written(targets, round), _written(targets, scale)
+            if wish != was and request.spec.role is not elsewhere:
+                yield f"{name} {wish}", was, _with_targets(request, name, scale)
+    was, busier = (digits(times * request.workload.requests_per_second) for times in (1.0, BUSIER))
+    workload = replace(request.workload, requests_per_second=float(busier))
+    yield f"{busier} requests/s", was, replace(request, workload=workload)
 
 
-def _with_target(request: ShapeRequest, name: str, factor: float) -> ShapeRequest:
-    def scaled(targets: tuple[tuple[int, float], ...], *, here: bool) -> tuple[tuple[int, float], ...]:
-        return tuple((percentile, target * (factor if here else 1.0)) for percentile, target in targets)
+def _looser(milliseconds: float) -> int:
+    """Half again as long, in the whole milliseconds that a duration can say."""
+    return -(-round(milliseconds) * 3 // 2)
+
+
+def _tighter(milliseconds: float) -> int:
+    return round(milliseconds) * 2 // 3
+
+
+def _written(targets: Targets, scale: Callable[[float], int]) -> str:
+    """`p50=300ms p95=1s`: every percentile, for all of them are scaled."""
+    return " ".join(f"p{percentile}={_duration(target, scale)}" for percentile, target in targets)
+
+
+def _duration(target: float, scale: Callable[[float], int]) -> str:
+    return duration(scale(target * 1000))
+
+
+def _with_targets(request: ShapeRequest, name: str, scale: Callable[[float], int]) -> ShapeRequest:
+    def scaled(targets: Targets, *, here: bool) -> Targets:
+        read = ((percentile, parse_duration_seconds(_duration(target, scale))) for percentile, target in targets)
+        return tuple(read) if here else targets
 
     slo = request.spec.slo
     changed = Slo(scaled(slo.ttft, here=name == "TTFT"), scaled(slo.tpot, here=name == "TPOT"))
     return replace(request, spec=replace(request.spec, slo=changed))
 
 
-def _variation(wish: str, request: ShapeRequest, catalog: Catalog) -> Variation:
+def _variation(wish: str, was: str, request: ShapeRequest, catalog: Catalog) -> Variation:
     found = tried(request, catalog)
     if found is None or not found.scored.meets_slo:
-        return Variation(wish, None, 0, None, 0.0)
+        return Variation(wish, was, None, 0, None, 0.0)
     scored = found.scored
     shortfall = "" if scored.serves_all else f"as many as are allowed serve {part(scored.served)} of it"
-    return Variation(wish, scored.shape, scored.replicas, scored.replicas * scored.shape.gpus, scored.cost, shortfall)
+    gpus = scored.replicas * scored.shape.gpus
+    return Variation(wish, was, scored.shape, scored.replicas, gpus, scored.cost, shortfall)
 
 
 def tried(request: ShapeRequest, catalog: Catalog) -> Answer | None:

@@ -12,7 +12,7 @@ from weft.shaping.checks import OF_MEMORY, missing_bytes
 if TYPE_CHECKING:
     from weft.domain.errors import WeftError
     from weft.domain.reasons import Explanation
-    from weft.domain.spec import ShapePins
+    from weft.domain.spec import ModelSpec, ShapePins
     from weft.shaping.case import Case
     from weft.shaping.request import ShapeRequest
 
@@ -55,8 +55,14 @@ def _engine_cannot(request: ShapeRequest, whys: list[Explanation]) -> WeftError:
     sentences = "; ".join(dict.fromkeys(why.message for why in whys))
     if all(why.reason is Reason.EngineUnsupported for why in whys):
         return Invalid(Reason.EngineUnsupported, sentences)
-    named = "spec.model.precision" if request.spec.model.precision else "the precision of the checkpoint"
-    return Invalid(Reason.PrecisionUnsupported, f"{named}: {sentences}")
+    return Invalid(Reason.PrecisionUnsupported, f"{_precision_named(request.spec.model)}: {sentences}")
+
+
+def _precision_named(model: ModelSpec) -> str:
+    """Whose wish it is: a field's, a choice of precisions (`--precision`), or nobody's."""
+    if model.precision:
+        return "spec.model.precision"
+    return "the precision asked for" if model.precisions else "the precision of the checkpoint"
 
 
 def _does_not_fit(request: ShapeRequest, cases: list[Case], whys: tuple[Explanation, ...]) -> WeftError:
