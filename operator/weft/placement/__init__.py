@@ -6,6 +6,7 @@ from weft.placement.eligibility import Supplier, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.names import natural
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
+from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.search import Neighbours, Refusal, Slot, find_slot
 from weft.placement.victims import Departure, choose_victims
 
@@ -17,11 +18,13 @@ __all__ = [
     "Refusal",
     "Slot",
     "Supplier",
+    "by_accelerator",
     "choose_victims",
     "find_slot",
     "leaves_domain",
     "natural",
     "no_supplier",
+    "rooms_of",
     "slot_is_still_free",
     "slot_lost",
     "suppliers",
