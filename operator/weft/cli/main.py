@@ -11,7 +11,7 @@ from weft import __version__
 from weft.cli import options
 from weft.cli.commands import Commands
 from weft.cli.failure import ANSWER_IS_NO, CommandFailure
-from weft.cli.terminal import Format, print_data, show, working, write
+from weft.cli.terminal import Format, show, working, write
 
 app = typer.Typer(
     cls=Commands,
@@ -209,18 +209,14 @@ def fabric(
         str | None, typer.Option("--file", "-f", metavar="FILE", help="nodes and pods from a file instead; - is stdin")
     ] = None,
     form: Output = Format.table,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="write the same as one page for a browser")
+    ] = None,
 ) -> None:
-    """Print the tree of zones, NVLink domains and nodes with what is free."""
-    from weft.catalog import load
-    from weft.cli.fabric_page import fabric_data, fabric_tree
-    from weft.fabric import build_fabric
+    """Print the tree of zones, network tiers, NVLink domains and nodes with who sits where and what still fits."""
+    from weft.cli.fabric_command import run_fabric
 
-    world = _world(file, context, imagine=False)
-    built = build_fabric(world.nodes, world.pods, load(), world.reports)
-    if form is Format.table:
-        show(fabric_tree(built))
-    else:
-        print_data(fabric_data(built), form)
+    run_fabric(_world(file, context, imagine=False), form, html)
 
 
 @app.command()
