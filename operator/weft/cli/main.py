@@ -76,13 +76,18 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     chart: Annotated[bool, typer.Option("--chart", help="draw the same in the terminal")] = False,
     export: options.Export = None,
     price: options.Price = None,
+    drain: options.Drain = None,
 ) -> None:
     """Say which shape would be chosen, where replicas would go, and why the alternatives lost.
 
     Plans the resources of --file, or what --model, --rate, --isl, --osl, --ttft and --tpot describe. Needs no cluster.
     Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows. Exit code 1 when a
-    pool gets no shape, none that meets its SLO, or no place.
+    pool gets no shape, none that meets its SLO, or no place. With --drain it says what draining nodes would do to what
+    runs, and nothing else.
     """
+    if drain:
+        _plan_a_drain(drain, (fabric, context), form, beside=bool(files) or model is not None)
+        return
     from weft.cli.asking import Asked, Wishes, documents_of
 
     if (model is None) == (not files):
@@ -99,6 +104,17 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     from weft.cli.study_page import Money
 
     if not run_plan(PlanOptions(form, breakdown, export, Money(price), plot, chart), documents, world):
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _plan_a_drain(nodes: list[str], where: tuple[str | None, str | None], form: Format, *, beside: bool) -> None:
+    if beside:
+        raise CommandFailure("--drain is about what runs: leave --file and --model away")
+    if where == (None, None):
+        raise CommandFailure("--drain needs what runs: name the cluster with --context, or a file of it with --fabric")
+    from weft.cli.drain_command import run_drain
+
+    if not run_drain(_world(*where, imagine=False), nodes, form):
         raise typer.Exit(ANSWER_IS_NO)
 
 

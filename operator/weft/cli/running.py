@@ -36,7 +36,9 @@ def running(world: World) -> Running:
         return Running(unread=failure.message)
     pools = (parse_pool(body) for body in bodies if body["kind"] == "InferencePool")
     splits = (parse_split(body) for body in bodies if body["kind"] == "PDSplit")
-    ranked = (replace(each, priority=_priority(each.spec and each.spec.prefill, priorities)) for each in splits)
+    ranked = (
+        replace(each, priority=_priority(each.spec.prefill if each.spec else None, priorities)) for each in splits
+    )
     return Running(
         tuple(replace(each, priority=_priority(each.spec, priorities)) for each in pools),
         tuple(ranked),

@@ -122,7 +122,7 @@ def _holders(
     known = {pool.key.uid for pool in pools}
     counts: Counter[tuple[str, str, int | None, bool]] = Counter()
     for pod in pods:
-        if pod.node not in nodes or not pod.holds_devices:
+        if pod.node is None or pod.node not in nodes or not pod.holds_devices:
             continue
         ours = pod.identity if pod.identity is not None and pod.identity.pool_uid in names else None
         name = names[ours.pool_uid] if ours is not None else f"{pod.namespace}/{pod.name}"
