@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,17 @@ from weft.fabric import build_fabric
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from weft.cli.running import Running
     from weft.cli.sitting import Sitting
     from weft.cli.world import World
 
 
 def run_fabric(world: World, form: Format, html: Path | None) -> None:
     """Print the fabric, and write the page of it where one is asked for."""
-    sitting, unread = seated(world)
-    if unread:
-        sys.stderr.write(f"weft: pools are named by their pods alone, as {unread}\n")
+    found = seated(world)
+    sitting = found.sitting
+    if found.running.unread:
+        sys.stderr.write(f"weft: pools are named by their pods alone, as {found.running.unread}\n")
     if html is not None:
         write_whole(html, fabric_html(sitting, _told(world)).encode())
     if form is Format.table:
@@ -36,11 +39,19 @@ def run_fabric(world: World, form: Format, html: Path | None) -> None:
         print_data(fabric_data(sitting), form)
 
 
-def seated(world: World) -> tuple[Sitting, str]:
-    """Who sits where, and why the pools themselves are not known, where they are not."""
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """Who sits where, with the pools that are known."""
+
+    sitting: Sitting
+    running: Running
+
+
+def seated(world: World) -> Seated:
+    """Read the pools, and give everybody their place."""
     found = running(world)
     fabric = build_fabric(world.nodes, world.pods, load(), world.reports)
-    return seat(fabric, world.pods, found, world.pool_names), found.unread
+    return Seated(seat(fabric, world.pods, found, world.pool_names), found)
 
 
 def _told(world: World) -> str:

@@ -169,17 +169,17 @@ def explain(
     context: options.Context = None,
     namespace: options.Namespace = None,
 ) -> None:
-    """Tell from its status why a resource is as it is. Exit code 1 while it is not Ready."""
+    """Tell from its status why a resource is as it is. Exit code 1 while it is not Ready.
+
+    Where a replica has no place it looks at nodes and pods too, and lists each NVLink domain with why it was not taken.
+    """
     from weft.cli.reference import parse_reference
 
     kind, name = parse_reference(resource)
     from weft.cli.cluster import connect
-    from weft.cli.explain_page import explanation, is_ready
+    from weft.cli.explain_command import run_explain
 
-    with working("reading the cluster"):
-        body = connect(context, namespace).resource(kind, name)
-    show(explanation(body))
-    if not is_ready(body):
+    if not run_explain(connect(context, namespace), kind, name):
         raise typer.Exit(ANSWER_IS_NO)
 
 
