@@ -154,7 +154,7 @@ def _trays(trays: Sequence[Tray], paint: Paint) -> str:
     columns = max(1, min(8, len(trays) // 8 + 1))
     widest = max(len(tray.node.name) for tray in trays)
     rows = "".join(_tray(tray, paint) for tray in trays)
-    return f'<div class=trays style="--columns:{columns};--names:{min(widest, 30) * 0.5:.1f}em">{rows}</div>'
+    return f'<div class=trays style="--columns:{columns};--names:{min(widest, 30) * 0.58:.1f}em">{rows}</div>'
 
 
 def _tray(tray: Tray, paint: Paint) -> str:
@@ -176,7 +176,7 @@ def _words(tray: Tray) -> str:
         f"spare of {tray.spare_of}" if tray.spare_of else ""
     )
     why = f"<em class=bad>{escape(tray.why.reason.value)}</em>" if tray.why is not None else ""
-    return f"<em>{escape(who)}</em>{why}"
+    return f"{f'<em>{escape(who)}</em>' if who else ''}{why}"
 
 
 def _tooltip(tray: Tray) -> str:

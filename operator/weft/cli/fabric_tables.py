@@ -46,7 +46,7 @@ def share(sitting: Sitting, paint: Callable[[str, Sitter | None], str]) -> str:
     sums = Counter[int]()
     for (place, _, _), gpus in counts.items():
         sums[place] += gpus
-    words = ("held by pools", "held by others", "free", "kept as spares", "not usable")
+    words = ("held by or promised to pools", "held by others", "free", "kept as spares", "not usable")
     figures = "".join(
         f"<div><b>{sums[place]}</b><span>GPUs {word}, {_percent(sums[place] / total)}</span></div>"
         for place, word in enumerate(words)
@@ -78,7 +78,7 @@ def legend(sitting: Sitting, pools: dict[str, str]) -> str:
     seen = set(_looks(sitting))
     marks = [f'<li><i class="{look}"></i>{word}</li>' for look, word in _MARKS if look.split()[-1] in seen]
     told = "above a rack: its free GPUs, and the GPUs of the largest replica that fits"
-    return f"<ul class=legend>{''.join(rows)}</ul><ul class='legend marks'>{''.join(marks)}<li>{told}</li></ul>"
+    return f"<ul class=legend>{''.join(rows)}</ul><ul class='legend marks'>{''.join(marks)}<li class=brief>{told}</li></ul>"
 
 
 def _looks(sitting: Sitting) -> Iterator[str]:

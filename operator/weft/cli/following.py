@@ -54,17 +54,16 @@ def follow(snapshot: Snapshot, catalog: Catalog) -> Followed:
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
     resources = {name: node.resource for name, node in fabric.nodes().items()}
     changes: list[Change] = []
+    decisions = decide(snapshot, catalog)
     for turn in range(1, MOST_TURNS + 1):
-        decisions = decide(snapshot, catalog)
         statuses = {each.key.uid: each.status for each in decisions.pools}
-        changes += _changes(turn, snapshot.pools, statuses)
+        changed = list(_changes(turn, snapshot.pools, statuses))
         following = _a_turn_later(snapshot, decisions, statuses, resources)
-        moved = bool(changes) and changes[-1].turn == turn
-        rests = following.pods == snapshot.pods and not moved
-        if (rests and not _waits(decisions)) or turn == MOST_TURNS:
-            return Followed(snapshot, decisions, tuple(changes), rests)
-        snapshot = following
-    raise AssertionError("the last turn returns")
+        if not changed and following.pods == snapshot.pods and not _waits(decisions):
+            return Followed(snapshot, decisions, tuple(changes), rests=True)
+        changes += changed
+        snapshot, decisions = following, decide(following, catalog)
+    return Followed(snapshot, decisions, tuple(changes), rests=False)
 
 
 def _waits(decisions: Decisions) -> bool:
@@ -125,7 +124,7 @@ def _new(snapshot: Snapshot, pools: tuple[PoolRecord, ...], resources: Mapping[s
 
 def _pod(pool: PoolRecord, place: Assignment, rank: int, resources: Mapping[str, str], now: float) -> PodRecord:
     node, name = _node(place, rank), f"{pool.key.name}-{place.replica}-{rank}"
-    requests = ((resources[node], place.gpus_per_pod),) if node in resources else ()
+    requests = ((resources[node], place.gpus_per_pod),) if node is not None and node in resources else ()
     identity = PodIdentity(pool.key.uid, place.replica, rank, place.revision)
     pod = PodRecord(pool.key.namespace, name, f"{pool.key.uid}-{name}", PodPhase.Running, node, requests, identity)
     return _ready(replace(pod, routed=True, created=now, released=now), node)
@@ -134,8 +133,17 @@ def _pod(pool: PoolRecord, place: Assignment, rank: int, resources: Mapping[str,
 def _ready(pod: PodRecord, node: str | None) -> PodRecord:
     if pod.ready and pod.node == node and not pod.terminating and pod.failure is None:
         return pod
-    gone = {"gated": False, "queued": False, "terminating": False, "failure": None, "message": ""}
-    return replace(pod, phase=PodPhase.Running, node=node, ready=True, **gone)
+    return replace(
+        pod,
+        phase=PodPhase.Running,
+        node=node,
+        ready=True,
+        gated=False,
+        queued=False,
+        terminating=False,
+        failure=None,
+        message="",
+    )
 
 
 def _node(place: Assignment, rank: int) -> str | None:
