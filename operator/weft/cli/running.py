@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
 
 Json = dict[str, Any]
+NOT_FOUND = 404
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -33,7 +34,8 @@ def running(world: World) -> Running:
         bodies = _bodies(world)
         priorities = _priorities(world)
     except CommandFailure as failure:
-        return Running(unread=failure.message)
+        absent = getattr(failure.__cause__, "status", None) == NOT_FOUND  # a cluster without Weft has no pools
+        return Running(unread="" if absent else failure.message)
     pools = (parse_pool(body) for body in bodies if body["kind"] == "InferencePool")
     splits = (parse_split(body) for body in bodies if body["kind"] == "PDSplit")
     ranked = (
