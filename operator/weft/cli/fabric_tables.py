@@ -77,8 +77,8 @@ def legend(sitting: Sitting, pools: dict[str, str]) -> str:
     rows = [f'<li><i class="{look}"></i>{escape(name)}<span>{sizes[name]}</span></li>' for name, look in pools.items()]
     seen = set(_looks(sitting))
     marks = [f'<li><i class="{look}"></i>{word}</li>' for look, word in _MARKS if look.split()[-1] in seen]
-    told = "above a rack: its free GPUs, and the GPUs of the largest replica that fits"
-    return f"<ul class=legend>{''.join(rows)}</ul><ul class='legend marks'>{''.join(marks)}<li class=brief>{told}</li></ul>"
+    marks.append("<li class=brief>above a rack: its free GPUs, and the GPUs of the largest replica that fits</li>")
+    return f"<ul class=legend>{''.join(rows)}</ul><ul class='legend marks'>{''.join(marks)}</ul>"
 
 
 def _looks(sitting: Sitting) -> Iterator[str]:
