@@ -12,6 +12,7 @@ import yaml
 
 from tests.cli.terminal import listed, node, weft
 from tests.decide.test_kueue import KUEUE
+from tests.decide.test_splits import half, split_world
 from tests.decide.world import World, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy
 from weft.catalog import load
@@ -21,6 +22,7 @@ from weft.cli.following import follow
 from weft.cli.terminal import console
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec
+from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -160,6 +162,16 @@ def test_a_replica_whose_nodes_another_scheduler_picks_is_asked_for_anew() -> No
         (each.assignment.replica, each.starts, each.assignment.nodes) for each in found.steps
     ]
     assert "starts on nodes that Kueue picks (queue llm)" in text(drain_page(found))
+
+
+def test_both_halves_of_a_split_are_replaced_before_they_leave() -> None:
+    """Each in its own time, as the operator does."""
+    world = split_world(half(Role.Prefill, scaling=external(1)), half(Role.Decode, scaling=external(2)))
+    world.turn(IN_USE)
+    found = drain(world.snapshot(), ["b-0"], load())
+    assert found.succeeds
+    for name in ("pd-prefill", "pd-decode"):
+        assert [True, False] == [each.starts for each in found.steps if each.pool.name == name]
 
 
 def text(page: RenderableType) -> str:
