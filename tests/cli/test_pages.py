@@ -160,7 +160,7 @@ def test_fabric_shows_what_is_free_and_why_not(tmp_path: Path) -> None:
     page = weft("fabric", "-f", written(tmp_path / "nodes.yaml", nodes)).out
     assert "fabric: 4 NVLink domains, 32 GPUs, 21 free" in page
     assert "board-0  H200  ■■■□□□□□  5 of 8 free" in page
-    assert "board-1  H200  □□□□□□□□  0 of 8 free  NodeCordoned" in page
+    assert "board-1  H200  ××××××××  0 of 8 free  NodeCordoned" in page
     assert "taint team=a:NoSchedule" in page
     assert "uuid.1  GB200  8 of 8 free  2 nodes" in page
 

@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
+from weft.control.fabric_gauges import MOST_DOMAINS
 from weft.control.telemetry import Telemetry
+from weft.domain.decision import Decisions
+from weft.domain.room import DomainRoom
 from weft.domain.shape import Calibration
 
 POOLS = 50
@@ -41,3 +44,37 @@ def test_factors_are_shown_exactly_once_there_are_any() -> None:
         'weft_calibration{kind="decode",namespace="team",pool="chat"} 0.9',
         'weft_calibration{kind="prefill",namespace="team",pool="chat"} 1.1234567',
     ]
+
+
+def _fabric_lines(telemetry: Telemetry, metric: str) -> list[str]:
+    return [line for line in telemetry.text().decode().splitlines() if line.startswith(f"weft_fabric_{metric}{{")]
+
+
+def test_holes_are_told_as_the_decision_leaves_them() -> None:
+    """A replica that was promised four GPUs a moment ago leaves a hole of four."""
+    world = World.of([board("b-0")], pool("chat", pool_spec(4)))
+    snapshot, decisions, telemetry = world.snapshot(), world.decide(), Telemetry()
+    telemetry.show(snapshot, decisions)
+    assert ['weft_fabric_free_gpus{accelerator="H200",domain="b-0",zone=""} 4.0'] == _fabric_lines(
+        telemetry, "free_gpus"
+    )
+    assert ['weft_fabric_largest_slot_gpus{accelerator="H200"} 4.0'] == _fabric_lines(telemetry, "largest_slot_gpus")
+    assert 'weft_fabric_free_slots{accelerator="H200",gpus="2"} 2.0' in _fabric_lines(telemetry, "free_slots")
+    shares = _fabric_lines(telemetry, "fragmentation_ratio")
+    assert 'weft_fabric_fragmentation_ratio{accelerator="H200",gpus="4"} 0.0' in shares
+    assert 'weft_fabric_fragmentation_ratio{accelerator="H200",gpus="8"} 1.0' in shares
+    telemetry.show(snapshot, replace(decisions, rooms=()))
+    assert [] == _fabric_lines(telemetry, "free_gpus")
+
+
+def test_beyond_a_thousand_domains_only_zones_are_told() -> None:
+    """The number of series is bounded."""
+    rooms = tuple(DomainRoom(f"z{i % 2}", f"b-{i}", "H200", 8, 2, 2, ((1, 2), (2, 1))) for i in range(MOST_DOMAINS + 2))
+    snapshot, decisions, telemetry = World.of([]).snapshot(), Decisions((), rooms=rooms), Telemetry()
+    telemetry.show(snapshot, decisions)
+    assert [
+        'weft_fabric_free_gpus{accelerator="H200",domain="",zone="z0"} 1002.0',
+        'weft_fabric_free_gpus{accelerator="H200",domain="",zone="z1"} 1002.0',
+    ] == _fabric_lines(telemetry, "free_gpus")
+    telemetry.show(snapshot, replace(decisions, rooms=rooms[:MOST_DOMAINS]))
+    assert MOST_DOMAINS == len(_fabric_lines(telemetry, "free_gpus"))

@@ -40,16 +40,16 @@ class ClusterReader:
     def resources(self, kind: str, *, everywhere: bool) -> list[Json]:
         """All resources of one kind, of this namespace or of all."""
         namespace = None if everywhere else self.namespace
-        found = self._listed(f"{PLURALS[kind]}.{GROUP}", resource_path(API_VERSION, PLURALS[kind], namespace))
+        found = self.listed(f"{PLURALS[kind]}.{GROUP}", resource_path(API_VERSION, PLURALS[kind], namespace))
         return [{"kind": kind, **body} for body in found]
 
     def nodes(self) -> list[Json]:
         """All nodes."""
-        return self._listed("nodes", resource_path("v1", "nodes"))
+        return self.listed("nodes", resource_path("v1", "nodes"))
 
     def pods(self) -> list[Json]:
         """All pods of the cluster."""
-        return self._listed("pods of all namespaces", resource_path("v1", "pods"))
+        return self.listed("pods of all namespaces", resource_path("v1", "pods"))
 
     def optional(self, kind: OptionalKind) -> list[Json] | None:
         """All objects of a kind that the cluster may not have: then none; None where they may not be listed."""
@@ -59,7 +59,7 @@ class ClusterReader:
 
         try:
             path = self._answer(kind.name, lambda: served_path(self.reader, kind))
-            return [] if path is None else self._listed(kind.name, path)
+            return [] if path is None else self.listed(kind.name, path)
         except CommandFailure as failure:
             if isinstance(failure.__cause__, ApiException) and failure.__cause__.status in {FORBIDDEN, NOT_FOUND}:
                 return None if failure.__cause__.status == FORBIDDEN else []
@@ -80,7 +80,8 @@ class ClusterReader:
             raise
         return found
 
-    def _listed(self, what: str, path: str) -> list[Json]:
+    def listed(self, what: str, path: str) -> list[Json]:
+        """Every object of a list; `what` is how sentences name it."""
         pages: list[Json] = self._answer(what, lambda: list(self.reader.pages(path, {})))
         return [item for page in pages for item in page["items"]]
 

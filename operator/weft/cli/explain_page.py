@@ -1,4 +1,4 @@
-"""`weft explain`: a resource's story told from its status alone."""
+"""`weft explain`: a resource's story as its status tells it."""
 
 from __future__ import annotations
 

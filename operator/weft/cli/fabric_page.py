@@ -1,11 +1,14 @@
-"""`weft fabric`: the tree of zones, NVLink domains and nodes, with what is free on each."""
+"""`weft fabric`: zones, network tiers, NVLink domains and nodes as a tree, with who sits where and what still fits."""
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
@@ -14,49 +17,118 @@ from weft.domain.figures import digits
 from weft.domain.units import GIB
 
 if TYPE_CHECKING:
-    from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
+    from collections.abc import Sequence
 
-USED, FREE = "■", "□"
+    from rich.console import RenderableType
+
+    from weft.cli.sitting import Rack, Sitter, Sitting, Tray
+    from weft.domain.fabric import FabricNode
+
+USED, PROMISED, FREE, SPARE, LOST = "■", "▣", "□", "◌", "×"
+_WORDS = {PROMISED: "promised to a replica", SPARE: "kept as a spare", LOST: "not usable"}
 SHOWN_TAINTS = 4
 GKE_NETWORKS = "networking.gke.io.networks/"
 
 
-def fabric_tree(fabric: Fabric) -> Tree:
+def fabric_page(sitting: Sitting) -> RenderableType:
     """The whole fabric; a domain of one node is one line."""
-    total = sum(domain.total for domain in fabric.domains)
-    free = sum(domain.free for domain in fabric.domains)
-    size = f"{counted(len(fabric.domains), 'NVLink domain')}, {counted(total, 'GPU')}, {free} free"
-    tree = Tree(Text(f"fabric: {size}", style="bold"))
-    if not fabric.domains:
+    tree = Tree(Text(f"fabric: {headline(sitting)}", style="bold"))
+    if not sitting.racks:
         tree.add(
             Text("no node offers accelerators: do the device plugin and GPU feature discovery run?", style="yellow")
         )
-    by_zone = sorted(fabric.domains, key=lambda domain: (domain.zone, domain.accelerator, domain.name))
-    for zone, domains in groupby(by_zone, key=lambda domain: domain.zone):
-        branch = tree.add(Text(f"zone {zone or 'not labelled'}"))
-        for domain in domains:
-            _add_domain(branch, domain)
-    for note in fabric.notes:
+    in_order = sorted(sitting.racks, key=lambda rack: (rack.domain.zone, rack.domain.accelerator, rack.domain.name))
+    for zone, racks in groupby(in_order, key=lambda rack: rack.domain.zone):
+        _add(tree.add(Text(f"zone {zone or 'not labelled'}")), list(racks), 1)
+    for note in sitting.notes:
         tree.add(Text(f"{note.reason}: {note.message}", style="yellow"))
-    return tree
+    return Group(tree, *_legend(sitting), *([Padding(_holes(sitting), (1, 0, 0, 0))] if sitting.kinds else []))
 
 
-def _add_domain(branch: Tree, domain: NvlinkDomain) -> None:
-    if len(domain.nodes) == 1:
-        node = domain.nodes[0]
-        branch.add(_node_line(node, f"{domain.accelerator}  ").append(_facts(node, domain), style="dim"))
+def headline(sitting: Sitting) -> str:
+    """The fabric in one line."""
+    trays = [tray for rack in sitting.racks for tray in rack.trays]
+    total = sum(tray.node.total for tray in trays)
+    spare = sum(rack.spare for rack in sitting.racks)
+    lost = sum(tray.node.free for tray in trays if tray.faulty)
+    size = f"{counted(len(sitting.racks), 'NVLink domain')}, {counted(total, 'GPU')}"
+    parts = [f"{size}, {sum(tray.free for tray in trays)} free"]
+    parts += [f"{count} {word}" for count, word in ((spare, "spare"), (lost, "not usable")) if count]
+    return ", ".join(parts)
+
+
+def cells(tray: Tray) -> list[tuple[str, Sitter | None]]:
+    """One mark for each GPU of a node, and whose it is; those of pods that nobody names come after the others.
+
+    Promises are shown as far as there is room: where something else took the place, they are about to be given up.
+    """
+    marks: list[tuple[str, Sitter | None]] = []
+    for sitter in tray.sitters:
+        marks += [(PROMISED if sitter.promised else USED, sitter)] * sitter.gpus
+    held = sum(sitter.gpus for sitter in tray.sitters if not sitter.promised)
+    marks += [(USED, None)] * max(0, tray.node.used - held)
+    rest = LOST if tray.faulty else SPARE if tray.spare_of else FREE
+    marks = marks[: tray.node.total]
+    return marks + [(rest, None)] * (tray.node.total - len(marks))
+
+
+def _add(branch: Tree, racks: Sequence[Rack], level: int) -> None:
+    """Domains below a branch; a network tier that several of them share is a branch of its own."""
+    for tier, group in groupby(
+        sorted(racks, key=lambda rack: _tiers(rack, level)[:1]), key=lambda rack: _tiers(rack, level)[:1]
+    ):
+        together = list(group)
+        if tier and len(together) > 1:
+            _add(branch.add(Text(tier[0])), together, level + 1)
+        else:
+            for rack in together:
+                _add_rack(branch, rack, level)
+
+
+def _tiers(rack: Rack, level: int) -> tuple[str, ...]:
+    """Names of the network tiers from a level on, those that are known."""
+    known = [tier for tier in rack.domain.tiers[1:] if tier]
+    return tuple(known[level - 1 :])
+
+
+def _add_rack(branch: Tree, rack: Rack, level: int) -> None:
+    domain, first = rack.domain, rack.trays[0]
+    place = " > ".join(_tiers(rack, level))
+    if len(rack.trays) == 1:
+        branch.add(
+            _line(first, f"{domain.accelerator}  ").append(
+                _facts(first.node, place) + _devices(first.node), style="dim"
+            )
+        )
         return
-    size = f"{domain.free} of {domain.total} free  {counted(len(domain.nodes), 'node')}"
-    line = Text(f"{domain.name}  {domain.accelerator}  {size}")
-    twig = branch.add(line.append(_facts(domain.nodes[0], domain), style="dim"))
-    for node in domain.nodes:
-        twig.add(_node_line(node).append(_devices(node), style="dim"))
+    free = sum(tray.free for tray in rack.trays)
+    spare = f"  {rack.spare} spare" if rack.spare else ""
+    line = Text(f"{domain.name}  {domain.accelerator}  {free} of {domain.total} free{spare}")
+    line.append(f"  {counted(len(rack.trays), 'node')}").append(_fitting(rack))
+    twig = branch.add(line.append(_facts(first.node, place), style="dim"))
+    for tray in rack.trays:
+        twig.add(_line(tray).append(_devices(tray.node), style="dim"))
 
 
-def _node_line(node: FabricNode, accelerator: str = "") -> Text:
-    used = min(node.used, node.total)
-    line = Text(f"{node.name}  {accelerator}").append(USED * used, style="cyan")
-    line.append(FREE * (node.total - used), style="dim").append(f"  {_usable(node)} of {node.total} free")
+def _fitting(rack: Rack) -> str:
+    return f"  fits {counted(rack.room.largest, 'GPU')}" if 0 < rack.room.largest < rack.domain.total else ""
+
+
+def _line(tray: Tray, accelerator: str = "") -> Text:
+    node = tray.node
+    line = Text(f"{node.name}  {accelerator}")
+    for mark, sitter in cells(tray):
+        line.append(mark, style="red" if mark == LOST else "cyan" if sitter and sitter.replica is not None else "dim")
+    line.append(f"  {tray.free} of {node.total} free")
+    for sitter in tray.sitters:
+        words = "promised" if sitter.promised else "leaves" if sitter.leaves else ""
+        line.append(f"  {sitter} {sitter.gpus}{f' ({words})' if words else ''}", style="cyan")
+    line.append(f"  spare of {tray.spare_of}" if tray.spare_of else "", style="cyan")
+    return _state(line, tray)
+
+
+def _state(line: Text, tray: Tray) -> Text:
+    node = tray.node
     if node.unusable is not None:
         leaving = " (leaving)" if node.leaving is not None else ""
         return line.append(f"  {node.unusable.reason}: {node.unusable.message}{leaving}", style="red")
@@ -69,12 +141,11 @@ def _node_line(node: FabricNode, accelerator: str = "") -> Text:
     return line.append(f"  and {counted(more, 'more taint')}", style="yellow") if more > 0 else line
 
 
-def _facts(node: FabricNode, domain: NvlinkDomain) -> str:
-    """Memory of a device, the place in the network, and a board's network devices."""
+def _facts(node: FabricNode, place: str) -> str:
+    """Memory of a device, and the place in the network that no branch tells."""
     memory = f"{digits(node.memory_bytes / GIB)} GiB"
-    place = " > ".join(filter(None, domain.tiers[1:]))
     told = (f"parts of {memory}" if node.shared else f"{memory} each", f"in {place}" if place else "")
-    return "".join(f"  {each}" for each in told if each) + (_devices(node) if len(domain.nodes) == 1 else "")
+    return "".join(f"  {each}" for each in told if each)
 
 
 def _devices(node: FabricNode) -> str:
@@ -85,35 +156,21 @@ def _devices(node: FabricNode) -> str:
     return "".join(f"  {name} {count}" for name, count in sorted(counts.items()))
 
 
-def _usable(node: FabricNode) -> int:
-    """Free devices that something new may have."""
-    return node.free if node.unusable is None else 0
+def _legend(sitting: Sitting) -> list[Text]:
+    """Of the marks beside used and free, those that are there."""
+    seen = {mark for rack in sitting.racks for tray in rack.trays for mark, _ in cells(tray)}
+    told = [f"{mark} {words}" for mark, words in _WORDS.items() if mark in seen]
+    return [Text("   ".join((f"{USED} held by pods", f"{FREE} free", *told)), style="dim")] if told else []
 
 
-def fabric_data(fabric: Fabric) -> dict[str, Any]:
-    """The same as data."""
-    return {
-        "domains": [
-            {
-                "name": domain.name,
-                "zone": domain.zone,
-                "tiers": list(domain.tiers),
-                "accelerator": domain.accelerator,
-                "gpus": domain.total,
-                "free": domain.free,
-                "nodes": [_node_data(node) for node in domain.nodes],
-            }
-            for domain in fabric.domains
-        ],
-        "notes": [{"reason": note.reason.value, "message": note.message} for note in fabric.notes],
-    }
-
-
-def _node_data(node: FabricNode) -> dict[str, Any]:
-    data: dict[str, Any] = {"name": node.name, "gpus": node.total, "used": node.used, "free": _usable(node)}
-    data |= {"resource": node.resource, "memoryBytes": node.memory_bytes, "shared": node.shared}
-    data |= {"tiers": list(node.tiers), "networkDevices": dict(node.nics)}
-    for name, told in (("unusable", node.unusable), ("leaving", node.leaving), ("impaired", node.impaired)):
-        if told is not None:
-            data[name] = {"reason": told.reason.value, "message": told.message}
-    return data
+def _holes(sitting: Sitting) -> Table:
+    """How many replicas of each size would still fit."""
+    sizes = sorted({size for kind in sitting.kinds for size, _ in kind.slots})
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("what still fits", "free", "largest", *(counted(size, "GPU") for size in sizes)):
+        table.add_column(heading, justify="left" if heading == "what still fits" else "right")
+    for kind in sitting.kinds:
+        slots = dict(kind.slots)
+        counts = (str(slots.get(size, "")) for size in sizes)
+        table.add_row(kind.accelerator, str(kind.free), str(kind.largest), *counts)
+    return table

@@ -11,7 +11,7 @@ from weft import __version__
 from weft.cli import options
 from weft.cli.commands import Commands
 from weft.cli.failure import ANSWER_IS_NO, CommandFailure
-from weft.cli.terminal import Format, print_data, show, working, write
+from weft.cli.terminal import Format, show, working, write
 
 app = typer.Typer(
     cls=Commands,
@@ -76,13 +76,18 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     chart: Annotated[bool, typer.Option("--chart", help="draw the same in the terminal")] = False,
     export: options.Export = None,
     price: options.Price = None,
+    drain: options.Drain = None,
 ) -> None:
     """Say which shape would be chosen, where replicas would go, and why the alternatives lost.
 
     Plans the resources of --file, or what --model, --rate, --isl, --osl, --ttft and --tpot describe. Needs no cluster.
     Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows. Exit code 1 when a
-    pool gets no shape, none that meets its SLO, or no place.
+    pool gets no shape, none that meets its SLO, or no place. With --drain it says what draining nodes would do to what
+    runs, and nothing else.
     """
+    if drain:
+        _plan_a_drain(drain, (fabric, context), form, beside=bool(files) or model is not None)
+        return
     from weft.cli.asking import Asked, Wishes, documents_of
 
     if (model is None) == (not files):
@@ -99,6 +104,17 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     from weft.cli.study_page import Money
 
     if not run_plan(PlanOptions(form, breakdown, export, Money(price), plot, chart), documents, world):
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+def _plan_a_drain(nodes: list[str], where: tuple[str | None, str | None], form: Format, *, beside: bool) -> None:
+    if beside:
+        raise CommandFailure("--drain is about what runs: leave --file and --model away")
+    if where == (None, None):
+        raise CommandFailure("--drain needs what runs: name the cluster with --context, or a file of it with --fabric")
+    from weft.cli.drain_command import run_drain
+
+    if not run_drain(_world(*where, imagine=False), nodes, form):
         raise typer.Exit(ANSWER_IS_NO)
 
 
@@ -153,17 +169,17 @@ def explain(
     context: options.Context = None,
     namespace: options.Namespace = None,
 ) -> None:
-    """Tell from its status why a resource is as it is. Exit code 1 while it is not Ready."""
+    """Tell from its status why a resource is as it is. Exit code 1 while it is not Ready.
+
+    Where a replica has no place it looks at nodes and pods too, and lists each NVLink domain with why it was not taken.
+    """
     from weft.cli.reference import parse_reference
 
     kind, name = parse_reference(resource)
     from weft.cli.cluster import connect
-    from weft.cli.explain_page import explanation, is_ready
+    from weft.cli.explain_command import run_explain
 
-    with working("reading the cluster"):
-        body = connect(context, namespace).resource(kind, name)
-    show(explanation(body))
-    if not is_ready(body):
+    if not run_explain(connect(context, namespace), kind, name):
         raise typer.Exit(ANSWER_IS_NO)
 
 
@@ -209,18 +225,14 @@ def fabric(
         str | None, typer.Option("--file", "-f", metavar="FILE", help="nodes and pods from a file instead; - is stdin")
     ] = None,
     form: Output = Format.table,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="write the same as one page for a browser")
+    ] = None,
 ) -> None:
-    """Print the tree of zones, NVLink domains and nodes with what is free."""
-    from weft.catalog import load
-    from weft.cli.fabric_page import fabric_data, fabric_tree
-    from weft.fabric import build_fabric
+    """Print the tree of zones, network tiers, NVLink domains and nodes with who sits where and what still fits."""
+    from weft.cli.fabric_command import run_fabric
 
-    world = _world(file, context, imagine=False)
-    built = build_fabric(world.nodes, world.pods, load(), world.reports)
-    if form is Format.table:
-        show(fabric_tree(built))
-    else:
-        print_data(fabric_data(built), form)
+    run_fabric(_world(file, context, imagine=False), form, html)
 
 
 @app.command()

@@ -119,6 +119,12 @@ Plot = Annotated[
         "--plot", metavar="FILE", help="draw throughput against speed for a user, as .svg or .png (needs weft\\[plot])"
     ),
 ]
+Drain = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drain", metavar="NODE", help="say what draining this node would do; repeatable; nothing is written"
+    ),
+]
 Price = Annotated[
     float | None,
     typer.Option(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.dumps import what_is_wrong
 from weft.cli.failure import CommandFailure
 from weft.cli.files import load_documents, of_kind, shown
+from weft.domain import labels
 from weft.domain.cluster import NodeRecord
 from weft.domain.reports import Reports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from weft.catalog import Catalog
     from weft.cli.cluster import ClusterReader
@@ -30,7 +31,8 @@ class World:
     """Nodes and pods to plan against. `imagined` ones have made-up names, `written` ones are of a file.
 
     `reports` are what others tell about the fabric. `cluster` is where they were read, if anywhere; `namespace` is
-    where a resource goes that names none.
+    where a resource goes that names none. `beside` is what else the file holds, and `pool_names` what the labels and
+    owners of pods call their pools, by UID.
     """
 
     nodes: tuple[NodeRecord, ...]
@@ -40,6 +42,8 @@ class World:
     cluster: ClusterReader | None = None
     namespace: str = "default"
     reports: Reports = field(default_factory=Reports)
+    beside: tuple[Json, ...] = field(default=(), repr=False)
+    pool_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def world_of_file(path: str) -> World:
@@ -56,7 +60,8 @@ def world_of_file(path: str) -> World:
 
     found = {kind: [body for body in of_kind(documents, kind.kind) if _is_of(body, kind)] for kind in KINDS}
     world = _world(of_kind(documents, "Node"), of_kind(documents, "Pod"))
-    return replace(world, written=True, reports=_reports(found, ()))
+    beside = tuple(body for body in documents if body.get("kind") not in ("Node", "Pod"))
+    return replace(world, written=True, reports=_reports(found, ()), beside=beside)
 
 
 def world_of_cluster(reader: ClusterReader) -> World:
@@ -90,7 +95,21 @@ def _world(nodes: list[Json], pods: list[Json]) -> World:
     from weft.observe.records import read_node, read_pod
 
     read = (read_pod(pod) for pod in pods)
-    return World(tuple(map(read_node, nodes)), tuple(pod for pod in read if pod is not None))
+    ours = tuple(pod for pod in read if pod is not None)
+    return World(tuple(map(read_node, nodes)), ours, pool_names=dict(_names_of_pools(pods)))
+
+
+def _names_of_pools(pods: list[Json]) -> Iterator[tuple[str, str]]:
+    """UID and `namespace/name` of the pool that each pod of ours belongs to."""
+    from weft.observe.records import controller_uid
+
+    for pod in pods:
+        meta = pod["metadata"]
+        tags = meta.get("labels") or {}
+        uid = controller_uid(meta)
+        if uid is not None and tags.get(labels.POOL_UID) == uid:
+            owner = next(each for each in meta["ownerReferences"] if str(each.get("uid")) == uid)
+            yield uid, f"{meta['namespace']}/{tags.get(labels.POOL) or owner.get('name') or uid}"
 
 
 def _is_of(body: Json, kind: OptionalKind) -> bool:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from weft.control.fabric_gauges import FabricGauges
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -63,6 +65,7 @@ class Telemetry:
         self._calibration = self._gauge(
             "weft_calibration", "Measured over predicted time of prompts and of decode steps", (*POOL, "kind")
         )
+        self._fabric = FabricGauges(self.registry)
         self._per_pool = (
             *(
                 self._condition,
@@ -86,8 +89,9 @@ class Telemetry:
             self._engines_read.labels(origin.value).set(count)
 
     def show(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Replace the figures of all pools at once; pools that are gone disappear."""
+        """Replace the figures of all pools and domains at once; those that are gone disappear."""
         with self._replacing:
+            self._fabric.show(decisions.rooms)
             for gauge in self._per_pool:
                 gauge.clear()
             for decision in decisions.pools:

@@ -25,6 +25,7 @@ from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric import build_fabric
+from weft.placement import rooms_of
 from weft.scaling import replaced_values
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
         decide_splits(snapshot.splits, snapshot.pools, decided, pairs),
         memory,
         _wake(outcomes, memory, snapshot.now),
+        rooms_of(stage.free),
     )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.decide.growth import Growth
-    from weft.domain.fabric import NvlinkDomain
+    from weft.domain.fabric import FabricNode, NvlinkDomain
     from weft.placement import FreeMap
 
 
@@ -33,13 +33,18 @@ def _missing(growth: Growth, free: FreeMap) -> list[Hold]:
     return [hold for rack in racks for hold in _in_rack(growth, rack, due, free)]
 
 
-def _in_rack(growth: Growth, rack: NvlinkDomain, due: int, free: FreeMap) -> list[Hold]:
-    kept = {hold.node for hold in growth.spares}
-    missing = due - sum(node.name in kept for node in rack.nodes)
+def spare_nodes(rack: NvlinkDomain, count: int, free: FreeMap) -> list[FabricNode]:
+    """The last idle nodes of a rack in natural order, at most so many: those that are kept."""
     idle = [
         node
         for node in sorted(rack.nodes, key=lambda each: natural(each.name))
         if node.unusable is None and free.on(node.name) == node.total > 0
     ]
+    return idle[len(idle) - min(count, len(idle)) :]
+
+
+def _in_rack(growth: Growth, rack: NvlinkDomain, due: int, free: FreeMap) -> list[Hold]:
+    kept = {hold.node for hold in growth.spares}
+    missing = due - sum(node.name in kept for node in rack.nodes)
     holder = f"spares of {holder_name(growth.planned.pool)}"
-    return [Hold(node.name, node.total, holder) for node in idle[len(idle) - min(missing, len(idle)) :]]
+    return [Hold(node.name, node.total, holder) for node in spare_nodes(rack, max(0, missing), free)]

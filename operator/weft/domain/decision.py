@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
+    from weft.domain.room import DomainRoom
     from weft.domain.shape import EngineRelease, Shape
     from weft.domain.snapshot import ResourceKey, ScaleMemory
     from weft.domain.status import Condition, Observed, PoolStatus
@@ -73,9 +74,13 @@ class SplitDecision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """One pass. `memory` goes into the next snapshot; `wake_after_seconds`: when time alone changes an answer."""
+    """One pass. `memory` goes into the next snapshot; `wake_after_seconds`: when time alone changes an answer.
+
+    `rooms` are what it leaves free in every NVLink domain.
+    """
 
     pools: tuple[PoolDecision, ...]
     splits: tuple[SplitDecision, ...] = ()
     memory: dict[str, ScaleMemory] = field(default_factory=dict)
     wake_after_seconds: float | None = None
+    rooms: tuple[DomainRoom, ...] = ()

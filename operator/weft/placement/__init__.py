@@ -8,6 +8,7 @@ from weft.placement.freemap import FreeMap, Hold
 from weft.placement.names import natural
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.repacking import Move, Repacking, repack
+from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.search import Neighbours, Refusal, Slot, find_slot
 from weft.placement.victims import Departure, choose_victims
 
@@ -23,12 +24,14 @@ __all__ = [
     "Repacking",
     "Slot",
     "Supplier",
+    "by_accelerator",
     "choose_victims",
     "find_slot",
     "leaves_domain",
     "natural",
     "no_supplier",
     "repack",
+    "rooms_of",
     "slot_is_still_free",
     "slot_lost",
     "suppliers",

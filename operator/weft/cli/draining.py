@@ -1,0 +1,162 @@
+"""What draining nodes would do: which replicas move, where to, in which order, and what stays for want of room. Pure.
+
+The very decision that the operator makes is followed forward from a snapshot in which the nodes are cordoned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.cli.following import Change, follow
+from weft.decide import decide
+from weft.fabric import build_fabric
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from weft.catalog import Catalog
+    from weft.cli.following import Followed
+    from weft.domain.cluster import PodRecord
+    from weft.domain.reasons import Explanation
+    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
+    from weft.domain.status import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """A replica that cannot leave, or that leaves and is not replaced (`left`), and why."""
+
+    pool: ResourceKey
+    replica: int
+    nodes: tuple[str, ...]
+    why: Explanation
+    left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What would happen. `steps` are in order; `elsewhere` counts changes of pools without a replica on the nodes.
+
+    `others` are pods that are not Weft's, with the GPUs that they hold; `earlier` counts places that change before,
+    whoever drains. `already` says why a node is left anyway.
+    """
+
+    nodes: tuple[str, ...]
+    replicas: tuple[tuple[ResourceKey, Assignment], ...]
+    steps: tuple[Change, ...]
+    stays: tuple[Staying, ...]
+    others: tuple[tuple[str, int], ...]
+    untouched: tuple[ResourceKey, ...]
+    elsewhere: tuple[Change, ...]
+    earlier: int
+    already: tuple[Explanation, ...]
+    rests: bool
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether everything of Weft's leaves, and as much serves as before."""
+        return self.rests and not self.stays
+
+
+def drain(snapshot: Snapshot, nodes: Collection[str], catalog: Catalog) -> Drain:
+    """Let what is under way come to rest, cordon the nodes, and follow what happens.
+
+    Replicas that an earlier release of Weft rendered count as current: their rollout is not this drain's.
+    """
+    fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
+    already = tuple(why for name in sorted(nodes) if name in fabric.nodes() and (why := fabric.nodes()[name].leaving))
+    before = _as_current(snapshot, catalog)
+    calm = None if already else follow(before, catalog)
+    start = before if calm is None else calm.snapshot
+    cordoned = (replace(node, cordoned=True) if node.name in nodes else node for node in start.nodes)
+    followed = follow(replace(start, nodes=tuple(cordoned)), catalog)
+    there = tuple(_replicas_on(start, nodes))
+    concerned = {key.uid for key, _ in there}
+    return Drain(
+        tuple(sorted(nodes)),
+        there,
+        tuple(change for change in followed.changes if change.pool.uid in concerned),
+        tuple(_staying(there, followed)),
+        tuple(_others(start, nodes)),
+        _untouched(start, followed, concerned),
+        tuple(change for change in followed.changes if change.pool.uid not in concerned),
+        len(calm.changes) if calm is not None else 0,
+        already,
+        followed.rests,
+    )
+
+
+def _as_current(snapshot: Snapshot, catalog: Catalog) -> Snapshot:
+    """The same, with the revision of today for what runs in the shape of today."""
+    known = {pool.key.uid: pool for pool in snapshot.pools}
+    renamed = {}
+    for each in decide(snapshot, catalog).pools:
+        old = known[each.key.uid].status
+        same = old.plan is not None and each.status.plan is not None and old.plan.shape == each.status.plan.shape
+        if same and old.revision != each.status.revision:
+            renamed[each.key.uid] = old.revision, each.status.revision
+    pools = tuple(
+        _renamed(pool, *renamed[pool.key.uid]) if pool.key.uid in renamed else pool for pool in snapshot.pools
+    )
+    pods = tuple(
+        _renamed_pod(pod, *renamed[pod.identity.pool_uid])
+        if pod.identity is not None and pod.identity.pool_uid in renamed
+        else pod
+        for pod in snapshot.pods
+    )
+    return replace(snapshot, pools=pools, pods=pods)
+
+
+def _renamed(pool: PoolRecord, old: str, new: str) -> PoolRecord:
+    status = pool.status
+    assignments = tuple(replace(each, revision=new) if each.revision == old else each for each in status.assignments)
+    return replace(pool, status=replace(status, revision=new, assignments=assignments))
+
+
+def _renamed_pod(pod: PodRecord, old: str, new: str) -> PodRecord:
+    if pod.identity is None or pod.identity.revision != old:
+        return pod
+    return replace(pod, identity=replace(pod.identity, revision=new))
+
+
+def _replicas_on(snapshot: Snapshot, nodes: Collection[str]) -> Iterator[tuple[ResourceKey, Assignment]]:
+    """By their places; where another scheduler picked them, by their pods."""
+    bound = {
+        (pod.identity.pool_uid, pod.identity.replica)
+        for pod in snapshot.pods
+        if pod.identity is not None and pod.node in nodes
+    }
+    for pool in sorted(snapshot.pools, key=lambda pool: (pool.key.namespace, pool.key.name)):
+        for each in pool.status.assignments:
+            if not set(nodes).isdisjoint(each.nodes) or (pool.key.uid, each.replica) in bound:
+                yield pool.key, each
+
+
+def _staying(there: tuple[tuple[ResourceKey, Assignment], ...], followed: Followed) -> Iterator[Staying]:
+    decided = {each.key.uid: each for each in followed.decisions.pools}
+    short = {uid: each.status.desired_replicas - len(each.status.assignments) for uid, each in decided.items()}
+    for key, assignment in there:
+        decision = decided.get(key.uid)
+        if decision is None:
+            continue
+        left = assignment.replica not in {each.replica for each in decision.status.assignments}
+        if left and short[key.uid] < 1:
+            continue
+        short[key.uid] -= left
+        placed = next(each.explanation for each in decision.conditions if each.kind == "Placed")
+        yield Staying(key, assignment.replica, assignment.nodes, placed, left)
+
+
+def _others(snapshot: Snapshot, nodes: Collection[str]) -> Iterator[tuple[str, int]]:
+    known = {pool.key.uid for pool in snapshot.pools}
+    for pod in sorted(snapshot.pods, key=lambda pod: (pod.namespace, pod.name)):
+        ours = pod.identity is not None and pod.identity.pool_uid in known
+        if not ours and pod.node in nodes and pod.holds_devices:
+            yield f"{pod.namespace}/{pod.name}", sum(count for _, count in pod.requests)
+
+
+def _untouched(start: Snapshot, followed: Followed, concerned: Collection[str]) -> tuple[ResourceKey, ...]:
+    changed = {change.pool.uid for change in followed.changes} | set(concerned)
+    keys = (pool.key for pool in start.pools if pool.key.uid not in changed)
+    return tuple(sorted(keys, key=lambda key: (key.namespace, key.name)))

@@ -1,0 +1,52 @@
+"""`weft explain`: the story of a status, and the domains that were considered where a replica has no place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.padding import Padding
+from rich.text import Text
+
+from weft.cli.considered import considered, considered_page, lacks_a_place
+from weft.cli.explain_page import explanation, is_ready
+from weft.cli.failure import CommandFailure
+from weft.cli.terminal import show, working
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.cli.cluster import ClusterReader
+
+Json = dict[str, Any]
+
+
+def run_explain(reader: ClusterReader, kind: str, name: str) -> bool:
+    """Tell; whether the resource is ready."""
+    with working("reading the cluster"):
+        body = reader.resource(kind, name)
+        parts = _considered(reader, body)
+    show(explanation(body), *(Padding(part, (1, 0, 0, 0)) for part in parts))
+    return is_ready(body)
+
+
+def _considered(reader: ClusterReader, body: Json) -> list[RenderableType]:
+    """Nothing where every replica has its place; one line where the fabric or the pools may not be read."""
+    conditions = (body.get("status") or {}).get("conditions") or []
+    if not lacks_a_place([(each["type"], each["status"], each["reason"]) for each in conditions]):
+        return []
+    try:
+        return _of_fabric(reader, body["metadata"]["uid"])
+    except CommandFailure as failure:
+        return [Text(f"which NVLink domains were considered cannot be told: {failure.message}", style="yellow")]
+
+
+def _of_fabric(reader: ClusterReader, uid: str) -> list[RenderableType]:
+    from weft.cli.fabric_command import seated
+    from weft.cli.world import world_of_cluster
+
+    found = seated(world_of_cluster(reader))
+    if found.running.unread:
+        raise CommandFailure(found.running.unread)
+    ours = (pool for pool in found.running.pools if uid in {pool.key.uid, pool.split_uid})
+    told = (considered(pool, found.sitting) for pool in ours)
+    return [considered_page(each) for each in told if each is not None]

@@ -1,0 +1,59 @@
+"""`weft fabric`: read, seat everybody, and print or draw."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from weft.catalog import load
+from weft.cli.fabric_data import fabric_data
+from weft.cli.fabric_html import fabric_html
+from weft.cli.fabric_page import fabric_page
+from weft.cli.running import running
+from weft.cli.sitting import seat
+from weft.cli.terminal import Format, print_data, show
+from weft.cli.whole_files import write_whole
+from weft.fabric import build_fabric
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from weft.cli.running import Running
+    from weft.cli.sitting import Sitting
+    from weft.cli.world import World
+
+
+def run_fabric(world: World, form: Format, html: Path | None) -> None:
+    """Print the fabric, and write the page of it where one is asked for."""
+    found = seated(world)
+    sitting = found.sitting
+    if found.running.unread:
+        sys.stderr.write(f"weft: pools are named by their pods alone, as {found.running.unread}\n")
+    if html is not None:
+        write_whole(html, fabric_html(sitting, _told(world)).encode())
+    if form is Format.table:
+        show(fabric_page(sitting))
+    else:
+        print_data(fabric_data(sitting), form)
+
+
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """Who sits where, with the pools that are known."""
+
+    sitting: Sitting
+    running: Running
+
+
+def seated(world: World) -> Seated:
+    """Read the pools, and give everybody their place."""
+    found = running(world)
+    fabric = build_fabric(world.nodes, world.pods, load(), world.reports)
+    return Seated(seat(fabric, world.pods, found, world.pool_names), found)
+
+
+def _told(world: World) -> str:
+    where = world.cluster.server if world.cluster is not None else "a file"
+    return f"Read from {where} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC."

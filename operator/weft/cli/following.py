@@ -1,0 +1,151 @@
+"""Decisions followed forward without a cluster, until nothing changes any more. Pure.
+
+Between two decisions everything goes well: pods of new replicas start where they were assigned and become ready, and
+pods of replicas that nothing assigns vanish. Where another scheduler picks nodes, its pods become ready without any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide import decide
+from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
+from weft.domain.reasons import Reason
+from weft.fabric import build_fabric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from weft.catalog import Catalog
+    from weft.domain.decision import Decisions
+    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
+    from weft.domain.status import Assignment, PoolStatus
+
+TURN_SECONDS = 60.0  # no replica is young any more, and every back-off comes to its end
+MOST_TURNS = 400  # a rollout of that many replicas, one at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A replica that gets its place, or loses it, in one turn; turns count from 1."""
+
+    turn: int
+    pool: ResourceKey
+    assignment: Assignment
+    starts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The world at rest, the last decision, and all that happened on the way.
+
+    `rests` is False where it was still moving after `MOST_TURNS`.
+    """
+
+    snapshot: Snapshot
+    decisions: Decisions
+    changes: tuple[Change, ...]
+    rests: bool
+
+
+def follow(snapshot: Snapshot, catalog: Catalog) -> Followed:
+    """Decide, let it happen, and decide again, until a whole turn changes no place and no pod."""
+    fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
+    resources = {name: node.resource for name, node in fabric.nodes().items()}
+    changes: list[Change] = []
+    decisions = decide(snapshot, catalog)
+    for turn in range(1, MOST_TURNS + 1):
+        statuses = {each.key.uid: each.status for each in decisions.pools}
+        changed = list(_changes(turn, snapshot.pools, statuses))
+        following = _a_turn_later(snapshot, decisions, statuses, resources)
+        if not changed and following.pods == snapshot.pods and not _waits(decisions):
+            return Followed(snapshot, decisions, tuple(changes), rests=True)
+        changes += changed
+        snapshot, decisions = following, decide(following, catalog)
+    return Followed(snapshot, decisions, tuple(changes), rests=False)
+
+
+def _waits(decisions: Decisions) -> bool:
+    """Whether time alone lets a pool go on."""
+    reasons = {each.explanation.reason for decision in decisions.pools for each in decision.conditions}
+    return Reason.BackingOff in reasons
+
+
+def _changes(turn: int, pools: tuple[PoolRecord, ...], statuses: Mapping[str, PoolStatus]) -> Iterator[Change]:
+    for pool in pools:
+        after = statuses.get(pool.key.uid)
+        if after is None:
+            continue
+        old = {each.replica: each for each in pool.status.assignments}
+        new = {each.replica: each for each in after.assignments}
+        yield from (Change(turn, pool.key, each, starts=False) for name, each in old.items() if name not in new)
+        yield from (Change(turn, pool.key, each, starts=True) for name, each in new.items() if name not in old)
+
+
+def _a_turn_later(
+    snapshot: Snapshot, decisions: Decisions, statuses: Mapping[str, PoolStatus], resources: Mapping[str, str]
+) -> Snapshot:
+    pools = tuple(replace(pool, status=statuses.get(pool.key.uid, pool.status)) for pool in snapshot.pools)
+    engines = {each.key.uid: each.engine for each in decisions.splits}
+    splits = tuple(
+        replace(split, status=replace(split.status, engine=engines.get(split.key.uid, split.status.engine)))
+        for split in snapshot.splits
+    )
+    now = snapshot.now + TURN_SECONDS
+    pods = (*_remaining(snapshot, pools), *_new(snapshot, pools, resources))
+    return replace(snapshot, now=now, pools=pools, splits=splits, pods=pods, memory=decisions.memory)
+
+
+def _remaining(snapshot: Snapshot, pools: tuple[PoolRecord, ...]) -> Iterator[PodRecord]:
+    """Pods of others, and those of replicas that are assigned: ready where they belong."""
+    places = {(pool.key.uid, each.replica): each for pool in pools for each in pool.status.assignments}
+    known = {pool.key.uid for pool in pools}
+    for pod in snapshot.pods:
+        who = pod.identity
+        if who is None or who.pool_uid not in known:
+            yield pod
+        elif (place := places.get((who.pool_uid, who.replica))) is not None:
+            yield _ready(pod, _node(place, who.rank) or pod.node)
+
+
+def _new(snapshot: Snapshot, pools: tuple[PoolRecord, ...], resources: Mapping[str, str]) -> Iterator[PodRecord]:
+    there = {
+        (pod.identity.pool_uid, pod.identity.replica, pod.identity.rank)
+        for pod in snapshot.pods
+        if pod.identity is not None
+    }
+    for pool in pools:
+        for each in pool.status.assignments:
+            for rank in range(each.pods):
+                if (pool.key.uid, each.replica, rank) not in there:
+                    yield _pod(pool, each, rank, resources, snapshot.now)
+
+
+def _pod(pool: PoolRecord, place: Assignment, rank: int, resources: Mapping[str, str], now: float) -> PodRecord:
+    node, name = _node(place, rank), f"{pool.key.name}-{place.replica}-{rank}"
+    requests = ((resources[node], place.gpus_per_pod),) if node is not None and node in resources else ()
+    identity = PodIdentity(pool.key.uid, place.replica, rank, place.revision)
+    pod = PodRecord(pool.key.namespace, name, f"{pool.key.uid}-{name}", PodPhase.Running, node, requests, identity)
+    return _ready(replace(pod, routed=True, created=now, released=now), node)
+
+
+def _ready(pod: PodRecord, node: str | None) -> PodRecord:
+    if pod.ready and pod.node == node and not pod.terminating and pod.failure is None:
+        return pod
+    return replace(
+        pod,
+        phase=PodPhase.Running,
+        node=node,
+        ready=True,
+        gated=False,
+        queued=False,
+        terminating=False,
+        failure=None,
+        message="",
+    )
+
+
+def _node(place: Assignment, rank: int) -> str | None:
+    """Where a pod was promised its place; None where another scheduler picks it."""
+    return place.nodes[rank] if rank < len(place.nodes) else None

@@ -1,0 +1,77 @@
+"""Pools and splits that run, with their status: of all namespaces of a cluster, or of a file that holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from weft.api.parsing import parse_pool, parse_split
+from weft.cli.failure import CommandFailure
+from weft.domain.labels import API_VERSION
+
+if TYPE_CHECKING:
+    from weft.cli.world import World
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.spec import PoolSpec
+
+Json = dict[str, Any]
+NOT_FOUND = 404
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What runs. `unread` says in one sentence why pools are not known, where they are not."""
+
+    pools: tuple[PoolRecord, ...] = ()
+    splits: tuple[SplitRecord, ...] = ()
+    unread: str = ""
+
+
+def running(world: World) -> Running:
+    """Of the cluster where it may be read, else of the file; resources that no API server has seen have no UID."""
+    try:
+        bodies = _bodies(world)
+        priorities = _priorities(world)
+    except CommandFailure as failure:
+        absent = getattr(failure.__cause__, "status", None) == NOT_FOUND  # a cluster without Weft has no pools
+        return Running(unread="" if absent else failure.message)
+    pools = (parse_pool(body) for body in bodies if body["kind"] == "InferencePool")
+    splits = (parse_split(body) for body in bodies if body["kind"] == "PDSplit")
+    ranked = (
+        replace(each, priority=_priority(each.spec.prefill if each.spec else None, priorities)) for each in splits
+    )
+    return Running(
+        tuple(replace(each, priority=_priority(each.spec, priorities)) for each in pools),
+        tuple(ranked),
+    )
+
+
+def _priority(spec: PoolSpec | None, priorities: dict[str, int]) -> int:
+    return priorities.get(spec.pod.priority_class or "", 0) if spec is not None else 0
+
+
+def _bodies(world: World) -> list[Json]:
+    if world.cluster is not None:
+        kinds = ("InferencePool", "PDSplit")
+        found = [body for kind in kinds for body in world.cluster.resources(kind, everywhere=True)]
+    else:
+        found = [body for body in world.beside if body.get("apiVersion") == API_VERSION]
+    return [body for body in found if _metadata(body).get("uid") and _metadata(body).get("name")]
+
+
+def _metadata(body: Json) -> Json:
+    found = body.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _priorities(world: World) -> dict[str, int]:
+    """Values of PriorityClasses by name; none where they may not be read: then age and name decide alone."""
+    bodies = [body for body in world.beside if body.get("kind") == "PriorityClass"]
+    if world.cluster is not None:
+        try:
+            bodies = world.cluster.listed("priorityclasses", PRIORITIES)
+        except CommandFailure:
+            bodies = []
+    found = ((_metadata(body).get("name"), body.get("value")) for body in bodies)
+    return {str(name): value for name, value in found if isinstance(value, int)}

@@ -1,0 +1,69 @@
+"""What is free in the fabric and how large the holes are, as metrics.
+
+One series for each NVLink domain while there are few; beyond that their number would be a burden to whoever keeps them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prometheus_client import Gauge
+
+from weft.placement import by_accelerator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prometheus_client import CollectorRegistry
+
+    from weft.domain.room import DomainRoom
+
+MOST_DOMAINS = 1000
+
+
+class FabricGauges:
+    """Figures of the fabric as the last decision leaves it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Nothing is known yet."""
+        self._free = Gauge(
+            "weft_fabric_free_gpus",
+            "GPUs that a new replica may have; of a whole zone (domain is empty) beyond 1,000 NVLink domains",
+            ("zone", "domain", "accelerator"),
+            registry=registry,
+        )
+        self._slots = Gauge(
+            "weft_fabric_free_slots",
+            "Replicas of so many GPUs that would fit if nothing else came",
+            ("accelerator", "gpus"),
+            registry=registry,
+        )
+        self._largest = Gauge(
+            "weft_fabric_largest_slot_gpus",
+            "GPUs of the largest replica that would fit into one NVLink domain",
+            ("accelerator",),
+            registry=registry,
+        )
+        self._fragmentation = Gauge(
+            "weft_fabric_fragmentation_ratio",
+            "Share of the free GPUs that replicas of so many GPUs cannot use",
+            ("accelerator", "gpus"),
+            registry=registry,
+        )
+
+    def show(self, rooms: Sequence[DomainRoom]) -> None:
+        """Replace everything; domains and accelerators that are gone disappear."""
+        for gauge in (self._free, self._slots, self._largest, self._fragmentation):
+            gauge.clear()
+        each = len(rooms) <= MOST_DOMAINS
+        free: Counter[tuple[str, str, str]] = Counter()
+        for room in rooms:
+            free[room.zone, room.domain if each else "", room.accelerator] += room.free
+        for labels, gpus in free.items():
+            self._free.labels(*labels).set(gpus)
+        for kind in by_accelerator(rooms):
+            self._largest.labels(kind.accelerator).set(kind.largest)
+            for size, count in kind.slots:
+                self._slots.labels(kind.accelerator, str(size)).set(count)
+                self._fragmentation.labels(kind.accelerator, str(size)).set(kind.unusable_share(size))

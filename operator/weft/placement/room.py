@@ -1,0 +1,89 @@
+"""How many replicas of each size would still fit: sizes are powers of two, whole nodes above one node.
+
+A replica within a node takes any of its GPUs. A larger one takes whole nodes of one NVLink domain, so that 18 nodes of
+4 GPUs hold one of 64 GPUs, or four of 16. Taints and labels are left aside: they differ from pool to pool.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from weft.domain.room import AcceleratorRoom, DomainRoom
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weft.domain.fabric import NvlinkDomain
+    from weft.placement.freemap import FreeMap
+
+_Kind = tuple[int, int, tuple[int, ...], int]  # GPUs of a node, nodes, free GPUs of each that is usable, free parts
+_Count = tuple[int, tuple[tuple[int, int], ...]]  # GPUs of the largest replica, and slots by size
+
+
+def rooms_of(free: FreeMap) -> tuple[DomainRoom, ...]:
+    """Every domain of the fabric, in its order; one look at each node, and one count for domains that are alike."""
+    known: dict[_Kind, _Count] = {}
+    return tuple(_room(domain, free, known) for domain in free.fabric.domains)
+
+
+def by_accelerator(rooms: Iterable[DomainRoom]) -> tuple[AcceleratorRoom, ...]:
+    """Sums over the domains, by name of the accelerator."""
+    found: dict[str, list[DomainRoom]] = defaultdict(list)
+    for room in rooms:
+        found[room.accelerator].append(room)
+    return tuple(_together(name, found[name]) for name in sorted(found))
+
+
+def sizes(node_gpus: int, nodes: int) -> Iterator[int]:
+    """1, 2, 4, ... GPUs up to a domain of so many nodes; above a node those that fill whole ones."""
+    size = 1
+    while size <= node_gpus * nodes:
+        if size <= node_gpus or size % node_gpus == 0:
+            yield size
+        size *= 2
+
+
+def _room(domain: NvlinkDomain, free: FreeMap, known: dict[_Kind, _Count]) -> DomainRoom:
+    whole: list[int] = []  # free GPUs of the nodes that offer whole ones
+    parts = total = node_gpus = 0
+    for node in domain.nodes:
+        total, node_gpus = total + node.total, max(node_gpus, node.total)
+        if node.unusable is None and node.shared:
+            parts += free.on(node.name)  # each serves one rank alone
+        elif node.unusable is None:
+            whole.append(free.on(node.name))
+    whole.sort()
+    kind = node_gpus, len(domain.nodes), tuple(whole), parts
+    found = known.get(kind)
+    if found is None:
+        found = known[kind] = _count(*kind)
+    return DomainRoom(domain.zone, domain.name, domain.accelerator, total, sum(whole) + parts, *found)
+
+
+def _count(node_gpus: int, nodes: int, whole: tuple[int, ...], parts: int) -> _Count:
+    left = Counter(whole)
+    slots = ((size, _slots(size, node_gpus, left)) for size in sizes(node_gpus, nodes))
+    on_one = max(left, default=0) or min(1, parts)
+    largest = max(on_one, left[node_gpus] * node_gpus)
+    return largest, tuple((size, count + (parts if size == 1 else 0)) for size, count in slots)
+
+
+def _slots(size: int, node_gpus: int, left: Mapping[int, int]) -> int:
+    """`left` counts nodes by the GPUs that are free on them."""
+    if size <= node_gpus:
+        return sum(gpus // size * nodes for gpus, nodes in left.items())
+    return sum(nodes for gpus, nodes in left.items() if gpus >= node_gpus) // (size // node_gpus)
+
+
+def _together(accelerator: str, rooms: list[DomainRoom]) -> AcceleratorRoom:
+    slots: Counter[int] = Counter()
+    for alike, count in Counter(room.slots for room in rooms).items():
+        slots.update({size: fitting * count for size, fitting in alike})
+    return AcceleratorRoom(
+        accelerator,
+        sum(room.total for room in rooms),
+        sum(room.free for room in rooms),
+        max(room.largest for room in rooms),
+        tuple(sorted(slots.items())),
+    )
