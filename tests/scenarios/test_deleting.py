@@ -127,10 +127,11 @@ def namespaces(place: Place) -> set[str]:
 
 
 def defined(place: Place) -> set[str]:
+    """Definitions of ours; others read those of neighbours, which stay."""
     with place.weft.cluster.api_client() as api:
         found = client.ApiextensionsV1Api(api).list_custom_resource_definition()
         listed = api.sanitize_for_serialization(found)
-    return {body["metadata"]["name"] for body in listed["items"]}
+    return {body["metadata"]["name"] for body in listed["items"]} & set(DEFINITIONS)
 
 
 def created(place: Place, name: str) -> bool:
