@@ -220,7 +220,7 @@ class TestWeft:
         placer = Weft(replace(SMALL, racks=2), down, Levers(shapes=True))
         parts, share = splits()[64][0]
         assert (2, Started(share)) == (parts, placer.offer(wants(64), 0.0))
-        assert 0.8 <= share < 1.0
+        assert 0.8 <= share <= 1.0
         assert Weft(replace(SMALL, racks=2), down, Levers()).offer(wants(64), 0.0) is None
 
 

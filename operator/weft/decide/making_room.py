@@ -55,7 +55,7 @@ def _movable(course: Course) -> Iterator[Movable]:
 def _would_open(found: Repacking) -> str:
     named = ", ".join(_told(move) for move in found.moves[:NAMED])
     more = f" and {len(found.moves) - NAMED} more" if len(found.moves) > NAMED else ""
-    return f"moving {named}{more} would make room ({found.gpus} GPUs move)"
+    return f"moving {named}{more} would make room ({'1 GPU moves' if found.gpus == 1 else f'{found.gpus} GPUs move'})"
 
 
 def _told(move: Move) -> str:
