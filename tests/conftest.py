@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import strategies as st
 
 from tests.installed import InstalledWeft
 
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from e2e.cluster.control_plane import ControlPlane
+
+
+# Hypothesis loads this part when it is first used, pytest then rewrites its assertions, and Python 3.11 fails at that
+# in the midst of a deep stack ("AST constructor recursion depth mismatch").
+st.from_regex("a").validate()
 
 
 @pytest.fixture(scope="session")

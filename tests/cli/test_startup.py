@@ -13,8 +13,10 @@ import pytest
 from tests.cli.terminal import node, pool, shell, written
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+MOST_STARTS = 40
 YARDS_PER_SECOND = 20_000  # where a yard of `tests/yardstick` takes 50 microseconds
 CLIENTS = {"aiohttp", "kopf", "kubernetes", "prometheus_api_client", "requests", "urllib3"}
 READERS = {"pydantic", "yaml"}
@@ -58,6 +60,7 @@ print(spent / min(*yards, *(_seconds(_yard) for _ in range(100))))
 TO_BEGIN = "weft.cli.main, weft.cli.files, weft.cli.world, weft.cli.planning"
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("modules", "seconds"),
     [
@@ -68,12 +71,21 @@ TO_BEGIN = "weft.cli.main, weft.cli.files, weft.cli.world, weft.cli.planning"
     ids=["to understand the command", "to begin to plan", "to answer"],
 )
 def test_what_is_loaded_is_loaded_quickly(compiled: Path, modules: str, seconds: float) -> None:
-    """Processor time in a fresh interpreter, best of several, against a yard in the same one: others use the machine.
+    """Processor time in a fresh interpreter, until one start is that quick, against a yard in the same one.
 
-    The core is loaded once the input is understood, so that what is wrong by itself is told before.
+    Others use the machine: a yard finds a quiet moment, and a whole start seldom does. The core is loaded once the
+    input is understood, so that what is wrong by itself is told before.
     """
-    timed = [float(printed(TIMED.format(modules=modules), cache=compiled)) for _ in range(16)]
+    starts = (float(printed(TIMED.format(modules=modules), cache=compiled)) for _ in range(MOST_STARTS))
+    timed = list(until_one_is_below(seconds * YARDS_PER_SECOND, starts))
     assert min(timed) < seconds * YARDS_PER_SECOND
+
+
+def until_one_is_below(limit: float, values: Iterator[float]) -> Iterator[float]:
+    for value in values:
+        yield value
+        if value < limit:
+            return
 
 
 @pytest.fixture(scope="module")

@@ -157,11 +157,13 @@ def test_stages_never_give_more_than_their_number_at_the_same_batch_per_gpu(
 def test_stages_never_answer_more_than_their_number_of_requests_at_the_same_batch_per_gpu(
     model: tuple[str, str, Precision, int], count: int, part: float, prompt: float, answer: float
 ) -> None:
-    """At random, with lengths that differ."""
+    """At random, with lengths that differ; where prompts would fill more than all the time there is no such rate."""
     one, cut = (service(in_stages(model, each), workload(prompt, answer), Role.Aggregated) for each in (1, count))
     batch = part * min(one.seats, cut.seats / count)
     assume(batch > 0)
-    assert cut.at_batch(count * batch).rate <= count * one.at_batch(batch).rate * SLACK
+    reached = cut.at_batch(count * batch)
+    if reached.utilisation < 1.0:
+        assert reached.rate <= count * one.at_batch(batch).rate * SLACK
 
 
 @settings(max_examples=20)
