@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from e2e.cluster.control_plane import ControlPlane
 
 
-# Hypothesis loads this part when it is first used, pytest then rewrites its assertions, and Python 3.11 fails at that
-# in the midst of a deep stack ("AST constructor recursion depth mismatch").
-st.from_regex("a").validate()
+@pytest.fixture(scope="session", autouse=True)
+def _patterns() -> None:
+    """Load what Hypothesis loads when it is first used: pytest rewrites its assertions then.
+
+    In the midst of a deep stack Python 3.11 fails at that: "AST constructor recursion depth mismatch".
+    """
+    st.from_regex("a").validate()
 
 
 @pytest.fixture(scope="session")
