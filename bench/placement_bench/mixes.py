@@ -15,11 +15,10 @@ HOUR_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rescaling:
-    """Pools that grow and shrink: mean life of a replica in seconds, mean replicas of a pool."""
+class Span:
+    """How long a run takes, in lifetimes of mean length: those before counting begins, and those that count."""
 
     lifetime_seconds: float
-    replicas: float
     warm_up_lifetimes: float
     measured_lifetimes: float
 
@@ -35,14 +34,18 @@ class Rescaling:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Rescaling(Span):
+    """Pools that grow and shrink: mean life of a replica in seconds, mean replicas of a pool."""
+
+    replicas: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Span):
     """`bench/mixes.yaml`, parsed: times in seconds, shares of arrivals by GPUs of a replica."""
 
     mixes: dict[str, dict[int, float]]
     loads: tuple[float, ...]
-    lifetime_seconds: float
-    warm_up_lifetimes: float
-    measured_lifetimes: float
     racks: int
     trays_per_rack: int
     gpus_per_tray: int
@@ -50,16 +53,6 @@ class Settings:
     move_seconds: float
     patience_seconds: float
     rescaling: Rescaling
-
-    @property
-    def begin(self) -> float:
-        """When counting begins."""
-        return self.warm_up_lifetimes * self.lifetime_seconds
-
-    @property
-    def end(self) -> float:
-        """When the run ends."""
-        return self.begin + self.measured_lifetimes * self.lifetime_seconds
 
 
 @cache
@@ -80,10 +73,10 @@ def settings() -> Settings:
         move_seconds=read["move_seconds"],
         patience_seconds=read["patience_minutes"] * 60.0,
         rescaling=Rescaling(
-            rescaling["lifetime_hours"] * HOUR_SECONDS,
-            rescaling["replicas"],
-            rescaling["warm_up_lifetimes"],
-            rescaling["measured_lifetimes"],
+            lifetime_seconds=rescaling["lifetime_hours"] * HOUR_SECONDS,
+            warm_up_lifetimes=rescaling["warm_up_lifetimes"],
+            measured_lifetimes=rescaling["measured_lifetimes"],
+            replicas=rescaling["replicas"],
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -87,7 +88,7 @@ class Racks:
         return max(self.pods[size]) >= pods
 
 
-class OneRack:
+class OneRack(ABC):
     """A rule that picks a rack that holds the whole replica, and trays in it."""
 
     def __init__(self, racks: Racks) -> None:
@@ -108,13 +109,13 @@ class OneRack:
             self.racks.take(rack, tray, size)
         return Started()
 
+    @abstractmethod
     def choose(self, racks: list[int], size: int) -> int:
         """One of the racks that hold the replica, whose pods have `size` GPUs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def order(self, free: int, size: int) -> int:
         """Trays with the least come first."""
-        raise NotImplementedError
 
     def victim(self, numbers: Sequence[int]) -> int:
         """The newest, as a Deployment's and a LeaderWorkerSet's highest index."""
@@ -125,7 +126,7 @@ class OneRack:
             self.racks.take(rack, tray, -gpus)
         return ()
 
-    def advance(self, now: float) -> None:
+    def advance(self, now: float) -> None:  # noqa: B027 - a default, which placers with moves replace
         """Nothing ends by itself."""
 
     def fits(self, gpus: int) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+from weft.cli.dark_svg import also_dark
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,17 +40,7 @@ def as_svg(told: dict[str, Any]) -> str:
         title = "Share of GPUs asked for that is rejected, by placer, mix and load"
         metadata = {"Date": None, "Creator": "Weft", "Title": title}
         figure.savefig(content, format="svg", transparent=True, metadata=metadata)
-    return _also_dark(content.getvalue().decode())
-
-
-def _also_dark(svg: str) -> str:
-    rules = "".join(
-        f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
-        for light, dark in _DARK.items()
-        for kind in ("fill", "stroke")
-    )
-    style = f'<style type="text/css">@media (prefers-color-scheme: dark){{{rules}}}</style>'
-    return svg.replace("</svg>", f"{style}\n</svg>")
+    return also_dark(content.getvalue().decode(), _DARK)
 
 
 def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, which is not loaded for its name

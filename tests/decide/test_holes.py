@@ -127,3 +127,14 @@ def test_half_a_rack_holds_an_expert_group_of_half_the_size() -> None:
     assert plan is not None
     assert 1 <= plan.shape.pods < best.shape.pods
     assert world.serving("moe") == 1
+
+
+def test_shapes_that_were_only_tried_leave_nothing_to_remember() -> None:
+    """No hole for any shape: what is remembered is what the planned one, pinned, would leave."""
+    open_, best = crowded(8, 8), best_gpus()
+    pins = ShapePins(tensor_parallel=best, pipeline_parallel=1, data_parallel=1)
+    pinned = crowded(8, 8, spec=replace(free_spec(), shape=pins))
+    for world in (open_, pinned):
+        world.turn(3)
+        assert world.condition("chat", "Placed")[1] == "NoSlot"
+    assert open_.memory == pinned.memory

@@ -116,9 +116,10 @@ ANYTHING = st.recursive(
 @given(st.dictionaries(KEYS, ANYTHING, max_size=6))
 def test_nothing_that_somebody_else_writes_ends_in_an_exception(body: Json) -> None:
     """The kinds are not ours, and their next version may look different."""
-    read_devices({**body, "spec": {"driver": "gpu.nvidia.com", "nodeName": "n1", **_dict(body.get("spec"))}})
-    read_compute_domain(body)
-    read_topology(body)
+    devices = read_devices({**body, "spec": {"driver": "gpu.nvidia.com", "nodeName": "n1", **_dict(body.get("spec"))}})
+    assert devices is None or isinstance(devices, DeviceReport)
+    assert isinstance(read_compute_domain(body), ComputeDomainReport)
+    assert isinstance(read_topology(body), TopologyReport)
 
 
 def _dict(value: object) -> Json:

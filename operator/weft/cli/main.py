@@ -42,24 +42,9 @@ def version_option(
 
 @app.command()
 def plan(  # noqa: PLR0913 - one option a wish, as on every command line
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--file", "-f", metavar="FILE", help="YAML with InferencePools and PDSplits; - is stdin; repeatable"
-        ),
-    ] = None,
-    fabric: Annotated[
-        str | None,
-        typer.Option(
-            "--fabric",
-            metavar="FILE",
-            help="nodes, and pods on them, as `kubectl get nodes,pods -A -o yaml` prints them",
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option("--context", metavar="NAME", help="plan against this kubeconfig context; it is only read"),
-    ] = None,
+    files: options.Files = None,
+    fabric: options.FabricFile = None,
+    context: options.PlanContext = None,
     form: Output = Format.table,
     *,
     model: options.Model = None,
@@ -71,9 +56,9 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     tpot: options.Tpot = None,
     accelerator: options.Accelerators = None,
     precision: options.Precisions = None,
-    breakdown: Annotated[bool, typer.Option("--breakdown", help="show where the time of a step goes")] = False,
+    breakdown: options.Breakdown = False,
     plot: options.Plot = None,
-    chart: Annotated[bool, typer.Option("--chart", help="draw the same in the terminal")] = False,
+    chart: options.Chart = False,
     export: options.Export = None,
     price: options.Price = None,
     drain: options.Drain = None,

@@ -109,6 +109,22 @@ Precisions = Annotated[
     list[str] | None,
     typer.Option("--precision", metavar="NAME", help="one that may be used; repeatable; unset: the checkpoint's"),
 ]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", "-f", metavar="FILE", help="YAML with InferencePools and PDSplits; - is stdin; repeatable"),
+]
+FabricFile = Annotated[
+    str | None,
+    typer.Option(
+        "--fabric", metavar="FILE", help="nodes, and pods on them, as `kubectl get nodes,pods -A -o yaml` prints them"
+    ),
+]
+PlanContext = Annotated[
+    str | None,
+    typer.Option("--context", metavar="NAME", help="plan against this kubeconfig context; it is only read"),
+]
+Breakdown = Annotated[bool, typer.Option("--breakdown", help="show where the time of a step goes")]
+Chart = Annotated[bool, typer.Option("--chart", help="draw the same in the terminal")]
 Export = Annotated[
     Path | None,
     typer.Option("--export", metavar="FILE", help="write the recommended resource, ready for `kubectl apply`"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.cli.dark_svg import also_dark
 from weft.cli.failure import CommandFailure
 from weft.cli.figures import counted
 from weft.cli.picture import PER_GPU, PER_USER, decades
@@ -99,24 +100,13 @@ def _drawn(picture: Picture, ending: str) -> bytes:
             return content.getvalue()
         told = {"Title": f"{picture.model}: {picture.subtitle}", "Description": _description(picture)}
         figure.savefig(content, format="svg", metadata={"Date": None, "Creator": "Weft", **told})
-    return _also_dark(content.getvalue().decode()).encode()
+    return also_dark(content.getvalue().decode(), _DARK).encode()
 
 
 def _description(picture: Picture) -> str:
     """What a screen reader says of the picture."""
     chosen = ", ".join([picture.name(picture.chosen), *picture.chosen_words])
     return f"{PER_GPU}, over {PER_USER}; chosen: {chosen}"
-
-
-def _also_dark(svg: str) -> str:
-    """The SVG with a rule for each colour where a page is dark; programs that know no such rule show it light."""
-    rules = "".join(
-        f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
-        for light, dark in _DARK.items()
-        for kind in ("fill", "stroke")
-    )
-    style = f'<style type="text/css">@media (prefers-color-scheme: dark){{{rules}}}</style>'
-    return svg.replace("</svg>", f"{style}\n</svg>")
 
 
 def _figure(picture: Picture) -> Figure:

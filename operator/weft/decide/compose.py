@@ -29,7 +29,7 @@ from weft.placement import rooms_of
 from weft.scaling import replaced_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weft.catalog import Catalog
     from weft.decide.holes import Replan
@@ -65,16 +65,12 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)
     stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, pairs))
-    memory: dict[str, ScaleMemory] = {}
-    turns = [_turns(unit, stage, memory) for unit in units if stage.is_planned(unit)]
+    turns = [_turns(unit, stage) for unit in units if stage.is_planned(unit)]
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
-    held = [_hold(stage.prospects[pool.key.uid], stage, memory) for pool in unplanned]
-    outcomes = (*take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts, memory)), *held)
+    held = [_hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
+    outcomes = (*take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts)), *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
-    for decision in decided:
-        if decision.key.uid in memory:
-            lost = stage.roll.lost_under(decision.key, decision.status.assignments)
-            memory[decision.key.uid] = replace(memory[decision.key.uid], lost=lost)
+    memory = dict(_remembered(outcomes, roll))
     return Decisions(
         decided,
         decide_splits(snapshot.splits, snapshot.pools, decided, pairs),
@@ -84,7 +80,16 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     )
 
 
-def _replanner(stage: _Stage, facts: Facts, memory: dict[str, ScaleMemory]) -> Replan:
+def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, ScaleMemory]]:
+    """By UID of the pool, with the silent nodes under what it has now."""
+    for outcome in outcomes:
+        if outcome.memory is not None:
+            decision = outcome.decision
+            lost = roll.lost_under(decision.key, decision.status.assignments)
+            yield decision.key.uid, replace(outcome.memory, lost=lost)
+
+
+def _replanner(stage: _Stage, facts: Facts) -> Replan:
     """How a pool is planned and counted once more in another shape."""
 
     def replan(turn: Turn, shape: Shape, why: Explanation) -> Turn | None:
@@ -94,7 +99,7 @@ def _replanner(stage: _Stage, facts: Facts, memory: dict[str, ScaleMemory]) -> R
         if planned is None:
             return None
         known = {**stage.prospects, pool.key.uid: replace(prospect, planned=planned)}
-        return _turns((pool,), replace(stage, prospects=known), memory)[0]
+        return _turns((pool,), replace(stage, prospects=known))[0]
 
     return replan
 
@@ -117,7 +122,7 @@ def _listed(decision: PoolDecision) -> tuple[str, str, str]:
     return decision.key.namespace, decision.key.name, decision.key.uid
 
 
-def _turns(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> list[Turn]:
+def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
@@ -131,10 +136,10 @@ def _turns(unit: Unit, stage: _Stage, memory: dict[str, ScaleMemory]) -> list[Tu
         pods = len(stage.roll.pods_of(pool.key.uid))
         course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods)
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
-        memory[pool.key.uid] = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
+        memory = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
-        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), live, asked))
+        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), memory, live, asked))
     return turns
 
 
@@ -146,11 +151,9 @@ def _draining(pool: PoolRecord, planned: Planned, stage: _Stage) -> int:
     return sum(identity.revision != planned.revision for identity in left)
 
 
-def _hold(prospect: Prospect, stage: _Stage, memory: dict[str, ScaleMemory]) -> Outcome:
+def _hold(prospect: Prospect, stage: _Stage) -> Outcome:
     """Without a valid plan (for this half or the other) nothing changes: what runs keeps running."""
-    pool = prospect.pool
-    if (known := stage.snapshot.memory.get(pool.key.uid)) is not None:
-        memory[pool.key.uid] = unwatched(known)
+    pool, known = prospect.pool, stage.snapshot.memory.get(prospect.pool.key.uid)
     problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
     held = Explanation(Reason.HoldNotPlanned, f"held at {pool.status.desired_replicas} replicas: {problem.message}")
     keeps = f"; {len(pool.status.assignments)} replicas keep their places" if pool.status.assignments else ""
@@ -166,7 +169,8 @@ def _hold(prospect: Prospect, stage: _Stage, memory: dict[str, ScaleMemory]) -> 
     if pool.spec is not None:
         status = replace(status, scale=held)
     recommended = pool.status.desired_replicas
-    return Outcome(PoolDecision(pool.key, pool.generation, status, recommended, tuple(checks)), None)
+    decision = PoolDecision(pool.key, pool.generation, status, recommended, tuple(checks))
+    return Outcome(decision, unwatched(known) if known is not None else None, None)
 
 
 def _still_assigned(pool: PoolRecord, stage: _Stage) -> tuple[Assignment, ...]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
     from weft.domain.reasons import Explanation
-    from weft.domain.snapshot import PoolObservation
+    from weft.domain.snapshot import PoolObservation, ScaleMemory
     from weft.domain.status import Failure, Handover
     from weft.placement import Departure
     from weft.scaling import ScaleAnswer
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Turn:
     """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
 
-    `live` names the workload values that metrics replace; `asked` is as in `Growth`.
+    `live` names the workload values that metrics replace; `asked` is as in `Growth`. `memory` goes with this plan: a
+    shape that is only tried leaves none.
     """
 
     planned: Planned
@@ -28,6 +29,7 @@ class Turn:
     scale: ScaleAnswer
     observation: PoolObservation | None
     draining: int  # pods of replicas that have no assignment any more
+    memory: ScaleMemory
     live: tuple[str, ...] = ()
     asked: Handover | Explanation | None = None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.decide.promises import holder_name, holds_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment
-from weft.placement import Neighbours, Refusal, Slot, find_slot
+from weft.placement import ALONE, Neighbours, Refusal, Slot, find_slot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from weft.domain.status import Handover
     from weft.placement import FreeMap, Hold
 
-ALONE = Neighbours()
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
 

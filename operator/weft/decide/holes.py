@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from weft.decide.growth import ALONE, NOTHING, Growth, place
+from weft.decide.growth import NOTHING, Growth, place
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.reasons import Explanation, Reason
-from weft.placement import Slot
+from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

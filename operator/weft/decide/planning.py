@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
@@ -114,33 +114,21 @@ def plan_as(planned: Planned, shape: Shape, why: Explanation, facts: Facts, live
 
 def _allows(spec: PoolSpec, shape: Shape) -> bool:
     """Whether the spec leaves the choice of this shape to Weft."""
-    pairs = zip(astuple(spec.shape), astuple(_pins_of(shape)), strict=True)
     precisions = (spec.model.precision,) if spec.model.precision else spec.model.precisions
     return (
         spec.placement.allows(shape.accelerator)
         and spec.engine.name in {None, shape.engine}
         and (not precisions or shape.precision in precisions)
-        and all(pin in {None, size} for pin, size in pairs)
+        and spec.shape.allow(shape)
     )
 
 
 def _pinned_to(spec: PoolSpec, shape: Shape) -> PoolSpec:
     return replace(
         spec,
-        shape=_pins_of(shape),
+        shape=ShapePins.of(shape),
         model=replace(spec.model, precision=shape.precision, precisions=()),
         placement=replace(spec.placement, accelerators=(shape.accelerator,)),
-    )
-
-
-def _pins_of(shape: Shape) -> ShapePins:
-    return ShapePins(
-        tensor_parallel=shape.tensor_parallel,
-        pipeline_parallel=shape.pipeline_parallel,
-        expert_parallel=shape.expert_parallel,
-        data_parallel=shape.data_parallel,
-        decode_context_parallel=shape.decode_context_parallel,
-        prefill_context_parallel=shape.prefill_context_parallel,
     )
 
 

@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     from weft.decide.planning import Planned
     from weft.domain.fabric import Fabric
     from weft.domain.shape import Plan
+    from weft.domain.snapshot import ScaleMemory
     from weft.domain.status import Failure
     from weft.placement import FreeMap
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A pool's decision, and when time alone would change it."""
+    """A pool's decision, what to remember of it, and when time alone would change it."""
 
     decision: PoolDecision
+    memory: ScaleMemory | None
     wake_after_seconds: float | None
 
 
@@ -163,7 +165,7 @@ def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
         remaining_seconds(course.failure, now) or None,
         turn.survivors.wake_after_seconds(growth.kept, now),
     )
-    return Outcome(decision, min((wait for wait in waits if wait is not None), default=None))
+    return Outcome(decision, turn.memory, min((wait for wait in waits if wait is not None), default=None))
 
 
 def _events(course: Course) -> tuple[Explanation, ...]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from weft.domain.hardware import Precision
-    from weft.domain.shape import EngineName
+    from weft.domain.shape import EngineName, Shape
     from weft.domain.workload import Role, Slo, Workload
 
 Pairs = tuple[tuple[str, str], ...]
@@ -96,6 +98,23 @@ class ShapePins:
     data_parallel: int | None = None
     decode_context_parallel: int | None = None
     prefill_context_parallel: int | None = None
+
+    @classmethod
+    def of(cls, shape: Shape) -> Self:
+        """The pins that leave only the sizes of this shape."""
+        return cls(
+            shape.tensor_parallel,
+            shape.pipeline_parallel,
+            shape.expert_parallel,
+            shape.data_parallel,
+            shape.decode_context_parallel,
+            shape.prefill_context_parallel,
+        )
+
+    def allow(self, shape: Shape) -> bool:
+        """Whether no pin speaks against the sizes of a shape."""
+        pairs = zip(astuple(self), astuple(ShapePins.of(shape)), strict=True)
+        return all(pin in {None, size} for pin, size in pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from weft.placement.names import natural
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.repacking import Move, Repacking, repack
 from weft.placement.room import by_accelerator, rooms_of
-from weft.placement.search import Neighbours, Refusal, Slot, find_slot
+from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
+    "ALONE",
     "Demand",
     "Departure",
     "FreeMap",

@@ -211,24 +211,18 @@ def _running_sizes(request: ShapeRequest, ground: Ground) -> set[Sizes]:
     where = (ground.engine, ground.accelerator.name, ground.precision)
     if running is None or (running.engine, running.accelerator, running.precision) != where:
         return set()
-    pins = request.spec.shape
-    has = (
-        running.tensor_parallel,
-        running.pipeline_parallel,
-        running.data_parallel,
-        running.expert_parallel,
-        running.decode_context_parallel,
-        running.prefill_context_parallel,
-    )
-    wanted = (
-        pins.tensor_parallel,
-        pins.pipeline_parallel,
-        pins.data_parallel,
-        pins.expert_parallel,
-        pins.decode_context_parallel,
-        pins.prefill_context_parallel,
-    )
-    return {Sizes(*has)} if all(pin in {None, size} for pin, size in zip(wanted, has, strict=True)) else set()
+    if not request.spec.shape.allow(running):
+        return set()
+    return {
+        Sizes(
+            running.tensor_parallel,
+            running.pipeline_parallel,
+            running.data_parallel,
+            running.expert_parallel,
+            running.decode_context_parallel,
+            running.prefill_context_parallel,
+        )
+    }
 
 
 def _powers_of_two(most: int) -> list[int]:

@@ -1,0 +1,93 @@
+"""Names in tables are read as people write them, and never taken for others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.perf.replicas import CATALOG
+from tests.perf.rows import measured
+from weft.catalog.spelling import accelerator_as_written, architecture_as_written
+from weft.domain.hardware import Precision
+
+DEEPSEEK = "deepseek-ai/DeepSeek-V3"
+LLAMA = "meta-llama/Llama-3.3-70B-Instruct"
+BLACKWELL = {"gpu": "B200", "precision": "NVFP4"}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("DeepSeek-R1", DEEPSEEK),
+        ("deepseek-r1-0528", DEEPSEEK),
+        ("DeepSeek-V3.1", DEEPSEEK),
+        ("deepseek-ai/DeepSeek-V3-0324", DEEPSEEK),
+        ("DEEPSEEK-R1-FP8", DEEPSEEK),
+        ("DeepSeek-R1-0528-NVFP4", DEEPSEEK),
+        ("DeepSeek-V3.1_fp4", DEEPSEEK),
+        (" Llama-3.3-70B-Instruct ", LLAMA),
+        ("Llama-3.3-70B", LLAMA),
+        ("llama-3.1-70b-instruct-FP8", LLAMA),
+        ("Llama-3.1-70B-FP8-KV", LLAMA),
+        ("Llama-3.3-70B-FP8", LLAMA),
+        ("GPT-OSS-120B-MXFP4", "openai/gpt-oss-120b"),
+        ("Llama 3.3 70B", LLAMA),
+        ("nvidia/Llama-3.3-70B-Instruct-FP4", LLAMA),
+        ("Llama-3-70B", "meta-llama/Meta-Llama-3-70B-Instruct"),
+        ("Mixtral-8x7B", "mistralai/Mixtral-8x7B-Instruct-v0.1"),
+        ("Llama-2-70b", "meta-llama/Llama-2-70b-chat-hf"),
+        ("Llama-4-Maverick", "meta-llama/Llama-4-Maverick-17B-128E-Instruct"),
+    ],
+)
+def test_a_model_is_found_by_what_people_call_it(name: str, found: str) -> None:
+    assert measured(model=name, **BLACKWELL).replica.architecture.model_id == found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("NVIDIA-H100-80GB-HBM3", "H100"),
+        ("H100 SXM", "H100"),
+        ("H100-SXM5-80GB", "H100"),
+        ("H100 PCIe", "H100-PCIe"),
+        ("H100 NVL", "H100-NVL"),
+        ("nvidia h200 141gb", "H200"),
+        ("A100 SXM 80", "A100"),
+        ("A100 40GB", "A100-40GB"),
+        ("GB200 NVL72", "GB200"),
+        ("AMD Instinct MI300X OAM", "MI300X"),
+        ("RTX PRO 6000 Blackwell", "RTX-PRO-6000"),
+    ],
+)
+def test_a_gpu_is_found_by_what_people_call_it(name: str, found: str) -> None:
+    known = accelerator_as_written(CATALOG, name)
+    assert known is not None
+    assert known.name == found
+
+
+@pytest.mark.parametrize("name", ["V100", "H100x8", "A100 64GB", "L40", "80GB", "NVIDIA", ""])
+def test_a_gpu_that_nobody_knows_is_not_taken_for_another(name: str) -> None:
+    assert accelerator_as_written(CATALOG, name) is None
+
+
+@pytest.mark.parametrize("name", ["Llama-3", "Qwen3-30B", "gpt-oss", "Kimi", "Instruct", ""])
+def test_a_name_that_may_mean_several_models_means_none(name: str) -> None:
+    assert architecture_as_written(CATALOG, name) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "precision"),
+    [
+        ("Llama-3.3-70B-Instruct-FP8", "", Precision.FP8),
+        ("DeepSeek-R1-NVFP4", "", Precision.NVFP4),
+        ("DeepSeek-R1-0528-FP4-v2", "", Precision.NVFP4),
+        ("Llama-3.3-70B-Instruct-AWQ", "", Precision.INT4),
+        ("Llama-3.3-70B-Instruct-FP8", "BF16", Precision.BF16),
+        ("Llama-3.3-70B-Instruct", "W4A16", Precision.INT4),
+        ("Llama-3.3-70B-Instruct", "", Precision.BF16),
+    ],
+)
+def test_the_precision_is_what_is_stated_or_what_the_name_ends_with(
+    model: str, stated: str, precision: Precision
+) -> None:
+    gpu = "B200" if precision is Precision.NVFP4 else "H100"
+    assert precision is measured(model=model, precision=stated, gpu=gpu).replica.shape.precision
