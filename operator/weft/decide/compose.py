@@ -21,6 +21,7 @@ from weft.decide.pairs import plan_pairs
 from weft.decide.planning import Facts, Planned, plan_as
 from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, take_turns
+from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason
@@ -114,8 +115,11 @@ def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: f
 def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll, known: dict[str, Prospect]) -> _Stage:
     """Judge all existing replicas before any new one is placed: their promises are older."""
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
-    judged = {pool.key.uid: survivors(pool, known[pool.key.uid].planned, roll, free) for unit in units for pool in unit}
-    return _Stage(snapshot, roll, free, known, judged)
+    pools = [pool for unit in units for pool in unit]
+    plans = {pool.key.uid: known[pool.key.uid].planned for pool in pools}
+    judged = {pool.key.uid: survivors(pool, plans[pool.key.uid], roll, free) for pool in pools}
+    settled = {uid: resettled(seen, plans[uid], free, snapshot.now) for uid, seen in judged.items()}
+    return _Stage(snapshot, roll, free, known, settled)
 
 
 def _listed(decision: PoolDecision) -> tuple[str, str, str]:

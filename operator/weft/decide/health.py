@@ -58,6 +58,12 @@ class Replica:
         return tuple(pod for pod in self.pods if pod.unscheduled and not (queued and pod.queued))
 
     @property
+    def ahead(self) -> tuple[PodRecord, ...]:
+        """Pods whose gates fell while those of others stand."""
+        free = tuple(pod for pod in self.pods if not pod.gated)
+        return free if len(free) < len(self.pods) else ()
+
+    @property
     def ready(self) -> bool:
         """Whether every pod of the replica exists and is ready on a node that answers, so that the replica serves."""
         return self.reachable and self.whole and all(pod.ready and not pod.terminating for pod in self.pods)
@@ -166,9 +172,9 @@ def a_member_is_missing(replica: Replica, around: Surroundings) -> Loss | None:
 def part_of_it_stays_behind(replica: Replica, around: Surroundings) -> Loss | None:
     """Gates of some pods fell long ago, and those of the others cannot: their slot was taken in between."""
     gated = next((pod for pod in replica.pods if pod.gated), None)
-    if gated is None or not replica.released:
+    if gated is None or not replica.ahead:
         return None
-    if around.now - min(released_at(pod) for pod in replica.pods if not pod.gated) < SCHEDULING_SECONDS:
+    if around.now - min(map(released_at, replica.ahead)) < SCHEDULING_SECONDS:
         return None
     message = f"{gated.name} could not follow the others within {SCHEDULING_SECONDS:g} s: its slot was taken"
     return _loss(replica, Reason.SlotTaken, message, counts=True)

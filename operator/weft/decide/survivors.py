@@ -28,16 +28,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Replicas of a pool that stay, and what happened to the others."""
+    """Replicas of a pool that stay, and what happened to the others.
+
+    `waiting` are assignments whose GPUs the pool's own leaving pods still hold, with the node where they do.
+    """
 
     replicas: tuple[Replica, ...]
     losses: tuple[Loss, ...] = ()
+    waiting: tuple[tuple[Assignment, str], ...] = ()
 
     def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
-        """When the next released pod of a replica that stays would run out of time."""
+        """When the next replica that stays would have waited too long, released or for a predecessor."""
         kept = [replica for replica in self.replicas if replica.assignment in staying]
-        pods = [pod for replica in kept for pod in replica.unscheduled]
-        return min((max(1.0, released_at(pod) + SCHEDULING_SECONDS - now) for pod in pods), default=None)
+        began = [released_at(pod) for replica in kept for pod in (*replica.unscheduled, *replica.ahead)]
+        waits = [max(1.0, since + SCHEDULING_SECONDS - now) for since in began]
+        waits += [each.since + SCHEDULING_SECONDS - now for each, _ in self.waiting if each in staying]
+        return min((wait for wait in waits if wait > 0), default=None)
 
 
 @dataclass(frozen=True, slots=True)
