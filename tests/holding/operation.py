@@ -16,9 +16,10 @@ from weft.api import converge_status, parse_pool, pool_status
 from weft.catalog import load
 from weft.control.status import needs_write
 from weft.converge import converge_pool
-from weft.decide import decide
+from weft.decide import decide, in_safe_order
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.decision import PoolDecision
 from weft.domain.snapshot import Snapshot
 from weft.fabric import build_fabric
 
@@ -62,6 +63,7 @@ class Operation:
     writes_left: int | None = None
     made: Counter[str] = field(default_factory=Counter)  # pods by name
     last: Decisions | None = None
+    edited: set[str] = field(default_factory=set)  # pools whose status cannot be written: each time somebody was faster
     released_into: Callable[[Operation, Assignment], None] = lambda *_: None
 
     @classmethod
@@ -119,10 +121,14 @@ class Operation:
 
     def decide(self) -> None:
         """One pass: each status is a write of its own."""
-        now = self.cluster.now
-        self.last = decide(self.snapshot(), load())
+        now, snapshot = self.cluster.now, self.snapshot()
+        self.last = decide(snapshot, load())
         self.memory = dict(self.last.memory)
-        for decision in self.last.pools:
+        for each in in_safe_order(self.last.pools, snapshot.pools):
+            decision = each.decision
+            assert isinstance(decision, PoolDecision)
+            if decision.key.name in self.edited or not each.after.isdisjoint(f"uid-{name}" for name in self.edited):
+                continue
             live = self.bodies[decision.key.name].get("status") or {}
             self._persist(decision.key.name, labels.DECIDE_MANAGER, pool_status(decision, live, now))
 
@@ -176,7 +182,7 @@ class Operation:
 
     def restart(self) -> None:
         """A new process: it knows what the API server keeps, and lives."""
-        self.memory, self.writes_left = {}, None
+        self.memory, self.writes_left, self.edited = {}, None, set()
 
     # time
 

@@ -65,6 +65,7 @@ passes = st.one_of(
     st.tuples(st.just("schedule"), st.none(), st.none()),
     st.tuples(st.just("run"), st.none(), st.none()),
     st.tuples(st.just("die"), st.integers(1, 12), st.none()),
+    st.tuples(st.just("conflict"), pools, st.booleans()),
     st.tuples(st.just("turn"), st.integers(1, 3), st.sampled_from([1.0, 5.0, 40.0])),
 )
 Step = tuple[str, Any, Any]
@@ -224,6 +225,10 @@ def _die(world: Operation, writes: int, _: None) -> None:
     world.writes_left = writes
 
 
+def _conflict(world: Operation, name: str, on: bool) -> None:  # noqa: FBT001 - as above
+    (world.edited.add if on else world.edited.discard)(name)
+
+
 STEPS: dict[str, Any] = {
     "occupy": _known(lambda cluster, node, gpus: cluster.occupy(node, gpus)),
     "vacate": lambda world, node, _: world.cluster.vacate(f"job-{node}"),
@@ -243,6 +248,7 @@ STEPS: dict[str, Any] = {
     "schedule": lambda world, *_: world.cluster.schedule(),
     "run": lambda world, *_: (world.cluster.collect(), world.cluster.run()),
     "die": _die,
+    "conflict": _conflict,
 }
 
 
