@@ -20,6 +20,7 @@ from weft.decide import decide, in_safe_order
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
 from weft.domain.decision import PoolDecision
+from weft.domain.moves import MoveBudget
 from weft.domain.snapshot import Snapshot
 from weft.fabric import build_fabric
 
@@ -63,6 +64,7 @@ class Operation:
     writes_left: int | None = None
     made: Counter[str] = field(default_factory=Counter)  # pods by name
     last: Decisions | None = None
+    budget: MoveBudget = field(default_factory=MoveBudget)
     edited: set[str] = field(default_factory=set)  # pools whose status cannot be written: each time somebody was faster
     released_into: Callable[[Operation, Assignment], None] = lambda *_: None
 
@@ -92,7 +94,7 @@ class Operation:
     def snapshot(self) -> Snapshot:
         cluster = self.cluster
         seen = (self.pools(), (), cluster.node_records(), cluster.pod_records())
-        return Snapshot(cluster.now, *seen, {}, dict(self.memory))
+        return Snapshot(cluster.now, *seen, {}, dict(self.memory), budget=self.budget)
 
     def pods_of(self, name: str, replica: int | None = None) -> list[Json]:
         """Engine pods of a pool, or of one of its replicas."""

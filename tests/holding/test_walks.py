@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.holding.cluster import CLIQUE, GPU, boards, bound_to, gpus_of, rack
 from tests.holding.operation import Died, Operation, pool_body
 from weft.domain import labels
+from weft.domain.moves import MoveBudget
 from weft.fabric.faults import XID_TAINT
 
 if TYPE_CHECKING:
@@ -253,10 +254,11 @@ STEPS: dict[str, Any] = {
 
 
 @settings(max_examples=12, deadline=None)
-@given(first=st.integers(0, 3), walk=walks)
-def test_whatever_happens_the_rules_hold_and_all_comes_to_rest(first: int, walk: list[Step]) -> None:
+@given(first=st.integers(0, 3), moves=st.sampled_from([0, 2, 50]), walk=walks)
+def test_whatever_happens_the_rules_hold_and_all_comes_to_rest(first: int, moves: int, walk: list[Step]) -> None:
     """At the end everybody is left alone, and what is assigned serves; who has no place is told so, and has none."""
     course = Walk()
+    course.world.budget = MoveBudget(moves)
     for step in (("turn", first, 5.0), *walk):
         course.take(step)
     course.world.restart()

@@ -16,9 +16,10 @@ from weft.decide.halves import decide_splits
 from weft.decide.handover import handed_over
 from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.learning import Course, learn, unwatched, watch
+from weft.decide.making_room import Purse
 from weft.decide.order import Unit, in_order
 from weft.decide.pairs import plan_pairs
-from weft.decide.planning import Facts, Planned, plan_as
+from weft.decide.planning import Facts, plan_as
 from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, take_turns
 from weft.decide.succession import resettled
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.decide.holes import Replan
+    from weft.domain.cluster import PodRecord
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
     from weft.domain.status import Assignment
@@ -69,7 +71,8 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     turns = [_turns(unit, stage) for unit in units if stage.is_planned(unit)]
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
     held = [_hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
-    outcomes = (*take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts)), *held)
+    taken = take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts), Purse.of(snapshot))
+    outcomes = (*taken, *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     memory = dict(_remembered(outcomes, roll))
     return Decisions(
@@ -143,16 +146,15 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         memory = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
-        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), memory, live, asked))
+        turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked))
     return turns
 
 
-def _draining(pool: PoolRecord, planned: Planned, stage: _Stage) -> int:
-    """Pods of other revisions that still exist although nothing assigns them any more."""
+def _left(pool: PoolRecord, stage: _Stage) -> tuple[PodRecord, ...]:
+    """Pods that still exist although nothing assigns them any more."""
     assigned = {replica.assignment.replica for replica in stage.survivors[pool.key.uid].replicas}
-    identities = [pod.identity for pod in stage.roll.pods_of(pool.key.uid) if pod.identity is not None]
-    left = [identity for identity in identities if identity.replica not in assigned]
-    return sum(identity.revision != planned.revision for identity in left)
+    pods = stage.roll.pods_of(pool.key.uid)
+    return tuple(pod for pod in pods if pod.identity is not None and pod.identity.replica not in assigned)
 
 
 def _hold(prospect: Prospect, stage: _Stage) -> Outcome:

@@ -7,7 +7,7 @@ from weft.placement.eligibility import EligibleDomain, Supplier, eligible_domain
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.names import natural
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
-from weft.placement.repacking import Move, Repacking, repack
+from weft.placement.repacking import Move, Repacking, repack, still_opens
 from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
@@ -39,5 +39,6 @@ __all__ = [
     "slot_is_still_free",
     "slot_lost",
     "spare_nodes",
+    "still_opens",
     "suppliers",
 ]
