@@ -51,6 +51,7 @@ class Cluster:
     wedged: set[str] = field(default_factory=set)  # nodes whose kubelet ends no pod
     away: dict[str, Json] = field(default_factory=dict)  # nodes that are gone
     deaf: bool = False  # whether the scheduler does nothing
+    refusing: set[str] = field(default_factory=set)  # nodes to which it binds nothing, for reasons of its own
     _world: World = field(default_factory=World)
 
     @property
@@ -106,7 +107,7 @@ class Cluster:
             free_to_go = not pod["spec"].get("schedulingGates") and not bound_to(pod)
             if free_to_go and "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] == "Pending":
                 node = pinned_node(pod)
-                if self.takes(node, gpus_of(pod)):
+                if node not in self.refusing and self.takes(node, gpus_of(pod)):
                     self._bind(pod, node)
 
     def run(self) -> None:

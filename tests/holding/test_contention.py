@@ -99,6 +99,41 @@ def test_a_pending_replica_times_out_and_is_placed_elsewhere() -> None:
     assert [1] == world.serving("pair")
 
 
+def test_without_a_plan_a_place_that_is_lost_is_no_promise_either() -> None:
+    """The fabric became too small for one pool, whose replica is behind its gates; another one takes what is left."""
+    world = Operation.of(rack("a.1", 2), pool_body("pair", "GB200", 8, 1), pool_body("rival", "GB200", 4, 0))
+    behind_gates(world)
+    world.cluster.lose("a.1-t1", 1)
+    world.edit("rival", scaling={"mode": "External", "replicas": 1, "maxReplicas": 9})
+    world.decide()
+    assert ("Unknown", "NothingToPlace") == world.condition("pair", "Placed")[:2]
+    assert ([], [("a.1-t0",)]) == (world.nodes_of("pair"), world.nodes_of("rival"))
+    world.rest()
+    assert ([0], ["0-0"]) == (world.serving("rival"), [name[-3:] for name in world.cluster.pods])
+
+
+def test_what_the_scheduler_refused_for_reasons_of_its_own_goes_to_other_nodes() -> None:
+    """A volume, or processors that others hold: Weft cannot see why, and does not try the same node for ever."""
+    world = Operation.of(boards(3), pool_body("chat", "H200", 8, 1))
+    world.cluster.refusing = {"b-0", "b-1"}
+    for node in ("b-0", "b-1"):
+        behind_gates(world)
+        assert [(node,)] == world.nodes_of("chat")
+        world.turn(16)
+    world.rest()
+    assert ([2], [("b-2",)]) == (world.serving("chat"), world.nodes_of("chat"))
+
+
+def test_where_every_node_was_refused_once_the_first_is_tried_again() -> None:
+    """It is a preference, so nothing is lost where a reason passes."""
+    world = Operation.of(boards(1), pool_body("chat", "H200", 8, 1))
+    world.cluster.refusing = {"b-0"}
+    world.turn(16)
+    world.cluster.refusing = set()
+    world.rest()
+    assert ([1], [("b-0",)]) == (world.serving("chat"), world.nodes_of("chat"))
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_gated_pod_that_is_deleted_by_hand_takes_its_replica_along(rank: int) -> None:
     """All its pods were there once: none is made again under that id, and nothing is left behind a gate."""

@@ -74,6 +74,12 @@ class Replica:
         return frozenset(pod.identity.rank for pod in self.pods if pod.identity and pod.node is not None)
 
     @property
+    def unbound_nodes(self) -> tuple[str, ...]:
+        """Those of Weft's choice on which none of its pods sits yet."""
+        bound = self.bound
+        return tuple(node for rank, node in enumerate(self.assignment.nodes) if rank not in bound)
+
+    @property
     def released(self) -> bool:
         """Whether any pod lost its gate already."""
         return any(not pod.gated for pod in self.pods)
@@ -101,11 +107,15 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A replica is gone. `counts` says whether it was a failure of its own, which the next attempt waits for."""
+    """A replica is gone. `counts` says whether it was a failure of its own, which the next attempt waits for.
+
+    `refused_by` are the nodes to which the scheduler did not bind its pods.
+    """
 
     assignment: Assignment
     explanation: Explanation
     counts: bool
+    refused_by: tuple[str, ...] = ()
 
 
 def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
@@ -187,7 +197,8 @@ def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
             held = "a scheduling gate of somebody else holds it" if pod.queued else "the scheduler gave no reason"
             said = pod.message or held
             message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
-            return _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
+            loss = _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
+            return replace(loss, refused_by=replica.unbound_nodes)
     return None
 
 

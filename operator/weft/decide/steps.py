@@ -113,7 +113,8 @@ def _set_out(turn: Turn, start: _Start) -> Course:
     replaced = (*(loss.assignment for loss in turn.survivors.losses), *(each.assignment for each in displaced))
     kept, following = [each.assignment for each in stay], pool.status.next_replica
     opened = start.moves.kept.get(pool.key.uid, [])
-    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, opened=opened)
+    avoided = tuple(node for node, _ in turn.memory.refused_by)
+    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, opened=opened, avoided=avoided)
     relocations = tuple(still_told(turn, start.moves, now))
     return Course(turn, failure, gone, growth, moving, relocations, start.moves.awaited.get(pool.key.uid))
 
