@@ -111,8 +111,12 @@ class Operation:
 
     def condition(self, name: str, kind: str) -> tuple[str, str, str]:
         """(status, reason, message)."""
+        return self.conditions_of(name).get(kind, ("", "", ""))
+
+    def conditions_of(self, name: str) -> dict[str, tuple[str, str, str]]:
+        """The same by type."""
         listed = self.bodies[name].get("status", {}).get("conditions", [])
-        return next(((c["status"], c["reason"], c["message"]) for c in listed if c["type"] == kind), ("", "", ""))
+        return {each["type"]: (each["status"], each["reason"], each["message"]) for each in listed}
 
     def events(self, name: str) -> list[str]:
         """Reasons of what the last decision told."""
