@@ -231,7 +231,7 @@ def world_of(first: list[PoolSpec]) -> World:
     return world
 
 
-halves = [st.lists(kind, min_size=2, max_size=2) for kind in (dense, boards, racks)]  # a pair is of one model
+halves = [st.lists(kind, min_size=2, max_size=2) for kind in (dense, boards, racks, opened)]  # a pair is of one model
 starts = st.builds(list.__add__, st.lists(specs, min_size=3, max_size=3), st.one_of(halves))
 
 

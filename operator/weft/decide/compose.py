@@ -18,8 +18,8 @@ from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.learning import Course, learn, unwatched, watch
 from weft.decide.making_room import Purse
 from weft.decide.order import Unit, in_order
-from weft.decide.pairs import plan_pairs
-from weft.decide.planning import Facts, plan_as
+from weft.decide.pairs import plan_as_wished, plan_pairs
+from weft.decide.planning import Facts
 from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, take_turns
 from weft.decide.succession import resettled
@@ -31,13 +31,13 @@ from weft.placement import rooms_of
 from weft.scaling import replaced_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
     from weft.decide.holes import Replan
+    from weft.decide.planning import Wish
     from weft.domain.cluster import PodRecord
-    from weft.domain.shape import Shape
-    from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot, SplitRecord
     from weft.placement import FreeMap
 
 
@@ -93,18 +93,23 @@ def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, 
 
 
 def _replanner(stage: _Stage, facts: Facts) -> Replan:
-    """How a pool is planned and counted once more in another shape."""
+    """How a pool, or both halves of a split, are planned and counted once more in other shapes."""
 
-    def replan(turn: Turn, shape: Shape, why: Explanation) -> Turn | None:
-        pool = turn.planned.pool
-        prospect = stage.prospects[pool.key.uid]
-        planned = plan_as(turn.planned, shape, why, facts, prospect.live)
+    def replan(turns: Sequence[Turn], wishes: Sequence[Wish | None]) -> list[Turn] | None:
+        unit = tuple(turn.planned.pool for turn in turns)
+        known = [stage.prospects[pool.key.uid] for pool in unit]
+        terms = [(turn.planned, prospect.live) for turn, prospect in zip(turns, known, strict=True)]
+        planned = plan_as_wished(_split_of(unit, stage), terms, wishes, facts)
         if planned is None:
             return None
-        known = {**stage.prospects, pool.key.uid: replace(prospect, planned=planned)}
-        return _turns((pool,), replace(stage, prospects=known))[0]
+        again = {each.pool.key.uid: replace(before, planned=each) for each, before in zip(planned, known, strict=True)}
+        return _turns(unit, replace(stage, prospects={**stage.prospects, **again}))
 
     return replan
+
+
+def _split_of(unit: Unit, stage: _Stage) -> SplitRecord | None:
+    return next((each for each in stage.snapshot.splits if each.key.uid == unit[0].split_uid), None)
 
 
 def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: float) -> float | None:
@@ -134,8 +139,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    split = next((each for each in stage.snapshot.splits if each.key.uid == unit[0].split_uid), None)
-    answers = count(known, split, stage.snapshot)
+    answers = count(known, _split_of(unit, stage), stage.snapshot)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]

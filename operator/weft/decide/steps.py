@@ -10,7 +10,7 @@ from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
 from weft.decide.growth import Growth, explain_again, grow
-from weft.decide.holes import Replan, kept_for_want_of_room, shape_with_a_place
+from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited
 from weft.decide.moving import moves_under_way, still_told
 from weft.decide.placing import capacity_request, is_replaced, placement_of
@@ -55,11 +55,12 @@ def take_turns(
     one says.
     """
     moves = moves_under_way([turn for turns in units for turn in turns], free)
-    courses = _all_set_out(units, _Start(free, now, moves), replan)
+    start = _Start(free, now, moves)
+    courses = _all_set_out(units, start, replan)
     keep_spares((course.growth for together in courses for course in together), free)
     for together in courses:
-        if len(together) == 1 and (fitting := shape_with_a_place(together[0], free, replan)) is not None:
-            together[:] = [_set_out(fitting, _Start(free, now, moves))]
+        if (fitting := shapes_with_a_place(together, free, replan)) is not None:
+            together[:] = [_set_out(turn, start) for turn in fitting]
         grow([course.growth for course in together], free, now)
         keep_spares((course.growth for course in together), free)
     every = [course for together in courses for course in together]
@@ -81,18 +82,12 @@ class _Start:
 def _all_set_out(units: Sequence[Sequence[Turn]], start: _Start, replan: Replan) -> list[list[Course]]:
     """Departures of everyone; last of those who would change their shape, when the room for it can be seen."""
     found: dict[int, list[Course]] = {}
-    for index in sorted(range(len(units)), key=lambda index: (_changes_shape(units[index]), index)):
+    for index in sorted(range(len(units)), key=lambda index: (changes_shape(units[index]), index)):
         turns = units[index]
-        if _changes_shape(turns):
-            turns = [kept_for_want_of_room(turns[0], start.free, replan)]
+        if changes_shape(turns):
+            turns = kept_for_want_of_room(turns, start.free, replan)
         found[index] = [_set_out(turn, start) for turn in turns]
     return [found[index] for index in range(len(units))]
-
-
-def _changes_shape(turns: Sequence[Turn]) -> bool:
-    """Whether one pool would run another shape than before; halves of a pair were chosen together."""
-    before = turns[0].planned.pool.status.plan
-    return len(turns) == 1 and before is not None and before.shape != turns[0].planned.plan.shape
 
 
 def _set_out(turn: Turn, start: _Start) -> Course:
