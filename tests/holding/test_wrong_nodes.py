@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cli.terminal import listed, weft, written
+from tests.cli.terminal import listed, weft
 from tests.holding.cluster import CLIQUE, GPU, boards, node_body, rack
 from tests.holding.operation import Operation, pool_body
 from weft.catalog import load
@@ -97,8 +98,9 @@ def test_the_fabric_of_wrong_nodes_is_shown_with_the_reason(
     nodes: list[Json], reason: str, shown: str, tmp_path: Path
 ) -> None:
     """On the terminal; a count below zero is no cluster's word and is refused with the field."""
-    file = written(tmp_path / "nodes.yaml", listed(*({"apiVersion": "v1", "kind": "Node", **node} for node in nodes)))
-    ending = weft("fabric", "-f", file)
+    file = tmp_path / "nodes.json"
+    file.write_text(json.dumps(listed(*({"apiVersion": "v1", "kind": "Node", **node} for node in nodes))))
+    ending = weft("fabric", "-f", str(file))
     assert reason
     assert shown in " ".join((ending.out + ending.err).split())
     assert "Traceback" not in ending.err
