@@ -21,6 +21,7 @@ from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
 from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
+from weft.domain.reports import Reports
 from weft.domain.snapshot import Snapshot
 from weft.fabric import build_fabric
 
@@ -65,6 +66,7 @@ class Operation:
     made: Counter[str] = field(default_factory=Counter)  # pods by name
     last: Decisions | None = None
     budget: MoveBudget = field(default_factory=MoveBudget)
+    reports: Reports = field(default_factory=Reports)
     edited: set[str] = field(default_factory=set)  # pools whose status cannot be written: each time somebody was faster
     released_into: Callable[[Operation, Assignment], None] = lambda *_: None
 
@@ -94,7 +96,7 @@ class Operation:
     def snapshot(self) -> Snapshot:
         cluster = self.cluster
         seen = (self.pools(), (), cluster.node_records(), cluster.pod_records())
-        return Snapshot(cluster.now, *seen, {}, dict(self.memory), budget=self.budget)
+        return Snapshot(cluster.now, *seen, {}, dict(self.memory), self.reports, budget=self.budget)
 
     def pods_of(self, name: str, replica: int | None = None) -> list[Json]:
         """Engine pods of a pool, or of one of its replicas."""
@@ -111,8 +113,12 @@ class Operation:
 
     def condition(self, name: str, kind: str) -> tuple[str, str, str]:
         """(status, reason, message)."""
+        return self.conditions_of(name).get(kind, ("", "", ""))
+
+    def conditions_of(self, name: str) -> dict[str, tuple[str, str, str]]:
+        """The same by type."""
         listed = self.bodies[name].get("status", {}).get("conditions", [])
-        return next(((c["status"], c["reason"], c["message"]) for c in listed if c["type"] == kind), ("", "", ""))
+        return {each["type"]: (each["status"], each["reason"], each["message"]) for each in listed}
 
     def events(self, name: str) -> list[str]:
         """Reasons of what the last decision told."""
@@ -137,7 +143,7 @@ class Operation:
     def converge(self, name: str) -> None:
         """One pass over one pool."""
         pool, pods = self.pool(name), self.cluster.pod_records()
-        fabric = build_fabric(self.cluster.node_records(), pods, load())
+        fabric = build_fabric(self.cluster.node_records(), pods, load(), self.reports)
         mine = tuple(pod for pod in pods if pod.identity is not None and pod.identity.pool_uid == pool.key.uid)
         done = converge_pool(pool, fabric, mine, self.cluster.objects_of(pool.key.namespace), self.cluster.now)
         for action in done.actions:

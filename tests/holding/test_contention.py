@@ -103,7 +103,7 @@ def test_without_a_plan_a_place_that_is_lost_is_no_promise_either() -> None:
     """The fabric became too small for one pool, whose replica is behind its gates; another one takes what is left."""
     world = Operation.of(rack("a.1", 2), pool_body("pair", "GB200", 8, 1), pool_body("rival", "GB200", 4, 0))
     behind_gates(world)
-    world.cluster.lose("a.1-t1", 1)
+    world.cluster.remove("a.1-t1")
     world.edit("rival", scaling={"mode": "External", "replicas": 1, "maxReplicas": 9})
     world.decide()
     assert ("Unknown", "NothingToPlace") == world.condition("pair", "Placed")[:2]

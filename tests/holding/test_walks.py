@@ -282,7 +282,8 @@ def is_settled(world: Operation, name: str) -> None:
     if waiting:
         assert "waits until pods that leave" in told[2], told
         assert not has_room(world, name), world.describe()
-    assert told[0] == "True" or told[1] == "NoSlot", told
+    stuck = any(wedged(world, pod) for pod in world.cluster.pods.values())
+    assert told[0] == "True" or told[1] == "NoSlot" or (stuck and told[1] == "MovesUnderWay"), told
     if len(record.status.assignments) < record.status.desired_replicas:
         assert not has_room(world, name), world.describe()
 
@@ -290,8 +291,13 @@ def is_settled(world: Operation, name: str) -> None:
 def waits_for_leaving_pods(world: Operation, name: str, assignment: Assignment) -> bool:
     """Whether it is behind its gates, and a kubelet that ends no pod keeps a predecessor where it shall go."""
     gated = all(pod["spec"].get("schedulingGates") for pod in world.pods_of(name, assignment.replica))
-    leaving = {bound_to(pod) for pod in world.pods_of(name) if "deletionTimestamp" in pod["metadata"]}
-    return gated and bool(leaving & world.cluster.wedged & set(assignment.nodes))
+    stuck = {bound_to(pod) for pod in world.pods_of(name) if wedged(world, pod)}
+    return gated and bool(stuck & set(assignment.nodes))
+
+
+def wedged(world: Operation, pod: Json) -> bool:
+    """Whether it goes away, on a node whose kubelet ends no pod."""
+    return "deletionTimestamp" in pod["metadata"] and bound_to(pod) in world.cluster.wedged
 
 
 def has_room(world: Operation, name: str) -> bool:

@@ -139,9 +139,9 @@ def domain_of(node: NodeRecord) -> str:
 
 
 def keeps_spares(case: Case, nodes: tuple[str, ...], domain: str, domains: Mapping[str, str]) -> bool:
-    """Of the wholly free nodes of a rack as many stay free as the pool keeps, or as there are."""
+    """Of the wholly free trays of a rack that could stand in for any other, as many stay as the pool keeps, or all."""
     mates = [node for node in case.nodes if domains[node.name] == domain]
-    if len(mates) == 1:
-        return True
-    idle = {n.name for n in mates if case.may_use(n) and case.left[n.name] == dict(n.allocatable)["nvidia.com/gpu"]}
-    return len(idle - set(nodes)) >= min(case.placement.spare_nodes_per_domain, len(idle))
+    usable = {node.name: dict(node.allocatable)["nvidia.com/gpu"] for node in mates if case.may_use(node)}
+    whole = max(usable.values(), default=0)
+    idle = {name for name, gpus in usable.items() if case.left[name] == gpus == whole}
+    return len(mates) == 1 or len(idle - set(nodes)) >= min(case.placement.spare_nodes_per_domain, len(idle))
