@@ -26,7 +26,8 @@ class FabricNode:
     `shared` marks time-sliced, MPS or MIG devices, which never serve TP > 1. `left` is what else pods may ask for:
     of extended resources what pods do not hold, of CPU and memory all there is, as nobody counts who has it; None where
     nobody knows. `tiers` have the same levels on every node of a fabric, with an empty text where nobody names one.
-    `nics` counts network devices for RDMA by resource.
+    `nics` counts network devices for RDMA by resource. `shares_memory` says that pods on several nodes of its NVLink
+    domain can be given a ComputeDomain; `compute_domains` are those that it is in, as namespace/name.
     """
 
     name: str
@@ -46,6 +47,8 @@ class FabricNode:
     nics: tuple[tuple[str, int], ...] = ()
     leaving: Explanation | None = None
     impaired: Explanation | None = None
+    shares_memory: bool = False
+    compute_domains: tuple[str, ...] = ()
 
     @property
     def free(self) -> int:
