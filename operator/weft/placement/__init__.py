@@ -6,10 +6,11 @@ from weft.placement.clearing import Demand, Movable
 from weft.placement.eligibility import Supplier, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.names import natural
-from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
+from weft.placement.recheck import domain_lost, leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.repacking import Move, Repacking, repack
 from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
+from weft.placement.sharing import compute_domain_of
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "Supplier",
     "by_accelerator",
     "choose_victims",
+    "compute_domain_of",
+    "domain_lost",
     "find_slot",
     "leaves_domain",
     "natural",

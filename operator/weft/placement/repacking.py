@@ -144,12 +144,14 @@ class _Search:
 
     def _lack(self, domain: int) -> Lack:
         nodes = self.tally.nodes(domain)
-        return Lack.of(dict(zip(nodes, self.free.each(nodes), strict=True)), self.tally.group)
+        left = self.free.each(nodes, joins=self.tally.group.joins)
+        return Lack.of(dict(zip(nodes, left, strict=True)), self.tally.group)
 
     def _settle(self, leaving: Sequence[Movable], slot: tuple[str, ...]) -> Repacking | None:
         """New places for those that leave, beside the slot."""
         with self.free.supposing():
-            self._shift(self._beyond(slot, leaving), -1)
+            for node, gpus in self._beyond(slot, leaving).items():
+                self.free.shift(node, -gpus, int(self.tally.group.joins))
             moves = self._move_all(leaving)
         return None if moves is None else Repacking(moves, Slot(slot))
 
@@ -157,7 +159,7 @@ class _Search:
         """Nodes as they would be chosen once all have left."""
         with self.free.supposing():
             for each in leaving:
-                self._shift(dict.fromkeys(each.nodes, each.gpus_per_pod))
+                self._leave(each)
             if not self.tally.holds_one(domain):
                 return None
             return pick(self.tally.nodes(domain), self.tally.group, self.free)
@@ -166,9 +168,9 @@ class _Search:
         """Nodes that leave as many as possible to the one that leaves, which may move within its domain."""
         size, own = self.tally.group.gpus_per_pod, leaving.gpus_per_pod
         with self.free.supposing():
-            self._shift(dict.fromkeys(leaving.nodes, own))
+            self._leave(leaving)
             names = self.tally.nodes(domain)
-            after = self.free.each(names)
+            after = self.free.each(names, joins=self.tally.group.joins)
         before = [gpus - own * (name in leaving.nodes) for name, gpus in zip(names, after, strict=True)]
         fitting = [index for index, gpus in enumerate(after) if gpus >= size]
         fitting.sort(key=lambda index: (min(before[index], after[index] - size) < own <= before[index], after[index]))
@@ -192,10 +194,11 @@ class _Search:
             slot = find_in(self.tallies[id(demand)], demand.placement, demand.neighbours, self.free)
             if slot is None:
                 return None
-            self._shift(dict.fromkeys(slot.nodes, each.gpus_per_pod), -1)
+            for node in slot.nodes:
+                self.free.shift(node, -each.gpus_per_pod, each.joins)
             moves.append(Move(each.owner, each.nodes, slot.nodes, each.gpus_per_pod))
         return tuple(moves)
 
-    def _shift(self, gpus: Mapping[str, int], sign: int = 1) -> None:
-        for node, count in gpus.items():
-            self.free.shift(node, sign * count)
+    def _leave(self, each: Movable) -> None:
+        for node in each.nodes:
+            self.free.shift(node, each.gpus_per_pod, -each.joins)
