@@ -20,6 +20,7 @@ from weft.decide import decide
 from weft.decide.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.queueing import Queueing, QueueRecord
+from weft.domain.reports import ComputeDomainReport, DomainMember
 from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
 
@@ -36,6 +37,7 @@ from weft.domain.workload import Role, Slo
 NODES = [*rack("a.1", 5), *rack("b.1", 3), board("b-0"), board("b-1"), board("b-2")]
 SINGLE = ("chat", "moe", "search")
 GPUS = {node.name: node.allocatable[0][1] for node in NODES}
+BOARDS = {"b-0", "b-1", "b-2"}
 DOMAINS = {node.name: nvlink_domain(node) for node in NODES}
 NAMES = (*SINGLE, "pd-prefill", "pd-decode")
 ROLLOUTS = (RolloutSpec(), RolloutSpec(max_surge=0, max_unavailable=1), RolloutSpec(max_surge=2, max_unavailable=0.5))
@@ -87,6 +89,9 @@ actions = st.one_of(
     st.tuples(st.just("foreign"), st.sampled_from([node.name for node in NODES]), st.integers(1, 8)),
     st.tuples(st.just("evict"), st.sampled_from(SINGLE), st.none()),
     st.tuples(st.just("queues"), st.booleans(), st.none()),
+    st.tuples(st.just("driver"), st.booleans(), st.none()),
+    st.tuples(st.just("domain"), st.sampled_from([node.name for node in NODES]), st.booleans()),
+    st.tuples(st.just("undo"), st.integers(0, 5), st.none()),
     st.tuples(st.just("wait"), st.integers(1, 4), st.sampled_from([5.0, 70.0])),
 )
 histories = st.lists(actions, max_size=10)
@@ -192,6 +197,23 @@ def _queues(world: World, there: Any, _: Any) -> None:  # noqa: ANN401 - as abov
     world.queueing = KUEUE if there else Queueing()
 
 
+def _driver(world: World, there: Any, _: Any) -> None:  # noqa: ANN401 - as above
+    """The driver that forms ComputeDomains is installed, or nobody can list them any more."""
+    world.driver = there
+
+
+def _domain(world: World, name: Any, there: Any) -> None:  # noqa: ANN401 - as above
+    """Somebody's ComputeDomain takes a node, or leaves all of them."""
+    members = (DomainMember(name, "", ready=True),)
+    world.theirs = (ComputeDomainReport("other", "theirs", members, "uid-theirs"),) if there else ()
+
+
+def _undo(world: World, index: Any, _: Any) -> None:  # noqa: ANN401 - as above
+    """Somebody deletes a ComputeDomain of ours."""
+    if world.domains:
+        del world.domains[sorted(world.domains)[index % len(world.domains)]]
+
+
 def _fail(world: World, index: Any, deleted: Any) -> None:  # noqa: ANN401 - as above
     ours = [pod for pod in world.pods.values() if pod.identity is not None and pod.phase is PodPhase.Running]
     if not ours:
@@ -212,6 +234,9 @@ ACTS = {
     "node": _node,
     "evict": _evict,
     "queues": _queues,
+    "driver": _driver,
+    "domain": _domain,
+    "undo": _undo,
     "foreign": _foreign,
     "wait": _wait,
 }
@@ -265,6 +290,50 @@ def test_no_gpu_is_promised_twice_and_no_group_leaves_its_domain(first: list[Poo
             elif each.pods > 1:
                 assert each.handover.level
             assert all(promised[node] <= GPUS[node] for node in each.nodes)
+
+
+on_racks = st.one_of(
+    mixtures("GB200", (4, 2), (2, 8), (1, 8)),
+    st.builds(
+        pool_spec, tp=st.just(8), scaling=scalings, accelerator=st.just("GB200"), rollout=st.sampled_from(ROLLOUTS)
+    ),
+)
+contention = st.lists(
+    st.one_of(
+        st.tuples(st.just("domain"), st.sampled_from([node.name for node in NODES[:8]]), st.booleans()),
+        st.tuples(st.just("restart"), st.sampled_from(SINGLE), st.integers(0, 3)),
+        st.tuples(st.just("undo"), st.integers(0, 5), st.none()),
+        st.tuples(st.just("fail"), st.integers(0, 20), st.booleans()),
+        st.tuples(st.just("wait"), st.integers(1, 4), st.just(5.0)),
+    ),
+    max_size=10,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(first=st.lists(on_racks, min_size=5, max_size=5), history=st.one_of(contention, histories))
+def test_no_node_is_promised_to_two_compute_domains(first: list[PoolSpec], history: list[Action]) -> None:
+    """Nor to one beside somebody else's; what a pool's own leaving replica has may be promised to that pool again."""
+    world = world_of(first)
+    world.driver = True
+    for action in (("wait", 2, 5.0), *history, ("wait", 2, 5.0)):
+        act(world, action)
+        before = {(name, each.replica) for name in NAMES for each in world.status(name).assignments}
+        theirs = {member.node for each in world.theirs for member in each.members}
+        world.decide()
+        promised = Counter(
+            node
+            for name in NAMES
+            for each in world.status(name).assignments
+            for node in each.nodes
+            if each.compute_domain is not None
+        )
+        assert all(count == 1 for count in promised.values())
+        for _, each in fresh(world, before):
+            several = Counter(DOMAINS[node] for node in each.nodes if node not in BOARDS).most_common(1)
+            shares = bool(several) and several[0][1] > 1
+            assert (world.driver and shares) == (each.compute_domain is not None)
+            assert each.compute_domain is None or theirs.isdisjoint(each.nodes)
 
 
 def leaving_pods(snapshot: Snapshot, name: str, assignments: Iterable[Assignment]) -> list[PodRecord]:

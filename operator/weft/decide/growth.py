@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from weft.decide.promises import holder_name, holds_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment
-from weft.placement import ALONE, Neighbours, Refusal, Slot, find_slot
+from weft.placement import ALONE, Neighbours, Refusal, Slot, compute_domain_of, find_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from weft.decide.planning import Planned
     from weft.domain.spec import PlacementSpec
     from weft.domain.status import Handover
     from weft.placement import FreeMap, Hold
 
-NOTHING: Mapping[str, int] = MappingProxyType({})
+NOTHING: Sequence[Hold] = ()
 
 
 @dataclass(slots=True)
@@ -52,8 +51,8 @@ class Growth:
         """Of all its replicas."""
         return tuple(node for assignment in (*self.kept, *self.added) for node in assignment.nodes)
 
-    def vacated(self, free: FreeMap) -> Mapping[str, int]:
-        """GPUs by node that its own leaving pods hold."""
+    def vacated(self, free: FreeMap) -> Sequence[Hold]:
+        """What its own leaving pods hold."""
         return free.vacated(holder_name(self.planned.pool))
 
     @property
@@ -104,11 +103,13 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
-    growth.added.append(_assignment(growth, found.nodes, now))
+    assignment = _assignment(growth, found.nodes, now)
+    assignment = replace(assignment, compute_domain=compute_domain_of(found.nodes, free.fabric))
+    growth.added.append(assignment)
     for spare in [spare for spare in growth.spares if spare.node in found.nodes]:
         growth.spares.remove(spare)
         free.release(spare)
-    for hold in holds_of(planned.pool, found.nodes, planned.plan.shape.gpus_per_pod):
+    for hold in holds_of(planned.pool, assignment, free.fabric):
         free.reserve(hold)
 
 
@@ -136,15 +137,15 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refus
 
 
 def _try(
-    growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Mapping[str, int] = NOTHING
+    growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Sequence[Hold] = NOTHING
 ) -> Slot | Refusal:
-    """Look for a slot as if the pool's own spares were free, which `placement` keeps, and so many more GPUs by node."""
+    """Look for a slot as if the pool's own spares were free, which `placement` keeps, and `more` were too."""
     planned = growth.planned
     with free.supposing():
         for hold in growth.spares:
             free.shift(hold.node, hold.gpus)
-        for node, gpus in more.items():
-            free.shift(node, gpus)
+        for hold in more:
+            free.shift(hold.node, hold.gpus, -hold.joins)
         return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.engine.resources)
 
 

@@ -6,7 +6,6 @@ wanted serves, and nothing does not. A pool that runs keeps its shape until the 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from weft.decide.growth import NOTHING, Growth, place
@@ -16,11 +15,11 @@ from weft.domain.reasons import Explanation, Reason
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from weft.decide.course import Course, Turn
     from weft.domain.shape import Candidate, Shape
-    from weft.placement import FreeMap
+    from weft.placement import FreeMap, Hold
 
 _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Reason.ShapeKept})
 
@@ -51,29 +50,26 @@ def kept_for_want_of_room(turn: Turn, free: FreeMap, replan: Replan) -> Turn:
     planned, before = turn.planned, turn.planned.pool.status.plan
     if before is None or before.shape == planned.plan.shape or not turn.survivors.replicas or turn.asked is not None:
         return turn
-    if _has_a_place(turn, free, _given_up(turn)):
+    if _has_a_place(turn, free, _given_up(turn, free)):
         return turn
     message = f"{planned.plan.shape} would be better, but nothing has room for it: {_cost(turn)}"
     return replan(turn, before.shape, Explanation(Reason.HolesTooSmall, message)) or turn
 
 
-def _has_a_place(turn: Turn, free: FreeMap, more: Mapping[str, int] = NOTHING) -> bool:
+def _has_a_place(turn: Turn, free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
     growth = Growth(turn.planned, turn.scale.desired, [], 1, 0)
     with free.supposing():
-        for node, gpus in more.items():
-            free.shift(node, gpus)
+        for hold in more:
+            free.shift(hold.node, hold.gpus, -hold.joins)
         return isinstance(place(growth, free, ALONE), Slot)
 
 
-def _given_up(turn: Turn) -> Mapping[str, int]:
-    """GPUs by node of the pool itself, where its rollout may make replicas unavailable."""
+def _given_up(turn: Turn, free: FreeMap) -> Sequence[Hold]:
+    """What the pool itself holds, where its rollout may make replicas unavailable."""
     if limits_of(turn.planned.spec.rollout, turn.scale.desired).unavailable < 1:
         return NOTHING
-    given: Counter[str] = Counter()
-    for replica in turn.survivors.replicas:
-        for hold in held_by(turn.planned.pool, replica.pods):
-            given[hold.node] += hold.gpus
-    return given
+    pods = [pod for replica in turn.survivors.replicas for pod in replica.pods]
+    return held_by(turn.planned.pool, pods, free.fabric)
 
 
 def _serves(candidate: Candidate) -> bool:

@@ -49,7 +49,7 @@ def _movable(course: Course) -> Iterator[Movable]:
         stays = assignment.replica not in leaving and assignment.revision == planned.revision
         if stays and each.ready and assignment.handover is None:
             owner = f"replica {assignment.replica} of {planned.pool.key.namespace}/{planned.pool.key.name}"
-            yield Movable(owner, demand, assignment.nodes)
+            yield Movable(owner, demand, assignment.nodes, int(assignment.compute_domain is not None))
 
 
 def _would_open(found: Repacking) -> str:

@@ -116,11 +116,11 @@ def _failure(turn: Turn, now: float) -> Failure | None:
 def _take_back(turn: Turn, departure: Departure, free: FreeMap) -> None:
     """Promises of a replica that leaves are free at once; what its pods hold is free when they are gone."""
     replica = next(each for each in turn.survivors.replicas if each.assignment == departure.assignment)
-    holds = holds_of(turn.planned.pool, departure.assignment.nodes, departure.assignment.gpus_per_pod)
+    holds = holds_of(turn.planned.pool, departure.assignment, free.fabric)
     for rank, hold in enumerate(holds):
         if rank not in replica.bound:
             free.release(hold)
-    for hold in held_by(turn.planned.pool, replica.pods):
+    for hold in held_by(turn.planned.pool, replica.pods, free.fabric):
         free.vacate(hold)
 
 
