@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.domain.decision import Decisions, PoolDecision
+    from weft.domain.moves import MoveBudget
     from weft.domain.queueing import Queueing
     from weft.domain.snapshot import PoolObservation, ScaleMemory
 
@@ -107,6 +108,7 @@ class World:
     driver: bool = False  # whether NVIDIA's driver forms ComputeDomains
     domains: dict[str, ComputeDomainReport] = field(default_factory=dict)
     theirs: tuple[ComputeDomainReport, ...] = ()
+    budget: MoveBudget | None = None
     admitted: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)  # nodes by pool and replica
     engines_start: bool = True  # whether bound pods become ready
     scheduler_works: bool = True
@@ -124,7 +126,8 @@ class World:
         world = pools, splits, tuple(self.nodes), pods
         domains = (*self.domains.values(), *self.theirs)
         reports = forming(*self.nodes, domains=domains) if self.driver else Reports()
-        return Snapshot(self.now, *world, seen, dict(self.memory), reports=reports, queueing=self.queueing)
+        kept = dict(self.memory)
+        return Snapshot(self.now, *world, seen, kept, reports=reports, queueing=self.queueing, budget=self.budget)
 
     def status(self, name: str) -> PoolStatus:
         return self.pools[name].status

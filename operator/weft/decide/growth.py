@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.planning import Planned
+    from weft.domain.fabric import Fabric
     from weft.domain.spec import PlacementSpec
     from weft.domain.status import Handover
     from weft.placement import FreeMap, Hold
@@ -26,7 +27,8 @@ class Growth:
     """How one pool grows in this pass; `refusal` says why it could not grow as far as it should.
 
     `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
-    asks of another scheduler, or why it cannot; None where a slot is looked for.
+    asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
+    moves that are under way.
     """
 
     planned: Planned
@@ -37,6 +39,7 @@ class Growth:
     replaced: tuple[Assignment, ...] = ()
     asked: Handover | Explanation | None = None
     spares: list[Hold] = field(default_factory=list)
+    opened: list[Hold] = field(default_factory=list)
     added: list[Assignment] = field(default_factory=list)
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
@@ -95,7 +98,7 @@ def _held_back(other: Growth) -> Explanation:
 def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float) -> None:
     planned = growth.planned
     if growth.asked is not None:
-        _hand_over_one(growth, growth.asked, now)
+        _hand_over_one(growth, growth.asked, free, now)
         return
     near = planned.spec.kv.locality != "Any"
     partners = tuple(node for other in unit if near and other is not growth for node in other.nodes)
@@ -103,22 +106,22 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
-    assignment = _assignment(growth, found.nodes, now)
-    assignment = replace(assignment, compute_domain=compute_domain_of(found.nodes, free.fabric))
+    assignment = assign(growth, found.nodes, free.fabric, now)
     growth.added.append(assignment)
-    for spare in [spare for spare in growth.spares if spare.node in found.nodes]:
-        growth.spares.remove(spare)
-        free.release(spare)
+    for kept in (growth.spares, growth.opened):
+        for hold in [hold for hold in kept if hold.node in found.nodes]:
+            kept.remove(hold)
+            free.release(hold)
     for hold in holds_of(planned.pool, assignment, free.fabric):
         free.reserve(hold)
 
 
-def _hand_over_one(growth: Growth, asked: Handover | Explanation, now: float) -> None:
+def _hand_over_one(growth: Growth, asked: Handover | Explanation, free: FreeMap, now: float) -> None:
     """Nothing is promised: what its pods hold counts once they are bound, as anyone's."""
     if isinstance(asked, Explanation):
         growth.refusal = asked
     else:
-        growth.added.append(replace(_assignment(growth, (), now), handover=asked))
+        growth.added.append(replace(assign(growth, (), free.fabric, now), handover=asked))
 
 
 def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
@@ -139,17 +142,22 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refus
 def _try(
     growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Sequence[Hold] = NOTHING
 ) -> Slot | Refusal:
-    """Look for a slot as if the pool's own spares were free, which `placement` keeps, and `more` were too."""
+    """Look for a slot as if what is kept for the pool were free, and `more` were too.
+
+    Spares among that are left alone as far as `placement` says.
+    """
     planned = growth.planned
     with free.supposing():
-        for hold in growth.spares:
+        for hold in (*growth.spares, *growth.opened):
             free.shift(hold.node, hold.gpus)
         for hold in more:
             free.shift(hold.node, hold.gpus, -hold.joins)
         return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.engine.resources)
 
 
-def _assignment(growth: Growth, nodes: tuple[str, ...], now: float) -> Assignment:
-    replica = growth.next_replica
+def assign(growth: Growth, nodes: tuple[str, ...], fabric: Fabric, now: float) -> Assignment:
+    """The pool's next replica, on these nodes, with a ComputeDomain where its pods share memory over NVLink."""
+    replica, gpus = growth.next_replica, growth.planned.plan.shape.gpus_per_pod
     growth.next_replica += 1
-    return Assignment(replica, growth.planned.revision, nodes, growth.planned.plan.shape.gpus_per_pod, now)
+    shared = compute_domain_of(nodes, fabric)
+    return Assignment(replica, growth.planned.revision, nodes, gpus, now, compute_domain=shared)

@@ -53,7 +53,7 @@ def holds_of(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> list[H
     """
     holder, joins, number = holder_name(pool), assignment.compute_domain is not None, assignment.replica
     return [
-        Hold(node, assignment.gpus_per_pod, holder, int(joins and not _has_joined(pool, number, node, fabric)))
+        Hold(node, assignment.gpus_per_pod, holder, int(joins and not has_joined(pool, number, node, fabric)))
         for node in assignment.nodes
     ]
 
@@ -65,14 +65,14 @@ def held_by(pool: PoolRecord, pods: Iterable[PodRecord], fabric: Fabric) -> list
             pod.node,
             sum(count for _, count in pod.requests),
             holder_name(pool),
-            int(pod.identity is not None and _has_joined(pool, pod.identity.replica, pod.node, fabric)),
+            int(pod.identity is not None and has_joined(pool, pod.identity.replica, pod.node, fabric)),
         )
         for pod in pods
         if pod.node is not None and pod.holds_devices
     ]
 
 
-def _has_joined(pool: PoolRecord, replica: int, node: str, fabric: Fabric) -> bool:
+def has_joined(pool: PoolRecord, replica: int, node: str, fabric: Fabric) -> bool:
     """Whether a node is seen in the ComputeDomain of a replica."""
     known = fabric.nodes().get(node)
     return known is not None and domain_name(pool.key, replica) in known.compute_domains
