@@ -75,7 +75,8 @@ def held_by(pool: PoolRecord, pods: Iterable[PodRecord], fabric: Fabric) -> list
 def has_joined(pool: PoolRecord, replica: int, node: str, fabric: Fabric) -> bool:
     """Whether a node is seen in the ComputeDomain of a replica."""
     known = fabric.nodes().get(node)
-    return known is not None and domain_name(pool.key, replica) in known.compute_domains
+    there = () if known is None else known.compute_domains
+    return bool(there) and domain_name(pool.key, replica) in there
 
 
 def domain_name(pool: ResourceKey, replica: int) -> str:

@@ -176,8 +176,9 @@ def _node(domain: str, member: Member, around: _Around, *, shares_memory: bool) 
 def _compute_domains(member: Member, names: Mapping[str, str]) -> tuple[str, ...]:
     """Those that name the node, and the one that its driver has labelled it with, which may be gone already."""
     uid = member.labels.get(COMPUTE_DOMAIN)
-    labelled = () if not uid else (names.get(uid, f"of UID {uid}"),)
-    return tuple(sorted({*member.reported.compute_domains, *labelled}))
+    if not uid:
+        return member.reported.compute_domains
+    return tuple(sorted({*member.reported.compute_domains, names.get(uid, f"of UID {uid}")}))
 
 
 def _left(node: NodeRecord, use: _Use) -> tuple[tuple[str, float], ...] | None:
