@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
-from weft.decide.promises import held_by, keep_promise
+from weft.decide.promises import domain_name, held_by, keep_promise
 from weft.domain.errors import Invalid
 from weft.engines import adapter_for
 from weft.render import replica_name
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.queueing import AdmissionRecord, Queueing
     from weft.domain.reasons import Explanation
+    from weft.domain.reports import Reports
     from weft.domain.shape import EngineRelease
     from weft.domain.snapshot import PoolRecord, ResourceKey, ScaleMemory, Snapshot
     from weft.domain.status import Assignment
@@ -65,6 +66,7 @@ class Roll:
     lost_since: Mapping[str, float]
     pods: Mapping[str, Mapping[int, tuple[PodRecord, ...]]]  # by pool UID and replica, in order of rank
     queueing: Queueing | None
+    domains: Mapping[str, str | None] | None  # ComputeDomains that stay, with owner's UID; None: nobody can tell
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Roll:
@@ -83,7 +85,7 @@ class Roll:
         pods: dict[str, dict[int, tuple[PodRecord, ...]]] = defaultdict(dict)
         for uid, replica, _, index in ours:
             pods[uid][replica] = (*pods[uid].get(replica, ()), snapshot.pods[index])
-        return cls(snapshot.now, nodes, lost, pods, snapshot.queueing)
+        return cls(snapshot.now, nodes, lost, pods, snapshot.queueing, _domains(snapshot.reports))
 
     def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
         """Every assignment of a pool with its pods, by replica id."""
@@ -91,12 +93,21 @@ class Roll:
         return tuple(self._replica(pool.key, each) for each in ordered)
 
     def _replica(self, pool: ResourceKey, assignment: Assignment) -> Replica:
-        """One assignment, complete from the first time on that all its pods are there."""
+        """One assignment, complete from the first time on that all its pods and its ComputeDomain are there."""
         pods = self.pods.get(pool.uid, {}).get(assignment.replica, ())
-        if len(pods) == assignment.pods and not assignment.complete:
+        missing = self._missing_domain(pool, assignment)
+        lost = missing if assignment.complete and self.domains is not None else None
+        if len(pods) == assignment.pods and missing is None and not assignment.complete:
             assignment = replace(assignment, complete=True)
-        found = Replica(assignment, pods, admission=self._admission(pool, assignment))
+        found = Replica(assignment, pods, admission=self._admission(pool, assignment), lost_domain=lost)
         return replace(found, reachable=self.lost_since.keys().isdisjoint(found.nodes))
+
+    def _missing_domain(self, pool: ResourceKey, assignment: Assignment) -> str | None:
+        """The ComputeDomain that a replica should have and has not."""
+        if assignment.compute_domain is None:
+            return None
+        name = domain_name(pool, assignment.replica)
+        return None if self.domains is not None and self.domains.get(name) == pool.uid else name
 
     def _admission(self, pool: ResourceKey, assignment: Assignment) -> AdmissionRecord | None:
         if assignment.handover is None or self.queueing is None:
@@ -111,6 +122,12 @@ class Roll:
         """Silent nodes that carry replicas of a pool, for its memory."""
         names = {name for assignment in assignments for name in self._replica(pool, assignment).nodes}
         return tuple(sorted((name, since) for name, since in self.lost_since.items() if name in names))
+
+
+def _domains(reports: Reports) -> Mapping[str, str | None] | None:
+    if not reports.knows_compute_domains:
+        return None
+    return {str(each): each.owner_uid for each in reports.compute_domains if not each.terminating}
 
 
 def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeMap) -> Survivors:
@@ -129,7 +146,7 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
             kept.append(replica)
         else:
             losses.append(loss)
-            for hold in held_by(pool, replica.pods):
+            for hold in held_by(pool, replica.pods, free.fabric):
                 free.vacate(hold)
     return Survivors(tuple(kept), tuple(losses))
 

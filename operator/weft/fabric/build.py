@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
+from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.reports import Reports
 from weft.fabric.contradictions import (
@@ -42,6 +43,15 @@ class _Use:
     serving: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What all nodes are read with: their use, the network's levels, and names of ComputeDomains by UID."""
+
+    use: _Use
+    levels: Levels
+    compute_domains: Mapping[str, str]
+
+
 def build_fabric(
     nodes: Iterable[NodeRecord], pods: Iterable[PodRecord], catalog: Catalog, reports: Reports = NO_REPORTS
 ) -> Fabric:
@@ -52,14 +62,15 @@ def build_fabric(
     held = tuple(pods)
     members, notes = _members(_each_once(nodes), catalog, reports)
     levels = levels_of((member.labels for member in members), reports.topologies)
-    use, cliques = _use_of(held), cliques_of_racks(members)
+    around = _Around(_use_of(held), levels, {each.uid: str(each) for each in reports.compute_domains})
+    cliques = cliques_of_racks(members)
     domains: dict[str, NvlinkDomain] = {}
     for (source, value), group in sorted(_groups(members).items()):
         if source != NODE:
             notes += [*within_a_domain(value, group), *beside_a_clique(source, value, group, cliques)]
         for name, part in _coherent_parts(value, group):
             unique = _unlike(domains, name, source)
-            domains[unique] = _domain(unique, part, use, levels)
+            domains[unique] = _domain(unique, part, around)
     home = {node.name: domain.name for domain in domains.values() for node in domain.nodes}
     notes += [*one_name_twice(members), *replicas_apart(held, home), *_refused(reports)]
     return Fabric(tuple(sorted(domains.values(), key=attrgetter("name"))), tuple(notes))
@@ -128,14 +139,16 @@ def _unlike(taken: Mapping[str, NvlinkDomain], name: str, source: str) -> str:
     return name
 
 
-def _domain(name: str, members: Sequence[Member], use: _Use, levels: Levels) -> NvlinkDomain:
+def _domain(name: str, members: Sequence[Member], around: _Around) -> NvlinkDomain:
     zone, accelerator = members[0].kind
-    nodes = tuple(_node(name, member, use, levels) for member in members)
+    # Of the driver's nodes one is enough: one that restarts offers nothing for a moment, and would be thought without.
+    shares_memory = len(members) > 1 and any(member.reported.channels for member in members)
+    nodes = tuple(_node(name, member, around, shares_memory=shares_memory) for member in members)
     return NvlinkDomain(name, zone, accelerator, nodes, shared_tiers([node.tiers for node in nodes]))
 
 
-def _node(domain: str, member: Member, use: _Use, levels: Levels) -> FabricNode:
-    node, devices = member.node, member.devices
+def _node(domain: str, member: Member, around: _Around, *, shares_memory: bool) -> FabricNode:
+    node, devices, use = member.node, member.devices, around.use
     state = member.states[node.name in use.serving]
     return FabricNode(
         name=node.name,
@@ -151,12 +164,22 @@ def _node(domain: str, member: Member, use: _Use, levels: Levels) -> FabricNode:
         shared=devices.shared,
         unusable=state.unusable,
         left=_left(node, use),
-        tiers=levels.tiers(member.zone, member.labels),
+        tiers=around.levels.tiers(member.zone, member.labels),
         nics=member.nics,
         leaving=state.leaving,
         impaired=state.impaired,
         capacity=dict(node.capacity).get(devices.resource, 0),
+        shares_memory=shares_memory,
+        compute_domains=_compute_domains(member, around.compute_domains),
     )
+
+
+def _compute_domains(member: Member, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Those that name the node, and the one that its driver has labelled it with, which may be gone already."""
+    uid = member.labels.get(COMPUTE_DOMAIN)
+    if not uid:
+        return member.reported.compute_domains
+    return tuple(sorted({*member.reported.compute_domains, names.get(uid, f"of UID {uid}")}))
 
 
 def _left(node: NodeRecord, use: _Use) -> tuple[tuple[str, float], ...] | None:

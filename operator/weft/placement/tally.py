@@ -40,6 +40,11 @@ class Group:
     pods: int
     gpus_per_pod: int
 
+    @property
+    def joins(self) -> bool:
+        """Whether its pods share memory over NVLink, so that each needs a node that is in no ComputeDomain."""
+        return self.pods > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
@@ -123,7 +128,7 @@ class Tally:
         changes = self._free.changes
         if self._seen == len(changes):
             return
-        touched = {self._free.domain_of(node) for node, _ in changes[self._seen :]}
+        touched = {self._free.domain_of(node) for node, _, _ in changes[self._seen :]}
         self._seen = len(changes)
         for index in touched:
             if index is not None:
@@ -153,7 +158,7 @@ class Tally:
     def _tightness(self, index: int) -> Tightness:
         """Pods of one replica sit on nodes of their own."""
         size = self.group.gpus_per_pod
-        left = [gpus for gpus in self._free.each(self.nodes(index)) if gpus >= size]
+        left = [gpus for gpus in self._free.each(self.nodes(index), joins=self.group.joins) if gpus >= size]
         if len(left) < self.group.pods:
             return FULL
         return sum([gpus // size for gpus in left]), sum(left)
