@@ -249,6 +249,8 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     tick: options.Tick = 2.0,
     metrics_interval: options.MetricsInterval = 5.0,
     resync: options.Resync = 120.0,
+    writes_per_second: options.WritesPerSecond = 200.0,
+    burst_writes: options.BurstWrites = 400,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until it is told to stop."""
@@ -270,6 +272,8 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
             tick_seconds=tick,
             metrics_seconds=metrics_interval,
             resync_seconds=resync,
+            writes_per_second=writes_per_second,
+            burst_writes=burst_writes,
             json_logs=not plain_logs,
         )
     )

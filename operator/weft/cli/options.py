@@ -91,6 +91,12 @@ Host = Annotated[
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")]
 Tick = Annotated[float, _seconds("--tick", 0.1, "between decisions when nothing happens")]
 MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "between looks at metrics")]
+WritesPerSecond = Annotated[
+    float, typer.Option("--writes-per-second", metavar="NUMBER", min=0.1, help="most writes to the API server")
+]
+BurstWrites = Annotated[
+    int, typer.Option("--burst-writes", metavar="NUMBER", min=1, help="how many of them may come at once")
+]
 Resync = Annotated[float, _seconds("--resync", 1.0, "between full passes")]
 
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="plan for this model instead of a file")]
