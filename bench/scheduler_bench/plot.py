@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.scheduler_bench import demand
@@ -48,14 +49,17 @@ def as_svg(told: dict[str, Any]) -> str:
 
 
 def _times(axes: Axes, rows: Sequence[Row]) -> None:
-    """A bar for each run, with its figure behind it."""
-    for place, row in enumerate(rows):
-        seconds = row["all_bound_seconds"]
-        said = "not all" if seconds is None else f"{seconds:.1f}"
-        axes.barh(place, seconds or 0.0, 0.6, color=_WEFT if row["placer"] == "weft" else _QUIET)
-        _note(axes, said, (seconds or 0.0, place))
-    names = [f"{row['placer']}, {row['writes_per_second']} writes/s" for row in rows]
-    _lay_out(axes, names, f"{demand.SCENARIOS[0].says}: seconds until all are bound")
+    """A bar for the median of equal runs, with its figure behind it, and a dot for each run."""
+    runs: dict[str, list[Row]] = {}
+    for row in rows:
+        runs.setdefault(f"{row['placer']}, {row['writes_per_second']} writes/s", []).append(row)
+    for place, equal in enumerate(runs.values()):
+        seconds = [row["all_bound_seconds"] for row in equal if row["all_bound_seconds"] is not None]
+        middle = median(seconds) if len(seconds) == len(equal) else 0.0
+        axes.barh(place, middle, 0.6, color=_WEFT if equal[0]["placer"] == "weft" else _QUIET)
+        axes.plot(seconds, [place] * len(seconds), "o", color=_INK, markersize=2.5)
+        _note(axes, f"{middle:.1f}" if middle else "not all", (max([middle, *seconds]), place))
+    _lay_out(axes, [*runs], f"{demand.SCENARIOS[0].says}: seconds until all are bound")
 
 
 def _gangs(axes: Axes, rows: Sequence[Row]) -> None:

@@ -52,10 +52,9 @@ class Case:
     placer: str
     limit: Limit
 
-    @property
-    def name(self) -> str:
-        """Good for a namespace."""
-        return f"{self.scenario.name}-{self.placer}-{self.limit.per_second}"
+    def __str__(self) -> str:
+        """For people."""
+        return f"{self.placer}, {self.limit.per_second} writes/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,10 @@ class Seen:
     writes: tuple[Write, ...]
 
 
-def run(cluster: ControlPlane, case: Case) -> Row:
-    """One row."""
+def run(cluster: ControlPlane, case: Case, name: str) -> Row:
+    """One row; the name is that of a namespace which is made for it."""
     identify, user = (plain.identify, plain.USER) if case.placer == "plain" else (pools.identify, pools.USER)
-    with stage.namespace(cluster, case.name) as namespace, cluster.api_client() as api, _operator(cluster, case):
+    with stage.namespace(cluster, name) as namespace, cluster.api_client() as api, _operator(cluster, case):
         begins = cluster.audit_log.stat().st_size
         with Lookout(api, namespace, identify) as lookout:
             asked = time.time()

@@ -255,6 +255,11 @@ class TestPage:
     def test_aims(self, changed: dict[str, Any], verdicts: list[str]) -> None:
         assert verdicts == [verdict for *_, verdict in aims(told(**changed)["rows"])]
 
+    def test_of_several_runs_the_median_counts_and_the_worst_wedge(self) -> None:
+        rows = told()["rows"][:2]
+        repeated = [*rows, *(row | {"all_bound_seconds": 50.0, "wedged": 1} for row in rows), *rows]
+        assert ["met", "met", "missed"] == [verdict for *_, verdict in aims(repeated)]
+
     def test_where_plain_pods_never_came_to_an_end_there_is_no_ratio_to_miss(self) -> None:
         known = told()
         known["rows"][0]["all_bound_seconds"] = None
@@ -270,4 +275,4 @@ class TestPage:
 
 def test_the_first_scenario_runs_under_two_limits_and_plain_pods_come_first() -> None:
     found = [(each.placer, each.limit.per_second) for each in scheduler.cases(["pairs", "mixed"])]
-    assert [("plain", 200), ("weft", 200), ("plain", 20), ("weft", 20), ("plain", 200), ("weft", 200)] == found
+    assert [*[("plain", 200), ("weft", 200)] * 3, ("plain", 20), ("weft", 20), ("plain", 200), ("weft", 200)] == found
