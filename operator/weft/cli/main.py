@@ -251,6 +251,8 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     resync: options.Resync = 120.0,
     writes_per_second: options.WritesPerSecond = 200.0,
     burst_writes: options.BurstWrites = 400,
+    moves_per_hour: options.MovesPerHour = 0,
+    moves_at_once: options.MovesAtOnce = 8,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until it is told to stop."""
@@ -275,5 +277,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
             writes_per_second=writes_per_second,
             burst_writes=burst_writes,
             json_logs=not plain_logs,
+            moves_per_hour=moves_per_hour,
+            moves_at_once=moves_at_once,
         )
     )
