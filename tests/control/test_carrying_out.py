@@ -53,9 +53,13 @@ class Cluster:
 class TestWaves:
     """Pods to create and replicas to release go out together, everything else alone."""
 
-    def test_a_row_of_pods_goes_out_in_waves_that_double(self) -> None:
-        found = [*waves([create(number) for number in range(20)], 8)]
-        assert [1, 2, 4, 8, 5] == [len(wave) for wave in found]
+    @pytest.mark.parametrize(
+        ("pods", "largest", "sizes"),
+        [(20, 8, [1, 2, 4, 13]), (5, 8, [1, 2, 2]), (20, 5, [1, 2, 4, 13]), (3, 1, [1, 2]), (1, 8, [1])],
+    )
+    def test_a_row_of_pods_goes_out_in_waves_that_double(self, pods: int, largest: int, sizes: list[int]) -> None:
+        """As many as there are threads are under way then, without waiting for the slowest."""
+        assert sizes == [len(wave) for wave in waves([create(number) for number in range(pods)], largest)]
 
     def test_nothing_is_lost_and_the_order_is_kept(self) -> None:
         release = ReleasePods("team", (("p", "u"),))
@@ -86,7 +90,14 @@ def test_a_used_up_quota_costs_one_refusal_and_the_rest_is_done(threads: ThreadP
 def test_a_refusal_in_a_wave_ends_the_creation_of_pods(threads: ThreadPoolExecutor) -> None:
     cluster = Cluster({"p-1": QUOTA})
     assert QUOTA is Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(50)], None)
-    assert 3 == len(cluster.done)
+    assert {create(0), create(1)} <= {*cluster.done} <= {create(0), create(1), create(2)}
+
+
+def test_a_refusal_among_many_leaves_the_rest_undone(threads: ThreadPoolExecutor) -> None:
+    """All that is under way at that moment is answered: one request a thread."""
+    cluster = Cluster({f"p-{number}": QUOTA for number in range(7, 500)})
+    assert QUOTA is Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(500)], None)
+    assert 7 < len(cluster.done) <= 7 + 4
 
 
 def test_a_known_refusal_creates_nothing(threads: ThreadPoolExecutor) -> None:

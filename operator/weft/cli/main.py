@@ -249,7 +249,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     tick: options.Tick = 2.0,
     metrics_interval: options.MetricsInterval = 5.0,
     resync: options.Resync = 120.0,
-    writes_per_second: options.WritesPerSecond = 200.0,
+    writes_per_second: options.WritesPerSecond = 200,
     burst_writes: options.BurstWrites = 400,
     moves_per_hour: options.MovesPerHour = 0,
     moves_at_once: options.MovesAtOnce = 8,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """How actions are done: one by `do`, up to `largest` together in the threads of `writing`."""
+    """How actions are done: one by `do`, `largest` at the same time in the threads of `writing`."""
 
     do: Callable[[Action], None]
     writing: Executor
@@ -42,16 +43,22 @@ class Carrier:
             if isinstance(wave[0], CreatePod) and (known or refusal):
                 continue
             for error in self._errors(wave):
-                if isinstance(error, Retry):
-                    return refusal or error
-                if everything_goes(error):
-                    return error
+                if ends_the_pass(error):
+                    return refusal or error if isinstance(error, Retry) else error
                 refusal = refusal or error
         return refusal
 
     def _errors(self, wave: tuple[Action, ...]) -> list[WeftError]:
-        """What was refused of a wave, in its order, once all of it was answered."""
-        found = map(self._refusal, wave) if len(wave) == 1 else self.writing.map(self._refusal, wave)
+        """What was refused of a wave, in its order, once all that went out was answered; the rest stays undone."""
+        stopped = threading.Event()
+
+        def attempt(action: Action) -> WeftError | None:
+            error = None if stopped.is_set() else self._refusal(action)
+            if error is not None and (isinstance(action, CreatePod) or ends_the_pass(error)):
+                stopped.set()
+            return error
+
+        found = map(attempt, wave) if len(wave) == 1 else self.writing.map(attempt, wave)
         return [error for error in found if error is not None]
 
     def _refusal(self, action: Action) -> WeftError | None:
@@ -65,16 +72,21 @@ class Carrier:
 
 
 def waves(actions: Iterable[Action], largest: int) -> Iterator[tuple[Action, ...]]:
-    """What goes out together: 1, 2, 4 ... `largest` in a row of pods to create or replicas to release, else one.
+    """What goes out together: of pods to create or replicas to release 1, 2, 4 ... and all once that is `largest`.
 
-    The first goes alone, so that a quota that is used up costs one refusal, not as many as there are pods.
+    Everything else goes alone. So does the first pod: a quota that is used up costs one refusal.
     """
     for kind, alike in groupby(actions, type):
         left, size = [*alike], 1
         while left:
             wave, left = left[:size], left[size:]
             yield tuple(wave)
-            size = min(largest, 2 * size) if kind in _TOGETHER else 1
+            size = 1 if kind not in _TOGETHER else 2 * size if 2 * size < largest else len(left)
+
+
+def ends_the_pass(problem: WeftError) -> bool:
+    """Whether what comes after it would fare no better."""
+    return isinstance(problem, Retry) or everything_goes(problem)
 
 
 def everything_goes(problem: WeftError) -> bool:
