@@ -74,11 +74,13 @@ bound* is the longest that any gang was so.
 
 ## What is known to be weak
 
-- Few runs, on a machine that also carries the control plane, the simulated kubelets and whatever else it
-  does; the load average before each run stands in the first table. Without a limit that decides, the API server's
-  processor does.
-- A pod of Weft takes two writes, since it is created behind a gate, and a plain one takes one. Where a limit on
-  writes decides, Weft's pods therefore take about twice as long, whatever the limit is.
+- Few runs, on a machine that also carries the control plane, the simulated kubelets and whatever else it does: equal
+  runs differ by half. The load average before each run stands in the first table.
+- A pod of Weft takes two writes, since it is created behind a gate, and a plain one takes one. Where a limit on writes
+  decides, or the API server's processor on a busy machine, Weft's pods therefore take up to twice as long. Kubernetes
+  has no request that opens the gates of several pods.
+- Pools of the same priority and age get their places in the order of their names, and nothing moves unless it may:
+  near a full cluster a large gang can come after small ones and find no rack.
 - Nodes are simulated: kubelets admit everything, and nothing is pulled or loaded.
 """
 
