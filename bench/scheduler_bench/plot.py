@@ -68,7 +68,7 @@ def _gangs(axes: Axes, rows: Sequence[Row]) -> None:
         whole, wedged = 100.0 * row["placed_share"], 100.0 * row["wedged"] / row["gangs"]
         axes.barh(place, whole, 0.6, color=_WEFT if row["placer"] == "weft" else _QUIET)
         axes.barh(place, wedged, 0.6, left=whole, color=_BAD)
-        _note(axes, f"{whole:.0f}, {wedged:.0f} wedged", (whole + wedged, place))
+        _note(axes, f"{row['placed']} of {row['gangs']}, {row['wedged']} wedged", (whole + wedged, place))
     names = [f"{row['placer']}, {row['scenario']} {row['load']:.0%}" for row in rows]
     _lay_out(axes, names, "placed whole and (red) wedged, % of gangs")
 

@@ -155,6 +155,7 @@ def _node(domain: str, member: Member, use: _Use, levels: Levels) -> FabricNode:
         nics=member.nics,
         leaving=state.leaving,
         impaired=state.impaired,
+        capacity=dict(node.capacity).get(devices.resource, 0),
     )
 
 

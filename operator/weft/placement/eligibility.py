@@ -63,11 +63,13 @@ def eligible_domains(
 
 
 def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
-    """What the pool could use when nothing else ran, by accelerator; unready nodes count, as they come back."""
+    """What the pool could use when nothing else ran, by accelerator; unready nodes and lost GPUs come back."""
     found: dict[str, list[FabricNode]] = defaultdict(list)
     for domain in fabric.domains:
         if placement.allows(domain.accelerator):
-            found[domain.accelerator].extend(node for node in domain.nodes if _never_usable(node, placement) is None)
+            found[domain.accelerator].extend(
+                node for node in domain.nodes if node.installed and _never_usable(node, placement) is None
+            )
     return tuple(_supplier(name, nodes) for name, nodes in sorted(found.items()) if nodes)
 
 
@@ -76,7 +78,7 @@ def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
     allowed = ", ".join(placement.accelerators) or "any in the catalog"
     present = ", ".join(sorted({domain.accelerator for domain in fabric.domains})) or "none"
     refusals = (
-        _never_usable(node, placement)
+        _never_usable(node, placement) or node.impaired
         for domain in fabric.domains
         if placement.allows(domain.accelerator)
         for node in domain.nodes
@@ -91,12 +93,12 @@ def _supplier(accelerator: str, nodes: list[FabricNode]) -> Supplier:
     used = whole or nodes
     by_domain: dict[str, int] = defaultdict(int)
     for node in used:
-        by_domain[node.domain] += node.total
+        by_domain[node.domain] += node.installed
     return Supplier(
         accelerator,
         min(node.memory_bytes for node in used),
         max(by_domain.values()),
-        max(node.total for node in used),
+        max(node.installed for node in used),
         shared=not whole,
     )
 
