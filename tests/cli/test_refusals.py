@@ -150,6 +150,8 @@ def test_a_fabric_that_no_cluster_wrote_is_told_by_object_and_field(tmp_path: Pa
         (("run", "--host", "999.1.1.1"), "'999.1.1.1' is no address"),
         (("run", "--host", ""), "'' is no address"),
         (("run", "--tick", "inf"), "must be less than or equal to 3600"),
+        (("run", "--writes-per-second", "0"), "must be greater than or equal to 1"),
+        (("run", "--burst-writes", "0"), "must be greater than or equal to 1"),
         (("explain", "wpool/a", "-n", "A"), "'A' is no name of a namespace"),
         (("top", "-n", "-"), "'-' is no name of a namespace"),
         (("plan", "-f", "-", "-o", "xml"), "'--output' / '-o': 'xml' is not one of"),

@@ -11,6 +11,7 @@ from tests.converge.world import World
 from tests.fabric.cluster import board, busy
 from tests.render.pools import changed, plan, pool, shape, spec
 from weft.converge import converge_pool
+from weft.converge.starting import PODS_AT_A_TIME
 from weft.domain import labels
 from weft.domain.action import ApplyObject, CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.reasons import Explanation, Reason
@@ -71,6 +72,31 @@ def test_half_a_replica_is_completed_before_it_is_released() -> None:
 def test_services_exist_before_pods_need_their_names() -> None:
     kinds = [type(action) for action in World().look(two_pods()).actions]
     assert kinds.index(CreatePod) > max(at for at, kind in enumerate(kinds) if kind is ApplyObject)
+
+
+def test_many_replicas_are_created_some_at_a_time_and_never_a_part_of_one() -> None:
+    """So that the first are released while the others are still being written."""
+    record, world = pool(spec(), TWO_PODS, *(("node-a", "node-b") for _ in range(PODS_AT_A_TIME))), World()
+    sizes = []
+    while created := [action for action in world.look(record).actions if isinstance(action, CreatePod)]:
+        sizes.append(len(created))
+        world.carry_out(*created)
+    assert [PODS_AT_A_TIME, PODS_AT_A_TIME] == sizes
+
+
+def test_a_replica_of_more_pods_than_go_at_a_time_is_created_at_once() -> None:
+    nodes = tuple(f"node-{rank}" for rank in range(PODS_AT_A_TIME + 1))
+    record = pool(spec(), plan(shape(8 * len(nodes), gpus_per_pod=8)), nodes, nodes)
+    created = [action for action in World().look(record).actions if isinstance(action, CreatePod)]
+    assert len(nodes) == len(created)
+
+
+def test_what_is_whole_is_released_before_more_is_created() -> None:
+    """The longer it waits for its release, the longer others may take its place."""
+    record, world = pool(spec(), TWO_PODS, ("node-a", "node-b"), ("node-c", "node-d")), World()
+    world.carry_out(*(action for action in world.look(record).actions[:-2]))
+    actions = world.look(record).actions
+    assert [ReleasePods, CreatePod, CreatePod] == [type(action) for action in actions]
 
 
 def test_a_slot_that_somebody_took_is_not_released_into() -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WRITES_PER_SECOND = 20.0
-BURST_WRITES = 40.0
+# A pod takes two writes, and hundreds are wanted at once when a rack comes back. The API server protects itself
+# (priority and fairness), and its Retry-After is obeyed. LeaderWorkerSet and JobSet ship with 500 and 500.
+WRITES_PER_SECOND = 200.0
+BURST_WRITES = 400.0
 LONGEST_HOLD_SECONDS = 60.0
 
 

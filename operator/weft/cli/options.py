@@ -53,6 +53,9 @@ def _is_web_address(url: str) -> bool:
     return parts.scheme in {"http", "https"} and bool(parts.hostname) and not any(map(str.isspace, url))
 
 
+MOST_WRITES = 10_000  # at a time or a second: more than any API server takes
+
+
 def _seconds(name: str, least: float, purpose: str) -> typer.models.OptionInfo:
     found: typer.models.OptionInfo = typer.Option(name, metavar="SECONDS", min=least, max=LONGEST_SECONDS, help=purpose)
     return found
@@ -91,6 +94,12 @@ Host = Annotated[
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")]
 Tick = Annotated[float, _seconds("--tick", 0.1, "between decisions when nothing happens")]
 MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "between looks at metrics")]
+WritesPerSecond = Annotated[
+    int, typer.Option("--writes-per-second", metavar="N", min=1, max=MOST_WRITES, help="most writes to the API server")
+]
+BurstWrites = Annotated[
+    int, typer.Option("--burst-writes", metavar="N", min=1, max=MOST_WRITES, help="how many of them may come at once")
+]
 Resync = Annotated[float, _seconds("--resync", 1.0, "between full passes")]
 MovesPerHour = Annotated[
     int,

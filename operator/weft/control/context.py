@@ -35,7 +35,8 @@ class Context:
     events: EventRecorder
     telemetry: Telemetry
     pulse: Pulse
-    executor: Executor
+    executor: Executor  # for passes, and for whatever else blocks
+    writing: Executor  # for writes of one pass that go out together: no pass runs here, so none waits for itself
 
     @property
     def synced(self) -> bool:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.control.carrying_out import Carrier, everything_goes
 from weft.control.status_writing import StatusWriter
 from weft.converge import converge_pool, converge_split
-from weft.domain.action import CreatePod
 from weft.domain.errors import Retry, WeftError
-from weft.domain.reasons import Explanation, Reason
+from weft.domain.reasons import Explanation
 from weft.domain.status import Condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from weft.control.context import Context
     from weft.control.view import View
     from weft.converge import Convergence
-    from weft.domain.action import Action
     from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
     from weft.domain.status import PoolProgress, SplitProgress
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +44,7 @@ class Converger:
         """Uses the context's writers."""
         self._context = context
         self._statuses = StatusWriter(context)
+        self._carrier = Carrier(context.writer.carry_out, context.writing, context.options.writers)
 
     def converge(self, view: View, uid: str, known: WeftError | None) -> Converged:
         """One pass over a pool or split of the view.
@@ -81,7 +76,7 @@ class Converger:
         done: Convergence[PoolProgress] | Convergence[SplitProgress],
         known: WeftError | None,
     ) -> Converged:
-        problem = self._carry_out(done.actions, known)
+        problem = self._carrier.carry_out(done.actions, known)
         progress = with_problem(done.progress, problem or known)
         try:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
@@ -89,35 +84,9 @@ class Converger:
             problem = problem or error
         for event in done.events:
             self._context.events.record(subject.key, event)
-        if problem is not None and not isinstance(problem, Retry) and not _everything_goes(problem):
+        if problem is not None and not isinstance(problem, Retry) and not everything_goes(problem):
             self._context.events.record(subject.key, Explanation(problem.reason, problem.message))
         return Converged(subject.generation, problem)
-
-    def _carry_out(self, actions: Iterable[Action], known: WeftError | None) -> WeftError | None:
-        """Do the actions in order and give the first refusal.
-
-        A refusal ends the creation of pods, not the rest; what may pass (`Retry`) ends the pass. So does a namespace
-        that is being deleted: with that in its status, the resource is not looked at again (S10).
-        """
-        refusal: WeftError | None = None
-        for action in actions:
-            if isinstance(action, CreatePod) and (known or refusal):
-                continue
-            try:
-                self._context.writer.carry_out(action)
-            except Retry as error:
-                return refusal or error
-            except WeftError as error:
-                log.info("%s was refused: %s", type(action).__name__, error)
-                if _everything_goes(error):
-                    return error
-                refusal = refusal or error
-        return refusal
-
-
-def _everything_goes(problem: WeftError) -> bool:
-    """Whether the namespace is being deleted, which is nobody's mistake and takes no event."""
-    return problem.reason is Reason.NamespaceTerminating
 
 
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:

@@ -70,11 +70,13 @@ class Operator:
         async with contextlib.AsyncExitStack() as exits:
             executor = ThreadPoolExecutor(THREADS, thread_name_prefix="weft")
             exits.callback(executor.shutdown, wait=False, cancel_futures=True)
-            bucket = TokenBucket()
+            writing = ThreadPoolExecutor(self._options.writers, thread_name_prefix="weft-write")
+            exits.callback(writing.shutdown, wait=False, cancel_futures=True)
+            bucket = TokenBucket(self._options.writes_per_second, self._options.burst_writes)
             exits.callback(bucket.stop)
             wake = Wake(SETTLE_SECONDS)
             wants: list[Callable[[str | None], None]] = []
-            context = self._context(client, bucket, executor, lambda uid: _spread(wake, wants, uid))
+            context = self._context(client, bucket, (executor, writing), lambda uid: _spread(wake, wants, uid))
             exits.push_async_callback(context.collector.close)
             converge = ConvergeLoop(context)
             wants.append(converge.want)
@@ -106,10 +108,10 @@ class Operator:
         self,
         client: ApiClient,
         bucket: TokenBucket,
-        executor: ThreadPoolExecutor,
+        executors: tuple[ThreadPoolExecutor, ThreadPoolExecutor],
         changed: Callable[[str | None], None],
     ) -> Context:
-        options = self._options
+        options, (executor, writing) = self._options, executors
         clock = ClusterClock()
         reader, sender, telemetry = Reader(client, clock.hear), Sender(client, bucket), Telemetry()
         resources = ResourceCache(lambda uid: _resource_changed(resources, changed, uid))
@@ -128,6 +130,7 @@ class Operator:
             telemetry=telemetry,
             pulse=Pulse(),
             executor=executor,
+            writing=writing,
         )
 
 

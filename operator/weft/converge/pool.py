@@ -46,9 +46,10 @@ def converge_pool(
 ) -> Convergence[PoolProgress]:
     """Actions that bring the pool's pods and objects to its status.
 
-    First what keeps requests safe (unroute, delete), then what pods need (Services, budget, front), then new pods, and
-    last the release of replicas that are whole. `pods` may be everyone's; `objects` those of the namespace. A pool that
-    is being deleted is left to garbage collection. `now` is epoch seconds; no answer depends on it yet.
+    First what keeps requests safe (unroute, delete), then what pods need (Services, budget, front), then the release of
+    replicas that are whole, and last new pods: what waits for its release has its place, and others may take it. `pods`
+    may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage collection.
+    `now` is epoch seconds; no answer depends on it yet.
     """
     del now
     replicas = replicas_of(pool, pods)
@@ -63,7 +64,7 @@ def converge_pool(
     unwanted = tuple(around.delete_unwanted(wanted)) if pool.spec is not None and front_refused is None else ()
     trouble = around.taken(wanted) or (front_trouble(around) if _has_a_front(pool) else None)
     return Convergence(
-        (*retired, *left_over, *applied, *unwanted, *created, *release_whole(pool, replicas, fabric, around)),
+        (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),
         _progress(pool, replicas, front_refused or pods_refused, trouble, _waiting(replicas, fabric, around)),
     )
 

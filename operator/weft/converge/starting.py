@@ -21,24 +21,31 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
     from weft.domain.status import Assignment
 
+PODS_AT_A_TIME = 64  # a second or two of writing
+
 
 def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Surroundings) -> Iterator[Action]:
     """Pods that assigned replicas still lack, and their ComputeDomain before; raises `Invalid` for a spec without any.
 
-    A replica that lost a pod is never mended. Nor is one completed that was assigned for another revision: it would
-    carry that revision's label and this one's content.
+    Some replicas at a time, and never a part of one: those that are there are noted and released meanwhile, and the
+    news of their pods brings the next pass. A replica that lost a pod is never mended. Nor is one completed that was
+    assigned for another revision: it would carry that revision's label and this one's content.
     """
     if pool.spec is None or pool.status.plan is None:
         return
-    current = revision(pool.spec, pool.status.plan)
+    current, created = revision(pool.spec, pool.status.plan), 0
     for replica in replicas:
         assignment = replica.assignment
         if assignment is None or replica.broken or replica.complete or assignment.revision != current:
             continue
+        there = {rank_of(pod) for pod in replica.pods}
+        missing = [body for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there]
+        if created and created + len(missing) > PODS_AT_A_TIME:
+            return
+        created += len(missing)
         if assignment.compute_domain is not None and not has_compute_domain(around, replica.number):
             yield ApplyObject(render_compute_domain(pool, replica.number))
-        there = {rank_of(pod) for pod in replica.pods}
-        yield from (CreatePod(body) for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there)
+        yield from (CreatePod(body) for body in missing)
 
 
 def release_whole(

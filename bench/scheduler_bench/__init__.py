@@ -1,0 +1,1 @@
+"""Weft's pods beside plain ones with pod affinity on the real kube-scheduler."""

@@ -1,0 +1,113 @@
+"""Actions in their order, those that do not wait for each other together, and what a refusal ends."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from weft.control.carrying_out import Carrier, waves
+from weft.domain.action import Action, CreatePod, DeletePod, ReleasePods
+from weft.domain.errors import Blocked, Retry, WeftError
+from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOGETHER_SECONDS = 10.0
+QUOTA = Blocked(Reason.PodRefused, "exceeded quota")
+AWAY = Retry(Reason.ApiUnavailable, "away")
+ENDING = Blocked(Reason.NamespaceTerminating, "going")
+
+
+def create(number: int) -> CreatePod:
+    return CreatePod({"metadata": {"name": f"p-{number}"}})
+
+
+def delete(number: int) -> DeletePod:
+    return DeletePod("team", f"p-{number}", f"u-{number}")
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+class Cluster:
+    """Remembers what was done, and refuses what it is told to."""
+
+    def __init__(self, refused: dict[str, WeftError] | None = None) -> None:
+        self.done: list[Action] = []
+        self._refused = refused or {}
+
+    def do(self, action: Action) -> None:
+        self.done.append(action)
+        name = action.body["metadata"]["name"] if isinstance(action, CreatePod) else getattr(action, "name", "")
+        if name in self._refused:
+            raise self._refused[name]
+
+
+class TestWaves:
+    """Pods to create and replicas to release go out together, everything else alone."""
+
+    @pytest.mark.parametrize(
+        ("pods", "largest", "sizes"),
+        [(20, 8, [1, 2, 4, 13]), (5, 8, [1, 2, 2]), (20, 5, [1, 2, 4, 13]), (3, 1, [1, 2]), (1, 8, [1])],
+    )
+    def test_a_row_of_pods_goes_out_in_waves_that_double(self, pods: int, largest: int, sizes: list[int]) -> None:
+        """As many as there are threads are under way then, without waiting for the slowest."""
+        assert sizes == [len(wave) for wave in waves([create(number) for number in range(pods)], largest)]
+
+    def test_nothing_is_lost_and_the_order_is_kept(self) -> None:
+        release = ReleasePods("team", (("p", "u"),))
+        actions: list[Action] = [delete(1), delete(2), release, release, create(1), create(2), create(3), delete(3)]
+        found = [*waves(actions, 8)]
+        assert actions == [action for wave in found for action in wave]
+        assert [1, 1, 1, 1, 1, 2, 1] == [len(wave) for wave in found]
+
+
+def test_what_goes_out_together_is_under_way_at_the_same_time(threads: ThreadPoolExecutor) -> None:
+    """The third and fourth of a row of pods would wait here for each other for ever, were they sent in turn."""
+    meeting = threading.Barrier(2, timeout=TOGETHER_SECONDS)
+
+    def do(action: Action) -> None:
+        if action in (create(1), create(2)):
+            meeting.wait()
+
+    assert Carrier(do, threads, 8).carry_out([create(0), create(1), create(2)], None) is None
+
+
+def test_a_used_up_quota_costs_one_refusal_and_the_rest_is_done(threads: ThreadPoolExecutor) -> None:
+    cluster = Cluster({"p-0": QUOTA})
+    actions: list[Action] = [delete(9), *(create(number) for number in range(50)), delete(8)]
+    assert QUOTA is Carrier(cluster.do, threads, 8).carry_out(actions, None)
+    assert [delete(9), create(0), delete(8)] == cluster.done
+
+
+def test_a_refusal_in_a_wave_ends_the_creation_of_pods(threads: ThreadPoolExecutor) -> None:
+    cluster = Cluster({"p-1": QUOTA})
+    assert QUOTA is Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(50)], None)
+    assert {create(0), create(1)} <= {*cluster.done} <= {create(0), create(1), create(2)}
+
+
+def test_a_refusal_among_many_leaves_the_rest_undone(threads: ThreadPoolExecutor) -> None:
+    """All that is under way at that moment is answered: one request a thread."""
+    cluster = Cluster({f"p-{number}": QUOTA for number in range(7, 500)})
+    assert QUOTA is Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(500)], None)
+    assert 7 < len(cluster.done) <= 7 + 4
+
+
+def test_a_known_refusal_creates_nothing(threads: ThreadPoolExecutor) -> None:
+    cluster = Cluster()
+    assert Carrier(cluster.do, threads, 8).carry_out([create(0), delete(1)], QUOTA) is None
+    assert [delete(1)] == cluster.done
+
+
+@pytest.mark.parametrize("ends", [AWAY, ENDING], ids=["the API server is away", "the namespace goes"])
+def test_what_ends_the_pass(threads: ThreadPoolExecutor, ends: WeftError) -> None:
+    cluster = Cluster({"p-1": ends})
+    assert ends is Carrier(cluster.do, threads, 8).carry_out([delete(1), delete(2), create(3)], None)
+    assert [delete(1)] == cluster.done
