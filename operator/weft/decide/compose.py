@@ -85,8 +85,9 @@ def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, 
     for outcome in outcomes:
         if outcome.memory is not None:
             decision = outcome.decision
-            lost = roll.lost_under(decision.key, decision.status.assignments)
-            yield decision.key.uid, replace(outcome.memory, lost=lost)
+            lost = roll.lost_under(decision.key.uid, decision.status.assignments)
+            changed = lost != outcome.memory.lost
+            yield decision.key.uid, replace(outcome.memory, lost=lost) if changed else outcome.memory
 
 
 def _replanner(stage: _Stage, facts: Facts) -> Replan:
@@ -133,7 +134,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         seen = stage.survivors[pool.key.uid]
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
-        pods = len(stage.roll.pods_of(pool.key.uid))
+        pods = len(stage.roll.pods_of(pool))
         course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods)
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         memory = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
@@ -146,7 +147,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
 def _draining(pool: PoolRecord, planned: Planned, stage: _Stage) -> int:
     """Pods of other revisions that still exist although nothing assigns them any more."""
     assigned = {replica.assignment.replica for replica in stage.survivors[pool.key.uid].replicas}
-    identities = [pod.identity for pod in stage.roll.pods_of(pool.key.uid) if pod.identity is not None]
+    identities = [pod.identity for pod in stage.roll.pods_of(pool) if pod.identity is not None]
     left = [identity for identity in identities if identity.replica not in assigned]
     return sum(identity.revision != planned.revision for identity in left)
 

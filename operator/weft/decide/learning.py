@@ -117,7 +117,7 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
     plan = pool.status.plan
     if pool.spec is None or pool.deleting or plan is None or memory is None or memory.calibration is None:
         return None
-    status, pods = pool.status, len(roll.pods_of(pool.key.uid))
+    status, pods = pool.status, len(roll.pods_of(pool))
     course = Course(pool.spec, plan, status.revision, status.desired_replicas, roll.replicas(pool), pods)
     look = course.look(snapshot.observations.get(pool.key.uid), memory, snapshot.now)
     return _Lesson(pool, course, look, memory.calibration) if calibrating.is_due(memory.calibration, look) else None

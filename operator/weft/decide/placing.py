@@ -48,13 +48,18 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
 def _blast_radius(growth: Growth, fabric: Fabric) -> str:
     """What one NVLink domain takes along when it fails."""
     nodes, placed = fabric.nodes(), (*growth.kept, *growth.added)
-    touched = [{nodes[name].domain for name in each.nodes if name in nodes} for each in placed]
-    most = max(Counter(domain for domains in touched for domain in domains).values(), default=0)
-    return f", at most {most} of them in one NVLink domain" if len(placed) > 1 and most else ""
+    if len(placed) < 2:  # noqa: PLR2004 - one replica is all there is
+        return ""
+    touched: Counter[str] = Counter()
+    for each in placed:
+        touched.update({nodes[name].domain for name in each.nodes if name in nodes})
+    most = max(touched.values(), default=0)
+    return f", at most {most} of them in one NVLink domain" if most else ""
 
 
 def _staying(course: Course) -> list[Replica]:
-    return [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
+    replicas, kept = course.turn.survivors.replicas, course.growth.kept
+    return list(replicas) if len(replicas) == len(kept) else [each for each in replicas if each.assignment in kept]
 
 
 def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:

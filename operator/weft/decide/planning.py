@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from weft.catalog import Catalog
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.shape import Candidate
 from weft.domain.spec import ShapePins
+from weft.domain.workload import Workload
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
 from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengths, resolve_architecture
 
 if TYPE_CHECKING:
-    from weft.catalog import Catalog
+    from weft.domain.calibration import Calibrated
     from weft.domain.fabric import Fabric
     from weft.domain.shape import EngineRelease, Plan, Prediction, Shape
     from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec
-    from weft.domain.workload import Workload
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
 NOTABLE_CHANGE = 0.05
@@ -39,16 +41,20 @@ class Facts:
 
         Raises `Invalid` (SpecInvalid) for a name that the catalog lacks, `Blocked` (NoAccelerator) for nothing.
         """
+        self._refuse_unknown(placement)
+        if not self.supplied(placement):
+            why = no_supplier(self.fabric, placement)
+            raise Blocked(why.reason, why.message)
+        return self.supplies[placement]
+
+    def supplied(self, placement: PlacementSpec) -> bool:
+        """Whether a pool with this placement could use anything, free or not."""
         if placement not in self.supplies:
-            self._refuse_unknown(placement)
             self.supplies[placement] = tuple(
                 Supply(each.accelerator, each.memory_bytes, each.largest_domain_gpus, each.gpus_per_node, each.shared)
                 for each in suppliers(self.fabric, placement)
             )
-        if not self.supplies[placement]:
-            why = no_supplier(self.fabric, placement)
-            raise Blocked(why.reason, why.message)
-        return self.supplies[placement]
+        return bool(self.supplies[placement])
 
     def _refuse_unknown(self, placement: PlacementSpec) -> None:
         for name in placement.accelerators:
@@ -69,6 +75,31 @@ class Planned:
     capacity: float
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the choice for one pool depends on beside the hardware; fields as in its status."""
+
+    spec: PoolSpec
+    before: Plan | None
+    engine: EngineRelease | None
+    calibration: tuple[Calibrated, ...]
+    paired: Plan | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """What a pool shall run, and the request that it answers."""
+
+    request: ShapeRequest
+    plan: Plan
+    revision: str
+
+
+REMEMBERED = 16_384  # pools
+_LAST_CHOICE: LastAnswers[tuple[Asked, tuple[Supply, ...], Catalog], Chosen] = LastAnswers(REMEMBERED)
+_LAST_CAPACITY: LastAnswers[tuple[Chosen, Workload | None, Catalog], float] = LastAnswers(REMEMBERED)
+
+
 def plan_pool(
     pool: PoolRecord, facts: Facts, live: Workload | None = None, paired: Plan | None = None
 ) -> Planned | Explanation:
@@ -80,16 +111,31 @@ def plan_pool(
     """
     if pool.spec is None:
         return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
-    spec = pool.spec
+    asked = Asked(pool.spec, pool.status.plan, pool.status.engine, pool.status.calibration, paired)
     try:
-        refuse_unsupported(spec)
-        release = paired.engine if paired else kept_engine(spec.engine, pool.status.engine, facts.catalog)
-        request = replace(shape_request(spec, facts, pool.status.plan, release), calibration=pool.status.calibration)
-        plan = _kept_or_new(pool.status.plan, paired or choose(request, facts.catalog))
-        refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
-        return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))
+        chosen = _chosen_for(pool.key.uid, asked, facts)
+        capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
+        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
+
+
+def _chosen_for(pool_uid: str, asked: Asked, facts: Facts) -> Chosen:
+    """What was chosen the last time, as long as nothing has changed that it depends on."""
+    if not facts.supplied(asked.spec.placement):
+        return _chosen(asked, facts)  # which says why
+    question = asked, facts.supplies_for(asked.spec.placement), facts.catalog
+    return _LAST_CHOICE.ask(pool_uid, question, lambda _: _chosen(asked, facts))
+
+
+def _chosen(asked: Asked, facts: Facts) -> Chosen:
+    spec = asked.spec
+    refuse_unsupported(spec)
+    release = asked.paired.engine if asked.paired else kept_engine(spec.engine, asked.engine, facts.catalog)
+    request = replace(shape_request(spec, facts, asked.before, release), calibration=asked.calibration)
+    plan = _kept_or_new(asked.before, asked.paired or choose(request, facts.catalog))
+    refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
+    return Chosen(request, plan, revision(spec, plan))
 
 
 def plan_as(planned: Planned, shape: Shape, why: Explanation, facts: Facts, live: Workload | None) -> Planned | None:
@@ -179,6 +225,11 @@ def _is_alike(before: Prediction, now: Prediction) -> bool:
         (before.kv_tokens, now.kv_tokens),
     )
     return before.limit == now.limit and all(abs(a - b) <= NOTABLE_CHANGE * max(abs(a), abs(b)) for a, b in pairs)
+
+
+def _capacity_of(question: tuple[Chosen, Workload | None, Catalog]) -> float:
+    chosen, live, catalog = question
+    return _capacity(chosen.request, chosen.plan, live, catalog)
 
 
 def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:

@@ -83,6 +83,9 @@ def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
     """Let replicas leave and count how many are missing; places are looked for afterwards."""
     planned, pool = turn.planned, turn.planned.pool
     desired, rollout = turn.scale.desired, planned.spec.rollout
+    if _stays_as_it_is(turn, free.fabric):
+        kept = [replica.assignment for replica in turn.survivors.replicas]
+        return Course(turn, _failure(turn, now), (), Growth(planned, desired, kept, 0, pool.status.next_replica), ())
     present = [_departure(replica, planned, free.fabric) for replica in turn.survivors.replicas]
     failure = _failure(turn, now)
     gone = leaving(present, desired, rollout, free)
@@ -98,6 +101,18 @@ def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
     kept, following = [each.assignment for each in stay], pool.status.next_replica
     growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked)
     return Course(turn, failure, gone, growth, moving)
+
+
+def _stays_as_it_is(turn: Turn, fabric: Fabric) -> bool:
+    """Whether as many replicas as there should be serve in the planned revision, and none has to move.
+
+    Nobody leaves and nobody comes then, which is so for nearly every pool in nearly every pass.
+    """
+    standing = turn.survivors.standing
+    if standing is None or not standing.ready or turn.asked is not None:
+        return False
+    as_planned = len(standing.replicas) == turn.scale.desired and standing.revisions <= {turn.planned.revision}
+    return as_planned and fabric.troubled().isdisjoint(standing.nodes)
 
 
 def _departure(replica: Replica, planned: Planned, fabric: Fabric) -> Departure:

@@ -1,0 +1,140 @@
+"""What a fabric is, whatever pods do: its domains and their members, and notes on what labels and reports say.
+
+Thousands of nodes stay what they were from one pass to the next, so that the last ground is remembered.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation
+from weft.domain.remembered import LastAnswers
+from weft.fabric.contradictions import beside_a_clique, cliques_of_racks, of_a_node, one_name_twice, within_a_domain
+from weft.fabric.members import Member, member_of
+from weft.fabric.membership import NODE
+from weft.fabric.network import levels_of, shared_tiers
+from weft.fabric.reported import NOTHING, by_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weft.catalog import Catalog
+    from weft.domain.cluster import NodeRecord
+    from weft.domain.fabric import Tiers
+    from weft.domain.reports import Reports
+    from weft.fabric.membership import Membership
+    from weft.fabric.network import Levels
+
+    _Question = tuple[tuple[NodeRecord, ...], Catalog, Reports]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A node in its domain; `tiers` say where it is in the network."""
+
+    member: Member
+    tiers: Tiers
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An NVLink domain without what pods do in it."""
+
+    name: str
+    zone: str
+    accelerator: str
+    seats: tuple[Seat, ...]
+    tiers: Tiers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ground:
+    """All domains, sorted by name, and the notes on their nodes."""
+
+    parts: tuple[Part, ...]
+    notes: tuple[Explanation, ...]
+    home: Mapping[str, str]  # name of the domain by name of the node
+
+
+_LAST: LastAnswers[_Question, Ground] = LastAnswers(1)
+
+
+def ground_of(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> Ground:
+    """The ground of these nodes; the same object as long as nothing about them changes."""
+    return _LAST.ask("ground", (tuple(nodes), catalog, reports), _ground)
+
+
+def _ground(question: _Question) -> Ground:
+    nodes, catalog, reports = question
+    members, notes = _members(_each_once(nodes), catalog, reports)
+    levels = levels_of((member.labels for member in members), reports.topologies)
+    cliques = cliques_of_racks(members)
+    parts: dict[str, Part] = {}
+    for (source, value), group in sorted(_groups(members).items()):
+        if source != NODE:
+            notes += [*within_a_domain(value, group), *beside_a_clique(source, value, group, cliques)]
+        for name, together in _coherent_parts(value, group):
+            unique = _unlike(parts, name, source)
+            parts[unique] = _part(unique, together, levels)
+    notes += one_name_twice(members)
+    home = {seat.member.node.name: part.name for part in parts.values() for seat in part.seats}
+    return Ground(tuple(parts[name] for name in sorted(parts)), tuple(notes), home)
+
+
+def _each_once(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
+    """By name; of two with one name, which only a file can hold, the first by UID."""
+    listed = sorted(nodes, key=lambda node: (node.name, node.uid), reverse=True)
+    return tuple(reversed({node.name: node for node in listed}.values()))
+
+
+def _members(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> tuple[list[Member], list[Explanation]]:
+    """The accelerator nodes, and notes on those that only seem to be some and on what each contradicts itself in."""
+    members, notes, reported = [], [], by_node(reports)
+    for node in nodes:
+        told = reported.get(node.name, NOTHING)
+        found = member_of(node, told, catalog)
+        if isinstance(found, Explanation):
+            notes.append(found)
+        elif found is not None:
+            members.append(found)
+            notes.extend(of_a_node(node, told, catalog))
+    return members, notes
+
+
+def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
+    groups: dict[Membership, list[Member]] = defaultdict(list)
+    for each in members:
+        groups[each.membership].append(each)
+    return groups
+
+
+def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
+    """A domain by its name, or cut by zone and accelerator where labels mix them: NVLink joins neither.
+
+    Nodes that name no zone are taken to be in the zone of the others.
+    """
+    zones = {member.zone for member in members}
+    if len(zones) == 2 and "" in zones:  # noqa: PLR2004 - one zone beside none
+        members = [replace(member, zone=max(zones)) for member in members]
+    kinds = sorted({member.kind for member in members})
+    if len(kinds) == 1:
+        yield value, members
+        return
+    for zone, accelerator in kinds:
+        part = [member for member in members if member.kind == (zone, accelerator)]
+        yield "/".join(filter(None, (value, zone, accelerator))), part
+
+
+def _unlike(taken: Mapping[str, Part], name: str, source: str) -> str:
+    """A name that no other domain has: a label may be spelt like a node, or like a part of another domain."""
+    while name in taken:
+        name = f"{name} ({source})"
+    return name
+
+
+def _part(name: str, members: Iterable[Member], levels: Levels) -> Part:
+    seats = tuple(Seat(member, levels.tiers(member.zone, member.labels)) for member in members)
+    zone, accelerator = seats[0].member.kind
+    return Part(name, zone, accelerator, seats, shared_tiers([seat.tiers for seat in seats]))
