@@ -36,3 +36,8 @@ class LastAnswers(Generic[Question, Answer]):
             self._known.clear()
         self._known[name] = question, answer
         return answer
+
+    def last(self, name: Hashable) -> Answer | None:
+        """The last answer about a thing, to whatever question: for those who can tell which parts of it still hold."""
+        known = self._known.get(name)
+        return None if known is None else known[1]
