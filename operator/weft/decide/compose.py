@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.decide.holes import Replan
     from weft.domain.shape import Shape
-    from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot, SplitRecord
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
 
@@ -48,6 +48,7 @@ class _Stage:
     free: FreeMap
     prospects: dict[str, Prospect]
     survivors: dict[str, Survivors]
+    splits: Mapping[str, SplitRecord]
 
     def is_planned(self, unit: Unit) -> bool:
         """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
@@ -116,7 +117,7 @@ def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll,
     """Judge all existing replicas before any new one is placed: their promises are older."""
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
     judged = {pool.key.uid: survivors(pool, known[pool.key.uid].planned, roll, free) for unit in units for pool in unit}
-    return _Stage(snapshot, roll, free, known, judged)
+    return _Stage(snapshot, roll, free, known, judged, {split.key.uid: split for split in reversed(snapshot.splits)})
 
 
 def _listed(decision: PoolDecision) -> tuple[str, str, str]:
@@ -127,7 +128,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    split = next((each for each in stage.snapshot.splits if each.key.uid == unit[0].split_uid), None)
+    split = stage.splits.get(unit[0].split_uid or "")
     answers = count(known, split, stage.snapshot)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
@@ -135,7 +136,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
         pods = len(stage.roll.pods_of(pool))
-        course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods)
+        course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods, seen.standing)
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         memory = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)
@@ -146,6 +147,9 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
 
 def _draining(pool: PoolRecord, planned: Planned, stage: _Stage) -> int:
     """Pods of other revisions that still exist although nothing assigns them any more."""
+    standing = stage.survivors[pool.key.uid].standing
+    if standing is not None and not standing.strays:
+        return 0
     assigned = {replica.assignment.replica for replica in stage.survivors[pool.key.uid].replicas}
     identities = [pod.identity for pod in stage.roll.pods_of(pool) if pod.identity is not None]
     left = [identity for identity in identities if identity.replica not in assigned]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.backoff import remaining_seconds
@@ -11,6 +11,7 @@ from weft.decide.handover import waiting_in_queue
 from weft.decide.rollout import limits_of
 from weft.domain.decision import CapacityRequest
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.spec import DomainRule
 
 if TYPE_CHECKING:
@@ -18,8 +19,20 @@ if TYPE_CHECKING:
     from weft.decide.growth import Growth
     from weft.decide.health import Replica
     from weft.domain.fabric import Fabric
-    from weft.domain.status import Failure
+    from weft.domain.status import Assignment, Failure
     from weft.placement import Departure
+
+
+@dataclass(frozen=True, slots=True)
+class _Homes:
+    """Replicas, and what says in which NVLink domains they are."""
+
+    placed: tuple[Assignment, ...]
+    domains: object
+
+
+REMEMBERED = 16_384  # pools
+_LAST: LastAnswers[_Homes, int] = LastAnswers(REMEMBERED)
 
 
 def placement_of(course: Course, fabric: Fabric, now: float) -> Explanation:
@@ -47,14 +60,20 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
 
 def _blast_radius(growth: Growth, fabric: Fabric) -> str:
     """What one NVLink domain takes along when it fails."""
-    nodes, placed = fabric.nodes(), (*growth.kept, *growth.added)
+    placed = (*growth.kept, *growth.added)
     if len(placed) < 2:  # noqa: PLR2004 - one replica is all there is
         return ""
+    homes = _Homes(placed, fabric.ground or fabric.domains)
+    most = _LAST.ask(growth.planned.pool.key.uid, homes, lambda _: _most_together(placed, fabric))
+    return f", at most {most} of them in one NVLink domain" if most else ""
+
+
+def _most_together(placed: tuple[Assignment, ...], fabric: Fabric) -> int:
+    nodes = fabric.nodes()
     touched: Counter[str] = Counter()
     for each in placed:
         touched.update({nodes[name].domain for name in each.nodes if name in nodes})
-    most = max(touched.values(), default=0)
-    return f", at most {most} of them in one NVLink domain" if most else ""
+    return max(touched.values(), default=0)
 
 
 def _staying(course: Course) -> list[Replica]:

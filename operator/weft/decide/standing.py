@@ -24,7 +24,7 @@ class Standing:
     """Replicas by id with their pods, as if all nodes answered; `pods` are all of the pool, in order of replica.
 
     `sound` says that every replica has all its pods, and each of these runs on its node and is to stay there: nothing
-    can be amiss but the node. `ready` says that all of them serve; `revisions` and `nodes` are of all replicas.
+    can be amiss but the node. `ready` says that all of them serve; `ids`, `revisions` and `nodes` are of all replicas.
     """
 
     replicas: tuple[Replica, ...]
@@ -32,6 +32,8 @@ class Standing:
     sound: bool
     ready: bool
     handed_over: bool
+    strays: int  # pods of no replica
+    ids: tuple[int, ...]
     revisions: frozenset[str]
     nodes: frozenset[str]
 
@@ -55,6 +57,8 @@ def _standing(question: _Question) -> Standing:
         sound=all(_is_sound(each) for each in replicas),
         ready=all(each.ready for each in replicas),
         handed_over=any(each.handover is not None for each in assignments),
+        strays=len(pods) - sum(len(each.pods) for each in replicas),
+        ids=tuple(each.assignment.replica for each in replicas),
         revisions=frozenset(each.revision for each in assignments),
         nodes=frozenset(name for each in replicas for name in each.nodes),
     )

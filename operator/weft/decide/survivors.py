@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
@@ -51,6 +51,7 @@ class Roll:
     lost_since: Mapping[str, float]
     pods: Mapping[str, tuple[PodRecord, ...]]  # by pool UID, in the order of the snapshot
     queueing: Queueing | None
+    standings: dict[str, Standing] = field(default_factory=dict, compare=False)  # of those asked for in this pass
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Roll:
@@ -69,7 +70,10 @@ class Roll:
 
     def standing(self, pool: PoolRecord) -> Standing:
         """A pool's assignments with their pods."""
-        return standing_of(pool.key.uid, pool.status.assignments, self.pods.get(pool.key.uid, ()))
+        uid, found = pool.key.uid, self.standings.get(pool.key.uid)
+        if found is None:
+            found = self.standings[uid] = standing_of(uid, pool.status.assignments, self.pods.get(uid, ()))
+        return found
 
     def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
         """Every assignment of a pool with its pods, by replica id."""

@@ -156,8 +156,11 @@ class Tally:
 
     def _tightness(self, index: int) -> Tightness:
         """Pods of one replica sit on nodes of their own."""
-        size = self.group.gpus_per_pod
-        left = [gpus for gpus in self._free.each(self.nodes(index)) if gpus >= size]
+        size, names = self.group.gpus_per_pod, self.nodes(index)
+        if len(names) == 1:  # a board
+            gpus = self._free.on(names[0])
+            return (gpus // size, gpus) if gpus >= size and self.group.pods == 1 else FULL
+        left = [gpus for gpus in self._free.each(names) if gpus >= size]
         if len(left) < self.group.pods:
             return FULL
         return sum([gpus // size for gpus in left]), sum(left)
