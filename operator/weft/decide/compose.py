@@ -22,6 +22,7 @@ from weft.decide.planning import Facts, Planned, plan_as
 from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, take_turns
 from weft.decide.survivors import Roll, Survivors, survivors
+from weft.domain.changed import changed
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric import build_fabric
@@ -87,8 +88,8 @@ def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, 
         if outcome.memory is not None:
             decision = outcome.decision
             lost = roll.lost_under(decision.key.uid, decision.status.assignments)
-            changed = lost != outcome.memory.lost
-            yield decision.key.uid, replace(outcome.memory, lost=lost) if changed else outcome.memory
+            known = outcome.memory
+            yield decision.key.uid, known if lost == known.lost else replace(known, lost=lost)
 
 
 def _replanner(stage: _Stage, facts: Facts) -> Replan:
@@ -138,7 +139,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         pods = len(stage.roll.pods_of(pool))
         course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods, seen.standing)
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
-        memory = replace(answer.memory, workload=in_force, declared=declared, calibration=learning)
+        memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
         turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), memory, live, asked))

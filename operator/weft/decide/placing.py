@@ -54,8 +54,12 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
     if turn.scale.shortfall is not None:
         return turn.scale.shortfall
     moves = "".join(f"; {is_replaced(each)}" for each in course.moving[:1])
+    if turn.survivors.standing is None or turn.asked is not None:  # else nobody queues
+        queued = waiting_in_queue(_staying(course), growth.added, growth.desired)
+        if queued is not None:
+            return queued
     told = f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}{_blast_radius(growth, fabric)}{moves}"
-    return waiting_in_queue(_staying(course), growth.added, growth.desired) or Explanation(Reason.AllPlaced, told)
+    return Explanation(Reason.AllPlaced, told)
 
 
 def _blast_radius(growth: Growth, fabric: Fabric) -> str:
@@ -83,6 +87,8 @@ def _staying(course: Course) -> list[Replica]:
 
 def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:
     """The same, with what the scheduler says while it does not bind a pod of a replica that stays."""
+    if course.turn.survivors.standing is not None:  # every pod runs
+        return explanation
     waiting = next((pod.waiting for each in _staying(course) for pod in each.pods if pod.waiting), None)
     return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
 

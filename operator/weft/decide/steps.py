@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
@@ -16,6 +16,7 @@ from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
 from weft.decide.spares import keep_spares
+from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RolloutStrategy
@@ -148,7 +149,8 @@ def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, .
 
 def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
-    status = replace(
+    request = capacity_request(growth)
+    status = changed(
         planned.pool.status,
         desired_replicas=growth.desired,
         next_replica=growth.next_replica,
@@ -170,10 +172,10 @@ def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
             conditions.placed(placement_of(course, fabric, now)),
             conditions.slo_met(planned.spec.slo, turn.observation),
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
-            *conditions.capacity_requested(capacity_request(growth)),
+            *conditions.capacity_requested(request),
         ),
         _events(course),
-        capacity_request(growth),
+        request,
     )
     waits = (
         turn.scale.wake_after_seconds,

@@ -46,6 +46,7 @@ class EligibleDomain:
     nodes: tuple[FabricNode, ...]
     passed_over: tuple[tuple[FabricNode, Explanation], ...]
     names: tuple[str, ...]
+    has_parts: bool  # whether any of its nodes offers parts of GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _that_count(tolerations: tuple[Toleration, ...], free: FreeMap) -> tuple[Tol
 
 def _is_of(known: EligibleDomain, domain: NvlinkDomain) -> bool:
     """Whether an answer of an earlier pass is about the same domain; parts of GPUs depend on what others have."""
-    return known.domain is domain and not any(node.shared for node in domain.nodes)
+    return known.domain is domain and not known.has_parts
 
 
 def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
@@ -166,7 +167,8 @@ def _sort_out(domain: NvlinkDomain, wish: Wish, fabric: Fabric, needs: Mapping[s
         else:
             passed_over.append((node, refusal))
     names = sorted((node.name for node in usable), key=natural)
-    return EligibleDomain(domain, tuple(usable), tuple(passed_over), tuple(names))
+    has_parts = any(node.shared for node in domain.nodes)
+    return EligibleDomain(domain, tuple(usable), tuple(passed_over), tuple(names), has_parts)
 
 
 def _refusals(node: FabricNode, shape: Shape, placement: PlacementSpec, fabric: Fabric) -> Iterator[Explanation]:

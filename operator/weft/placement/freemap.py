@@ -73,6 +73,11 @@ class FreeMap:
         """Free GPUs of a node; 0 for an unknown one."""
         return max(0, self._free.get(node, 0))
 
+    @property
+    def left(self) -> Mapping[str, int]:
+        """Free GPUs by node, below 0 where more is promised than there is."""
+        return self._free
+
     def each(self, nodes: Sequence[str]) -> list[int]:
         """Free GPUs of nodes of the fabric, in their order."""
         return [left if (left := self._free[node]) > 0 else 0 for node in nodes]

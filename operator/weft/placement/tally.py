@@ -72,7 +72,7 @@ class Tally:
         self.domains, self.group = domains, group
         self._placement, self._free = placement, free
         self._order = _order_of(free)
-        self._tight = [self._tightness(index) if each.names else FULL for index, each in enumerate(domains)]
+        self._tight = self._counted()
         self._equals = _by_tightness(self._tight, self._order.entries)
         self._by_place: dict[_Place, _Equals] | None = None  # made when somebody wants to be near something
         self._seen = len(free.changes)
@@ -153,6 +153,17 @@ class Tally:
             _moved(self._by_place[place], entry, before, after)
             if not self._by_place[place]:
                 del self._by_place[place]
+
+    def _counted(self) -> list[Tightness]:
+        """Of every domain; where pods are alone on their boards, with as little ado as thousands of boards need."""
+        boards = [each.names[0] if len(each.names) == 1 else "" for each in self.domains]
+        if self.group.pods > 1 or self._placement.spare_nodes_per_domain > 0:
+            return [self._tightness(index) if each.names else FULL for index, each in enumerate(self.domains)]
+        size, left = self.group.gpus_per_pod, self._free.left
+        return [
+            (((gpus // size, gpus) if (gpus := left[name]) >= size else FULL) if name else self._tightness(index))
+            for index, name in enumerate(boards)
+        ]
 
     def _tightness(self, index: int) -> Tightness:
         """Pods of one replica sit on nodes of their own."""

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.domain.figures import digits
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.scaling.reading import Reading, read
@@ -89,10 +90,10 @@ def look(request: ScaleRequest) -> Sight:
     if isinstance(found, str):
         return Sight(request, None, found, memory)
     loads = _remembered(memory.loads, LoadSample(request.now, found.waiting, found.outstanding, found.answered))
-    memory = replace(memory, loads=loads)
-    if found.whole:
-        unbroken = memory.seen is None or request.now - memory.seen <= GAP_SECONDS
-        memory = replace(memory, since=memory.since if unbroken else request.now, seen=request.now)
+    if not found.whole:
+        return Sight(request, found, "", changed(memory, loads=loads))
+    unbroken = memory.seen is None or request.now - memory.seen <= GAP_SECONDS
+    memory = changed(memory, loads=loads, since=memory.since if unbroken else request.now, seen=request.now)
     return Sight(request, found, "", memory)
 
 
