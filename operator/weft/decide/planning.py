@@ -111,13 +111,18 @@ def plan_pool(
     """
     if pool.spec is None:
         return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
-    asked = Asked(pool.spec, pool.status.plan, pool.status.engine, pool.status.calibration, paired)
+    asked = Asked(_whoever_scales(pool.spec), pool.status.plan, pool.status.engine, pool.status.calibration, paired)
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
         capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
         return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
+
+
+def _whoever_scales(spec: PoolSpec) -> PoolSpec:
+    """The spec without the count that somebody else writes: it changes often, and nothing here depends on it."""
+    return spec if spec.scaling.replicas is None else replace(spec, scaling=replace(spec.scaling, replicas=None))
 
 
 def _chosen_for(pool_uid: str, asked: Asked, facts: Facts) -> Chosen:

@@ -76,8 +76,8 @@ def _all_set_out(units: Sequence[Sequence[Turn]], free: FreeMap, now: float, rep
 
 def _changes_shape(turns: Sequence[Turn]) -> bool:
     """Whether one pool would run another shape than before; halves of a pair were chosen together."""
-    before = turns[0].planned.pool.status.plan
-    return len(turns) == 1 and before is not None and before.shape != turns[0].planned.plan.shape
+    before, now = turns[0].planned.pool.status.plan, turns[0].planned.plan
+    return before is not now and len(turns) == 1 and before is not None and before.shape != now.shape
 
 
 def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
@@ -193,7 +193,7 @@ def _events(course: Course) -> tuple[Explanation, ...]:
     if turn.scale.changed is not None:
         events.append(turn.scale.changed)
     before = planned.pool.status.plan
-    if before is None or before.shape != planned.plan.shape:
+    if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
         events.append(_shape_event(before, planned.plan))
     return tuple(events)
 

@@ -10,8 +10,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.reports import Reports
 from weft.fabric.contradictions import replicas_apart
-from weft.fabric.ground import Part, Seat, ground_of
-from weft.fabric.members import REMEMBERED
+from weft.fabric.ground import Ground, Part, Seat, ground_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 NO_REPORTS = Reports()
 NOTHING_HELD: Mapping[str, int] = {}
 
-_Uses = tuple[tuple["Mapping[str, int]", bool], ...]  # by node: devices that pods hold, and whether such a pod is ready
-_LAST: LastAnswers[tuple[Part, _Uses], NvlinkDomain] = LastAnswers(REMEMBERED)
-
-
 @dataclass(frozen=True, slots=True)
 class _Use:
     """What pods do with nodes: devices that they hold, by node and resource, and where one that holds some is ready."""
@@ -33,11 +28,23 @@ class _Use:
     held: Mapping[str, Mapping[str, int]]
     serving: frozenset[str]
 
-    def on(self, part: Part) -> _Uses:
-        """Of the nodes of one domain."""
-        held, serving = self.held, self.serving
-        names = [seat.member.node.name for seat in part.seats]
-        return tuple([(held.get(name, NOTHING_HELD), name in serving) for name in names])
+    def changes_since(self, before: _Use) -> set[str]:
+        """Nodes with which pods do something else than before."""
+        changed = {name for name, there in self.held.items() if before.held.get(name) != there}
+        gone = before.held.keys() - self.held.keys()
+        return changed | gone | (self.serving ^ before.serving)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Built:
+    """The last fabric's domains, and what they were made from."""
+
+    ground: Ground
+    use: _Use
+    domains: tuple[NvlinkDomain, ...]
+
+
+_LAST: LastAnswers[tuple[Ground, _Use], _Built] = LastAnswers(1)
 
 
 def build_fabric(
@@ -48,17 +55,20 @@ def build_fabric(
     A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
     """
     held = tuple(pods)
-    ground, use = ground_of(nodes, catalog, reports), _use_of(held)
-    domains = tuple([_LAST.ask(part.name, (part, use.on(part)), _domain) for part in ground.parts])
-    return Fabric(domains, (*ground.notes, *replicas_apart(held, ground.home), *_refused(reports)), ground)
+    ground = ground_of(nodes, catalog, reports)
+    before = _LAST.last("fabric")
+    built = _LAST.ask("fabric", (ground, _use_of(held)), lambda question: _built(*question, before))
+    return Fabric(built.domains, (*ground.notes, *replicas_apart(held, ground.home), *_refused(reports)), ground)
 
 
 def _use_of(pods: Iterable[PodRecord]) -> _Use:
     held: dict[str, dict[str, int]] = {}
     serving = set()
     for pod in pods:
-        if pod.node is not None and pod.holds_devices:
-            there = held.setdefault(pod.node, {})
+        if pod.holds_devices and pod.node is not None:
+            there = held.get(pod.node)
+            if there is None:
+                there = held[pod.node] = {}
             for resource, count in pod.requests:
                 there[resource] = there.get(resource, 0) + max(0, count)
             if pod.ready:
@@ -66,15 +76,24 @@ def _use_of(pods: Iterable[PodRecord]) -> _Use:
     return _Use(held, frozenset(serving))
 
 
-def _domain(question: tuple[Part, _Uses]) -> NvlinkDomain:
-    part, uses = question
-    nodes = tuple(_node(part.name, seat, *use) for seat, use in zip(part.seats, uses, strict=True))
+def _built(ground: Ground, use: _Use, before: _Built | None) -> _Built:
+    """All domains; on the same ground those are the same with whose nodes pods do what they did."""
+    if before is None or before.ground is not ground:
+        return _Built(ground, use, tuple(_domain(part, use) for part in ground.parts))
+    domains = list(before.domains)
+    for place in {ground.places[name] for name in use.changes_since(before.use) if name in ground.places}:
+        domains[place] = _domain(ground.parts[place], use)
+    return _Built(ground, use, tuple(domains))
+
+
+def _domain(part: Part, use: _Use) -> NvlinkDomain:
+    nodes = tuple(_node(part.name, seat, use) for seat in part.seats)
     return NvlinkDomain(part.name, part.zone, part.accelerator, nodes, part.tiers)
 
 
-def _node(domain: str, seat: Seat, held: Mapping[str, int], serves: bool) -> FabricNode:  # noqa: FBT001 - as `_Uses`
+def _node(domain: str, seat: Seat, use: _Use) -> FabricNode:
     member, node, devices = seat.member, seat.member.node, seat.member.devices
-    state = member.states[serves]
+    state, held = member.states[node.name in use.serving], use.held.get(node.name, NOTHING_HELD)
     return FabricNode(
         name=node.name,
         domain=domain,

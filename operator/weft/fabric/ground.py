@@ -56,6 +56,7 @@ class Ground:
     parts: tuple[Part, ...]
     notes: tuple[Explanation, ...]
     home: Mapping[str, str]  # name of the domain by name of the node
+    places: Mapping[str, int]  # position of the domain by name of the node
 
 
 _LAST: LastAnswers[_Question, Ground] = LastAnswers(1)
@@ -79,8 +80,10 @@ def _ground(question: _Question) -> Ground:
             unique = _unlike(parts, name, source)
             parts[unique] = _part(unique, together, levels)
     notes += one_name_twice(members)
-    home = {seat.member.node.name: part.name for part in parts.values() for seat in part.seats}
-    return Ground(tuple(parts[name] for name in sorted(parts)), tuple(notes), home)
+    ordered = tuple(parts[name] for name in sorted(parts))
+    home = {seat.member.node.name: part.name for part in ordered for seat in part.seats}
+    places = {seat.member.node.name: place for place, part in enumerate(ordered) for seat in part.seats}
+    return Ground(ordered, tuple(notes), home, places)
 
 
 def _each_once(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
