@@ -13,6 +13,7 @@ from weft.domain.snapshot import PodObservation, PoolObservation, PoolRecord, Sn
 
 if TYPE_CHECKING:
     from weft.domain.decision import Decisions
+    from weft.domain.workload import Workload
 
 PASS_SECONDS = 10.0
 DAY_PASSES = 120
@@ -45,7 +46,11 @@ class Days:
         pools, pods = self._asked(pools, more), self._followed(pools)
         if index % CHANGE_EVERY == CHANGE_EVERY - 1:
             pools, pods = self._disturbed(pools, pods)
-        observations = {pool.key.uid: self._observation(pool, at, index) for at, pool in enumerate(pools)}
+        observations = {
+            pool.key.uid: self._observation(pool, pool.spec.workload, at, index)
+            for at, pool in enumerate(pools)
+            if pool.spec is not None
+        }
         now = self.snapshot.now + PASS_SECONDS
         self.snapshot = replace(
             self.snapshot, now=now, pools=pools, pods=pods, observations=observations, memory=decisions.memory
@@ -85,12 +90,9 @@ class Days:
         broken = replace(pods[ended], phase=PodPhase.Failed, ready=False, failure=failure)
         return pools, (*pods[:ended], broken, *pods[ended + 1 :])
 
-    def _observation(self, pool: PoolRecord, at: int, index: int) -> PoolObservation | None:
+    def _observation(self, pool: PoolRecord, workload: Workload, at: int, index: int) -> PoolObservation:
         """A load that rises and falls over the passes, each pool at its own hour, under noise."""
-        replicas, spec = len(pool.status.assignments), pool.spec
-        if spec is None:
-            return None
-        workload, plan = spec.workload, pool.status.plan
+        replicas, plan = len(pool.status.assignments), pool.status.plan
         wave, other = (sin(tau * (index + at * step) / DAY_PASSES) for step in (7, 11))
         rate = workload.requests_per_second * (1.0 + RATE_SWING * wave) * self._noise()
         ttft, tpot = (plan.prediction.ttft.mean, plan.prediction.tpot.mean) if plan else (0.1, 0.01)

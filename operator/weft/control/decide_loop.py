@@ -7,6 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from weft.control.garbage import collected_afterwards
 from weft.control.status_writing import StatusWriter
 from weft.decide import decide
 from weft.domain.errors import Retry, WeftError
@@ -57,7 +58,7 @@ class DecideLoop:
     def _pass(self) -> float | None:
         """Decide on everything once; gives the seconds after which time alone changes the answer."""
         snapshot = self._builder.build(self._context.clock.now(), self._context.collector.observations(), self._memory)
-        with self._context.telemetry.decision_seconds.time():
+        with self._context.telemetry.decision_seconds.time(), collected_afterwards():
             decisions = decide(snapshot, self._context.catalog)
         self._memory = decisions.memory
         self._context.telemetry.show(snapshot, decisions)

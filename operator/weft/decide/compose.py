@@ -137,7 +137,16 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
         pods = len(stage.roll.pods_of(pool))
-        course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods, seen.standing)
+        course = Course(
+            planned.spec,
+            planned.plan,
+            planned.revision,
+            answer.desired,
+            seen.replicas,
+            pods,
+            planned.subject,
+            seen.standing,
+        )
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)

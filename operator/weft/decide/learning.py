@@ -45,13 +45,14 @@ class Course:
     desired: int
     replicas: tuple[Replica, ...]
     pods: int
+    subject: Subject
     sound: Standing | None = None
 
     def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
         """This course as calibration sees it."""
         bound = conditions.network_bound(self.spec.role, self.spec.slo, observation)
         return calibrating.Look(
-            subject=Subject.of(self.spec.model.model_id, self.plan.engine, self.plan.shape),
+            subject=self.subject,
             role=self.spec.role,
             now=now,
             ready=self._ready,
@@ -127,7 +128,10 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
         return None
     status, pods = pool.status, len(roll.pods_of(pool))
     sound = roll.standing(pool) if roll.are_sound(pool) else None
-    course = Course(pool.spec, plan, status.revision, status.desired_replicas, roll.replicas(pool), pods, sound)
+    subject = Subject.of(pool.spec.model.model_id, plan.engine, plan.shape)
+    course = Course(
+        pool.spec, plan, status.revision, status.desired_replicas, roll.replicas(pool), pods, subject, sound
+    )
     look = course.look(snapshot.observations.get(pool.key.uid), memory, snapshot.now)
     return _Lesson(pool, course, look, memory.calibration) if calibrating.is_due(memory.calibration, look) else None
 

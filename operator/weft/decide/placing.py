@@ -54,12 +54,15 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
     if turn.scale.shortfall is not None:
         return turn.scale.shortfall
     moves = "".join(f"; {is_replaced(each)}" for each in course.moving[:1])
-    if turn.survivors.standing is None or turn.asked is not None:  # else nobody queues
-        queued = waiting_in_queue(_staying(course), growth.added, growth.desired)
-        if queued is not None:
-            return queued
     told = f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}{_blast_radius(growth, fabric)}{moves}"
-    return Explanation(Reason.AllPlaced, told)
+    return _queueing(course) or Explanation(Reason.AllPlaced, told)
+
+
+def _queueing(course: Course) -> Explanation | None:
+    turn, growth = course.turn, course.growth
+    if turn.survivors.standing is not None and turn.asked is None:
+        return None  # every pod runs, and what is new is not handed over
+    return waiting_in_queue(_staying(course), growth.added, growth.desired)
 
 
 def _blast_radius(growth: Growth, fabric: Fabric) -> str:

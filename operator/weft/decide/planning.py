@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from weft.catalog import Catalog
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
+from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import Candidate
 from weft.domain.spec import ShapePins
-from weft.domain.workload import Workload
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
 from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengths, resolve_architecture
 
 if TYPE_CHECKING:
+    from weft.catalog import Catalog
     from weft.domain.calibration import Calibrated
     from weft.domain.fabric import Fabric
     from weft.domain.shape import EngineRelease, Plan, Prediction, Shape
     from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec
+    from weft.domain.workload import Workload
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
 NOTABLE_CHANGE = 0.05
@@ -66,13 +67,17 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A pool with what it shall run. `capacity` is requests per second of one replica under the traffic in force."""
+    """A pool with what it shall run, and what its metrics will be about.
+
+    `capacity` is requests per second of one replica under the traffic in force.
+    """
 
     pool: PoolRecord
     spec: PoolSpec
     plan: Plan
     revision: str
     capacity: float
+    subject: Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,7 @@ class Chosen:
     request: ShapeRequest
     plan: Plan
     revision: str
+    subject: Subject
 
 
 REMEMBERED = 16_384  # pools
@@ -115,7 +121,7 @@ def plan_pool(
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
         capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
-        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity)
+        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
 
@@ -140,7 +146,7 @@ def _chosen(asked: Asked, facts: Facts) -> Chosen:
     request = replace(shape_request(spec, facts, asked.before, release), calibration=asked.calibration)
     plan = _kept_or_new(asked.before, asked.paired or choose(request, facts.catalog))
     refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
-    return Chosen(request, plan, revision(spec, plan))
+    return Chosen(request, plan, revision(spec, plan), _subject(spec, plan))
 
 
 def plan_as(planned: Planned, shape: Shape, why: Explanation, facts: Facts, live: Workload | None) -> Planned | None:
@@ -160,7 +166,12 @@ def plan_as(planned: Planned, shape: Shape, why: Explanation, facts: Facts, live
     others = (each for each in best.alternatives if each.shape != shape)
     told = (Candidate(best.shape, Explanation(Reason.NoSlot, why.message), best.prediction), *others)
     plan = _kept_or_new(pool.status.plan, replace(chosen, verdict=why, alternatives=told[: len(best.alternatives)]))
-    return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))
+    capacity = _capacity(request, plan, live, facts.catalog)
+    return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan))
+
+
+def _subject(spec: PoolSpec, plan: Plan) -> Subject:
+    return Subject.of(spec.model.model_id, plan.engine, plan.shape)
 
 
 def _allows(spec: PoolSpec, shape: Shape) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NO_REPORTS = Reports()
 NOTHING_HELD: Mapping[str, int] = {}
 
+
 @dataclass(frozen=True, slots=True)
 class _Use:
     """What pods do with nodes: devices that they hold, by node and resource, and where one that holds some is ready."""

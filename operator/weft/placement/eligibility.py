@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from weft.domain.fabric import NvlinkDomain
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.units import GIB, parse_quantity
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from weft.domain.cluster import Taint
-    from weft.domain.fabric import Fabric, FabricNode
+    from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec, Toleration
     from weft.placement.freemap import FreeMap
@@ -70,7 +69,8 @@ def eligible_domains(
 ) -> tuple[EligibleDomain, ...]:
     """Every domain of the fabric with its nodes sorted into usable and not, for this shape and pool.
 
-    Most domains are what they were when somebody asked last, in this pass or in an earlier one. `needs` is what each pod asks for beside accelerators, as quantities by resource.
+    Most domains are what they were when somebody asked last, in this pass or in an earlier one. `needs` is what each
+    pod asks for beside accelerators, as quantities by resource.
     """
     key = eligibility(shape, placement, free, needs)
     if key not in free.eligible:
@@ -152,10 +152,12 @@ def _sorted_out(wish: Wish, fabric: Fabric, before: tuple[EligibleDomain, ...]) 
     """All domains; as they were sorted out before where they are the same ones."""
     needs = {resource: parse_quantity(amount) for resource, amount in wish.needs}
     pairs = zip_longest(fabric.domains, before[: len(fabric.domains)])
-    return tuple([
-        known if known is not None and _is_of(known, domain) else _sort_out(domain, wish, fabric, needs)
-        for domain, known in pairs
-    ])
+    return tuple(
+        [
+            known if known is not None and _is_of(known, domain) else _sort_out(domain, wish, fabric, needs)
+            for domain, known in pairs
+        ]
+    )
 
 
 def _sort_out(domain: NvlinkDomain, wish: Wish, fabric: Fabric, needs: Mapping[str, float]) -> EligibleDomain:

@@ -60,9 +60,7 @@ class FreeMap:
         self._holders: dict[str, list[str]] = defaultdict(list)
 
     @classmethod
-    def of(
-        cls, fabric: Fabric, reserved: Iterable[Hold] = (), occupants: Occupants | None = None
-    ) -> FreeMap:
+    def of(cls, fabric: Fabric, reserved: Iterable[Hold] = (), occupants: Occupants | None = None) -> FreeMap:
         """The fabric's free GPUs minus what is already promised."""
         free = cls(fabric, occupants or {})
         for hold in reserved:

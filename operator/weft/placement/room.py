@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from weft.domain.fabric import NvlinkDomain
 from weft.domain.remembered import LastAnswers
 from weft.domain.room import AcceleratorRoom, DomainRoom
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from weft.domain.fabric import NvlinkDomain
     from weft.placement.freemap import FreeMap
 
 REMEMBERED = 16_384  # domains
@@ -36,10 +36,12 @@ def rooms_of(free: FreeMap) -> tuple[DomainRoom, ...]:
     def room(question: tuple[NvlinkDomain, tuple[int, ...]]) -> DomainRoom:
         return _room(*question, known)
 
-    return tuple([
-        _LAST.ask(domain.name, (domain, tuple(free.each([node.name for node in domain.nodes]))), room)
-        for domain in free.fabric.domains
-    ])
+    return tuple(
+        [
+            _LAST.ask(domain.name, (domain, tuple(free.each([node.name for node in domain.nodes]))), room)
+            for domain in free.fabric.domains
+        ]
+    )
 
 
 def by_accelerator(rooms: Iterable[DomainRoom]) -> tuple[AcceleratorRoom, ...]:

@@ -119,9 +119,7 @@ class Tally:
                     self._by_place[self._order.places[entry[1]]].setdefault(tight, []).append(entry)
         return self._by_place
 
-    def _in_place(
-        self, place: _Place, by_tightness: _Equals, wishes: Wishes
-    ) -> tuple[int, Tightness, int, int, int]:
+    def _in_place(self, place: _Place, by_tightness: _Equals, wishes: Wishes) -> tuple[int, Tightness, int, int, int]:
         tightest = min(by_tightness)
         equals, siblings = by_tightness[tightest], wishes.in_domain
         rank, index = next((each for each in equals if each[1] not in siblings), equals[0])

@@ -6,6 +6,7 @@ live number, so that a steady state writes nothing.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
         explanation, wake = _explain(sight, want, bounds)
         return ScaleAnswer(current, current, explanation, sight.memory, wake_after_seconds=wake)
     reason = Reason.ScaleUp if desired > current else Reason.ScaleDown
-    news = Explanation(reason, f"{current} -> {desired} replicas: {want.basis}")
+    news = Explanation(reason, f"{current} -> {desired} replicas: {want.because}")
     return ScaleAnswer(desired, desired, news, changed(sight.memory, stepped=sight.request.now), news)
 
 
@@ -163,7 +164,7 @@ def _missing(sight: Sight, want: Want) -> Explanation:
     request, seen = sight.request, sight.memory.seen
     if request.previous is not None and seen is not None and request.now - seen <= GAP_SECONDS:
         return request.previous
-    what = sight.problem or want.basis
+    what = sight.problem or want.because
     return Explanation(Reason.HoldMetricsMissing, f"{what}: holding {_counted(request.current)}")
 
 
@@ -197,6 +198,7 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
     return Explanation(Reason.HoldStabilizing, message), expires
 
 
+@functools.lru_cache(maxsize=1024)  # counts
 def _steady(replicas: int) -> Explanation:
     return Explanation(Reason.Steady, f"demand needs {_counted(replicas)}")
 
