@@ -47,7 +47,7 @@ def _in_a_process(size: int, passes: int) -> Row:
 def results(found: Sequence[Row]) -> tuple[Result, ...]:
     """The largest size against the floors, and how time grows from the smallest size to it."""
     least, most = found[0], found[-1]
-    size = {name: most[name] for name in ("nodes", "gpus", "pools", "pods", "placed_in_a_pass")}
+    size = {name: most[name] for name in ("nodes", "gpus", "pools", "pods", "placed_in_a_pass", "load_average_before")}
     times = [
         Result(f"scale-{kind}-{clock}-p99", most[kind][f"{clock}_p99"], "ms", LIMIT_MS, {**size, **most[kind]})
         for kind in KINDS

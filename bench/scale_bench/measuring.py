@@ -6,6 +6,7 @@ The search for cyclic garbage stands still in a pass and runs between passes, as
 from __future__ import annotations
 
 import gc
+import os
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ class Spread:
 
 def measure(nodes: int, passes: int = PASSES) -> dict[str, Any]:
     """One row: the cluster, its passes by kind, the first ones, and the most memory that the process has held."""
-    size = Size(nodes)
+    size, load_average = Size(nodes), os.getloadavg()[0]
     days = Days.of(size)
     decisions, first = timed(days.snapshot)
     took: dict[str, list[Took]] = defaultdict(list)
@@ -75,6 +76,7 @@ def measure(nodes: int, passes: int = PASSES) -> dict[str, Any]:
         "second_ms": round(second, 1),
         "placed_in_a_pass": round(placed / max(1, len(took["place"])), 1),
         "peak_bytes": peak_bytes(),
+        "load_average_before": round(load_average, 1),
         **{kind: asdict(Spread.of(took[kind])) for kind in KINDS},
     }
 

@@ -24,7 +24,9 @@ counted and placed.
 ## Floors
 
 At {gpus:,} GPUs on {nodes:,} nodes with {pools:,} pools and {pods:,} pods. Wall-clock time is what users wait for;
-processor time, which neighbours on the machine change less, stands beside it under the same floor.
+processor time, which neighbours on the machine change less, stands beside it under the same floor. When this
+measurement began, {load_average_before:g} processes of others wanted to run on the cores (the load average): on a
+machine with neighbours both are longer than on a quiet one.
 
 | figure | measured | floor | |
 |---|---|---|---|
@@ -69,7 +71,7 @@ def as_page(machine: str, rows: Sequence[Row], floors: Sequence[Row]) -> str:
         sizes="\n".join(_size(row) for row in rows),
         firsts="\n".join(_first(row) for row in rows),
         day=DAY_PASSES,
-        **{name: largest[name] for name in ("gpus", "nodes", "pools", "pods")},
+        **{name: largest[name] for name in ("gpus", "nodes", "pools", "pods", "load_average_before")},
     )
 
 
