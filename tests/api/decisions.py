@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from weft.domain.calibration import Calibrated, Subject
 from weft.domain.decision import PoolDecision
 from weft.domain.hardware import Precision
+from weft.domain.moves import Relocation
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import (
     Calibration,
@@ -99,17 +100,24 @@ CALIBRATIONS = st.lists(
     ),
     max_size=4,
 ).map(tuple)
+MOVES = st.lists(st.builds(Relocation, st.integers(0, 99), INSTANTS, WORDS), max_size=3).map(tuple)
 CONDITIONS = st.tuples(
     *(
         st.builds(Condition, st.just(kind), st.sampled_from(["True", "False", "Unknown"]), EXPLANATIONS)
         for kind in ("Planned", "Placed", "SLOMet", "NetworkBound")
     )
 )
+
+
+def _with_records(status: PoolStatus, known: tuple[Calibrated, ...], moves: tuple[Relocation, ...]) -> PoolStatus:
+    return replace(status, calibration=known, moves=moves)
+
+
 DECISIONS = st.builds(
     PoolDecision,
     st.just(ResourceKey("InferencePool", "team", "chat", "u-1")),
     st.integers(1, 100),
-    st.builds(lambda status, known: replace(status, calibration=known), STATUSES, CALIBRATIONS),
+    st.builds(_with_records, STATUSES, CALIBRATIONS, MOVES),
     st.integers(0, 1000),
     CONDITIONS,
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.decide.test_splits import split_world
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
 from weft.domain.reasons import Reason
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
-from weft.domain.workload import Slo, Workload
+from weft.domain.workload import Role, Slo, Workload
 
 ONE_OF_EIGHT = 8
 
@@ -138,3 +139,41 @@ def test_shapes_that_were_only_tried_leave_nothing_to_remember() -> None:
         world.turn(3)
         assert world.condition("chat", "Placed")[1] == "NoSlot"
     assert open_.memory == pinned.memory
+
+
+def open_split(*busy_gpus: int) -> World:
+    """Both halves leave their shapes open; few replicas are allowed, so that only large ones serve the whole rate."""
+    prefill, decode = (replace(free_spec(), role=role) for role in (Role.Prefill, Role.Decode))
+    world = split_world(prefill, decode, boards=len(busy_gpus))
+    jobs = [busy(f"job-{index}", f"b-{index}", gpus) for index, gpus in enumerate(busy_gpus) if gpus]
+    world.pods = {job.name: job for job in jobs}
+    return world
+
+
+def shapes_of(world: World) -> tuple[int, int]:
+    """GPUs of a replica of each half."""
+    plans = [world.status(name).plan for name in ("pd-prefill", "pd-decode")]
+    return tuple(plan.shape.gpus if plan is not None else 0 for plan in plans)  # type: ignore[return-value]
+
+
+def test_both_halves_of_a_split_take_shapes_that_have_a_place() -> None:
+    """The better pair comes back, without a gap, once the fabric has room for it."""
+    empty = open_split(0, 0, 0, 0)
+    empty.turn()
+    best = shapes_of(empty)
+    assert max(best) > 1
+    taken = ONE_OF_EIGHT - max(best) + 1
+    world = open_split(taken, taken, taken)
+    world.turn(8)
+    assert sum(shapes_of(world)) < sum(best)
+    assert world.serving("pd-prefill") >= 1
+    assert world.serving("pd-decode") >= 1
+    assert "HolesTooSmall" in {world.condition(name, "Planned")[1] for name in ("pd-prefill", "pd-decode")}
+    world.turn(4)
+    assert world.serving("pd-decode") >= 1
+    world.nodes += [board(f"b-{index}") for index in range(5, 9)]
+    for _ in range(20):
+        world.turn()
+        assert world.serving("pd-prefill") >= 1
+        assert world.serving("pd-decode") >= 1
+    assert best == shapes_of(world)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy
+from weft.domain.moves import MoveBudget
 
 
 def halves() -> World:
@@ -30,6 +31,15 @@ def test_the_moves_that_would_make_room_are_named_and_not_made() -> None:
     other = "moving replica 0 of team/second from b-1 to b-0 would make room (4 GPUs move)"
     assert message.endswith((one, other))
     assert [world.nodes_of(name) for name in ("first", "second")] == [[("b-0",)], [("b-1",)]]
+
+
+def test_it_is_said_when_the_operator_may_move_nothing() -> None:
+    """Whoever asks without the operator's settings is told the moves alone."""
+    world = halves()
+    world.pools["large"] = pool("large", pool_spec(8))
+    world.budget = MoveBudget()
+    world.turn(4)
+    assert world.condition("large", "Placed")[2].endswith("would make room (4 GPUs move), but moves are off")
 
 
 def test_no_moves_are_told_where_none_would_help() -> None:

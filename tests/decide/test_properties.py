@@ -19,6 +19,7 @@ from weft.catalog import load
 from weft.decide import decide
 from weft.decide.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.domain.moves import MoveBudget
 from weft.domain.queueing import Queueing, QueueRecord
 from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
@@ -218,8 +219,9 @@ ACTS = {
 
 
 def world_of(first: list[PoolSpec]) -> World:
-    """Three pools of their own and a pair, whose halves are never of different generations."""
+    """Three pools of their own and a pair, whose halves are never of different generations; replicas may be moved."""
     world = World.of(NODES, *(pool(name, spec) for name, spec in zip(SINGLE, first, strict=False)))
+    world.budget = MoveBudget(per_hour=20, per_decision=3)
     prefill = replace(first[3], role=Role.Prefill, placement=first[4].placement)
     decode = replace(first[4], role=Role.Decode)
     world.queueing = KUEUE
@@ -229,7 +231,7 @@ def world_of(first: list[PoolSpec]) -> World:
     return world
 
 
-halves = [st.lists(kind, min_size=2, max_size=2) for kind in (dense, boards, racks)]  # a pair is of one model
+halves = [st.lists(kind, min_size=2, max_size=2) for kind in (dense, boards, racks, opened)]  # a pair is of one model
 starts = st.builds(list.__add__, st.lists(specs, min_size=3, max_size=3), st.one_of(halves))
 
 

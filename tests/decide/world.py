@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.domain.decision import Decisions, PoolDecision
+    from weft.domain.moves import MoveBudget
     from weft.domain.queueing import Queueing
     from weft.domain.snapshot import PoolObservation, ScaleMemory
 
@@ -101,6 +102,7 @@ class World:
     memory: dict[str, ScaleMemory] = field(default_factory=dict)
     now: float = 1_000_000.0
     queueing: Queueing | None = None
+    budget: MoveBudget | None = None
     admitted: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)  # nodes by pool and replica
     engines_start: bool = True  # whether bound pods become ready
     scheduler_works: bool = True
@@ -116,7 +118,7 @@ class World:
         pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
         pods, seen = tuple(self.pods.values()), dict(self.observations)
         world = pools, splits, tuple(self.nodes), pods
-        return Snapshot(self.now, *world, seen, dict(self.memory), queueing=self.queueing)
+        return Snapshot(self.now, *world, seen, dict(self.memory), queueing=self.queueing, budget=self.budget)
 
     def status(self, name: str) -> PoolStatus:
         return self.pools[name].status

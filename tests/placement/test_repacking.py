@@ -9,13 +9,13 @@ from itertools import combinations
 from random import Random
 from typing import TYPE_CHECKING
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.fabric.cluster import board, busy, nvlink_domain, rack
 from tests.placement.cases import ANYWHERE, free_map, tp
 from weft.domain.spec import PlacementSpec
-from weft.placement import Demand, FreeMap, Hold, Movable, Move, Repacking, Slot, find_slot, repack
+from weft.placement import Demand, FreeMap, Hold, Movable, Move, Repacking, Slot, find_slot, repack, still_opens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,6 +214,27 @@ def test_the_order_of_a_listing_changes_nothing(world: World, seed: int) -> None
     shuffled.shuffle(movable)
     other = replace(world, nodes=nodes, movable=movable)
     assert repack(world.wanted, world.movable, world.free, 4) == repack(world.wanted, movable, other.free, 4)
+
+
+@settings(max_examples=300)
+@given(world=worlds(12), replaced=st.integers(0, 8))
+def test_moves_that_are_under_way_still_open_the_slot(world: World, replaced: int) -> None:
+    """However many have taken their targets already: the others' places are beside them and beside the slot."""
+    free = world.free
+    found = repack(world.wanted, world.movable, free, 8)
+    if found is None or not found.moves:
+        return
+    owners = [move.owner for move in found.moves]
+    taken = [(node, move.gpus_per_pod) for move in found.moves[:replaced] for node in move.target]
+    for node, gpus in taken:
+        free.reserve(Hold(node, gpus, "successor"))
+    leaving = [each for each in world.movable if each.owner in owners]
+    again = still_opens(world.wanted, leaving, set(owners[:replaced]), free)
+    assert again is not None
+    staying = [each for each in world.movable if each not in leaving]
+    assert {move.owner for move in again.moves} == set(owners[replaced:])
+    room = holding(world.nodes, staying, *world.fixed, *taken)
+    assert all(room.on(node) >= world.wanted.shape.gpus_per_pod for node in again.slot.nodes)
 
 
 PLAIN = [kind for kind in KINDS if kind.placement != SPARING]

@@ -204,6 +204,14 @@ class CalibrationStatus(ApiModel):
     updated: Instant = Field(description="When these figures were written.")
 
 
+class RelocationStatus(ApiModel):
+    """A replica that moves, once it is replaced, so that a pool that has no place gets one."""
+
+    replica: Count = Field(description="Id of the replica.")
+    since: Instant = Field(description="When it was decided.")
+    makes_room_for: Annotated[str, Field(max_length=317)] = Field(description="The pool, as namespace/name.")
+
+
 class InferencePoolStatus(ApiModel):
     """What Weft decided and what runs."""
 
@@ -234,6 +242,12 @@ class InferencePoolStatus(ApiModel):
         max_length=8,
         description="Factors by which the pool differs from its prediction, by shape, the latest first; rewritten "
         "after a change of 5 %, at most every 5 minutes.",
+        json_schema_extra=ATOMIC,
+    )
+    moves: list[RelocationStatus] | None = Field(
+        default=None,
+        max_length=MAX_REPLICAS,
+        description="Replicas that make room for other pools, and those that did so in the last hour.",
         json_schema_extra=ATOMIC,
     )
     conditions: list[ConditionStatus] | None = Field(

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from weft.api import status as shown
 from weft.api.figures import read_figure, read_instant, read_milliseconds
 from weft.domain.calibration import MOST_FACTOR, Calibrated, Subject
+from weft.domain.moves import Relocation
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import (
     Calibration,
@@ -61,6 +62,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         scale=_part(status, "scale", shown.Explained, _explanation),
         observed=_part(status, "observed", shown.ObservedStatus, _observed),
         calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
+        moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
     )
 
 
@@ -161,6 +163,10 @@ def _assignment(read: shown.AssignmentStatus) -> Assignment:
 def _handover(read: shown.HandoverStatus) -> Handover:
     product = None if read.product is None else (read.product.label, tuple(read.product.values))
     return Handover(SchedulerName(read.scheduler), read.queue, read.pods, read.level, read.group, product)
+
+
+def _relocation(read: shown.RelocationStatus) -> Relocation:
+    return Relocation(read.replica, read_instant(read.since), read.makes_room_for)
 
 
 def _failure(read: shown.FailureStatus) -> Failure:

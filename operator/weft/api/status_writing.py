@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weft.api.rules import Json
     from weft.domain.calibration import Calibrated
     from weft.domain.decision import PoolDecision, SplitDecision
+    from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Candidate, EngineRelease, Percentiles, Plan, Prediction, Shape
     from weft.domain.status import Assignment, Condition, Failure, Handover, PoolProgress, SplitProgress
@@ -41,6 +42,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         scale=_explained(status.scale) if status.scale else None,
         observed=observed_figures(status.observed, live_status.get("observed"), now),
         calibration=[_calibrated(each) for each in status.calibration] or None,
+        moves=[_relocation(each) for each in status.moves[:MAX_REPLICAS]] or None,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )
 
@@ -175,6 +177,10 @@ def _handover(handover: Handover) -> Json:
         "group": handover.group,
         **_present(product=known),
     }
+
+
+def _relocation(move: Relocation) -> Json:
+    return {"replica": move.replica, "since": instant(move.since), "makesRoomFor": move.beneficiary}
 
 
 def _failure(failure: Failure) -> Json:

@@ -249,6 +249,8 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     tick: options.Tick = 2.0,
     metrics_interval: options.MetricsInterval = 5.0,
     resync: options.Resync = 120.0,
+    moves_per_hour: options.MovesPerHour = 0,
+    moves_at_once: options.MovesAtOnce = 8,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until it is told to stop."""
@@ -271,5 +273,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
             metrics_seconds=metrics_interval,
             resync_seconds=resync,
             json_logs=not plain_logs,
+            moves_per_hour=moves_per_hour,
+            moves_at_once=moves_at_once,
         )
     )

@@ -92,6 +92,19 @@ Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, h
 Tick = Annotated[float, _seconds("--tick", 0.1, "between decisions when nothing happens")]
 MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "between looks at metrics")]
 Resync = Annotated[float, _seconds("--resync", 1.0, "between full passes")]
+MovesPerHour = Annotated[
+    int,
+    typer.Option(
+        "--moves-per-hour",
+        metavar="COUNT",
+        min=0,
+        max=1000,
+        help="how many replicas may move, in all, so that others without a place get one; 0 only tells",
+    ),
+]
+MovesAtOnce = Annotated[
+    int, typer.Option("--moves-at-once", metavar="COUNT", min=1, max=8, help="how many of them one decision begins")
+]
 
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="plan for this model instead of a file")]
 Config = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.control.garbage import collected_afterwards
@@ -58,6 +59,7 @@ class DecideLoop:
     def _pass(self) -> float | None:
         """Decide on everything once; gives the seconds after which time alone changes the answer."""
         snapshot = self._builder.build(self._context.clock.now(), self._context.collector.observations(), self._memory)
+        snapshot = replace(snapshot, budget=self._context.options.budget)
         with self._context.telemetry.decision_seconds.time(), collected_afterwards():
             decisions = decide(snapshot, self._context.catalog)
         self._memory = decisions.memory

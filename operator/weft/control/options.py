@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.domain.errors import Invalid
+from weft.domain.moves import MoveBudget
 from weft.domain.reasons import Reason
 
 
@@ -15,7 +16,8 @@ class RunOptions:
     `kubeconfig` and `context`: both None inside a cluster means the service account, else the usual kubeconfig.
     `namespaces`: empty serves the whole cluster. `prometheus_url`: None scrapes the engines directly. `port` serves
     /healthz, /readyz and /metrics; 0 takes a free one. `tick_seconds`: how often time alone makes a decision;
-    `metrics_seconds`: between collections; `resync_seconds`: between full passes over every resource.
+    `metrics_seconds`: between collections; `resync_seconds`: between full passes over every resource. `moves_per_hour`
+    and `moves_at_once` bound how many replicas begin to move so that others get a place; 0 moves none.
     """
 
     kubeconfig: str | None = None
@@ -31,9 +33,16 @@ class RunOptions:
     workers: int = 8
     instance: str = "weft"
     json_logs: bool = True
+    moves_per_hour: int = 0
+    moves_at_once: int = 8
 
     def __post_init__(self) -> None:
         """Times must be above zero, and there must be a worker; raises `Invalid` naming the field."""
         for name in ("tick_seconds", "metrics_seconds", "resync_seconds", "relist_seconds", "workers"):
             if getattr(self, name) <= 0:
                 raise Invalid(Reason.SpecInvalid, f"{name} must be above zero")
+
+    @property
+    def budget(self) -> MoveBudget:
+        """What the administrator allows to move."""
+        return MoveBudget(self.moves_per_hour, self.moves_at_once)

@@ -16,9 +16,10 @@ from weft.decide.halves import decide_splits
 from weft.decide.handover import handed_over
 from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.learning import Course, learn, unwatched, watch
+from weft.decide.making_room import Purse
 from weft.decide.order import Unit, in_order
-from weft.decide.pairs import plan_pairs
-from weft.decide.planning import Facts, Planned, plan_as
+from weft.decide.pairs import plan_as_wished, plan_pairs
+from weft.decide.planning import Facts
 from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, take_turns
 from weft.decide.survivors import Roll, Survivors, survivors
@@ -30,11 +31,12 @@ from weft.placement import rooms_of
 from weft.scaling import replaced_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
     from weft.decide.holes import Replan
-    from weft.domain.shape import Shape
+    from weft.decide.planning import Wish
+    from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot, SplitRecord
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
@@ -70,7 +72,8 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     turns = [_turns(unit, stage) for unit in units if stage.is_planned(unit)]
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
     held = [_hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
-    outcomes = (*take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts)), *held)
+    taken = take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts), Purse.of(snapshot))
+    outcomes = (*taken, *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     memory = dict(_remembered(outcomes, roll))
     return Decisions(
@@ -93,18 +96,23 @@ def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, 
 
 
 def _replanner(stage: _Stage, facts: Facts) -> Replan:
-    """How a pool is planned and counted once more in another shape."""
+    """How a pool, or both halves of a split, are planned and counted once more in other shapes."""
 
-    def replan(turn: Turn, shape: Shape, why: Explanation) -> Turn | None:
-        pool = turn.planned.pool
-        prospect = stage.prospects[pool.key.uid]
-        planned = plan_as(turn.planned, shape, why, facts, prospect.live)
+    def replan(turns: Sequence[Turn], wishes: Sequence[Wish | None]) -> list[Turn] | None:
+        unit = tuple(turn.planned.pool for turn in turns)
+        known = [stage.prospects[pool.key.uid] for pool in unit]
+        terms = [(turn.planned, prospect.live) for turn, prospect in zip(turns, known, strict=True)]
+        planned = plan_as_wished(_split_of(unit, stage), terms, wishes, facts)
         if planned is None:
             return None
-        known = {**stage.prospects, pool.key.uid: replace(prospect, planned=planned)}
-        return _turns((pool,), replace(stage, prospects=known))[0]
+        again = {each.pool.key.uid: replace(before, planned=each) for each, before in zip(planned, known, strict=True)}
+        return _turns(unit, replace(stage, prospects={**stage.prospects, **again}))
 
     return replan
+
+
+def _split_of(unit: Unit, stage: _Stage) -> SplitRecord | None:
+    return stage.splits.get(unit[0].split_uid or "")
 
 
 def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: float) -> float | None:
@@ -129,8 +137,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    split = stage.splits.get(unit[0].split_uid or "")
-    answers = count(known, split, stage.snapshot)
+    answers = count(known, _split_of(unit, stage), stage.snapshot)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
@@ -151,19 +158,18 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning)
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
-        turns.append(Turn(planned, seen, answer, observation, _draining(pool, planned, stage), memory, live, asked))
+        turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked))
     return turns
 
 
-def _draining(pool: PoolRecord, planned: Planned, stage: _Stage) -> int:
-    """Pods of other revisions that still exist although nothing assigns them any more."""
+def _left(pool: PoolRecord, stage: _Stage) -> tuple[PodRecord, ...]:
+    """Pods that still exist although nothing assigns them any more."""
     standing = stage.survivors[pool.key.uid].standing
     if standing is not None and not standing.strays:
-        return 0
+        return ()
     assigned = {replica.assignment.replica for replica in stage.survivors[pool.key.uid].replicas}
-    identities = [pod.identity for pod in stage.roll.pods_of(pool) if pod.identity is not None]
-    left = [identity for identity in identities if identity.replica not in assigned]
-    return sum(identity.revision != planned.revision for identity in left)
+    pods = stage.roll.pods_of(pool)
+    return tuple(pod for pod in pods if pod.identity is not None and pod.identity.replica not in assigned)
 
 
 def _hold(prospect: Prospect, stage: _Stage) -> Outcome:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from weft.decide.growth import Growth
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
+    from weft.domain.cluster import PodRecord
+    from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation, ScaleMemory
     from weft.domain.status import Failure, Handover
@@ -28,18 +30,33 @@ class Turn:
     survivors: Survivors
     scale: ScaleAnswer
     observation: PoolObservation | None
-    draining: int  # pods of replicas that have no assignment any more
+    left: tuple[PodRecord, ...]  # pods of replicas that have no assignment any more
     memory: ScaleMemory
     live: tuple[str, ...] = ()
     asked: Handover | Explanation | None = None
 
+    @property
+    def name(self) -> str:
+        """The pool, as messages name it."""
+        return f"{self.planned.pool.key.namespace}/{self.planned.pool.key.name}"
+
+    @property
+    def draining(self) -> bool:
+        """Whether pods of another revision still exist although nothing assigns them any more."""
+        return any(pod.identity is not None and pod.identity.revision != self.planned.revision for pod in self.left)
+
 
 @dataclass(slots=True)
 class Course:
-    """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced."""
+    """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced.
+
+    `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one.
+    """
 
     turn: Turn
     failure: Failure | None
     gone: tuple[Departure, ...]
     growth: Growth
     moving: tuple[Departure, ...]
+    relocations: tuple[Relocation, ...] = ()
+    awaited: Explanation | None = None

@@ -27,7 +27,8 @@ class Growth:
     """How one pool grows in this pass; `refusal` says why it could not grow as far as it should.
 
     `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
-    asks of another scheduler, or why it cannot; None where a slot is looked for.
+    asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
+    moves that are under way.
     """
 
     planned: Planned
@@ -38,6 +39,7 @@ class Growth:
     replaced: tuple[Assignment, ...] = ()
     asked: Handover | Explanation | None = None
     spares: list[Hold] = field(default_factory=list)
+    opened: list[Hold] = field(default_factory=list)
     added: list[Assignment] = field(default_factory=list)
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
@@ -104,10 +106,11 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
-    growth.added.append(_assignment(growth, found.nodes, now))
-    for spare in [spare for spare in growth.spares if spare.node in found.nodes]:
-        growth.spares.remove(spare)
-        free.release(spare)
+    growth.added.append(assign(growth, found.nodes, now))
+    for kept in (growth.spares, growth.opened):
+        for hold in [hold for hold in kept if hold.node in found.nodes]:
+            kept.remove(hold)
+            free.release(hold)
     for hold in holds_of(planned.pool, found.nodes, planned.plan.shape.gpus_per_pod):
         free.reserve(hold)
 
@@ -117,7 +120,7 @@ def _hand_over_one(growth: Growth, asked: Handover | Explanation, now: float) ->
     if isinstance(asked, Explanation):
         growth.refusal = asked
     else:
-        growth.added.append(replace(_assignment(growth, (), now), handover=asked))
+        growth.added.append(replace(assign(growth, (), now), handover=asked))
 
 
 def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
@@ -138,17 +141,21 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refus
 def _try(
     growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Mapping[str, int] = NOTHING
 ) -> Slot | Refusal:
-    """Look for a slot as if the pool's own spares were free, which `placement` keeps, and so many more GPUs by node."""
+    """Look for a slot as if what is kept for the pool were free, and so many more GPUs by node.
+
+    Spares among that are left alone as far as `placement` says.
+    """
     planned = growth.planned
     with free.supposing():
-        for hold in growth.spares:
+        for hold in (*growth.spares, *growth.opened):
             free.shift(hold.node, hold.gpus)
         for node, gpus in more.items():
             free.shift(node, gpus)
         return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.engine.resources)
 
 
-def _assignment(growth: Growth, nodes: tuple[str, ...], now: float) -> Assignment:
+def assign(growth: Growth, nodes: tuple[str, ...], now: float) -> Assignment:
+    """The pool's next replica, on these nodes."""
     replica = growth.next_replica
     growth.next_replica += 1
     return Assignment(replica, growth.planned.revision, nodes, growth.planned.plan.shape.gpus_per_pod, now)

@@ -1,7 +1,8 @@
-"""Which shape the holes in the fabric allow.
+"""Which shapes the holes in the fabric allow.
 
 Where the best shape has no place at all, a pool that runs nothing takes the next in rank that has one: half of what was
-wanted serves, and nothing does not. A pool that runs keeps its shape until the better one has a place.
+wanted serves, and nothing does not. A pool that runs keeps its shape until the better one has a place. Both halves of a
+split have a place, or neither has.
 """
 
 from __future__ import annotations
@@ -10,69 +11,109 @@ from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from weft.decide.growth import NOTHING, Growth, place
+from weft.decide.planning import Wish
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.reasons import Explanation, Reason
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.decide.course import Course, Turn
-    from weft.domain.shape import Candidate, Shape
+    from weft.domain.shape import Candidate
     from weft.placement import FreeMap
 
 _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Reason.ShapeKept})
 
 
 class Replan(Protocol):
-    """The same turn in another shape, with why; None where the spec, the model or the engine does not allow that."""
+    """The same turns in other shapes; None where a spec, the model or the engine does not allow that."""
 
-    def __call__(self, turn: Turn, shape: Shape, why: Explanation) -> Turn | None:
-        """Plan and count anew."""
+    def __call__(self, turns: Sequence[Turn], wishes: Sequence[Wish | None]) -> list[Turn] | None:
+        """Plan and count anew; a half without a wish is chosen beside the other."""
 
 
-def shape_with_a_place(course: Course, free: FreeMap, replan: Replan) -> Turn | None:
-    """The turn in the first shape in rank that has a place, where the best has none and nothing runs; else None."""
-    growth, turn = course.growth, course.turn
-    if growth.kept or growth.missing < 1 or turn.asked is not None or isinstance(place(growth, free, ALONE), Slot):
+def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan) -> list[Turn] | None:
+    """The turns in the first shapes in rank that have a place, where the best have none and nothing runs; else None."""
+    if any(_runs_or_rests(course) for course in courses) or _fit([course.growth for course in courses], free):
         return None
-    plan = turn.planned.plan
-    why = Explanation(Reason.HolesTooSmall, f"{plan.shape} would be better, but nothing has room for it: {_cost(turn)}")
-    for each in filter(_serves, plan.alternatives):
-        other = replan(turn, each.shape, why)
-        if other is not None and _has_a_place(other, free):
-            return other
+    turns = [course.turn for course in courses]
+    for wishes in _smaller(turns, free):
+        others = replan(turns, wishes)
+        if others is not None and _fit(map(_first, others), free):
+            return others
     return None
 
 
-def kept_for_want_of_room(turn: Turn, free: FreeMap, replan: Replan) -> Turn:
-    """The turn in the running shape, where the planned one has no place beside it."""
-    planned, before = turn.planned, turn.planned.pool.status.plan
-    if before is None or before.shape == planned.plan.shape or not turn.survivors.replicas or turn.asked is not None:
-        return turn
-    if _has_a_place(turn, free, _given_up(turn)):
-        return turn
-    message = f"{planned.plan.shape} would be better, but nothing has room for it: {_cost(turn)}"
-    return replan(turn, before.shape, Explanation(Reason.HolesTooSmall, message)) or turn
+def _runs_or_rests(course: Course) -> bool:
+    growth = course.growth
+    return bool(growth.kept) or growth.missing < 1 or course.turn.asked is not None
 
 
-def _has_a_place(turn: Turn, free: FreeMap, more: Mapping[str, int] = NOTHING) -> bool:
-    growth = Growth(turn.planned, turn.scale.desired, [], 1, 0)
+def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None, ...]]:
+    """Other shapes that serve, best first: of each half in turn, but of one that has a place only if both have one."""
+    alone = [_fit([_first(turn)], free) for turn in turns]
+    for turn, has_a_place in zip(turns, alone, strict=True):
+        if has_a_place and not all(alone):
+            continue
+        why = _would_be_better(turn)
+        for each in filter(_serves, turn.planned.plan.alternatives):
+            yield tuple(Wish(each.shape, why) if other is turn else None for other in turns)
+
+
+def kept_for_want_of_room(turns: Sequence[Turn], free: FreeMap, replan: Replan) -> Sequence[Turn]:
+    """The turns in the running shapes, where the planned ones have no place beside them."""
+    before = [turn.planned.pool.status.plan for turn in turns]
+    wishes = [
+        Wish(plan.shape, _would_be_better(turn) if _changes(turn) else plan.verdict)
+        for turn, plan in zip(turns, before, strict=True)
+        if plan is not None
+    ]
+    runs = any(turn.survivors.replicas for turn in turns) and all(turn.asked is None for turn in turns)
+    if not runs or len(wishes) < len(turns) or _fit(map(_first, filter(_changes, turns)), free, _given_up(turns)):
+        return turns
+    return replan(turns, wishes) or turns
+
+
+def changes_shape(turns: Iterable[Turn]) -> bool:
+    """Whether any of the pools would run another shape than before."""
+    return any(map(_changes, turns))
+
+
+def _changes(turn: Turn) -> bool:
+    before, now = turn.planned.pool.status.plan, turn.planned.plan
+    return before is not None and before is not now and before.shape != now.shape
+
+
+def _first(turn: Turn) -> Growth:
+    """One replica more."""
+    return Growth(turn.planned, turn.scale.desired, [], 1, 0)
+
+
+def _fit(growths: Iterable[Growth], free: FreeMap, more: Mapping[str, int] = NOTHING) -> bool:
+    """Whether all of them together have a place for one more replica, with so many GPUs more by node."""
     with free.supposing():
         for node, gpus in more.items():
             free.shift(node, gpus)
-        return isinstance(place(growth, free, ALONE), Slot)
+        for growth in growths:
+            found = place(growth, free, ALONE)
+            if not isinstance(found, Slot):
+                return False
+            for node in found.nodes:
+                free.shift(node, -growth.planned.plan.shape.gpus_per_pod)
+    return True
 
 
-def _given_up(turn: Turn) -> Mapping[str, int]:
-    """GPUs by node of the pool itself, where its rollout may make replicas unavailable."""
-    if limits_of(turn.planned.spec.rollout, turn.scale.desired).unavailable < 1:
-        return NOTHING
+def _given_up(turns: Iterable[Turn]) -> Mapping[str, int]:
+    """GPUs by node of the pools themselves, where their rollouts may make replicas unavailable."""
     given: Counter[str] = Counter()
-    for replica in turn.survivors.replicas:
-        for hold in held_by(turn.planned.pool, replica.pods):
-            given[hold.node] += hold.gpus
+    for turn in turns:
+        if limits_of(turn.planned.spec.rollout, turn.scale.desired).unavailable < 1:
+            continue
+        for replica in turn.survivors.replicas:
+            for hold in held_by(turn.planned.pool, replica.pods):
+                given[hold.node] += hold.gpus
     return given
 
 
@@ -81,5 +122,7 @@ def _serves(candidate: Candidate) -> bool:
     return candidate.prediction is not None and candidate.verdict.reason in _SERVES
 
 
-def _cost(turn: Turn) -> str:
-    return turn.planned.plan.verdict.message
+def _would_be_better(turn: Turn) -> Explanation:
+    plan = turn.planned.plan
+    message = f"{plan.shape} would be better, but nothing has room for it: {plan.verdict.message}"
+    return Explanation(Reason.HolesTooSmall, message)

@@ -1,16 +1,21 @@
-"""What moving a few replicas would open: told to whoever has no place, and not done."""
+"""What moving a few replicas would open for whoever has no place: done within the budget, else told."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.placement import Demand, Movable, repack
+from weft.decide.growth import assign
+from weft.decide.moving import demand_of, makes_room_for, owner_of, waits_for
+from weft.decide.rollout import limits_of
+from weft.domain.moves import Relocation
+from weft.placement import Departure, Hold, Movable, repack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.decide.course import Course
+    from weft.domain.snapshot import Snapshot
     from weft.placement import FreeMap, Move, Repacking
 
 MOST_MOVES = 8
@@ -18,38 +23,104 @@ LOOKED_AT = 3  # pools without a place for which moves are looked for in one pas
 NAMED = 2
 
 
-def tell_what_moves_would_open(courses: Sequence[Course], free: FreeMap) -> None:
-    """Add to the first few refusals which moves would make room, where some would."""
+@dataclass(slots=True)
+class Purse:
+    """How many moves may still begin in this pass, and why there are no more."""
+
+    left: int
+    limit: str
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Purse:
+        """What this hour leaves."""
+        budget, moves = snapshot.budget, (each for pool in snapshot.pools for each in pool.status.moves)
+        if budget is None:
+            return cls(0, "")
+        left = budget.per_hour - sum(each.is_recent(snapshot.now) for each in moves)
+        if budget.per_hour < 1:
+            return cls(0, ", but moves are off")
+        if left < budget.per_decision:
+            return cls(max(0, left), f", but at most {budget.per_hour} may begin in an hour")
+        return cls(max(0, budget.per_decision), f", but at most {budget.per_decision} may begin at once")
+
+
+@dataclass(frozen=True, slots=True)
+class _Resident:
+    """A replica that may be moved, and whose."""
+
+    course: Course
+    departure: Departure
+    movable: Movable
+
+
+def make_room(courses: Sequence[Course], free: FreeMap, purse: Purse, now: float) -> None:
+    """For the first few that have no place: begin the moves that open one, or add to the refusal which would."""
     stuck = [course for course in courses if _may_be_helped(course)][:LOOKED_AT]
-    movable = tuple(each for course in courses for each in _movable(course)) if stuck else ()
+    residents = {each.movable.owner: each for course in courses for each in _residents(course)} if stuck else {}
+    movable = [each.movable for each in residents.values()]
     for course in stuck:
-        growth = course.growth
-        found = repack(_demand(course), movable, free, MOST_MOVES)
-        if growth.refusal is not None and found is not None and found.moves:
-            message = f"{growth.refusal.message}; {_would_open(found)}"
-            growth.refusal = replace(growth.refusal, message=message)
+        demand = demand_of(course.turn)
+        if (found := repack(demand, movable, free, min(purse.left, MOST_MOVES))) is not None and found.moves:
+            purse.left -= len(found.moves)
+            _begin(course, found, residents, free, now)
+            movable = [each for each in movable if each.owner not in {move.owner for move in found.moves}]
+        elif (found := repack(demand, movable, free, MOST_MOVES)) is not None and found.moves:
+            _tell(course, found, purse)
 
 
 def _may_be_helped(course: Course) -> bool:
     growth = course.growth
-    return growth.refusal is not None and growth.waits_for is None and growth.asked is None
+    return growth.refusal is not None and growth.waits_for is None and growth.asked is None and course.awaited is None
 
 
-def _demand(course: Course) -> Demand:
-    planned = course.growth.planned
-    return Demand(planned.plan.shape, planned.spec.placement, planned.spec.engine.resources)
+def _residents(course: Course) -> Iterator[_Resident]:
+    """Ready replicas of the revision that is planned, where their successors may come first; others leave anyway.
 
-
-def _movable(course: Course) -> Iterator[Movable]:
-    """Ready replicas of the revision that is planned; others are about to leave anyway."""
-    planned, demand = course.turn.planned, _demand(course)
-    leaving = {each.assignment.replica for each in (*course.gone, *course.moving)}
-    for each in course.turn.survivors.replicas:
+    None of a pool that lacks replicas itself.
+    """
+    turn, rollout, growth = course.turn, course.turn.planned.spec.rollout, course.growth
+    lacks = len(growth.kept) + len(growth.added) < growth.desired
+    if lacks or rollout.paused or limits_of(rollout, growth.desired).surge < 1:
+        return
+    demand, leaving = demand_of(turn), {each.assignment.replica for each in (*course.gone, *course.moving)}
+    for each in turn.survivors.replicas:
         assignment = each.assignment
-        stays = assignment.replica not in leaving and assignment.revision == planned.revision
+        stays = assignment.replica not in leaving and assignment.revision == turn.planned.revision
         if stays and each.ready and assignment.handover is None:
-            owner = f"replica {assignment.replica} of {planned.pool.key.namespace}/{planned.pool.key.name}"
-            yield Movable(owner, demand, assignment.nodes)
+            departure = Departure(assignment, ready=True, outdated=False)
+            yield _Resident(course, departure, Movable(owner_of(turn, assignment.replica), demand, assignment.nodes))
+
+
+def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident], free: FreeMap, now: float) -> None:
+    """Say who moves for whom, and take all targets; how many successors come at once is up to their rollouts."""
+    gone: dict[str, int] = {}
+    for move in found.moves:
+        resident = residents[move.owner]
+        gone |= {node: gone.get(node, 0) + move.gpus_per_pod for node in move.source}
+        _send(resident, move, course, now)
+        for node in move.target:
+            free.reserve(Hold(node, move.gpus_per_pod, move.owner))
+    gpus = course.turn.planned.plan.shape.gpus_per_pod
+    for node in found.slot.nodes:
+        free.reserve(Hold(node, max(0, gpus - gone.get(node, 0)), f"pool {course.turn.name}"))
+    course.awaited = course.growth.refusal = waits_for(move.owner for move in found.moves)
+
+
+def _send(resident: _Resident, move: Move, course: Course, now: float) -> None:
+    mover, growth = resident.course, resident.course.growth
+    assignment = resident.departure.assignment
+    mover.relocations = (*mover.relocations, Relocation(assignment.replica, now, course.turn.name))
+    mover.moving = (*mover.moving, replace(resident.departure, displaced=makes_room_for(course.turn)))
+    most = growth.desired + limits_of(growth.planned.spec.rollout, growth.desired).surge
+    if len(growth.kept) + len(growth.added) < most:
+        growth.added.append(assign(growth, move.target, now))
+
+
+def _tell(course: Course, found: Repacking, purse: Purse) -> None:
+    refusal = course.growth.refusal
+    if refusal is not None:
+        message = f"{refusal.message}; {_would_open(found)}{purse.limit}"
+        course.growth.refusal = replace(refusal, message=message)
 
 
 def _would_open(found: Repacking) -> str:
@@ -64,3 +135,10 @@ def _told(move: Move) -> str:
 
 def _nodes(nodes: Sequence[str]) -> str:
     return nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
+
+
+def say_what_is_awaited(courses: Iterable[Course]) -> None:
+    """Pools whose place is being made say so instead of what is missing."""
+    for course in courses:
+        if course.awaited is not None and course.growth.refusal is not None:
+            course.growth.refusal = course.awaited

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.planning import Facts, kept_engine, shape_request
+from weft.decide.planning import Facts, allows, kept_engine, plan_as, planned_as, request_as, shape_request
 from weft.decide.support import refuse_unsupported, refuse_unsupported_front, refuse_what_the_engine_cannot
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
@@ -15,12 +15,16 @@ from weft.scaling import RatioGuard
 from weft.shaping import Unpaired, choose_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from weft.decide.planning import Planned, Wish
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.domain.workload import Workload
     from weft.shaping import ShapeRequest
+
+    Terms = tuple[Planned, Workload | None]  # a pool with its plan, and the live workload in force
 
 HALVES = (Role.Prefill, Role.Decode)
 
@@ -70,6 +74,38 @@ def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -
     if isinstance(prefill, Unpaired):
         return prefill
     return decode if isinstance(decode, Unpaired) else _chosen(spec, prefill, decode, facts)
+
+
+def plan_as_wished(
+    split: SplitRecord | None, before: Sequence[Terms], wishes: Sequence[Wish | None], facts: Facts
+) -> list[Planned] | None:
+    """One pool, or both halves of a split, with only the wished shapes left; None where that cannot be."""
+    if split is None:
+        wish, (pool, live) = wishes[0], before[0]
+        planned = [plan_as(pool, wish, facts, live) if wish is not None else None]
+    else:
+        planned = _pair_as_wished(split, before, wishes, facts)
+    found = [each for each in planned if each is not None]
+    return found if len(found) == len(before) else None
+
+
+def _pair_as_wished(
+    split: SplitRecord, before: Sequence[Terms], wishes: Sequence[Wish | None], facts: Facts
+) -> list[Planned | None]:
+    wished = [(half.spec, wish.shape) for (half, _), wish in zip(before, wishes, strict=True) if wish is not None]
+    if split.spec is None or not all(allows(spec, shape) for spec, shape in wished):
+        return []
+    try:
+        requests = [request_as(half, wish, facts) for (half, _), wish in zip(before, wishes, strict=True)]
+    except (Invalid, Blocked):
+        return []
+    pair = _chosen(split.spec, requests[0], requests[1], facts)
+    if isinstance(pair, Unpaired):
+        return []
+    return [
+        planned_as(half, pair.plan(half.spec.role), wish, request, (facts.catalog, live))
+        for (half, live), wish, request in zip(before, wishes, requests, strict=True)
+    ]
 
 
 def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts: Facts) -> Pair | Unpaired:

@@ -124,7 +124,8 @@ def _why_waiting(failure: Failure) -> str:
 def capacity_request(growth: Growth) -> CapacityRequest | None:
     """What nothing in the fabric has room for: what a cluster autoscaler, or a person, would have to add."""
     missing = growth.missing - len(growth.added)
-    if growth.refusal is None or growth.waits_for is not None or growth.asked is not None or missing < 1:
+    has_no_slot = growth.refusal is not None and growth.refusal.reason is Reason.NoSlot
+    if not has_no_slot or growth.waits_for is not None or missing < 1:
         return None
     shape, stages = growth.planned.plan.shape, 1
     if growth.planned.spec.placement.domain is DomainRule.Preferred:

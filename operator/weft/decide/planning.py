@@ -149,24 +149,51 @@ def _chosen(asked: Asked, facts: Facts) -> Chosen:
     return Chosen(request, plan, revision(spec, plan), _subject(spec, plan))
 
 
-def plan_as(planned: Planned, shape: Shape, why: Explanation, facts: Facts, live: Workload | None) -> Planned | None:
-    """The same pool in another shape, and why; None where its spec, the model or the engine does not allow that."""
-    pool, spec, best = planned.pool, planned.spec, planned.plan
-    if not _allows(spec, shape):
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A shape that is no choice of the planner's, and why it is taken all the same."""
+
+    shape: Shape
+    why: Explanation
+
+
+def plan_as(planned: Planned, wish: Wish, facts: Facts, live: Workload | None) -> Planned | None:
+    """The same pool in another shape; None where its spec, the model or the engine does not allow that."""
+    if not allows(planned.spec, wish.shape):
         return None
     try:
-        request = shape_request(_pinned_to(spec, shape), facts, None, best.engine)
-        request = replace(request, calibration=pool.status.calibration)
+        request = request_as(planned, wish, facts)
         chosen = choose(request, facts.catalog)
-        refuse_what_the_engine_cannot(spec, chosen, request.architecture.checkpoint_precision)
+        refuse_what_the_engine_cannot(planned.spec, chosen, request.architecture.checkpoint_precision)
     except (Invalid, Blocked):
         return None
+    return planned_as(planned, chosen, wish, request, (facts.catalog, live))
+
+
+def request_as(planned: Planned, wish: Wish | None, facts: Facts) -> ShapeRequest:
+    """What the plan is chosen from where only the wished shape is left; raises as `shape_request` does."""
+    spec = planned.spec if wish is None else _pinned_to(planned.spec, wish.shape)
+    request = shape_request(spec, facts, None, planned.plan.engine)
+    return replace(request, calibration=planned.pool.status.calibration)
+
+
+def planned_as(
+    planned: Planned, chosen: Plan, wish: Wish | None, request: ShapeRequest, terms: tuple[Catalog, Workload | None]
+) -> Planned | None:
+    """The pool with what was chosen instead, beside what would be better; None if it misses a target that is met now.
+
+    `terms` are the catalog and the live workload.
+    """
+    pool, spec, best = planned.pool, planned.spec, planned.plan
     if chosen.verdict.reason is Reason.BestEffort and best.verdict.reason is not Reason.BestEffort:
         return None
-    others = (each for each in best.alternatives if each.shape != shape)
-    told = (Candidate(best.shape, Explanation(Reason.NoSlot, why.message), best.prediction), *others)
-    plan = _kept_or_new(pool.status.plan, replace(chosen, verdict=why, alternatives=told[: len(best.alternatives)]))
-    capacity = _capacity(request, plan, live, facts.catalog)
+    if wish is not None:
+        others = (each for each in best.alternatives if each.shape != wish.shape)
+        told = (Candidate(best.shape, Explanation(Reason.NoSlot, wish.why.message), best.prediction), *others)
+        chosen = replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
+    plan = _kept_or_new(pool.status.plan, chosen)
+    catalog, live = terms
+    capacity = _capacity(request, plan, live, catalog)
     return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan))
 
 
@@ -174,7 +201,7 @@ def _subject(spec: PoolSpec, plan: Plan) -> Subject:
     return Subject.of(spec.model.model_id, plan.engine, plan.shape)
 
 
-def _allows(spec: PoolSpec, shape: Shape) -> bool:
+def allows(spec: PoolSpec, shape: Shape) -> bool:
     """Whether the spec leaves the choice of this shape to Weft."""
     precisions = (spec.model.precision,) if spec.model.precision else spec.model.precisions
     return (

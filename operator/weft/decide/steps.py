@@ -10,8 +10,9 @@ from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
 from weft.decide.growth import Growth, explain_again, grow
-from weft.decide.holes import Replan, kept_for_want_of_room, shape_with_a_place
-from weft.decide.making_room import tell_what_moves_would_open
+from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
+from weft.decide.making_room import make_room, say_what_is_awaited
+from weft.decide.moving import moves_under_way, still_told
 from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.health import Replica
+    from weft.decide.making_room import Purse
+    from weft.decide.moving import Moves
     from weft.decide.planning import Planned
     from weft.domain.fabric import Fabric
     from weft.domain.shape import Plan
@@ -44,50 +47,58 @@ class Outcome:
     wake_after_seconds: float | None
 
 
-def take_turns(units: Sequence[Sequence[Turn]], free: FreeMap, now: float, replan: Replan) -> tuple[Outcome, ...]:
+def take_turns(
+    units: Sequence[Sequence[Turn]], free: FreeMap, now: float, replan: Replan, purse: Purse
+) -> tuple[Outcome, ...]:
     """Decide for all units, each one pool or both halves of a pair, in the order in which they get what is scarce.
 
     All departures come before the first arrival, and all reasons after the last, so that a second pass finds what this
     one says.
     """
-    courses = _all_set_out(units, free, now, replan)
+    moves = moves_under_way([turn for turns in units for turn in turns], free)
+    start = _Start(free, now, moves)
+    courses = _all_set_out(units, start, replan)
     keep_spares((course.growth for together in courses for course in together), free)
     for together in courses:
-        if len(together) == 1 and (fitting := shape_with_a_place(together[0], free, replan)) is not None:
-            together[:] = [_set_out(fitting, free, now)]
+        if (fitting := shapes_with_a_place(together, free, replan)) is not None:
+            together[:] = [_set_out(turn, start) for turn in fitting]
         grow([course.growth for course in together], free, now)
         keep_spares((course.growth for course in together), free)
     every = [course for together in courses for course in together]
     explain_again([course.growth for course in every], free)
-    tell_what_moves_would_open(every, free)
+    say_what_is_awaited(every)
+    make_room(every, free, purse, now)
     return tuple(_outcome(course, free.fabric, now) for course in every)
 
 
-def _all_set_out(units: Sequence[Sequence[Turn]], free: FreeMap, now: float, replan: Replan) -> list[list[Course]]:
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What everybody starts from: what is free, when it is, and which replicas make room for others."""
+
+    free: FreeMap
+    now: float
+    moves: Moves
+
+
+def _all_set_out(units: Sequence[Sequence[Turn]], start: _Start, replan: Replan) -> list[list[Course]]:
     """Departures of everyone; last of those who would change their shape, when the room for it can be seen."""
     found: dict[int, list[Course]] = {}
-    for index in sorted(range(len(units)), key=lambda index: (_changes_shape(units[index]), index)):
+    for index in sorted(range(len(units)), key=lambda index: (changes_shape(units[index]), index)):
         turns = units[index]
-        if _changes_shape(turns):
-            turns = [kept_for_want_of_room(turns[0], free, replan)]
-        found[index] = [_set_out(turn, free, now) for turn in turns]
+        if changes_shape(turns):
+            turns = kept_for_want_of_room(turns, start.free, replan)
+        found[index] = [_set_out(turn, start) for turn in turns]
     return [found[index] for index in range(len(units))]
 
 
-def _changes_shape(turns: Sequence[Turn]) -> bool:
-    """Whether one pool would run another shape than before; halves of a pair were chosen together."""
-    before, now = turns[0].planned.pool.status.plan, turns[0].planned.plan
-    return before is not now and len(turns) == 1 and before is not None and before.shape != now.shape
-
-
-def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
+def _set_out(turn: Turn, start: _Start) -> Course:
     """Let replicas leave and count how many are missing; places are looked for afterwards."""
-    planned, pool = turn.planned, turn.planned.pool
+    planned, pool, free, now = turn.planned, turn.planned.pool, start.free, start.now
     desired, rollout = turn.scale.desired, planned.spec.rollout
-    if _stays_as_it_is(turn, free.fabric):
+    if _stays_as_it_is(turn, start):
         kept = [replica.assignment for replica in turn.survivors.replicas]
         return Course(turn, _failure(turn, now), (), Growth(planned, desired, kept, 0, pool.status.next_replica), ())
-    present = [_departure(replica, planned, free.fabric) for replica in turn.survivors.replicas]
+    present = [_departure(replica, planned, start) for replica in turn.survivors.replicas]
     failure = _failure(turn, now)
     gone = leaving(present, desired, rollout, free)
     for each in gone:
@@ -100,25 +111,29 @@ def _set_out(turn: Turn, free: FreeMap, now: float) -> Course:
     moving = tuple(each for each in displaced if each in stay)
     replaced = (*(loss.assignment for loss in turn.survivors.losses), *(each.assignment for each in displaced))
     kept, following = [each.assignment for each in stay], pool.status.next_replica
-    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked)
-    return Course(turn, failure, gone, growth, moving)
+    opened = start.moves.kept.get(pool.key.uid, [])
+    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, opened=opened)
+    relocations = tuple(still_told(turn, start.moves, now))
+    return Course(turn, failure, gone, growth, moving, relocations, start.moves.awaited.get(pool.key.uid))
 
 
-def _stays_as_it_is(turn: Turn, fabric: Fabric) -> bool:
+def _stays_as_it_is(turn: Turn, start: _Start) -> bool:
     """Whether as many replicas as there should be serve in the planned revision, and none has to move.
 
     Nobody leaves and nobody comes then, which is so for nearly every pool in nearly every pass.
     """
     standing = turn.survivors.standing
-    if standing is None or not standing.ready or turn.asked is not None:
+    if standing is None or not standing.ready or turn.asked is not None or start.moves.bind(turn):
         return False
     as_planned = len(standing.replicas) == turn.scale.desired and standing.revisions <= {turn.planned.revision}
-    return as_planned and fabric.troubled().isdisjoint(standing.nodes)
+    return as_planned and start.free.fabric.troubled().isdisjoint(standing.nodes)
 
 
-def _departure(replica: Replica, planned: Planned, fabric: Fabric) -> Departure:
+def _departure(replica: Replica, planned: Planned, start: _Start) -> Departure:
     outdated = replica.assignment.revision != planned.revision
-    return Departure(replica.assignment, replica.ready, outdated, displacement(replica, fabric), replica.nodes)
+    makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))
+    displaced = displacement(replica, start.free.fabric) or makes_room
+    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes)
 
 
 def _failure(turn: Turn, now: float) -> Failure | None:
@@ -144,7 +159,7 @@ def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, .
     """Recreate never runs two revisions at once: new replicas wait until pods of the old ones are gone."""
     if turn.planned.spec.rollout.strategy is not RolloutStrategy.Recreate or turn.planned.spec.rollout.paused:
         return False
-    return any(each.outdated for each in (*stay, *gone)) or turn.draining > 0
+    return any(each.outdated for each in (*stay, *gone)) or turn.draining
 
 
 def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
@@ -161,6 +176,7 @@ def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
         failure=course.failure,
         scale=turn.scale.explanation,
         observed=live_figures(turn.observation, planned.spec.slo, turn.live),
+        moves=course.relocations,
     )
     decision = PoolDecision(
         planned.pool.key,

@@ -47,6 +47,8 @@ class Reason(StrEnum):
     # place: condition Placed
     AllPlaced = "AllPlaced"
     NoSlot = "NoSlot"
+    MovesUnderWay = "MovesUnderWay"
+    MakesRoom = "MakesRoom"
     NothingToPlace = "NothingToPlace"
     # where another scheduler picks the nodes: condition Placed
     SchedulerMissing = "SchedulerMissing"

@@ -10,6 +10,7 @@ from weft.domain.reports import Reports
 if TYPE_CHECKING:
     from weft.domain.calibration import Subject
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.moves import MoveBudget
     from weft.domain.queueing import Queueing
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
@@ -191,7 +192,7 @@ class ScaleMemory:
 class Snapshot:
     """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID.
 
-    `queueing` is what is known of Kueue, None where nobody looked.
+    `queueing` is what is known of Kueue, None where nobody looked; `budget` is what may move, where that is known.
     """
 
     now: float
@@ -203,3 +204,4 @@ class Snapshot:
     memory: dict[str, ScaleMemory] = field(default_factory=dict)
     reports: Reports = field(default_factory=Reports)
     queueing: Queueing | None = None
+    budget: MoveBudget | None = None

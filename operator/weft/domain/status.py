@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.domain.calibration import Calibrated
+    from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.spec import SchedulerName
@@ -98,6 +99,7 @@ class PoolStatus:
     """The persisted state of a pool. `next_replica` is the next unused replica id: ids are never reused.
 
     `calibration` are the factors in force, the latest first: of the running shape, and of those that ran before it.
+    `moves` are replicas that make room for other pools, and those that did so in the last hour.
     """
 
     desired_replicas: int = 0
@@ -110,6 +112,7 @@ class PoolStatus:
     scale: Explanation | None = None
     observed: Observed | None = None
     calibration: tuple[Calibrated, ...] = ()
+    moves: tuple[Relocation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

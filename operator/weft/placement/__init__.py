@@ -7,7 +7,7 @@ from weft.placement.eligibility import Supplier, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.names import natural
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
-from weft.placement.repacking import Move, Repacking, repack
+from weft.placement.repacking import Move, Repacking, repack, still_opens
 from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
 from weft.placement.victims import Departure, choose_victims
@@ -35,5 +35,6 @@ __all__ = [
     "rooms_of",
     "slot_is_still_free",
     "slot_lost",
+    "still_opens",
     "suppliers",
 ]

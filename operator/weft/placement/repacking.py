@@ -17,7 +17,7 @@ from weft.placement.search import Slot, find_in, find_whole, pick
 from weft.placement.tally import tally_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from weft.placement.clearing import Clearing, Cost, Demand, Movable
     from weft.placement.freemap import FreeMap
@@ -71,6 +71,22 @@ def repack(demand: Demand, movable: Iterable[Movable], free: FreeMap, most_moves
     return search.cheapest(most_moves) or search.single()
 
 
+def still_opens(
+    demand: Demand, leaving: Sequence[Movable], replaced: Collection[str], free: FreeMap
+) -> Repacking | None:
+    """The slot that is open for `demand` once just these have left, and where those go that are not `replaced` yet.
+
+    None where it does not open any more, or where one of them finds no place. `replaced` are owners.
+    """
+    search = _Search.among(leaving, demand, _tallies(leaving, free), free)
+    waiting = [each for each in leaving if each.owner not in replaced]
+    slots = [search.slot(leaving, domain) for domain in sorted(search.residents)]
+    if len(leaving) == 1:
+        slots += [search.slot_beside(leaving[0], domain) for domain in sorted(search.residents)]
+    found = (search.settle(leaving, slot, waiting) for slot in slots if slot is not None)
+    return next((each for each in found if each is not None), None)
+
+
 def _left(demand: Demand, free: FreeMap) -> int:
     """Free GPUs of its kind anywhere: moves never make more of them."""
     kind = demand.shape.accelerator
@@ -79,6 +95,12 @@ def _left(demand: Demand, free: FreeMap) -> int:
         for domain in free.fabric.domains
         if domain.accelerator == kind
     )
+
+
+def _tallies(movable: Iterable[Movable], free: FreeMap) -> dict[int, Tally]:
+    """By id of their demands."""
+    demands = {id(each.demand): each.demand for each in movable}
+    return {known: tally_of(each.shape, each.placement, free, each.needs) for known, each in demands.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +113,18 @@ class _Search:
     tallies: Mapping[int, Tally]  # by id of their demands: hashing one takes longer than its answer
 
     @classmethod
-    def of(cls, demand: Demand, movable: Iterable[Movable], free: FreeMap) -> _Search:
-        """Look at everybody once."""
-        tallies: dict[int, Tally] = {}
+    def of(cls, demand: Demand, movable: Sequence[Movable], free: FreeMap) -> _Search:
+        """Look once at everybody for whom there is room somewhere."""
+        tallies = _tallies(movable, free)
+        return cls.among([each for each in movable if not tallies[id(each.demand)].is_empty()], demand, tallies, free)
+
+    @classmethod
+    def among(cls, movable: Iterable[Movable], demand: Demand, tallies: Mapping[int, Tally], free: FreeMap) -> _Search:
+        """By the domains in which they are."""
         residents: dict[int, list[Movable]] = defaultdict(list)
         for each in movable:
-            known = id(each.demand)
-            if known not in tallies:
-                tallies[known] = tally_of(each.demand.shape, each.demand.placement, free, each.demand.needs)
-            if not tallies[known].is_empty():
-                for domain in {domain for node in each.nodes if (domain := free.domain_of(node)) is not None}:
-                    residents[domain].append(each)
+            for domain in {domain for node in each.nodes if (domain := free.domain_of(node)) is not None}:
+                residents[domain].append(each)
         return cls(free, tally_of(demand.shape, demand.placement, free, demand.needs), residents, tallies)
 
     def cheapest(self, most_moves: int) -> Repacking | None:
@@ -117,8 +140,8 @@ class _Search:
                     heappush(waiting, (cost(found), domain, found))
             else:
                 _, leaving = clearing
-                slot = self._slot(leaving, domain)
-                if slot is not None and (repacking := self._settle(leaving, slot)) is not None:
+                slot = self.slot(leaving, domain)
+                if slot is not None and (repacking := self.settle(leaving, slot, leaving)) is not None:
                     return repacking
         return None
 
@@ -130,8 +153,8 @@ class _Search:
             for clearing in single_clearings(lack, self.residents[domain])
         ]
         for _, domain, leaving in sorted(found, key=lambda each: each[:2]):
-            for slot in (self._slot(leaving, domain), self._slot_beside(leaving[0], domain)):
-                if slot is not None and (repacking := self._settle(leaving, slot)) is not None:
+            for slot in (self.slot(leaving, domain), self.slot_beside(leaving[0], domain)):
+                if slot is not None and (repacking := self.settle(leaving, slot, leaving)) is not None:
                     return repacking
         return None
 
@@ -146,14 +169,14 @@ class _Search:
         nodes = self.tally.nodes(domain)
         return Lack.of(dict(zip(nodes, self.free.each(nodes), strict=True)), self.tally.group)
 
-    def _settle(self, leaving: Sequence[Movable], slot: tuple[str, ...]) -> Repacking | None:
-        """New places for those that leave, beside the slot."""
+    def settle(self, leaving: Sequence[Movable], slot: tuple[str, ...], waiting: Sequence[Movable]) -> Repacking | None:
+        """New places, beside the slot, for those of the leaving ones that wait for one."""
         with self.free.supposing():
             self._shift(self._beyond(slot, leaving), -1)
-            moves = self._move_all(leaving)
+            moves = self._move_all(waiting)
         return None if moves is None else Repacking(moves, Slot(slot))
 
-    def _slot(self, leaving: Iterable[Movable], domain: int) -> tuple[str, ...] | None:
+    def slot(self, leaving: Iterable[Movable], domain: int) -> tuple[str, ...] | None:
         """Nodes as they would be chosen once all have left."""
         with self.free.supposing():
             for each in leaving:
@@ -162,7 +185,7 @@ class _Search:
                 return None
             return pick(self.tally.nodes(domain), self.tally.group, self.free)
 
-    def _slot_beside(self, leaving: Movable, domain: int) -> tuple[str, ...] | None:
+    def slot_beside(self, leaving: Movable, domain: int) -> tuple[str, ...] | None:
         """Nodes that leave as many as possible to the one that leaves, which may move within its domain."""
         size, own = self.tally.group.gpus_per_pod, leaving.gpus_per_pod
         with self.free.supposing():
@@ -184,10 +207,10 @@ class _Search:
                     needed[node] = max(0, needed[node] - each.gpus_per_pod)
         return needed
 
-    def _move_all(self, leaving: Iterable[Movable]) -> tuple[Move, ...] | None:
+    def _move_all(self, waiting: Iterable[Movable]) -> tuple[Move, ...] | None:
         """The tightest place for each, the largest first, as it has the least choice; no source counts as left."""
         moves: list[Move] = []
-        for each in sorted(leaving, key=lambda each: (-each.gpus, each.owner)):
+        for each in sorted(waiting, key=lambda each: (-each.gpus, each.owner)):
             demand = each.demand
             slot = find_in(self.tallies[id(demand)], demand.placement, demand.neighbours, self.free)
             if slot is None:

@@ -34,6 +34,11 @@ class Departure:
         return self.displaced is not None and self.displaced.reason is Reason.NodeNotReady
 
     @property
+    def makes_room(self) -> bool:
+        """Whether it could stay, and goes for the sake of another pool."""
+        return self.displaced is not None and self.displaced.reason is Reason.MakesRoom
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Those that it holds or was promised; none while it waits in a queue."""
         return self.assignment.nodes or self.bound
