@@ -28,8 +28,11 @@ def test_only_another_question_is_worked_out() -> None:
 
 def test_things_do_not_answer_for_each_other() -> None:
     """The name is part of the question."""
-    answers: LastAnswers[int, str] = LastAnswers(4)
-    assert ["one", "two", "one"] == [answers.ask(name, 1, lambda _, name=name: name) for name in ("one", "two", "one")]
+    answers: LastAnswers[str, str] = LastAnswers(4)
+    questions = {"first": "a", "second": "b"}
+    told = [answers.ask(name, questions[name], str.upper) for name in ("first", "second", "first")]
+    assert ["A", "B", "A"] == told
+    assert "B" == answers.last("second")
 
 
 def test_memory_is_bounded() -> None:
