@@ -72,7 +72,7 @@ def test_work_grows_with_the_cluster_and_no_faster() -> None:
 
 
 def test_what_has_not_changed_is_not_looked_at_again() -> None:
-    """A pass over the very snapshot of the pass before makes less than 800 calls for each of its pools, with replicas."""
+    """A pass over the very snapshot of the pass before makes less than 800 calls for each pool, with its replicas."""
     days = Days.of(LARGE)
     decisions = decide(days.snapshot, load())
     for index in range(3):
