@@ -110,7 +110,7 @@ CONDITIONS = st.tuples(
 
 
 def _with_records(status: PoolStatus, known: tuple[Calibrated, ...], moves: tuple[Relocation, ...]) -> PoolStatus:
-    return replace(status, calibration=known, moves=moves)
+    return replace(status, calibration=known, moves=moves, opening=tuple(each.beneficiary for each in moves))
 
 
 DECISIONS = st.builds(

@@ -43,7 +43,7 @@ def test_a_pool_has_a_service_and_a_budget() -> None:
 
 
 def test_only_replicas_of_several_pods_get_names_for_their_ranks() -> None:
-    wide = pool(spec(), plan(shape(16, gpus_per_pod=8)), ("node-a", "node-b"))
+    wide = pool(spec(), plan(shape(8, pipeline_parallel=2, gpus_per_pod=8)), ("node-a", "node-b"))
     assert ("Service", "chat-ranks") in applied(World(), wide)
     assert ("Service", "chat-ranks") not in applied(World(), ONE)
 

@@ -16,7 +16,7 @@ from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.fabric import build_fabric
 from weft.render import pod_name
 
-CREATED = pool(spec(), plan(shape(16, gpus_per_pod=8)), ("node-a", "node-b"), ("node-c", "node-d"))
+CREATED = pool(spec(), plan(shape(8, pipeline_parallel=2, gpus_per_pod=8)), ("node-a", "node-b"), ("node-c", "node-d"))
 FIRST, SECOND = CREATED.status.assignments
 POOL = changed(CREATED, assignments=(replace(FIRST, complete=True), SECOND))
 NODES = tuple(board(f"node-{letter}") for letter in "abcd")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Plan
     from weft.domain.snapshot import PoolRecord
 
-TWO_PODS = plan(shape(16, gpus_per_pod=8))
+TWO_PODS = plan(shape(8, pipeline_parallel=2, gpus_per_pod=8))
 
 
 def one_pod() -> PoolRecord:

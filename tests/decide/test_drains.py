@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
-from tests.fabric.cluster import board, rack
+from tests.fabric.cluster import board, rack, taint
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec
 
@@ -137,6 +137,18 @@ def test_spares_are_for_their_pool_alone() -> None:
     taken = {node for nodes in world.nodes_of("chat") for node in nodes}
     assert taken == {f"b.1-t{index}" for index in range(6)}
     assert world.condition("chat", "Placed")[2].startswith("6 of 20 replicas placed")
+
+
+def test_the_spare_is_a_tray_that_its_pool_may_use() -> None:
+    """The last tray is dedicated to others: one that could not stand in is not kept, and the one before it is."""
+    nodes = rack("a.1", 4)
+    nodes[-1] = replace(nodes[-1], taints=(taint("dedicated", "others"),))
+    spec = pool_spec(4, external(1), "GB200")
+    spec = replace(spec, placement=replace(spec.placement, spare_nodes_per_domain=1))
+    world = World.of(nodes, pool("chat", spec, priority=1), pool("more", pool_spec(4, external(4), "GB200")))
+    world.turn(IN_USE)
+    assert [("a.1-t0",)] == world.nodes_of("chat")
+    assert [("a.1-t1",)] == world.nodes_of("more")
 
 
 def test_without_a_spare_it_says_what_is_missing_and_comes_back_with_the_tray() -> None:

@@ -176,6 +176,15 @@ def test_spare_trays_stay_free_for_repairs() -> None:
     assert slot(tp(8), free_map([board("b-0")]), keep_two) == ("b-0",)
 
 
+@pytest.mark.parametrize("left", [3, 0])
+def test_a_tray_that_lost_a_gpu_is_no_spare_for_a_whole_one(left: int) -> None:
+    """It could stand in for none of the others, so another one is kept, although this one comes last by name."""
+    keep_one = PlacementSpec(spare_nodes_per_domain=1)
+    hurt = [*rack("a.1", 3), replace(tray("a.1-t3", "a.1"), allocatable=(("nvidia.com/gpu", left),))]
+    assert ("a.1-t0", "a.1-t1") == slot(tp(8, "GB200"), free_map(hurt), keep_one)
+    assert slot(tp(12, "GB200"), free_map(hurt), keep_one) is None
+
+
 def test_replicas_of_a_pool_spread_over_domains_among_equals() -> None:
     free = free_map([*rack("a.1", 2), *rack("b.1", 2)], busy("x", "a.1-t0", 4), busy("y", "b.1-t0", 4))
     shape = tp(4, "GB200")

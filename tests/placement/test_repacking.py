@@ -229,11 +229,12 @@ def test_moves_that_are_under_way_still_open_the_slot(world: World, replaced: in
     for node, gpus in taken:
         free.reserve(Hold(node, gpus, "successor"))
     leaving = [each for each in world.movable if each.owner in owners]
-    again = still_opens(world.wanted, leaving, set(owners[:replaced]), free)
+    again = still_opens((world.wanted, found.slot), leaving, set(owners[:replaced]), free)
     assert again is not None
     staying = [each for each in world.movable if each not in leaving]
     assert {move.owner for move in again.moves} == set(owners[replaced:])
     room = holding(world.nodes, staying, *world.fixed, *taken)
+    assert found.slot == again.slot
     assert all(room.on(node) >= world.wanted.shape.gpus_per_pod for node in again.slot.nodes)
 
 

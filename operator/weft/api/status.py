@@ -250,6 +250,12 @@ class InferencePoolStatus(ApiModel):
         description="Replicas that make room for other pools, and those that did so in the last hour.",
         json_schema_extra=ATOMIC,
     )
+    opening: list[Node] | None = Field(
+        default=None,
+        max_length=MAX_NODES_OF_REPLICA,
+        description="Nodes that replicas of other pools leave for the next one of this pool.",
+        json_schema_extra=ATOMIC,
+    )
     conditions: list[ConditionStatus] | None = Field(
         default=None, max_length=16, description="Conditions by type.", json_schema_extra=BY_TYPE
     )

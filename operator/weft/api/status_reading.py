@@ -63,6 +63,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         observed=_part(status, "observed", shown.ObservedStatus, _observed),
         calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
         moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
+        opening=_words(status.get("opening")),
     )
 
 
@@ -93,6 +94,11 @@ def _read(body: object, model: type[Shown], read: Callable[[Shown], Value]) -> V
         return read(model.model_validate(body))
     except (ValidationError, ValueError, OverflowError):
         return None
+
+
+def _words(value: object) -> tuple[str, ...]:
+    words = value if isinstance(value, list) else []
+    return tuple(words) if all(isinstance(word, str) for word in words) else ()
 
 
 def _count(value: object) -> int:

@@ -43,6 +43,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         observed=observed_figures(status.observed, live_status.get("observed"), now),
         calibration=[_calibrated(each) for each in status.calibration] or None,
         moves=[_relocation(each) for each in status.moves[:MAX_REPLICAS]] or None,
+        opening=list(status.opening) or None,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )
 

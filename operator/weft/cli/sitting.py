@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.order import in_order
 from weft.decide.promises import free_map, holder_name
-from weft.decide.spares import spare_nodes
-from weft.placement import Hold, by_accelerator, natural, rooms_of
+from weft.placement import Hold, by_accelerator, eligible_domains, natural, rooms_of, spare_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.room import AcceleratorRoom, DomainRoom
     from weft.domain.snapshot import PoolRecord
-    from weft.placement import FreeMap
+    from weft.placement import EligibleDomain, FreeMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def seat(fabric: Fabric, pods: Sequence[PodRecord], running: Running, names: Map
         for replica, hold in _promises(pool, bound):
             free.reserve(hold)
             sitters[hold.node].append(Sitter(known[pool.key.uid], replica, hold.gpus, promised=True))
-    spares = _spares(running, fabric, free)
+    spares = _spares(running, free)
     rooms = rooms_of(free)
     racks = tuple(
         Rack(domain, tuple(_tray(node, sitters, spares, free) for node in _ordered(domain)), room)
@@ -144,19 +143,28 @@ def _promises(pool: PoolRecord, bound: set[tuple[str, int, int]]) -> Iterator[tu
                 yield each.replica, Hold(node, each.gpus_per_pod, holder_name(pool))
 
 
-def _spares(running: Running, fabric: Fabric, free: FreeMap) -> dict[str, str]:
+def _spares(running: Running, free: FreeMap) -> dict[str, str]:
     """Nodes that pools keep idle in racks in which they have replicas, in the order of pools in which they are kept."""
     found: dict[str, str] = {}
     for unit in in_order(running.pools, running.splits):
         for pool in unit:
-            due = pool.spec.placement.spare_nodes_per_domain if pool.spec is not None else 0
-            homes = {free.domain_of(node) for each in pool.status.assignments for node in each.nodes} if due else set()
-            racks = [fabric.domains[home] for home in sorted(home for home in homes if home is not None)]
-            for rack in racks:
-                for node in spare_nodes(rack, due, free) if len(rack.nodes) > 1 else ():
+            for rack, due in _racks_with_spares(pool, free):
+                for node in spare_nodes(rack.nodes, due, free):
                     free.reserve(Hold(node.name, node.total, f"spares of {holder_name(pool)}"))
                     found[node.name] = f"{pool.key.namespace}/{pool.key.name}"
     return found
+
+
+def _racks_with_spares(pool: PoolRecord, free: FreeMap) -> Iterator[tuple[EligibleDomain, int]]:
+    """Racks in which a pool has replicas, with the nodes that it may use there, and how many spares it keeps."""
+    spec, plan = pool.spec, pool.status.plan
+    if spec is None or plan is None or spec.placement.spare_nodes_per_domain < 1:
+        return
+    homes = {free.domain_of(node) for each in pool.status.assignments for node in each.nodes}
+    usable = eligible_domains(plan.shape, spec.placement, free, spec.engine.resources)
+    for home in sorted(home for home in homes if home is not None):
+        if len(usable[home].domain.nodes) > 1:
+            yield usable[home], spec.placement.spare_nodes_per_domain
 
 
 def _ordered(domain: NvlinkDomain) -> list[FabricNode]:

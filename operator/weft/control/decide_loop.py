@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.control.garbage import collected_afterwards
 from weft.control.status_writing import StatusWriter
-from weft.decide import decide
+from weft.decide import Persisted, decide, in_safe_order
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
 from weft.observe.snapshot_builder import SnapshotBuilder
@@ -68,19 +68,25 @@ class DecideLoop:
         return decisions.wake_after_seconds
 
     def _write(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        every: tuple[PoolDecision | SplitDecision, ...] = (*decisions.pools, *decisions.splits)
+        """Every decision, but not those that take what a pool gives up whose own could not be written."""
         versions = self._builder.versions()
-        for decision in every:
+        every = (*in_safe_order(decisions.pools, snapshot.pools), *map(Persisted, decisions.splits))
+        failed: set[str] = set()
+        for each in every:
+            key = each.decision.key
             try:
-                self._write_one(decision, versions, snapshot.now)
+                if each.after.isdisjoint(failed):
+                    self._write_one(each.decision, versions, snapshot.now)
             except Retry as error:
+                failed.add(key.uid)
                 self._context.telemetry.failures.labels("decide", error.reason.value).inc()
                 if error.reason is Reason.ApiUnavailable:
                     log.warning("statuses cannot be written: %s", error)
                     return
             except WeftError as error:
+                failed.add(key.uid)
                 self._context.telemetry.failures.labels("decide", error.reason.value).inc()
-                log.warning("status of %s was refused: %s", decision.key, error)
+                log.warning("status of %s was refused: %s", key, error)
 
     def _write_one(self, decision: PoolDecision | SplitDecision, versions: dict[str, int], now: float) -> None:
         if self._statuses.write_decision(decision, versions[decision.key.uid], now):

@@ -60,7 +60,7 @@ def converge_pool(
     unwanted = tuple(around.delete_unwanted(wanted)) if pool.spec is not None and front_refused is None else ()
     trouble = around.taken(wanted) or (front_trouble(around) if _has_a_front(pool) else None)
     return Convergence(
-        (*retired, *applied, *unwanted, *created, *release_whole(replicas, fabric)),
+        (*retired, *applied, *unwanted, *created, *release_whole(pool, replicas, fabric)),
         _progress(pool, replicas, front_refused or pods_refused, trouble),
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.converge.replicas import has_ended, rank_of
 from weft.domain.action import CreatePod, ReleasePods
-from weft.placement import slot_is_still_free
+from weft.placement import leaves_domain, slot_is_still_free
 from weft.render import render_pods, revision
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.domain.action import Action
     from weft.domain.fabric import Fabric
     from weft.domain.snapshot import PoolRecord
+    from weft.domain.status import Assignment
 
 
 def create_missing(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[Action]:
@@ -36,8 +37,8 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[Ac
         yield from (CreatePod(body) for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there)
 
 
-def release_whole(replicas: Sequence[Replica], fabric: Fabric) -> Iterator[Action]:
-    """Remove the gates of replicas whose pods all exist and whose slot is still free.
+def release_whole(pool: PoolRecord, replicas: Sequence[Replica], fabric: Fabric) -> Iterator[Action]:
+    """Remove the gates of replicas whose pods all exist and whose slot is still free, inside one NVLink domain.
 
     That all exist has to be noted in the status first: should the released pods vanish without a trace, the note tells
     that the replica is not to be created, but to be replaced. GPUs that released pods of this pool wait for are not
@@ -49,9 +50,20 @@ def release_whole(replicas: Sequence[Replica], fabric: Fabric) -> Iterator[Actio
         if replica.assignment is None or not replica.complete or replica.broken or not gated:
             continue
         own = Counter(_awaited([replica]))
-        if slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica)):
+        free = slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica))
+        if free and not _spans_domains(pool, replica.assignment, fabric):
             yield ReleasePods(gated[0].namespace, tuple((pod.name, pod.uid) for pod in gated))
             waiting.update(dict.fromkeys(replica.assignment.nodes, replica.assignment.gpus_per_pod))
+
+
+def _spans_domains(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> bool:
+    """Whether labels that changed since the decision tear it apart; of another revision nobody knows the shape."""
+    plan = pool.status.plan
+    return (
+        plan is not None
+        and assignment.revision == pool.status.revision
+        and leaves_domain(assignment, plan.shape, fabric)
+    )
 
 
 def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from weft.decide.compose import decide
+from weft.decide.persisting import Persisted, in_safe_order
 
-__all__ = ["decide"]
+__all__ = ["Persisted", "decide", "in_safe_order"]

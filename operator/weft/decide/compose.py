@@ -22,6 +22,7 @@ from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts
 from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, take_turns
+from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.changed import changed
 from weft.domain.decision import Decisions, PoolDecision
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from weft.decide.planning import Wish
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot, SplitRecord
-    from weft.domain.status import Assignment
     from weft.placement import FreeMap
 
 
@@ -125,8 +125,14 @@ def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: f
 def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll, known: dict[str, Prospect]) -> _Stage:
     """Judge all existing replicas before any new one is placed: their promises are older."""
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
-    judged = {pool.key.uid: survivors(pool, known[pool.key.uid].planned, roll, free) for unit in units for pool in unit}
-    return _Stage(snapshot, roll, free, known, judged, {split.key.uid: split for split in reversed(snapshot.splits)})
+    splits = {split.key.uid: split for split in reversed(snapshot.splits)}
+    stage = _Stage(snapshot, roll, free, known, {}, splits)
+    plans = {
+        pool.key.uid: known[pool.key.uid].planned if stage.is_planned(unit) else None for unit in units for pool in unit
+    }
+    judged = {pool.key.uid: survivors(pool, plans[pool.key.uid], roll, free) for unit in units for pool in unit}
+    settled = {uid: resettled(seen, plans[uid], free, snapshot.now) for uid, seen in judged.items()}
+    return replace(stage, survivors=settled)
 
 
 def _listed(decision: PoolDecision) -> tuple[str, str, str]:
@@ -155,7 +161,8 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
             seen.standing,
         )
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
-        memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning)
+        refused = seen.refused_by(stage.snapshot.memory.get(pool.key.uid), stage.snapshot.now)
+        memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning, refused_by=refused)
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
         turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked))
@@ -173,11 +180,16 @@ def _left(pool: PoolRecord, stage: _Stage) -> tuple[PodRecord, ...]:
 
 
 def _hold(prospect: Prospect, stage: _Stage) -> Outcome:
-    """Without a valid plan (for this half or the other) nothing changes: what runs keeps running."""
+    """Without a valid plan (for this half or the other) what runs keeps running.
+
+    What is under way is completed, or it would wait behind its gates; what has lost its slot by then is given up.
+    """
     pool, known = prospect.pool, stage.snapshot.memory.get(prospect.pool.key.uid)
     problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
     held = Explanation(Reason.HoldNotPlanned, f"held at {pool.status.desired_replicas} replicas: {problem.message}")
-    keeps = f"; {len(pool.status.assignments)} replicas keep their places" if pool.status.assignments else ""
+    seen = stage.survivors[pool.key.uid]
+    assigned = tuple(replica.assignment for replica in seen.replicas)
+    keeps = f"; {len(assigned)} replicas keep their places" if assigned else ""
     observation = stage.snapshot.observations.get(pool.key.uid)
     checks = [
         conditions.planned(prospect.planned.plan if prospect.planned is not None else problem),
@@ -186,14 +198,10 @@ def _hold(prospect: Prospect, stage: _Stage) -> Outcome:
     if pool.spec is not None:
         checks.append(conditions.slo_met(pool.spec.slo, observation))
         checks.append(conditions.network_bound(pool.spec.role, pool.spec.slo, observation))
-    status = replace(pool.status, assignments=_still_assigned(pool, stage))
+    status = replace(pool.status, assignments=assigned)
     if pool.spec is not None:
         status = replace(status, scale=held)
     recommended = pool.status.desired_replicas
-    decision = PoolDecision(pool.key, pool.generation, status, recommended, tuple(checks))
+    lost = tuple(loss.explanation for loss in seen.losses)
+    decision = PoolDecision(pool.key, pool.generation, status, recommended, tuple(checks), lost)
     return Outcome(decision, unwatched(known) if known is not None else None, None)
-
-
-def _still_assigned(pool: PoolRecord, stage: _Stage) -> tuple[Assignment, ...]:
-    """All assignments; those under way are completed, or what was created would wait behind its gates."""
-    return tuple(replica.assignment for replica in stage.roll.replicas(pool))

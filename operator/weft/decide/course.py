@@ -50,7 +50,8 @@ class Turn:
 class Course:
     """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced.
 
-    `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one.
+    `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one,
+    which open the nodes `opening`.
     """
 
     turn: Turn
@@ -60,3 +61,4 @@ class Course:
     moving: tuple[Departure, ...]
     relocations: tuple[Relocation, ...] = ()
     awaited: Explanation | None = None
+    opening: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ class Growth:
 
     `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
     asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
-    moves that are under way.
+    moves that are under way. `avoided` are nodes that the scheduler refused of late: others come first.
     """
 
     planned: Planned
@@ -40,6 +40,7 @@ class Growth:
     asked: Handover | Explanation | None = None
     spares: list[Hold] = field(default_factory=list)
     opened: list[Hold] = field(default_factory=list)
+    avoided: tuple[str, ...] = ()
     added: list[Assignment] = field(default_factory=list)
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
@@ -128,6 +129,9 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refus
 
     Pods in a place that is still held wait behind their gates until it is free.
     """
+    without = {node: -free.on(node) for node in growth.avoided}
+    if without and isinstance(slot := _try(growth, growth.planned.spec.placement, free, neighbours, without), Slot):
+        return slot
     placement, is_replacement = growth.planned.spec.placement, len(growth.added) < len(growth.replaced)
     refused = found = _try(growth, placement, free, neighbours)
     for wish in (placement, *([replace(placement, spare_nodes_per_domain=0)] if is_replacement else [])):

@@ -58,6 +58,12 @@ class Replica:
         return tuple(pod for pod in self.pods if pod.unscheduled and not (queued and pod.queued))
 
     @property
+    def ahead(self) -> tuple[PodRecord, ...]:
+        """Pods whose gates fell while those of others stand."""
+        free = tuple(pod for pod in self.pods if not pod.gated)
+        return free if len(free) < len(self.pods) else ()
+
+    @property
     def ready(self) -> bool:
         """Whether every pod of the replica exists and is ready on a node that answers, so that the replica serves."""
         return self.reachable and self.whole and all(pod.ready and not pod.terminating for pod in self.pods)
@@ -66,6 +72,12 @@ class Replica:
     def bound(self) -> frozenset[int]:
         """Ranks whose pods sit on their nodes, so that the fabric counts their devices."""
         return frozenset(pod.identity.rank for pod in self.pods if pod.identity and pod.node is not None)
+
+    @property
+    def unbound_nodes(self) -> tuple[str, ...]:
+        """Those of Weft's choice on which none of its pods sits yet."""
+        bound = self.bound
+        return tuple(node for rank, node in enumerate(self.assignment.nodes) if rank not in bound)
 
     @property
     def released(self) -> bool:
@@ -95,11 +107,15 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A replica is gone. `counts` says whether it was a failure of its own, which the next attempt waits for."""
+    """A replica is gone. `counts` says whether it was a failure of its own, which the next attempt waits for.
+
+    `refused_by` are the nodes to which the scheduler did not bind its pods.
+    """
 
     assignment: Assignment
     explanation: Explanation
     counts: bool
+    refused_by: tuple[str, ...] = ()
 
 
 def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
@@ -166,9 +182,9 @@ def a_member_is_missing(replica: Replica, around: Surroundings) -> Loss | None:
 def part_of_it_stays_behind(replica: Replica, around: Surroundings) -> Loss | None:
     """Gates of some pods fell long ago, and those of the others cannot: their slot was taken in between."""
     gated = next((pod for pod in replica.pods if pod.gated), None)
-    if gated is None or not replica.released:
+    if gated is None or not replica.ahead:
         return None
-    if around.now - min(released_at(pod) for pod in replica.pods if not pod.gated) < SCHEDULING_SECONDS:
+    if around.now - min(map(released_at, replica.ahead)) < SCHEDULING_SECONDS:
         return None
     message = f"{gated.name} could not follow the others within {SCHEDULING_SECONDS:g} s: its slot was taken"
     return _loss(replica, Reason.SlotTaken, message, counts=True)
@@ -181,7 +197,8 @@ def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
             held = "a scheduling gate of somebody else holds it" if pod.queued else "the scheduler gave no reason"
             said = pod.message or held
             message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
-            return _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
+            loss = _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
+            return replace(loss, refused_by=replica.unbound_nodes)
     return None
 
 

@@ -103,6 +103,7 @@ def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident],
     gpus = course.turn.planned.plan.shape.gpus_per_pod
     for node in found.slot.nodes:
         free.reserve(Hold(node, max(0, gpus - gone.get(node, 0)), f"pool {course.turn.name}"))
+    course.opening = found.slot.nodes
     course.awaited = course.growth.refusal = waits_for(move.owner for move in found.moves)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weft.decide.drains import displacement
 from weft.decide.promises import holder_name
 from weft.domain.reasons import Explanation, Reason
-from weft.placement import Demand, Hold, Movable, repack, still_opens
+from weft.placement import Demand, Hold, Movable, Slot, repack, still_opens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,12 +48,13 @@ class Moves:
     """What moves bind in one pass.
 
     `leaving` are replicas by UID of the pool and id, each with the reason; `kept` are GPUs by UID of the only pool that
-    may have them; `awaited` says by UID of the pool what it waits for.
+    may have them; `awaited` says by UID of the pool what it waits for, `opening` at which nodes.
     """
 
     leaving: dict[tuple[str, int], Explanation] = field(default_factory=dict)
     kept: dict[str, list[Hold]] = field(default_factory=lambda: defaultdict(list))
     awaited: dict[str, Explanation] = field(default_factory=dict)
+    opening: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def bind(self, turn: Turn) -> bool:
         """Whether a pool makes room, gets some or has some kept for it."""
@@ -87,8 +88,10 @@ def moves_under_way(turns: Sequence[Turn], free: FreeMap) -> Moves:
 
 
 def _still_opened(turn: Turn, leaving: Sequence[Mover], free: FreeMap) -> Repacking | None:
+    """None, too, where it is not known which nodes: then the move is decided anew."""
     replaced = {each.movable.owner for each in leaving if each.drains or _has_successor(each, leaving, free)}
-    return still_opens(demand_of(turn), [each.movable for each in leaving], replaced, free)
+    slot = Slot(turn.planned.pool.status.opening)
+    return still_opens((demand_of(turn), slot), [each.movable for each in leaving], replaced, free)
 
 
 def demand_of(turn: Turn) -> Demand:
@@ -183,6 +186,7 @@ def _bind(moves: Moves, turn: Turn, movers: Sequence[Mover], opened: Repacking, 
         moves.leaving[mover.key] = makes_room_for(turn)
     if movers:
         moves.awaited[turn.planned.pool.key.uid] = waits_for(by_owner)
+        moves.opening[turn.planned.pool.key.uid] = opened.slot.nodes
 
 
 def still_told(turn: Turn, moves: Moves, now: float) -> Iterator[Relocation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from weft.decide.backoff import remaining_seconds
@@ -15,10 +16,12 @@ from weft.domain.remembered import LastAnswers
 from weft.domain.spec import DomainRule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.decide.course import Course
     from weft.decide.growth import Growth
     from weft.decide.health import Replica
-    from weft.domain.fabric import Fabric
+    from weft.domain.fabric import Fabric, FabricNode
     from weft.domain.status import Assignment, Failure
     from weft.placement import Departure
 
@@ -37,7 +40,7 @@ _LAST: LastAnswers[_Homes, int] = LastAnswers(REMEMBERED)
 
 def placement_of(course: Course, fabric: Fabric, now: float) -> Explanation:
     """Whether every replica that shall be there has nodes; a rollout that finds no room counts as one that has not."""
-    return _with_the_scheduler(_placement(course, fabric, now), course)
+    return _with_who_is_waited_for(_placement(course, fabric, now), course, fabric)
 
 
 def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
@@ -88,12 +91,27 @@ def _staying(course: Course) -> list[Replica]:
     return list(replicas) if len(replicas) == len(kept) else [each for each in replicas if each.assignment in kept]
 
 
-def _with_the_scheduler(explanation: Explanation, course: Course) -> Explanation:
-    """The same, with what the scheduler says while it does not bind a pod of a replica that stays."""
-    if course.turn.survivors.standing is not None:  # every pod runs
-        return explanation
-    waiting = next((pod.waiting for each in _staying(course) for pod in each.pods if pod.waiting), None)
+def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fabric) -> Explanation:
+    """The same, with what the scheduler says while it does not bind a pod of a replica that stays, or who has to go."""
+    staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
+    words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)
+    waiting = next(chain(words, _waits_for_leaving_pods(course, fabric)), None)
     return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
+
+
+def _waits_for_leaving_pods(course: Course, fabric: Fabric) -> Iterator[str]:
+    """Replicas behind their gates whose place their own predecessors still hold."""
+    survivors, nodes = course.turn.survivors, fabric.nodes()
+    kept = course.growth.kept if survivors.standing is None else []  # else all of them are released
+    released = {each.assignment for each in survivors.replicas if each.released} if kept else set()
+    for each in (*kept, *course.growth.added):
+        held = (name for name in each.nodes if name in nodes and _left(nodes[name]) < each.gpus_per_pod)
+        if each not in released and (node := next(held, None)) is not None:
+            yield f"replica {each.replica} waits until pods that leave {node} are gone"
+
+
+def _left(node: FabricNode) -> int:
+    return node.total - node.used
 
 
 def _why_no_slot(course: Course, have: int) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.decide.promises import holder_name
-from weft.placement import Hold, natural
+from weft.placement import Hold, eligible_domains, spare_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.decide.growth import Growth
-    from weft.domain.fabric import FabricNode, NvlinkDomain
-    from weft.placement import FreeMap
+    from weft.placement import EligibleDomain, FreeMap
 
 
 def keep_spares(growths: Iterable[Growth], free: FreeMap) -> None:
@@ -24,27 +23,19 @@ def keep_spares(growths: Iterable[Growth], free: FreeMap) -> None:
 
 
 def _missing(growth: Growth, free: FreeMap) -> list[Hold]:
-    due = growth.planned.spec.placement.spare_nodes_per_domain
+    planned = growth.planned
+    due = planned.spec.placement.spare_nodes_per_domain
     if due < 1:
         return []
     nodes = {*growth.nodes, *(node for each in growth.replaced for node in each.nodes)}
     places = sorted({place for node in nodes if (place := free.domain_of(node)) is not None})
-    racks = [domain for domain in (free.fabric.domains[place] for place in places) if len(domain.nodes) > 1]
+    usable = eligible_domains(planned.plan.shape, planned.spec.placement, free, planned.spec.engine.resources)
+    racks = [each for each in (usable[place] for place in places) if len(each.domain.nodes) > 1]
     return [hold for rack in racks for hold in _in_rack(growth, rack, due, free)]
 
 
-def spare_nodes(rack: NvlinkDomain, count: int, free: FreeMap) -> list[FabricNode]:
-    """The last idle nodes of a rack in natural order, at most so many: those that are kept."""
-    idle = [
-        node
-        for node in sorted(rack.nodes, key=lambda each: natural(each.name))
-        if node.unusable is None and free.on(node.name) == node.total > 0
-    ]
-    return idle[len(idle) - min(count, len(idle)) :]
-
-
-def _in_rack(growth: Growth, rack: NvlinkDomain, due: int, free: FreeMap) -> list[Hold]:
+def _in_rack(growth: Growth, rack: EligibleDomain, due: int, free: FreeMap) -> list[Hold]:
     kept = {hold.node for hold in growth.spares}
-    missing = due - sum(node.name in kept for node in rack.nodes)
+    missing = due - sum(node.name in kept for node in rack.domain.nodes)
     holder = f"spares of {holder_name(growth.planned.pool)}"
-    return [Hold(node.name, node.total, holder) for node in spare_nodes(rack, max(0, missing), free)]
+    return [Hold(node.name, node.total, holder) for node in spare_nodes(rack.nodes, max(0, missing), free)]

@@ -112,9 +112,13 @@ def _set_out(turn: Turn, start: _Start) -> Course:
     replaced = (*(loss.assignment for loss in turn.survivors.losses), *(each.assignment for each in displaced))
     kept, following = [each.assignment for each in stay], pool.status.next_replica
     opened = start.moves.kept.get(pool.key.uid, [])
-    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, opened=opened)
+    avoided = tuple(node for node, _ in turn.memory.refused_by)
+    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, opened=opened, avoided=avoided)
     relocations = tuple(still_told(turn, start.moves, now))
-    return Course(turn, failure, gone, growth, moving, relocations, start.moves.awaited.get(pool.key.uid))
+    course = Course(turn, failure, gone, growth, moving, relocations)
+    course.awaited = start.moves.awaited.get(pool.key.uid)
+    course.opening = start.moves.opening.get(pool.key.uid, ())
+    return course
 
 
 def _stays_as_it_is(turn: Turn, start: _Start) -> bool:
@@ -177,6 +181,7 @@ def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
         scale=turn.scale.explanation,
         observed=live_figures(turn.observation, planned.spec.slo, turn.live),
         moves=course.relocations,
+        opening=course.opening if growth.refusal is not None else (),
     )
     decision = PoolDecision(
         planned.pool.key,

@@ -20,26 +20,43 @@ if TYPE_CHECKING:
     from weft.domain.queueing import AdmissionRecord, Queueing
     from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease
-    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
+    from weft.domain.snapshot import PoolRecord, ResourceKey, ScaleMemory, Snapshot
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
 
 
+# So long the other nodes come first: why a scheduler refuses one is often nothing that Weft can see.
+REFUSED_SECONDS = 3600.0
+
+
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Replicas of a pool that stay, and what happened to the others. `standing` is told where all of them are sound."""
+    """Replicas of a pool that stay, and what happened to the others.
+
+    `waiting` are assignments whose GPUs the pool's own leaving pods still hold, with the node where they do.
+    `standing` is told where all of them are sound.
+    """
 
     replicas: tuple[Replica, ...]
     losses: tuple[Loss, ...] = ()
+    waiting: tuple[tuple[Assignment, str], ...] = ()
     standing: Standing | None = None
 
+    def refused_by(self, before: ScaleMemory | None, now: float) -> tuple[tuple[str, float], ...]:
+        """Nodes to which the scheduler did not bind released pods in the last hour, with the time of the last such."""
+        known = dict(before.refused_by) if before is not None else {}
+        known |= {node: now for loss in self.losses for node in loss.refused_by}
+        return tuple(sorted((node, at) for node, at in known.items() if now - at < REFUSED_SECONDS))
+
     def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
-        """When the next released pod of a replica that stays would run out of time."""
+        """When the next replica that stays would have waited too long, released or for a predecessor."""
         if self.standing is not None:
             return None
         kept = [replica for replica in self.replicas if replica.assignment in staying]
-        pods = [pod for replica in kept for pod in replica.unscheduled]
-        return min((max(1.0, released_at(pod) + SCHEDULING_SECONDS - now) for pod in pods), default=None)
+        began = [released_at(pod) for replica in kept for pod in (*replica.unscheduled, *replica.ahead)]
+        waits = [max(1.0, since + SCHEDULING_SECONDS - now) for since in began]
+        waits += [each.since + SCHEDULING_SECONDS - now for each, _ in self.waiting if each in staying]
+        return min((wait for wait in waits if wait > 0), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +130,7 @@ class Roll:
 def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeMap) -> Survivors:
     """Judge the replicas of one pool and reserve what the remaining ones were promised.
 
-    Without a valid plan nothing can be replaced, so nothing is given up either.
+    Without a valid plan nothing can be replaced, so nothing that may have run is given up either.
     """
     if roll.are_sound(pool):
         return Survivors(roll.replicas(pool), standing=roll.standing(pool))

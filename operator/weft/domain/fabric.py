@@ -26,7 +26,7 @@ class FabricNode:
     `shared` marks time-sliced, MPS or MIG devices, which never serve TP > 1. `left` is what else pods may ask for:
     of extended resources what pods do not hold, of CPU and memory all there is, as nobody counts who has it; None where
     nobody knows. `tiers` have the same levels on every node of a fabric, with an empty text where nobody names one.
-    `nics` counts network devices for RDMA by resource.
+    `nics` counts network devices for RDMA by resource. `capacity` is devices, healthy or not.
     """
 
     name: str
@@ -46,6 +46,12 @@ class FabricNode:
     nics: tuple[tuple[str, int], ...] = ()
     leaving: Explanation | None = None
     impaired: Explanation | None = None
+    capacity: int = field(default=0, repr=False)
+
+    @property
+    def installed(self) -> int:
+        """Devices that it has when all of them are healthy."""
+        return max(self.total, self.capacity)
 
     @property
     def free(self) -> int:

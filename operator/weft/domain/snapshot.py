@@ -174,7 +174,8 @@ class ScaleMemory:
     began, so that nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
     was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
-    `calibration` is how far learning from the metrics has come.
+    `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
+    bind a pod of it, each with the time when that was given up.
     """
 
     since: float
@@ -186,6 +187,7 @@ class ScaleMemory:
     declared: Workload | None = None
     lost: tuple[tuple[str, float], ...] = ()
     calibration: CalibrationMemory | None = None
+    refused_by: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ class PoolStatus:
     """The persisted state of a pool. `next_replica` is the next unused replica id: ids are never reused.
 
     `calibration` are the factors in force, the latest first: of the running shape, and of those that ran before it.
-    `moves` are replicas that make room for other pools, and those that did so in the last hour.
+    `moves` are replicas that make room for other pools, and those that did so in the last hour; `opening` are the nodes
+    that others leave for the next replica of this one.
     """
 
     desired_replicas: int = 0
@@ -113,6 +114,7 @@ class PoolStatus:
     observed: Observed | None = None
     calibration: tuple[Calibrated, ...] = ()
     moves: tuple[Relocation, ...] = ()
+    opening: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

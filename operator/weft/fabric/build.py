@@ -113,6 +113,7 @@ def _node(domain: str, seat: Seat, use: _Use) -> FabricNode:
         nics=member.nics,
         leaving=state.leaving,
         impaired=state.impaired,
+        capacity=dict(node.capacity).get(devices.resource, 0),
     )
 
 

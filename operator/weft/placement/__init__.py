@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from weft.placement.clearing import Demand, Movable
-from weft.placement.eligibility import Supplier, no_supplier, suppliers
+from weft.placement.eligibility import EligibleDomain, Supplier, eligible_domains, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.names import natural
 from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.repacking import Move, Repacking, repack, still_opens
 from weft.placement.room import by_accelerator, rooms_of
+from weft.placement.rooms import spare_nodes
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
 from weft.placement.victims import Departure, choose_victims
 
@@ -16,6 +17,7 @@ __all__ = [
     "ALONE",
     "Demand",
     "Departure",
+    "EligibleDomain",
     "FreeMap",
     "Hold",
     "Movable",
@@ -27,6 +29,7 @@ __all__ = [
     "Supplier",
     "by_accelerator",
     "choose_victims",
+    "eligible_domains",
     "find_slot",
     "leaves_domain",
     "natural",
@@ -35,6 +38,7 @@ __all__ = [
     "rooms_of",
     "slot_is_still_free",
     "slot_lost",
+    "spare_nodes",
     "still_opens",
     "suppliers",
 ]

@@ -103,7 +103,7 @@ def _is_of(known: EligibleDomain, domain: NvlinkDomain) -> bool:
 
 
 def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
-    """What the pool could use when nothing else ran, by accelerator; unready nodes count, as they come back."""
+    """What the pool could use when nothing else ran, by accelerator; unready nodes and lost GPUs come back."""
     if fabric.ground is None:
         return _suppliers(fabric, placement)
     wish = placement.accelerators, placement.node_selector, placement.tolerations
@@ -114,7 +114,9 @@ def _suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]
     found: dict[str, list[FabricNode]] = defaultdict(list)
     for domain in fabric.domains:
         if placement.allows(domain.accelerator):
-            found[domain.accelerator].extend(node for node in domain.nodes if _never_usable(node, placement) is None)
+            found[domain.accelerator].extend(
+                node for node in domain.nodes if node.installed and _never_usable(node, placement) is None
+            )
     return tuple(_supplier(name, nodes) for name, nodes in sorted(found.items()) if nodes)
 
 
@@ -123,7 +125,7 @@ def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
     allowed = ", ".join(placement.accelerators) or "any in the catalog"
     present = ", ".join(sorted({domain.accelerator for domain in fabric.domains})) or "none"
     refusals = (
-        _never_usable(node, placement)
+        _never_usable(node, placement) or node.impaired
         for domain in fabric.domains
         if placement.allows(domain.accelerator)
         for node in domain.nodes
@@ -138,12 +140,12 @@ def _supplier(accelerator: str, nodes: list[FabricNode]) -> Supplier:
     used = whole or nodes
     by_domain: dict[str, int] = defaultdict(int)
     for node in used:
-        by_domain[node.domain] += node.total
+        by_domain[node.domain] += node.installed
     return Supplier(
         accelerator,
         min(node.memory_bytes for node in used),
         max(by_domain.values()),
-        max(node.total for node in used),
+        max(node.installed for node in used),
         shared=not whole,
     )
 

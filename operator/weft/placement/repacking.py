@@ -72,19 +72,16 @@ def repack(demand: Demand, movable: Iterable[Movable], free: FreeMap, most_moves
 
 
 def still_opens(
-    demand: Demand, leaving: Sequence[Movable], replaced: Collection[str], free: FreeMap
+    wanted: tuple[Demand, Slot], leaving: Sequence[Movable], replaced: Collection[str], free: FreeMap
 ) -> Repacking | None:
-    """The slot that is open for `demand` once just these have left, and where those go that are not `replaced` yet.
+    """The slot that was chosen for a demand, and where those go that are not `replaced` yet, if it is free after them.
 
-    None where it does not open any more, or where one of them finds no place. `replaced` are owners.
+    None where it is not, or where one of them finds no place. `replaced` are owners.
     """
+    demand, slot = wanted
     search = _Search.among(leaving, demand, _tallies(leaving, free), free)
     waiting = [each for each in leaving if each.owner not in replaced]
-    slots = [search.slot(leaving, domain) for domain in sorted(search.residents)]
-    if len(leaving) == 1:
-        slots += [search.slot_beside(leaving[0], domain) for domain in sorted(search.residents)]
-    found = (search.settle(leaving, slot, waiting) for slot in slots if slot is not None)
-    return next((each for each in found if each is not None), None)
+    return search.settle(leaving, slot.nodes, waiting) if search.opens(slot.nodes, leaving) else None
 
 
 def _left(demand: Demand, free: FreeMap) -> int:
@@ -170,11 +167,24 @@ class _Search:
         return Lack.of(dict(zip(nodes, self.free.each(nodes), strict=True)), self.tally.group)
 
     def settle(self, leaving: Sequence[Movable], slot: tuple[str, ...], waiting: Sequence[Movable]) -> Repacking | None:
-        """New places, beside the slot, for those of the leaving ones that wait for one."""
+        """New places, beside the slot and its spares, for those of the leaving ones that wait for one."""
+        spares = self._spares(slot, leaving)
         with self.free.supposing():
             self._shift(self._beyond(slot, leaving), -1)
+            self._shift(dict(zip(spares, self.free.each(spares), strict=True)), -1)
             moves = self._move_all(waiting)
         return None if moves is None else Repacking(moves, Slot(slot))
+
+    def opens(self, slot: tuple[str, ...], leaving: Iterable[Movable]) -> bool:
+        """Whether these nodes may be used together, and are free once all have left."""
+        group = self.tally.group
+        domain = self.free.domain_of(slot[0]) if len(slot) == group.pods else None
+        if domain is None:
+            return False
+        with self.free.supposing():
+            for each in leaving:
+                self._shift(dict.fromkeys(each.nodes, each.gpus_per_pod))
+            return set(slot) <= set(self.tally.nodes(domain)) and min(self.free.each(slot)) >= group.gpus_per_pod
 
     def slot(self, leaving: Iterable[Movable], domain: int) -> tuple[str, ...] | None:
         """Nodes as they would be chosen once all have left."""
@@ -197,6 +207,14 @@ class _Search:
         fitting.sort(key=lambda index: (min(before[index], after[index] - size) < own <= before[index], after[index]))
         pods = self.tally.group.pods
         return tuple(names[index] for index in sorted(fitting[:pods])) if len(fitting) >= pods else None
+
+    def _spares(self, slot: tuple[str, ...], leaving: Iterable[Movable]) -> tuple[str, ...]:
+        """Nodes of the slot's domain that its pool keeps free, once all have left."""
+        domain = self.free.domain_of(slot[0])
+        with self.free.supposing():
+            for each in leaving:
+                self._shift(dict.fromkeys(each.nodes, each.gpus_per_pod))
+            return tuple(node.name for node in self.tally.room(domain).spares) if domain is not None else ()
 
     def _beyond(self, slot: Iterable[str], leaving: Iterable[Movable]) -> dict[str, int]:
         """What the slot needs of its nodes beyond what those that leave have there: no target may take that."""

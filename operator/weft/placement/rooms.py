@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.placement.eligibility import eligible_domains
+from weft.placement.names import natural
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from weft.domain.fabric import FabricNode, NvlinkDomain
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
@@ -46,13 +49,11 @@ def rooms_for(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pair
 
 
 def room_in(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Room:
-    """One domain for a search: wholly free nodes of a rack are kept, as many as the pool wants; a board has none."""
+    """One domain for a search: spare nodes of a rack are kept, as many as the pool wants; a board has none."""
     due = placement.spare_nodes_per_domain if len(each.domain.nodes) > 1 else 0
     if due < 1:
         return Room(each.domain, each.nodes, (), 0, each.passed_over)
-    totals = {node.name: node.total for node in each.nodes}
-    idle = [name for name in each.names if free.on(name) == totals[name]]
-    kept = frozenset(idle[-due:])
+    kept = frozenset(node.name for node in spare_nodes(each.nodes, due, free))
     return Room(
         each.domain,
         tuple(node for node in each.nodes if node.name not in kept),
@@ -60,3 +61,14 @@ def room_in(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Ro
         due,
         each.passed_over,
     )
+
+
+def spare_nodes(nodes: Collection[FabricNode], count: int, free: FreeMap) -> list[FabricNode]:
+    """Those of a rack that are kept: the last idle ones in natural order, at most so many.
+
+    One that has lost a GPU can stand in for none of the others.
+    """
+    whole = max((node.total for node in nodes), default=0)
+    idle = [node for node in nodes if free.on(node.name) == node.total == whole > 0]
+    idle.sort(key=lambda node: natural(node.name))
+    return idle[len(idle) - min(count, len(idle)) :]

@@ -1,0 +1,72 @@
+"""Replicas that wait behind their gates for GPUs which leaving pods of their own pool still hold.
+
+That takes a grace period, or for ever where a kubelet cannot end a pod. Whoever has waited as long as a released pod
+may takes another place, once there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.decide.health import SCHEDULING_SECONDS, Loss
+from weft.decide.promises import holds_of
+from weft.domain.reasons import Explanation, Reason
+from weft.placement import Slot, find_slot
+
+if TYPE_CHECKING:
+    from weft.decide.health import Replica
+    from weft.decide.planning import Planned
+    from weft.decide.survivors import Survivors
+    from weft.placement import FreeMap, Hold
+
+
+def resettled(seen: Survivors, planned: Planned | None, free: FreeMap, now: float) -> Survivors:
+    """Say who waits, once all promises are known, and give those up that have waited long enough for what is free.
+
+    They are placed anew under another id, like all that lost their slot.
+    """
+    if seen.standing is not None:  # nobody is behind a gate
+        return seen
+    kept, losses, waiting = [], list(seen.losses), []
+    for replica in seen.replicas:
+        node = None if planned is None else _still_held(replica, free)
+        if planned is not None and node is not None and _may_move(replica, planned, free, now):
+            losses.append(_given_up(replica, node))
+            for hold in _holds(replica, planned):
+                free.release(hold)
+            continue
+        kept.append(replica)
+        if node is not None:
+            waiting.append((replica.assignment, node))
+    return replace(seen, replicas=tuple(kept), losses=tuple(losses), waiting=tuple(waiting))
+
+
+def _still_held(replica: Replica, free: FreeMap) -> str | None:
+    """The first node of a replica behind its gates on which more is promised than is free."""
+    if replica.released or replica.assignment.handover is not None:
+        return None
+    nodes = free.fabric.nodes()
+    known = (nodes[name] for name in replica.assignment.nodes if name in nodes)
+    return next((node.name for node in known if node.total - node.used < free.promised(node.name)), None)
+
+
+def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> bool:
+    """Whether it has waited long enough, and finds a place that nobody holds any more."""
+    if now - replica.assignment.since < SCHEDULING_SECONDS or replica.assignment.revision != planned.revision:
+        return False
+    spec = planned.spec
+    with free.supposing():
+        for hold in _holds(replica, planned):
+            free.shift(hold.node, hold.gpus)
+        return isinstance(find_slot(planned.plan.shape, spec.placement, free, needs=spec.engine.resources), Slot)
+
+
+def _holds(replica: Replica, planned: Planned) -> list[Hold]:
+    return holds_of(planned.pool, replica.assignment.nodes, replica.assignment.gpus_per_pod)
+
+
+def _given_up(replica: Replica, node: str) -> Loss:
+    number = replica.assignment.replica
+    told = f"replica {number} is placed anew: pods that leave {node} hold its GPUs too long, and others are free"
+    return Loss(replica.assignment, Explanation(Reason.SlotTaken, told), counts=False)
