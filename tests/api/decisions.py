@@ -24,7 +24,7 @@ from weft.domain.shape import (
 )
 from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import SchedulerName
-from weft.domain.status import Assignment, Condition, Failure, Handover, PoolStatus
+from weft.domain.status import Assignment, ComputeDomain, Condition, Failure, Handover, PoolStatus
 
 TEXT = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from(" \n"), max_size=40)
 WORDS = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True)
@@ -65,17 +65,26 @@ HANDOVERS = st.builds(
     SIZES,
     st.none() | st.tuples(st.just("nvidia.com/gpu.product"), st.lists(VALUES, unique=True, max_size=3).map(tuple)),
 )
+
+
+def sharing(assignment: Assignment, cliques: list[str]) -> Assignment:
+    """The same with a ComputeDomain, where it has nodes that Weft picked."""
+    shared = ComputeDomain(tuple(cliques[rank % len(cliques)] for rank in range(len(assignment.nodes))))
+    return replace(assignment, compute_domain=shared if assignment.nodes else None)
+
+
+PLACED = st.builds(
+    Assignment,
+    st.integers(0, 99),
+    WORDS,
+    st.lists(WORDS, max_size=3).map(tuple),
+    SIZES,
+    INSTANTS,
+    complete=st.booleans(),
+    handover=st.none() | HANDOVERS,
+)
 ASSIGNMENTS = st.lists(
-    st.builds(
-        Assignment,
-        st.integers(0, 99),
-        WORDS,
-        st.lists(WORDS, max_size=3).map(tuple),
-        SIZES,
-        INSTANTS,
-        complete=st.booleans(),
-        handover=st.none() | HANDOVERS,
-    ),
+    PLACED | st.builds(sharing, PLACED, st.lists(VALUES, min_size=1, max_size=2)),
     max_size=4,
     unique_by=lambda assignment: assignment.replica,
 ).map(tuple)

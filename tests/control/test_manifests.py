@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.manifests import Json, load
 from weft.observe.queue_records import LOCAL_QUEUES, WORKLOADS
-from weft.observe.report_records import KINDS
+from weft.observe.report_records import COMPUTE_DOMAINS, RESOURCE_SLICES, TOPOLOGIES
+
+if TYPE_CHECKING:
+    from weft.observe.report_records import OptionalKind
 
 READ_ONLY = {"get", "list", "watch"}
 
@@ -59,18 +62,27 @@ def test_namespaced_mode_writes_in_its_namespace_only() -> None:
 
 def test_what_others_report_about_the_fabric_may_be_listed_and_watched_and_nothing_more() -> None:
     """One read-only rule for each kind that is looked for, in the role for the fabric alone."""
-    granted = {
-        f"{resource}.{group}": (name, rule["verbs"])
-        for name, rule in rules("base")
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
-    assert [("weft-fabric", ["list", "watch"])] * 3 == [granted.get(kind.name) for kind in KINDS]
-    queues = [granted.get(kind.name) for kind in (LOCAL_QUEUES, WORKLOADS)]
-    assert [("weft-resources", ["list", "watch"])] * 2 == queues
+    reading = ["list", "watch"]
+    assert [[("weft-fabric", reading)]] * 2 == [granted(RESOURCE_SLICES), granted(TOPOLOGIES)]
+    assert [[("weft-resources", reading)]] * 2 == [granted(LOCAL_QUEUES), granted(WORKLOADS)]
     assert {"topologies", "localqueues", "workloads"} == {
         resource for _, rule in rules("base") if "kueue.x-k8s.io" in rule["apiGroups"] for resource in rule["resources"]
     }
+
+
+def test_compute_domains_are_read_everywhere_and_written_beside_pods_alone() -> None:
+    """Whose node is in which one matters in the whole cluster; those that Weft makes are in the pools' namespaces."""
+    written = ["get", "create", "patch", "delete"]
+    assert [("weft-fabric", ["list", "watch"]), ("weft-workloads", written)] == granted(COMPUTE_DOMAINS)
+
+
+def granted(kind: OptionalKind) -> list[tuple[str, list[str]]]:
+    """Roles and verbs for a kind of others."""
+    return [
+        (name, rule["verbs"])
+        for name, rule in rules("base")
+        if kind.group in rule["apiGroups"] and kind.plural in rule["resources"]
+    ]
 
 
 def test_namespaced_mode_tells_the_operator_its_namespace() -> None:

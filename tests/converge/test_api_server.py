@@ -11,6 +11,7 @@ import pytest
 from tests.converge.test_objects import FRONTED
 from tests.converge.test_split import DECODE, DUO, PREFILL
 from tests.eventually import eventually
+from tests.neighbours import install_neighbours
 from tests.render.pools import LLAMA, RELEASE
 from tests.render.shapes import SHAPES
 from weft.api import crds, parse_pool, parse_split
@@ -24,6 +25,7 @@ from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import SplitStatus
 from weft.observe.records import read_object
 from weft.render import (
+    render_compute_domain,
     render_disruption_budget,
     render_front,
     render_pods,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 NAMESPACE = "converge"
+STRICT = (("fieldValidation", "Strict"),)
+MERGE = "application/merge-patch+json"
 POOLS = (labels.API_VERSION, "inferencepools")
 ROUTER = RouterSpec(RouterKind.Managed, replicas=2, resources=(("cpu", "1"), ("memory", "1Gi")))
 WIDE = SHAPES["two-pods-tp16"]
@@ -49,6 +53,7 @@ OBJECTS = {
     "ranks": render_ranks_service(WIDE),
     "budget": render_disruption_budget(WIDE),
     "split service": render_split_service(DUO, paired=False),
+    "compute domain": render_compute_domain(SHAPES["compute-domain"], 3),
     "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, (FRONTED.key,), {}),
     "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, (PREFILL.key, DECODE.key), split_labels(DUO)),
 }
@@ -70,6 +75,7 @@ def sender(control_plane: ControlPlane) -> Iterator[Sender]:
         ]
         for path, body in created:
             assert found.send(Request("POST", path, (), body)).status in {201, 409}, path
+        install_neighbours(api)
         for plural in ("inferencepools", "pdsplits"):
             eventually(partial(_served, found, plural), seconds=30)
         yield found
@@ -81,10 +87,14 @@ def _served(sender: Sender, plural: str) -> None:
 
 def refusal(sender: Sender, body: Json) -> str | None:
     """Why the API server would not take an object, read strictly; None when it would."""
-    body = {**body, "metadata": {**body["metadata"], "namespace": NAMESPACE}}
     path = object_path(body["apiVersion"], plural_of(body["apiVersion"], body["kind"]), NAMESPACE)
-    answer = sender.send(Request("POST", path, (("dryRun", "All"), ("fieldValidation", "Strict")), body))
+    answer = sender.send(Request("POST", path, (("dryRun", "All"), *STRICT), moved(body)))
     return None if answer.ok else answer.message
+
+
+def moved(body: Json) -> Json:
+    """The same object in the namespace of these tests."""
+    return {**body, "metadata": {**body["metadata"], "namespace": NAMESPACE}}
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -98,6 +108,17 @@ def test_every_recorded_pod_is_accepted_where_restricted_is_enforced(sender: Sen
 @pytest.mark.parametrize("name", OBJECTS)
 def test_every_other_object_is_accepted(sender: Sender, name: str) -> None:
     assert refusal(sender, OBJECTS[name]) is None
+
+
+def test_what_a_compute_domain_asks_for_cannot_be_changed(sender: Sender) -> None:
+    """So one that is there is never patched: it would only be refused."""
+    body = render_compute_domain(SHAPES["compute-domain"], 4)
+    path = object_path(body["apiVersion"], "computedomains", NAMESPACE)
+    assert sender.send(Request("POST", path, STRICT, moved(body))).ok
+    other = {"spec": {"channel": {"resourceClaimTemplate": {"name": "other"}}}}
+    answer = sender.send(Request("PATCH", f"{path}/{body['metadata']['name']}", (), other, MERGE))
+    assert "spec is immutable" in answer.message
+    assert refusal(sender, {**body, "spec": {"numNodes": -1, "channel": {}}}) is not None
 
 
 def test_the_pods_of_a_front_are_accepted_where_restricted_is_enforced(sender: Sender) -> None:
@@ -149,12 +170,12 @@ class Duo:
     def edit(self, patch: Json, subresource: str = "", side: str = "decode") -> None:
         path = object_path(*POOLS, NAMESPACE, f"{self.name}-{side}", subresource)
         query = (("fieldManager", "somebody"),)
-        answer = self.sender.send(Request("PATCH", path, query, patch, "application/merge-patch+json"))
+        answer = self.sender.send(Request("PATCH", path, query, patch, MERGE))
         assert answer.ok, answer.message
 
     def edit_split(self, spec: Json) -> None:
         path = f"{self.path}/{self.name}"
-        answer = self.sender.send(Request("PATCH", path, (), {"spec": spec}, "application/merge-patch+json"))
+        answer = self.sender.send(Request("PATCH", path, (), {"spec": spec}, MERGE))
         assert answer.ok, answer.message
 
 

@@ -6,14 +6,16 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tests.fabric.cluster import board
+from tests.fabric.cluster import board, forming
 from weft.catalog import load
 from weft.converge import Convergence, converge_pool, converge_split
 from weft.converge.replicas import replicas_of
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.reports import Reports
 from weft.fabric import build_fabric
 from weft.observe.records import read_object, read_pod
+from weft.observe.report_records import read_compute_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,8 +32,9 @@ DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 class World:
     """Pods and objects as JSON, read back through the real readers."""
 
-    def __init__(self, *nodes: NodeRecord) -> None:
+    def __init__(self, *nodes: NodeRecord, driver: bool = False) -> None:
         self.nodes = nodes or (board("node-a"), board("node-b"))
+        self.driver = driver  # whether NVIDIA's driver forms ComputeDomains, which have the nodes of their pods
         self.pods: dict[str, Json] = {}
         self.objects: dict[tuple[str, str], Json] = {}
         self._created = 0
@@ -47,7 +50,19 @@ class World:
         return tuple(read_object(body) for _, body in sorted(self.objects.items()))
 
     def fabric(self) -> Fabric:
-        return build_fabric(self.nodes, self.pod_records(), load())
+        return build_fabric(self.nodes, self.pod_records(), load(), self.reports())
+
+    def reports(self) -> Reports:
+        if not self.driver:
+            return Reports()
+        bodies = [body for (kind, _), body in sorted(self.objects.items()) if kind == "ComputeDomain"]
+        return forming(*self.nodes, domains=tuple(read_compute_domain(self._joined(body)) for body in bodies))
+
+    def _joined(self, body: Json) -> Json:
+        template = body["spec"]["channel"]["resourceClaimTemplate"]["name"]
+        claiming = (pod for pod in self.pods.values() if claims(pod) == [template])
+        nodes = [{"name": pod["spec"]["nodeName"]} for pod in claiming if "nodeName" in pod["spec"]]
+        return {"status": {"nodes": nodes}, **body}
 
     def look(self, pool: PoolRecord) -> Convergence[PoolProgress]:
         seen = self.noted(pool)
@@ -147,6 +162,11 @@ class World:
     def state(self) -> tuple[Any, ...]:
         """All there is, without what differs between any two runs."""
         return (_comparable(self.pods.values()), _comparable(self.objects.values()))
+
+
+def claims(pod: Json) -> list[str]:
+    """Templates of a pod's claims."""
+    return [claim["resourceClaimTemplateName"] for claim in pod["spec"].get("resourceClaims") or ()]
 
 
 def ungate(body: Json) -> None:

@@ -21,6 +21,7 @@ from weft.decide.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.moves import MoveBudget
 from weft.domain.queueing import Queueing, QueueRecord
+from weft.domain.reports import ComputeDomainReport, DomainMember
 from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
 
@@ -88,6 +89,9 @@ actions = st.one_of(
     st.tuples(st.just("foreign"), st.sampled_from([node.name for node in NODES]), st.integers(1, 8)),
     st.tuples(st.just("evict"), st.sampled_from(SINGLE), st.none()),
     st.tuples(st.just("queues"), st.booleans(), st.none()),
+    st.tuples(st.just("driver"), st.booleans(), st.none()),
+    st.tuples(st.just("domain"), st.sampled_from([node.name for node in NODES]), st.booleans()),
+    st.tuples(st.just("undo"), st.integers(0, 5), st.none()),
     st.tuples(st.just("wait"), st.integers(1, 4), st.sampled_from([5.0, 70.0])),
 )
 histories = st.lists(actions, max_size=10)
@@ -193,6 +197,23 @@ def _queues(world: World, there: Any, _: Any) -> None:  # noqa: ANN401 - as abov
     world.queueing = KUEUE if there else Queueing()
 
 
+def _driver(world: World, there: Any, _: Any) -> None:  # noqa: ANN401 - as above
+    """The driver that forms ComputeDomains is installed, or nobody can list them any more."""
+    world.driver = there
+
+
+def _domain(world: World, name: Any, there: Any) -> None:  # noqa: ANN401 - as above
+    """Somebody's ComputeDomain takes a node, or leaves all of them."""
+    members = (DomainMember(name, "", ready=True),)
+    world.theirs = (ComputeDomainReport("other", "theirs", members, "uid-theirs"),) if there else ()
+
+
+def _undo(world: World, index: Any, _: Any) -> None:  # noqa: ANN401 - as above
+    """Somebody deletes a ComputeDomain of ours."""
+    if world.domains:
+        del world.domains[sorted(world.domains)[index % len(world.domains)]]
+
+
 def _fail(world: World, index: Any, deleted: Any) -> None:  # noqa: ANN401 - as above
     ours = [pod for pod in world.pods.values() if pod.identity is not None and pod.phase is PodPhase.Running]
     if not ours:
@@ -213,6 +234,9 @@ ACTS = {
     "node": _node,
     "evict": _evict,
     "queues": _queues,
+    "driver": _driver,
+    "domain": _domain,
+    "undo": _undo,
     "foreign": _foreign,
     "wait": _wait,
 }

@@ -9,9 +9,11 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tests.fabric.cluster import forming
 from weft.catalog import load
 from weft.decide import decide
 from weft.domain.cluster import ContainerFailure, NodeRecord, PodIdentity, PodPhase, PodRecord
+from weft.domain.reports import ComputeDomainReport, DomainMember, Reports
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
 from weft.domain.spec import (
     EngineSpec,
@@ -29,6 +31,7 @@ from weft.domain.spec import (
 )
 from weft.domain.status import Assignment, PoolStatus, SplitStatus
 from weft.domain.workload import Role, Slo, Workload
+from weft.render import compute_domain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,6 +105,9 @@ class World:
     memory: dict[str, ScaleMemory] = field(default_factory=dict)
     now: float = 1_000_000.0
     queueing: Queueing | None = None
+    driver: bool = False  # whether NVIDIA's driver forms ComputeDomains
+    domains: dict[str, ComputeDomainReport] = field(default_factory=dict)
+    theirs: tuple[ComputeDomainReport, ...] = ()
     budget: MoveBudget | None = None
     admitted: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)  # nodes by pool and replica
     engines_start: bool = True  # whether bound pods become ready
@@ -118,7 +124,10 @@ class World:
         pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
         pods, seen = tuple(self.pods.values()), dict(self.observations)
         world = pools, splits, tuple(self.nodes), pods
-        return Snapshot(self.now, *world, seen, dict(self.memory), queueing=self.queueing, budget=self.budget)
+        domains = (*self.domains.values(), *self.theirs)
+        reports = forming(*self.nodes, domains=domains) if self.driver else Reports()
+        kept = dict(self.memory)
+        return Snapshot(self.now, *world, seen, kept, reports=reports, queueing=self.queueing, budget=self.budget)
 
     def status(self, name: str) -> PoolStatus:
         return self.pools[name].status
@@ -178,13 +187,47 @@ class World:
         for record in self.pools.values():
             for assignment in record.status.assignments:
                 self._create(record, assignment)
+        self._form_domains()
+
+    def _form_domains(self) -> None:
+        """A replica's ComputeDomain comes before its gates fall and goes after its last pod; bound pods join it."""
+        wanted: dict[str, ComputeDomainReport] = {}
+        for record in self.pools.values():
+            if self.driver:
+                asked = [each for each in record.status.assignments if each.compute_domain and not each.complete]
+                wanted |= {name: report for each in asked for name, report in [self._domain(record, each.replica)]}
+            for replica in {pod.identity.replica for pod in self._pods_of(record.key.name) if pod.identity}:
+                name, report = self._domain(record, replica)
+                wanted |= {name: report} if name in self.domains else {}
+        self.domains = {
+            name: replace(self.domains.get(name, each), members=each.members) for name, each in wanted.items()
+        }
+
+    def _domain(self, record: PoolRecord, replica: int) -> tuple[str, ComputeDomainReport]:
+        name = compute_domain_name(record.key, replica)
+        pods = [pod for pod in self._pods_of(record.key.name) if pod.identity and pod.identity.replica == replica]
+        members = tuple(DomainMember(node, "", ready=True) for node in sorted({pod.node for pod in pods if pod.node}))
+        return name, ComputeDomainReport(record.key.namespace, name, members, f"uid-{name}", record.key.uid)
+
+    def _has_its_domain(self, pod: PodRecord) -> bool:
+        """Whether it needs none, or has one to which its nodes can go."""
+        assignment = self._assignment(pod)
+        assert assignment is not None
+        assert pod.identity is not None
+        if assignment.compute_domain is None:
+            return True
+        record = next(each for each in self.pools.values() if each.key.uid == pod.identity.pool_uid)
+        name = compute_domain_name(record.key, assignment.replica)
+        domains = (*self.domains.values(), *self.theirs)
+        others = {member.node for each in domains if each.name != name for member in each.members}
+        return name in self.domains and others.isdisjoint(assignment.nodes)
 
     def _advance(self, pod: PodRecord) -> None:
         if pod.terminating:
             del self.pods[pod.name]
         elif not self._is_assigned(pod):
             self.pods[pod.name] = replace(pod, terminating=True, ready=False)
-        elif pod.gated and self._is_complete(pod) and self._has_room(pod):
+        elif pod.gated and self._is_complete(pod) and self._has_room(pod) and self._has_its_domain(pod):
             self.pods[pod.name] = replace(pod, gated=False, released=self.now)
         elif pod.gated:
             return

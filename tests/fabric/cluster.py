@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from weft.domain.cluster import NodeRecord, PodPhase, PodRecord, Taint
+from weft.domain.reports import ComputeDomainReport, DeviceReport, Reports
+from weft.fabric.reported import CHANNELS
 
 NVIDIA = "nvidia.com/gpu"
 AMD = "amd.com/gpu"
@@ -35,6 +37,16 @@ def rack(clique: str, trays: int = 18) -> list[NodeRecord]:
 def nvlink_domain(each: NodeRecord) -> str:
     """What the cases above say of a node's NVLink: its clique, or the board that it is."""
     return dict(each.labels).get("nvidia.com/gpu.clique", each.name)
+
+
+def channels(*nodes: NodeRecord) -> tuple[DeviceReport, ...]:
+    """What NVIDIA's driver for ComputeDomains offers on each of its nodes: no GPUs, but a place in one of them."""
+    return tuple(DeviceReport(each.name, each.name, CHANNELS, each.name, 1, ()) for each in nodes)
+
+
+def forming(*nodes: NodeRecord, domains: tuple[ComputeDomainReport, ...] = ()) -> Reports:
+    """The reports of a cluster where that driver runs on these nodes."""
+    return Reports(channels(*nodes), domains, knows_compute_domains=True)
 
 
 def amd_board(name: str) -> NodeRecord:

@@ -67,10 +67,18 @@ def test_only_a_taint_of_the_driver_with_an_effect_is_a_fault(key: str, effect: 
 
 
 @pytest.mark.parametrize(
-    "body", [slice_of(driver="dra.net"), slice_of(driver="compute-domain.nvidia.com"), slice_of(node=None), {}]
+    "body",
+    [slice_of(driver="dra.net"), slice_of(driver="compute-domain.nvidia.com", node=None), slice_of(node=None), {}],
 )
 def test_what_is_no_gpu_of_a_node_is_left_out(body: Json) -> None:
     assert read_devices(body) is None
+
+
+def test_a_node_that_can_be_in_a_compute_domain_offers_no_gpus_for_that() -> None:
+    """The driver's channels and daemons are devices, too."""
+    body = slice_of({"name": "channel-0", "attributes": {"type": {"string": "channel"}, "id": {"int": 0}}})
+    body["spec"]["driver"] = "compute-domain.nvidia.com"
+    assert DeviceReport("s1", "n1", "compute-domain.nvidia.com", "n1", 3, ()) == read_devices(body)
 
 
 def test_a_compute_domain_names_its_nodes_as_they_joined() -> None:
@@ -82,6 +90,21 @@ def test_a_compute_domain_names_its_nodes_as_they_joined() -> None:
     members = (DomainMember("n1", "u.1", ready=True), DomainMember("n2", "u.1", ready=False))
     assert ComputeDomainReport("team", "chat", members) == read_compute_domain(body)
     assert () == read_compute_domain({"metadata": {"namespace": "team", "name": "new"}}).members
+
+
+def test_a_compute_domain_of_ours_tells_whose_it_is_and_whether_it_goes() -> None:
+    owner = {
+        "apiVersion": "weft.dev/v1alpha1",
+        "kind": "InferencePool",
+        "name": "chat",
+        "uid": "p-1",
+        "controller": True,
+    }
+    meta = {"namespace": "team", "name": "chat-0", "uid": "d-1", "ownerReferences": [owner]}
+    found = read_compute_domain({"metadata": {**meta, "deletionTimestamp": "2026-08-01T10:00:00Z"}})
+    assert ("d-1", "p-1", True) == (found.uid, found.owner_uid, found.terminating)
+    others = read_compute_domain({"metadata": {**meta, "ownerReferences": [{**owner, "apiVersion": "batch/v1"}]}})
+    assert (None, False) == (others.owner_uid, others.terminating)
 
 
 def test_a_topology_names_its_levels_in_order() -> None:

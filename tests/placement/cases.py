@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog import load
 from weft.domain.hardware import Precision
+from weft.domain.reports import Reports
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import PlacementSpec
 from weft.fabric import build_fabric
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
 
 ANYWHERE = PlacementSpec()
+NOTHING_REPORTED = Reports()
 
 
 def tp(size: int, accelerator: str = "H200", stages: int = 1, per_pod: int | None = None) -> Shape:
@@ -54,7 +56,7 @@ def stages_apart(shape: Shape, nodes: Sequence[str], domains: Mapping[str, str])
     return [stage for stage in range(shape.pipeline_parallel) if len(set(gpus[stage * size :][:size])) > 1]
 
 
-def free_map(nodes: list[NodeRecord], *pods: PodRecord) -> FreeMap:
+def free_map(nodes: list[NodeRecord], *pods: PodRecord, reports: Reports = NOTHING_REPORTED) -> FreeMap:
     """What is free beside these pods, each of which is named as somebody's."""
     occupants = {pod.node: (f"{pod.namespace}/{pod.name}",) for pod in pods if pod.node}
-    return FreeMap.of(build_fabric(nodes, pods, load()), (), occupants)
+    return FreeMap.of(build_fabric(nodes, pods, load(), reports), (), occupants)

@@ -75,6 +75,42 @@ def test_what_is_installed_is_read_and_followed(server: ScriptedServer) -> None:
     cache.stop(5)
 
 
+def test_compute_domains_of_ours_are_objects_whose_changes_wake_their_pool(server: ScriptedServer) -> None:
+    """Those of others are reports alone. What is not in the records is not there, once all were handed out."""
+    domains = server.serve("resource.nvidia.com/v1beta1", "computedomains")
+    server.put(domains, "theirs", spec={})
+    woken: list[str | None] = []
+    cache = cache_of(server, woken.append)
+    assert not cache.reports().knows_compute_domains
+    cache.start()
+    eventually(lambda: cache.synced and server.watches(domains), "they are watched")
+    assert cache.reports().knows_compute_domains
+    assert ["theirs"] == [domain.name for domain in cache.reports().compute_domains]
+    assert () == cache.objects()
+    woken.clear()
+    owner = {"apiVersion": "weft.dev/v1alpha1", "kind": "InferencePool", "uid": "p-1", "controller": True}
+    server.put(domains, "chat-3", metadata={"ownerReferences": [owner]}, spec={})
+    eventually(lambda: woken == [None, "p-1"], "the pool is woken, as is whoever waits")
+    (record,) = cache.objects()
+    assert ("ComputeDomain", "team", "chat-3", "p-1") == (record.kind, record.namespace, record.name, record.owner_uid)
+    server.remove(domains, "chat-3")
+    eventually(lambda: cache.objects() == (), "it is forgotten")
+    assert cache.reports().knows_compute_domains
+    server.cut()
+    cache.stop(5)
+
+
+def test_a_kind_that_cannot_be_listed_says_nothing_of_what_is_missing(server: ScriptedServer) -> None:
+    """Replicas are not ended because RBAC took a right, or nobody answers."""
+    server.serve("resource.nvidia.com/v1beta1", "computedomains")
+    server.answer = refusing("/computedomains", 403)
+    cache = cache_of(server)
+    cache.start()
+    eventually(lambda: cache.synced, "it is synced")
+    assert not cache.reports().knows_compute_domains
+    cache.stop(5)
+
+
 def test_an_older_version_is_read_where_the_newest_is_not_served(server: ScriptedServer) -> None:
     path = server.serve("resource.k8s.io/v1beta1", "resourceslices")
     old = {**SLICE, "devices": [{"name": "gpu-0", "basic": GPU}]}

@@ -25,7 +25,7 @@ from weft.domain.spec import (
     ShapePins,
     SplitSpec,
 )
-from weft.domain.status import Assignment, Handover, PoolStatus, SplitStatus
+from weft.domain.status import Assignment, ComputeDomain, Handover, PoolStatus, SplitStatus
 from weft.domain.workload import Role, Slo, Workload
 from weft.render import revision
 
@@ -89,6 +89,12 @@ def queued(record: PoolRecord, handover: Handover) -> PoolRecord:
     """The pool with replica 3 handed over to a scheduler that picks its nodes."""
     gpus = record.status.plan.shape.gpus_per_pod if record.status.plan else 0
     return changed(record, assignments=(Assignment(3, record.status.revision, (), gpus, 1000.0, handover=handover),))
+
+
+def sharing(record: PoolRecord, *cliques: str) -> PoolRecord:
+    """The pool, whose replicas share memory over NVLink, with the clique of each pod."""
+    assigned = (replace(each, compute_domain=ComputeDomain(cliques)) for each in record.status.assignments)
+    return changed(record, assignments=tuple(assigned))
 
 
 def changed(record: PoolRecord, **fields: Any) -> PoolRecord:  # noqa: ANN401 - fields of PoolStatus

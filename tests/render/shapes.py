@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.render.pools import DEEPSEEK, plan, pool, queued, shape, spec
+from tests.render.pools import DEEPSEEK, plan, pool, queued, shape, sharing, spec
 from weft.domain.hardware import Precision
 from weft.domain.spec import (
     EngineSpec,
@@ -25,6 +25,7 @@ _GATED = ModelSource(
 )
 _KUEUE = PlacementSpec(scheduler=SchedulerName.Kueue, queue="inference", node_selector=(("tier", "gold"),))
 _GB200 = ("nvidia.com/gpu.product", ("NVIDIA-GB200",))
+_CLIQUE = "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"
 _TWO_STAGES = shape(8, "GB200", Precision.FP8, pipeline_parallel=2, gpus_per_pod=4)
 
 SHAPES = {
@@ -88,6 +89,22 @@ SHAPES = {
             weight_bytes=680e9,
         ),
         ("tray-0", "tray-1"),
+    ),
+    "compute-domain": sharing(
+        pool(
+            spec(model=ModelSpec(DEEPSEEK, source=_PVC)),
+            plan(shape(8, "GB200", Precision.FP8, gpus_per_pod=4), weight_bytes=680e9),
+            ("tray-0", "tray-1"),
+        ),
+        *(2 * (_CLIQUE,)),
+    ),
+    "compute-domain-stages": sharing(
+        pool(
+            spec(model=ModelSpec(DEEPSEEK, source=_PVC)),
+            plan(_TWO_STAGES, weight_bytes=680e9),
+            ("tray-0", "tray-1", "other-0", "other-1"),
+        ),
+        *(_CLIQUE, _CLIQUE, "", ""),
     ),
     "kueue-one-pod": queued(
         pool(spec(placement=_KUEUE), plan(shape(8))),

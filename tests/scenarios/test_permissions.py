@@ -13,6 +13,7 @@ from e2e.cluster.simulated_pods import AfterCrash, Crash, crash_container
 from e2e.cluster.waiting import eventually
 from tests.manifests import install, load
 from tests.scenarios.audit import asked
+from tests.scenarios.nvlink import Driver
 from tests.scenarios.tenants import change_split, create_split, engines, hold_gpus, split_condition
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def test_every_grant_is_used_and_nothing_is_refused(weft: InstalledWeft, place: 
     a_stranger_that_has_the_name_of_a_pod(place)
     a_replica_that_fails(place)
     a_split_that_loses_its_front(place)
+    a_replica_over_trays_that_leaves(weft)
     requests = asked(weft.cluster)
     assert [each for each in requests if not each.granted] == []
     used = {(each.verb, each.resource) for each in requests}
@@ -116,6 +118,14 @@ def a_split_that_loses_its_front(place: Place) -> None:
     change_split(place, "pair", {"spec": {"router": {"type": "None", "resources": None}}})
     eventually(lambda: "pair" not in names(place, "api/v1/services"), "the address of the pair is gone")
     eventually(lambda: names(place, "apis/apps/v1/deployments") == set(), "and its front")
+
+
+def a_replica_over_trays_that_leaves(weft: InstalledWeft) -> None:
+    driver = Driver(weft, "granted-nvlink", trays=4)
+    driver.create_pool("wide", replicas=2)
+    eventually(lambda: driver.serves("wide", 2), "both replicas serve", timeout_seconds=60)
+    driver.place.change_pool("wide", {"spec": {"scaling": {"replicas": 1}}})
+    eventually(lambda: driver.serves("wide", 1), "the ComputeDomain of one is gone", timeout_seconds=60)
 
 
 def names(place: Place, path: str) -> set[str]:

@@ -141,6 +141,16 @@ class HandoverStatus(ApiModel):
     product: ProductStatus | None = described("How nodes with the planned accelerator are known.")
 
 
+class ComputeDomainStatus(ApiModel):
+    """The replica has a ComputeDomain, by which its pods share memory over NVLink."""
+
+    cliques: list[LabelValue] = Field(
+        max_length=MAX_NODES_OF_REPLICA,
+        description="NVLink clique of each pod, by rank, or the one of all; empty: not known.",
+        json_schema_extra=ATOMIC,
+    )
+
+
 class AssignmentStatus(ApiModel):
     """The nodes of one replica, decided before any of its pods exists."""
 
@@ -155,6 +165,7 @@ class AssignmentStatus(ApiModel):
     since: Instant = Field(description="When it was decided.")
     complete: bool = Field(default=False, description="Whether all its pods were seen; a missing one then ends it.")
     handover: HandoverStatus | None = described("What is asked of the scheduler that picks the nodes, if not Weft.")
+    compute_domain: ComputeDomainStatus | None = described("That it has a ComputeDomain of its own.")
 
 
 class FailureStatus(Explained):

@@ -30,6 +30,7 @@ from weft.domain.shape import (
 from weft.domain.spec import SchedulerName
 from weft.domain.status import (
     Assignment,
+    ComputeDomain,
     Condition,
     Failure,
     Handover,
@@ -163,7 +164,16 @@ def _candidate(read: shown.AlternativeStatus) -> Candidate:
 def _assignment(read: shown.AssignmentStatus) -> Assignment:
     nodes, since = tuple(read.nodes), read_instant(read.since)
     handover = _handover(read.handover) if read.handover is not None else None
-    return Assignment(read.replica, read.revision, nodes, read.gpus_per_pod, since, read.complete, handover)
+    shared = _compute_domain(read.compute_domain.cliques, len(nodes)) if read.compute_domain is not None else None
+    return Assignment(read.replica, read.revision, nodes, read.gpus_per_pod, since, read.complete, handover, shared)
+
+
+def _compute_domain(cliques: list[str], pods: int) -> ComputeDomain:
+    """Raises `ValueError` for cliques that are not those of the pods."""
+    every = tuple(cliques) * (pods if len(cliques) == 1 else 1)
+    if len(every) != pods:
+        raise ValueError("every pod has its clique, or all of them have one")
+    return ComputeDomain(every)
 
 
 def _handover(read: shown.HandoverStatus) -> Handover:

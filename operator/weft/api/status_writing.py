@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Candidate, EngineRelease, Percentiles, Plan, Prediction, Shape
-    from weft.domain.status import Assignment, Condition, Failure, Handover, PoolProgress, SplitProgress
+    from weft.domain.status import Assignment, ComputeDomain, Condition, Failure, Handover, PoolProgress, SplitProgress
 
 MAX_ALTERNATIVES = 10
 
@@ -163,8 +163,17 @@ def _assignment(assignment: Assignment) -> Json:
         "gpusPerPod": assignment.gpus_per_pod,
         "since": instant(assignment.since),
         "complete": assignment.complete,
-        **_present(handover=_handover(assignment.handover) if assignment.handover is not None else None),
+        **_present(
+            handover=_handover(assignment.handover) if assignment.handover is not None else None,
+            computeDomain=_compute_domain(assignment.compute_domain) if assignment.compute_domain is not None else None,
+        ),
     }
+
+
+def _compute_domain(shared: ComputeDomain) -> Json:
+    """One clique where all pods are in it, as they nearly always are."""
+    alike = len(set(shared.cliques)) == 1
+    return {"cliques": list(shared.cliques[:1] if alike else shared.cliques)}
 
 
 def _handover(handover: Handover) -> Json:

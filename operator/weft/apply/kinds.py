@@ -11,6 +11,7 @@ PLURALS = {
     ("v1", "Service"): "services",
     ("apps/v1", "Deployment"): "deployments",
     ("policy/v1", "PodDisruptionBudget"): "poddisruptionbudgets",
+    ("resource.nvidia.com/v1beta1", "ComputeDomain"): "computedomains",
     (labels.API_VERSION, "InferencePool"): "inferencepools",
     (labels.API_VERSION, "PDSplit"): "pdsplits",
 }

@@ -1,7 +1,8 @@
 """Decisions followed forward without a cluster, until nothing changes any more. Pure.
 
 Between two decisions everything goes well: pods of new replicas start where they were assigned and become ready, and
-pods of replicas that nothing assigns vanish. Where another scheduler picks nodes, its pods become ready without any.
+pods of replicas that nothing assigns vanish; so do their ComputeDomains. Where another scheduler picks nodes, its pods
+become ready without any.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from typing import TYPE_CHECKING
 
 from weft.decide import decide
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
+from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Reason
+from weft.domain.reports import ComputeDomainReport
 from weft.fabric import build_fabric
+from weft.render import compute_domain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from weft.catalog import Catalog
+    from weft.domain.cluster import NodeRecord
     from weft.domain.decision import Decisions
     from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
     from weft.domain.status import Assignment, PoolStatus
@@ -94,7 +99,31 @@ def _a_turn_later(
     )
     now = snapshot.now + TURN_SECONDS
     pods = (*_remaining(snapshot, pools), *_new(snapshot, pools, resources))
-    return replace(snapshot, now=now, pools=pools, splits=splits, pods=pods, memory=decisions.memory)
+    moved = replace(snapshot, now=now, pools=pools, splits=splits, pods=pods, memory=decisions.memory)
+    return _with_compute_domains(moved)
+
+
+def _with_compute_domains(snapshot: Snapshot) -> Snapshot:
+    """Those of replicas that are assigned, and those of others; labels of the ones that are gone go with them."""
+    reports, pools = snapshot.reports, {pool.key.uid for pool in snapshot.pools}
+    wanted = {
+        (pool.key.namespace, compute_domain_name(pool.key, each.replica)): pool.key.uid
+        for pool in snapshot.pools
+        for each in pool.status.assignments
+        if each.compute_domain is not None
+    }
+    known = {(each.namespace, each.name): each for each in reports.compute_domains}
+    gone = {each.uid for name, each in known.items() if each.owner_uid in pools and name not in wanted}
+    kept = tuple(each for each in reports.compute_domains if each.uid not in gone)
+    new = (ComputeDomainReport(*name, (), "/".join(name), uid) for name, uid in wanted.items() if name not in known)
+    nodes = tuple(_without_label(node, gone) if gone else node for node in snapshot.nodes)
+    return replace(snapshot, nodes=nodes, reports=replace(reports, compute_domains=(*kept, *new)))
+
+
+def _without_label(node: NodeRecord, gone: set[str]) -> NodeRecord:
+    if node.label(COMPUTE_DOMAIN) not in gone:
+        return node
+    return replace(node, labels=tuple(pair for pair in node.labels if pair[0] != COMPUTE_DOMAIN))
 
 
 def _remaining(snapshot: Snapshot, pools: tuple[PoolRecord, ...]) -> Iterator[PodRecord]:

@@ -126,6 +126,7 @@ def _reports(found: Mapping[OptionalKind, list[Json]], refused: tuple[str, ...])
         tuple(map(read.read_compute_domain, found[read.COMPUTE_DOMAINS])),
         tuple(map(read.read_topology, found[read.TOPOLOGIES])),
         refused,
+        knows_compute_domains=read.COMPUTE_DOMAINS.name not in refused,
     )
 
 

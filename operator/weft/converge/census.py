@@ -26,7 +26,7 @@ class Census:
     leaving: int
     undecided: bool  # the spec asks for pods that deciding has not looked at
     paused: bool  # outdated replicas stay as they are
-    waiting: str | None  # what the scheduler says of a pod that it does not bind
+    waiting: str | None  # what the scheduler says of a pod that it does not bind, or a replica's gates wait for
 
     @classmethod
     def of(cls, pool: PoolRecord, replicas: Sequence[Replica]) -> Census:

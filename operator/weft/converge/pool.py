@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
+from weft.converge.domains import delete_left_over
 from weft.converge.draining import retire
 from weft.converge.objects import Surroundings
 from weft.converge.replicas import rank_of, replicas_of
 from weft.converge.serving import front_trouble
-from weft.converge.starting import create_missing, release_whole
+from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RouterKind
@@ -52,16 +54,17 @@ def converge_pool(
     replicas = replicas_of(pool, pods)
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
-        return Convergence((), _progress(pool, replicas, None, None))
+        return Convergence((), _progress(pool, replicas, None, None, None))
     retired = tuple(action for replica in replicas for action in retire(replica, fabric))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
-    created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas)))
+    created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     applied = tuple(around.apply(wanted))
+    left_over = tuple(delete_left_over(replicas, around))
     unwanted = tuple(around.delete_unwanted(wanted)) if pool.spec is not None and front_refused is None else ()
     trouble = around.taken(wanted) or (front_trouble(around) if _has_a_front(pool) else None)
     return Convergence(
-        (*retired, *applied, *unwanted, *created, *release_whole(pool, replicas, fabric)),
-        _progress(pool, replicas, front_refused or pods_refused, trouble),
+        (*retired, *left_over, *applied, *unwanted, *created, *release_whole(pool, replicas, fabric, around)),
+        _progress(pool, replicas, front_refused or pods_refused, trouble, _waiting(replicas, fabric, around)),
     )
 
 
@@ -92,10 +95,21 @@ def _has_a_front(pool: PoolRecord) -> bool:
     return pool.spec is not None and pool.spec.router.kind is RouterKind.Managed
 
 
+def _waiting(replicas: Sequence[Replica], fabric: Fabric, around: Surroundings) -> str | None:
+    """What the first replica that may not be released yet waits for, beside GPUs."""
+    gated = (replica for replica in replicas if replica.complete and any(pod.gated for pod in replica.pods))
+    return next((why for replica in gated if (why := waits_for_domain(replica, fabric, around)) is not None), None)
+
+
 def _progress(
-    pool: PoolRecord, replicas: Sequence[Replica], refused: Explanation | None, trouble: Explanation | None
+    pool: PoolRecord,
+    replicas: Sequence[Replica],
+    refused: Explanation | None,
+    trouble: Explanation | None,
+    waiting: str | None,
 ) -> PoolProgress:
     census = Census.of(pool, replicas)
+    census = replace(census, waiting=census.waiting or waiting)
     return PoolProgress(
         generation=pool.generation,
         replicas=census.present,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from weft.converge.domains import has_compute_domain
 from weft.converge.replicas import has_ended, rank_of
-from weft.domain.action import CreatePod, ReleasePods
-from weft.placement import leaves_domain, slot_is_still_free
-from weft.render import render_pods, revision
+from weft.domain.action import ApplyObject, CreatePod, ReleasePods
+from weft.placement import domain_lost, leaves_domain, slot_is_still_free
+from weft.render import COMPUTE_DOMAIN, compute_domain_name, render_compute_domain, render_pods, revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from weft.converge.objects import Surroundings
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
     from weft.domain.fabric import Fabric
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from weft.domain.status import Assignment
 
 
-def create_missing(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[Action]:
-    """Pods that assigned replicas still lack; raises `Invalid` where the spec cannot be rendered.
+def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Surroundings) -> Iterator[Action]:
+    """Pods that assigned replicas still lack, and their ComputeDomain before; raises `Invalid` for a spec without any.
 
     A replica that lost a pod is never mended. Nor is one completed that was assigned for another revision: it would
     carry that revision's label and this one's content.
@@ -31,13 +33,17 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[Ac
     current = revision(pool.spec, pool.status.plan)
     for replica in replicas:
         assignment = replica.assignment
-        if assignment is None or replica.broken or replica.whole or assignment.revision != current:
+        if assignment is None or replica.broken or replica.complete or assignment.revision != current:
             continue
+        if assignment.compute_domain is not None and not has_compute_domain(around, replica.number):
+            yield ApplyObject(render_compute_domain(pool, replica.number))
         there = {rank_of(pod) for pod in replica.pods}
         yield from (CreatePod(body) for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there)
 
 
-def release_whole(pool: PoolRecord, replicas: Sequence[Replica], fabric: Fabric) -> Iterator[Action]:
+def release_whole(
+    pool: PoolRecord, replicas: Sequence[Replica], fabric: Fabric, around: Surroundings
+) -> Iterator[Action]:
     """Remove the gates of replicas whose pods all exist and whose slot is still free, inside one NVLink domain.
 
     That all exist has to be noted in the status first: should the released pods vanish without a trace, the note tells
@@ -50,6 +56,8 @@ def release_whole(pool: PoolRecord, replicas: Sequence[Replica], fabric: Fabric)
         if replica.assignment is None or not replica.complete or replica.broken or not gated:
             continue
         own = Counter(_awaited([replica]))
+        if waits_for_domain(replica, fabric, around) is not None:
+            continue
         free = slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica))
         if free and not _spans_domains(pool, replica.assignment, fabric):
             yield ReleasePods(gated[0].namespace, tuple((pod.name, pod.uid) for pod in gated))
@@ -64,6 +72,19 @@ def _spans_domains(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> 
         and assignment.revision == pool.status.revision
         and leaves_domain(assignment, plan.shape, fabric)
     )
+
+
+def waits_for_domain(replica: Replica, fabric: Fabric, around: Surroundings) -> str | None:
+    """Why the ComputeDomain of a replica cannot take its nodes yet, or None."""
+    if replica.assignment is None or replica.assignment.compute_domain is None:
+        return None
+    name = compute_domain_name(around.owner, replica.number)
+    record = around.mine(COMPUTE_DOMAIN, name)
+    if record is None or record.terminating:
+        return f"replica {replica.number} waits for its ComputeDomain"
+    own = f"{around.owner.namespace}/{name}".__eq__
+    lost = domain_lost(replica.assignment, fabric, own, _bound(replica))
+    return f"replica {replica.number} waits: {lost.message}" if lost is not None else None
 
 
 def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:

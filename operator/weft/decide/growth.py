@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from weft.decide.promises import holder_name, holds_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment
-from weft.placement import ALONE, Neighbours, Refusal, Slot, find_slot
+from weft.placement import ALONE, Hold, Neighbours, Refusal, Slot, compute_domain_of, find_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from weft.decide.planning import Planned
+    from weft.domain.fabric import Fabric
     from weft.domain.spec import PlacementSpec
     from weft.domain.status import Handover
-    from weft.placement import FreeMap, Hold
+    from weft.placement import FreeMap
 
-NOTHING: Mapping[str, int] = MappingProxyType({})
+NOTHING: Sequence[Hold] = ()
 
 
 @dataclass(slots=True)
@@ -55,8 +55,8 @@ class Growth:
         """Of all its replicas."""
         return tuple(node for assignment in (*self.kept, *self.added) for node in assignment.nodes)
 
-    def vacated(self, free: FreeMap) -> Mapping[str, int]:
-        """GPUs by node that its own leaving pods hold."""
+    def vacated(self, free: FreeMap) -> Sequence[Hold]:
+        """What its own leaving pods hold."""
         return free.vacated(holder_name(self.planned.pool))
 
     @property
@@ -99,7 +99,7 @@ def _held_back(other: Growth) -> Explanation:
 def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float) -> None:
     planned = growth.planned
     if growth.asked is not None:
-        _hand_over_one(growth, growth.asked, now)
+        _hand_over_one(growth, growth.asked, free, now)
         return
     near = planned.spec.kv.locality != "Any"
     partners = tuple(node for other in unit if near and other is not growth for node in other.nodes)
@@ -107,21 +107,22 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
     if isinstance(found, Refusal):
         growth.refusal = found.explanation
         return
-    growth.added.append(assign(growth, found.nodes, now))
+    assignment = assign(growth, found.nodes, free.fabric, now)
+    growth.added.append(assignment)
     for kept in (growth.spares, growth.opened):
         for hold in [hold for hold in kept if hold.node in found.nodes]:
             kept.remove(hold)
             free.release(hold)
-    for hold in holds_of(planned.pool, found.nodes, planned.plan.shape.gpus_per_pod):
+    for hold in holds_of(planned.pool, assignment, free.fabric):
         free.reserve(hold)
 
 
-def _hand_over_one(growth: Growth, asked: Handover | Explanation, now: float) -> None:
+def _hand_over_one(growth: Growth, asked: Handover | Explanation, free: FreeMap, now: float) -> None:
     """Nothing is promised: what its pods hold counts once they are bound, as anyone's."""
     if isinstance(asked, Explanation):
         growth.refusal = asked
     else:
-        growth.added.append(replace(assign(growth, (), now), handover=asked))
+        growth.added.append(replace(assign(growth, (), free.fabric, now), handover=asked))
 
 
 def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
@@ -129,7 +130,7 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refus
 
     Pods in a place that is still held wait behind their gates until it is free.
     """
-    without = {node: -free.on(node) for node in growth.avoided}
+    without = [Hold(node, -free.on(node), "") for node in growth.avoided]
     if without and isinstance(slot := _try(growth, growth.planned.spec.placement, free, neighbours, without), Slot):
         return slot
     placement, is_replacement = growth.planned.spec.placement, len(growth.added) < len(growth.replaced)
@@ -143,9 +144,9 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refus
 
 
 def _try(
-    growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Mapping[str, int] = NOTHING
+    growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Sequence[Hold] = NOTHING
 ) -> Slot | Refusal:
-    """Look for a slot as if what is kept for the pool were free, and so many more GPUs by node.
+    """Look for a slot as if what is kept for the pool were free, and `more` were too.
 
     Spares among that are left alone as far as `placement` says.
     """
@@ -153,13 +154,14 @@ def _try(
     with free.supposing():
         for hold in (*growth.spares, *growth.opened):
             free.shift(hold.node, hold.gpus)
-        for node, gpus in more.items():
-            free.shift(node, gpus)
+        for hold in more:
+            free.shift(hold.node, hold.gpus, -hold.joins)
         return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.engine.resources)
 
 
-def assign(growth: Growth, nodes: tuple[str, ...], now: float) -> Assignment:
-    """The pool's next replica, on these nodes."""
-    replica = growth.next_replica
+def assign(growth: Growth, nodes: tuple[str, ...], fabric: Fabric, now: float) -> Assignment:
+    """The pool's next replica, on these nodes, with a ComputeDomain where its pods share memory over NVLink."""
+    replica, gpus = growth.next_replica, growth.planned.plan.shape.gpus_per_pod
     growth.next_replica += 1
-    return Assignment(replica, growth.planned.revision, nodes, growth.planned.plan.shape.gpus_per_pod, now)
+    shared = compute_domain_of(nodes, fabric)
+    return Assignment(replica, growth.planned.revision, nodes, gpus, now, compute_domain=shared)

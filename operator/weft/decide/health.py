@@ -30,13 +30,15 @@ YOUNG_SECONDS = 60.0
 class Replica:
     """An assignment with those of its pods that exist, by rank. `reachable` says whether all its nodes answer.
 
-    `admission` is what the scheduler wrote about it, where it is handed over to one that picks nodes.
+    `admission` is what the scheduler wrote about it, where it is handed over to one that picks nodes. `lost_domain` is
+    the name of its ComputeDomain where it had one that is gone, or about to go.
     """
 
     assignment: Assignment
     pods: tuple[PodRecord, ...]
     reachable: bool = True
     admission: AdmissionRecord | None = None
+    lost_domain: str | None = None
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -153,6 +155,14 @@ def its_scheduler_gave_it_up(replica: Replica, around: Surroundings) -> Loss | N
     return _loss(replica, Reason.EvictedByScheduler, what, counts=taken.fault or young)
 
 
+def its_compute_domain_is_gone(replica: Replica, around: Surroundings) -> Loss | None:
+    """Somebody deletes the ComputeDomain: its daemons end, and claims that were made for it fit no other."""
+    if replica.lost_domain is None:
+        return None
+    what = f"somebody deleted ComputeDomain {replica.lost_domain}, and its pods share no memory over NVLink any more"
+    return _taken_away(replica, around, what, Reason.ComputeDomainDeleted)
+
+
 def somebody_deletes_it(replica: Replica, around: Surroundings) -> Loss | None:
     """A pod of a replica that should stay is terminating: drained, evicted or deleted by hand."""
     pod = next((pod for pod in replica.pods if pod.terminating), None)
@@ -207,10 +217,10 @@ def released_at(pod: PodRecord) -> float:
     return pod.released if pod.released is not None else pod.created
 
 
-def _taken_away(replica: Replica, around: Surroundings, what: str) -> Loss:
+def _taken_away(replica: Replica, around: Surroundings, what: str, reason: Reason = Reason.PodDeleted) -> Loss:
     """No fault of the replica, but it counts when it comes so soon that it might go on like that."""
     young = around.now - replica.assignment.since < YOUNG_SECONDS
-    return replace(_no_fault(replica, Reason.PodDeleted, what), counts=young)
+    return replace(_no_fault(replica, reason, what), counts=young)
 
 
 def _no_fault(replica: Replica, reason: Reason, what: str) -> Loss:
@@ -227,6 +237,7 @@ _ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
 _CLAIMS = (
     its_node_went_away,
     its_scheduler_gave_it_up,
+    its_compute_domain_is_gone,
     somebody_deletes_it,
     a_pod_has_ended,
     a_member_is_missing,

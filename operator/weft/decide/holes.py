@@ -7,7 +7,6 @@ split have a place, or neither has.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from weft.decide.growth import NOTHING, Growth, place
@@ -18,11 +17,11 @@ from weft.domain.reasons import Explanation, Reason
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from weft.decide.course import Course, Turn
     from weft.domain.shape import Candidate
-    from weft.placement import FreeMap
+    from weft.placement import FreeMap, Hold
 
 _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Reason.ShapeKept})
 
@@ -71,7 +70,8 @@ def kept_for_want_of_room(turns: Sequence[Turn], free: FreeMap, replan: Replan) 
         if plan is not None
     ]
     runs = any(turn.survivors.replicas for turn in turns) and all(turn.asked is None for turn in turns)
-    if not runs or len(wishes) < len(turns) or _fit(map(_first, filter(_changes, turns)), free, _given_up(turns)):
+    given = _given_up(turns, free)
+    if not runs or len(wishes) < len(turns) or _fit(map(_first, filter(_changes, turns)), free, given):
         return turns
     return replan(turns, wishes) or turns
 
@@ -91,30 +91,30 @@ def _first(turn: Turn) -> Growth:
     return Growth(turn.planned, turn.scale.desired, [], 1, 0)
 
 
-def _fit(growths: Iterable[Growth], free: FreeMap, more: Mapping[str, int] = NOTHING) -> bool:
-    """Whether all of them together have a place for one more replica, with so many GPUs more by node."""
+def _fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
+    """Whether all of them together have a place for one more replica, if `more` were free too."""
     with free.supposing():
-        for node, gpus in more.items():
-            free.shift(node, gpus)
+        for hold in more:
+            free.shift(hold.node, hold.gpus, -hold.joins)
         for growth in growths:
             found = place(growth, free, ALONE)
             if not isinstance(found, Slot):
                 return False
+            shape = growth.planned.plan.shape
             for node in found.nodes:
-                free.shift(node, -growth.planned.plan.shape.gpus_per_pod)
+                free.shift(node, -shape.gpus_per_pod, int(shape.pods > 1))
     return True
 
 
-def _given_up(turns: Iterable[Turn]) -> Mapping[str, int]:
-    """GPUs by node of the pools themselves, where their rollouts may make replicas unavailable."""
-    given: Counter[str] = Counter()
-    for turn in turns:
-        if limits_of(turn.planned.spec.rollout, turn.scale.desired).unavailable < 1:
-            continue
-        for replica in turn.survivors.replicas:
-            for hold in held_by(turn.planned.pool, replica.pods):
-                given[hold.node] += hold.gpus
-    return given
+def _given_up(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
+    """What the pools themselves hold, where their rollouts may make replicas unavailable."""
+    return [
+        hold
+        for turn in turns
+        if limits_of(turn.planned.spec.rollout, turn.scale.desired).unavailable >= 1
+        for replica in turn.survivors.replicas
+        for hold in held_by(turn.planned.pool, replica.pods, free.fabric)
+    ]
 
 
 def _serves(candidate: Candidate) -> bool:

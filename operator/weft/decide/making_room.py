@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.decide.course import Course
+    from weft.domain.fabric import Fabric
     from weft.domain.snapshot import Snapshot
     from weft.placement import FreeMap, Move, Repacking
 
@@ -88,7 +89,8 @@ def _residents(course: Course) -> Iterator[_Resident]:
         stays = assignment.replica not in leaving and assignment.revision == turn.planned.revision
         if stays and each.ready and assignment.handover is None:
             departure = Departure(assignment, ready=True, outdated=False)
-            yield _Resident(course, departure, Movable(owner_of(turn, assignment.replica), demand, assignment.nodes))
+            owner, joins = owner_of(turn, assignment.replica), int(assignment.compute_domain is not None)
+            yield _Resident(course, departure, Movable(owner, demand, assignment.nodes, joins))
 
 
 def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident], free: FreeMap, now: float) -> None:
@@ -97,9 +99,9 @@ def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident],
     for move in found.moves:
         resident = residents[move.owner]
         gone |= {node: gone.get(node, 0) + move.gpus_per_pod for node in move.source}
-        _send(resident, move, course, now)
+        _send(resident, move, course, free.fabric, now)
         for node in move.target:
-            free.reserve(Hold(node, move.gpus_per_pod, move.owner))
+            free.reserve(Hold(node, move.gpus_per_pod, move.owner, resident.movable.joins))
     gpus = course.turn.planned.plan.shape.gpus_per_pod
     for node in found.slot.nodes:
         free.reserve(Hold(node, max(0, gpus - gone.get(node, 0)), f"pool {course.turn.name}"))
@@ -107,14 +109,14 @@ def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident],
     course.awaited = course.growth.refusal = waits_for(move.owner for move in found.moves)
 
 
-def _send(resident: _Resident, move: Move, course: Course, now: float) -> None:
+def _send(resident: _Resident, move: Move, course: Course, fabric: Fabric, now: float) -> None:
     mover, growth = resident.course, resident.course.growth
     assignment = resident.departure.assignment
     mover.relocations = (*mover.relocations, Relocation(assignment.replica, now, course.turn.name))
     mover.moving = (*mover.moving, replace(resident.departure, displaced=makes_room_for(course.turn)))
     most = growth.desired + limits_of(growth.planned.spec.rollout, growth.desired).surge
     if len(growth.kept) + len(growth.added) < most:
-        growth.added.append(assign(growth, move.target, now))
+        growth.added.append(assign(growth, move.target, fabric, now))
 
 
 def _tell(course: Course, found: Repacking, purse: Purse) -> None:

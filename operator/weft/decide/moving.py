@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weft.decide.drains import displacement
-from weft.decide.promises import holder_name
+from weft.decide.promises import has_joined, holder_name
 from weft.domain.reasons import Explanation, Reason
 from weft.placement import Demand, Hold, Movable, Slot, repack, still_opens
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from weft.decide.course import Turn
     from weft.domain.cluster import PodIdentity
+    from weft.domain.fabric import Fabric
     from weft.domain.moves import Relocation
     from weft.domain.status import Assignment
     from weft.placement import FreeMap, Repacking
@@ -75,7 +76,7 @@ def moves_under_way(turns: Sequence[Turn], free: FreeMap) -> Moves:
     moves = Moves()
     if not any(turn.planned.pool.status.moves for turn in turns):
         return moves
-    movers = _movers(turns)
+    movers = _movers(turns, free.fabric)
     for turn in turns:
         leaving = movers.get(turn.name)
         if leaving is None or not _lacks_replicas(turn, free):
@@ -118,7 +119,7 @@ def waits_for(owners: Iterable[str]) -> Explanation:
     return Explanation(Reason.MovesUnderWay, f"waits for {named}{more} to move away")
 
 
-def _movers(turns: Sequence[Turn]) -> dict[str, list[Mover]]:
+def _movers(turns: Sequence[Turn], fabric: Fabric) -> dict[str, list[Mover]]:
     """By the name of the pool that gets the place: all that still hold theirs, none where the last is gone.
 
     Those for a pool that has had a replica placed since have done what they were for.
@@ -129,19 +130,23 @@ def _movers(turns: Sequence[Turn]) -> dict[str, list[Mover]]:
         demand = demand_of(turn)
         for relocation in turn.planned.pool.status.moves:
             if relocation.since >= placed.get(relocation.beneficiary, math.inf):
-                mover = _mover(turn, relocation, demand)
+                mover = _mover(turn, relocation, demand, fabric)
                 found.setdefault(relocation.beneficiary, []).extend([mover] if mover else [])
     return found
 
 
-def _mover(turn: Turn, relocation: Relocation, demand: Demand) -> Mover | None:
+def _mover(turn: Turn, relocation: Relocation, demand: Demand, fabric: Fabric) -> Mover | None:
     """None once nothing of it is left, or where a rollout replaces it anyway."""
     replica, revision = relocation.replica, turn.planned.revision
     there = [each.assignment for each in turn.survivors.replicas if each.assignment.replica == replica]
     pods = [(pod.node, pod.identity) for pod in turn.left if pod.holds_devices]
     drained = [node for node, identity in pods if node and identity and _is(identity, replica, revision)]
     nodes = (*drained, *(node for each in there if each.revision == revision for node in each.nodes))
-    return Mover(turn, replica, Movable(owner_of(turn, replica), demand, nodes), drains=not there) if nodes else None
+    if not nodes:
+        return None
+    promised = any(each.compute_domain is not None for each in there)
+    joins = int(promised or all(has_joined(turn.planned.pool, replica, node, fabric) for node in nodes))
+    return Mover(turn, replica, Movable(owner_of(turn, replica), demand, nodes, joins), drains=not there)
 
 
 def _since(assignment: Assignment) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.placement import FreeMap, Hold, leaves_domain, slot_lost
+from weft.placement import FreeMap, Hold, domain_lost, leaves_domain, slot_lost
+from weft.render import compute_domain_name, is_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,19 +18,20 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.fabric import Fabric
     from weft.domain.shape import Shape
-    from weft.domain.snapshot import PoolRecord
+    from weft.domain.snapshot import PoolRecord, ResourceKey
+    from weft.domain.status import Assignment
 
 
 def free_map(fabric: Fabric, pods: Sequence[PodRecord], pools: Iterable[PoolRecord]) -> FreeMap:
     """Everything that no pod holds, with the names of those who hold the rest."""
     known = {pool.key.uid: pool for pool in pools}
     free = FreeMap.of(fabric, (), lambda: _occupants(pods, known))
-    for hold in _leaving(pods, known):
+    for hold in _leaving(pods, known, fabric):
         free.vacate(hold)
     return free
 
 
-def _leaving(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord]) -> Iterator[Hold]:
+def _leaving(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord], fabric: Fabric) -> Iterator[Hold]:
     """What pods hold that belong to no replica any more."""
     assigned = {uid: {each.replica for each in pool.status.assignments} for uid, pool in known.items()}
     for pod in pods:
@@ -35,7 +39,7 @@ def _leaving(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord]) -> Iter
         if identity is not None and identity.replica not in assigned.get(identity.pool_uid, ()):
             owner = known.get(identity.pool_uid)
             if owner is not None and pod.requests:
-                yield from held_by(owner, (pod,))
+                yield from held_by(owner, (pod,), fabric)
 
 
 def _occupants(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord]) -> Mapping[str, tuple[str, ...]]:
@@ -53,18 +57,42 @@ def holder_name(pool: PoolRecord) -> str:
     return f"pool {pool.key.namespace}/{pool.key.name}"
 
 
-def holds_of(pool: PoolRecord, nodes: tuple[str, ...], gpus_per_pod: int) -> list[Hold]:
-    """Promises for a whole replica, one for each of its pods."""
-    return [Hold(node, gpus_per_pod, holder_name(pool)) for node in nodes]
+def holds_of(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> list[Hold]:
+    """Promises for a whole replica, one for each of its pods.
+
+    Where its ComputeDomain is seen on a node already, the fabric counts that, as it does GPUs that a pod holds.
+    """
+    holder, joins, number = holder_name(pool), assignment.compute_domain is not None, assignment.replica
+    return [
+        Hold(node, assignment.gpus_per_pod, holder, int(joins and not has_joined(pool, number, node, fabric)))
+        for node in assignment.nodes
+    ]
 
 
-def held_by(pool: PoolRecord, pods: Iterable[PodRecord]) -> list[Hold]:
+def held_by(pool: PoolRecord, pods: Iterable[PodRecord], fabric: Fabric) -> list[Hold]:
     """What bound pods of a pool hold until they are gone."""
     return [
-        Hold(pod.node, sum(count for _, count in pod.requests), holder_name(pool))
+        Hold(
+            pod.node,
+            sum(count for _, count in pod.requests),
+            holder_name(pool),
+            int(pod.identity is not None and has_joined(pool, pod.identity.replica, pod.node, fabric)),
+        )
         for pod in pods
         if pod.node is not None and pod.holds_devices
     ]
+
+
+def has_joined(pool: PoolRecord, replica: int, node: str, fabric: Fabric) -> bool:
+    """Whether a node is seen in the ComputeDomain of a replica."""
+    known = fabric.nodes().get(node)
+    there = () if known is None else known.compute_domains
+    return bool(there) and domain_name(pool.key, replica) in there
+
+
+def domain_name(pool: ResourceKey, replica: int) -> str:
+    """The ComputeDomain of a replica, with its namespace."""
+    return f"{pool.namespace}/{compute_domain_name(pool, replica)}"
 
 
 def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: FreeMap) -> Explanation | None:
@@ -76,13 +104,19 @@ def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: 
     bound = replica.bound
     unbound = [node for rank, node in enumerate(assignment.nodes) if rank not in bound]
     if not replica.released:
-        own = free.vacated(holder_name(pool))  # it was promised what its predecessor still holds
-        lost = slot_lost(assignment, free.fabric, {node: free.promised(node) - own.get(node, 0) for node in unbound})
+        own = Counter[str]()  # it was promised what its predecessor still holds
+        for hold in free.vacated(holder_name(pool)):
+            own[hold.node] += hold.gpus
+        lost = slot_lost(assignment, free.fabric, {node: free.promised(node) - own[node] for node in unbound})
+        lost = lost or domain_lost(assignment, free.fabric, partial(is_of, pool.key))
         if lost is not None:
             return Explanation(Reason.SlotTaken, f"replica {assignment.replica} is placed anew: {lost.message}")
         if shape is not None and leaves_domain(assignment, shape, free.fabric):
             message = f"replica {assignment.replica} is placed anew: its nodes no longer share one NVLink domain"
             return Explanation(Reason.SlotTaken, message)
-    for node in unbound:
-        free.reserve(Hold(node, assignment.gpus_per_pod, holder_name(pool)))
+    for rank, hold in enumerate(holds_of(pool, assignment, free.fabric)):
+        if rank not in bound:
+            free.reserve(hold)
+        elif hold.joins:
+            free.reserve(replace(hold, gpus=0))  # the pod is there, and its node not yet in the domain
     return None

@@ -31,7 +31,7 @@ class Standing:
     pods: tuple[PodRecord, ...]
     sound: bool
     ready: bool
-    handed_over: bool
+    depends: bool  # whether any is handed over or has a ComputeDomain: then others have a say
     strays: int  # pods of no replica
     ids: tuple[int, ...]
     revisions: frozenset[str]
@@ -56,7 +56,7 @@ def _standing(question: _Question) -> Standing:
         tuple(pod for together in by_replica.values() for pod in together),
         sound=all(_is_sound(each) for each in replicas),
         ready=all(each.ready for each in replicas),
-        handed_over=any(each.handover is not None for each in assignments),
+        depends=any(_depends(each) for each in assignments),
         strays=len(pods) - sum(len(each.pods) for each in replicas),
         ids=tuple(each.assignment.replica for each in replicas),
         revisions=frozenset(each.revision for each in assignments),
@@ -74,8 +74,8 @@ def _by_replica(pods: tuple[PodRecord, ...]) -> dict[int, tuple[PodRecord, ...]]
 
 
 def _replica(assignment: Assignment, pods: tuple[PodRecord, ...]) -> Replica:
-    """One assignment, complete from the first time on that all its pods are there."""
-    if len(pods) == assignment.pods and not assignment.complete:
+    """One assignment, complete from the first time on that all its pods are there, if that is all it needs."""
+    if len(pods) == assignment.pods and not assignment.complete and assignment.compute_domain is None:
         assignment = replace(assignment, complete=True)
     return Replica(assignment, pods)
 
@@ -83,7 +83,11 @@ def _replica(assignment: Assignment, pods: tuple[PodRecord, ...]) -> Replica:
 def _is_sound(replica: Replica) -> bool:
     """Whether no claim of `health.py` about its pods holds, and no promise is left to keep."""
     every = replica.bound == frozenset(range(replica.assignment.pods))
-    return replica.assignment.handover is None and replica.whole and every and all(map(_stays, replica.pods))
+    return not _depends(replica.assignment) and replica.whole and every and all(map(_stays, replica.pods))
+
+
+def _depends(assignment: Assignment) -> bool:
+    return assignment.handover is not None or assignment.compute_domain is not None
 
 
 def _stays(pod: PodRecord) -> bool:

@@ -17,6 +17,7 @@ from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
 from weft.decide.spares import keep_spares
+from weft.decide.succession import tries_again_after_seconds
 from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.reasons import Explanation
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from weft.decide.making_room import Purse
     from weft.decide.moving import Moves
     from weft.decide.planning import Planned
-    from weft.domain.fabric import Fabric
     from weft.domain.shape import Plan
     from weft.domain.snapshot import ScaleMemory
     from weft.domain.status import Failure
@@ -68,7 +68,7 @@ def take_turns(
     explain_again([course.growth for course in every], free)
     say_what_is_awaited(every)
     make_room(every, free, purse, now)
-    return tuple(_outcome(course, free.fabric, now) for course in every)
+    return tuple(_outcome(course, free, now) for course in every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +151,11 @@ def _failure(turn: Turn, now: float) -> Failure | None:
 def _take_back(turn: Turn, departure: Departure, free: FreeMap) -> None:
     """Promises of a replica that leaves are free at once; what its pods hold is free when they are gone."""
     replica = next(each for each in turn.survivors.replicas if each.assignment == departure.assignment)
-    holds = holds_of(turn.planned.pool, departure.assignment.nodes, departure.assignment.gpus_per_pod)
+    holds = holds_of(turn.planned.pool, departure.assignment, free.fabric)
     for rank, hold in enumerate(holds):
         if rank not in replica.bound:
             free.release(hold)
-    for hold in held_by(turn.planned.pool, replica.pods):
+    for hold in held_by(turn.planned.pool, replica.pods, free.fabric):
         free.vacate(hold)
 
 
@@ -166,7 +166,7 @@ def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, .
     return any(each.outdated for each in (*stay, *gone)) or turn.draining
 
 
-def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
+def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
     request = capacity_request(growth)
     status = changed(
@@ -190,7 +190,7 @@ def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
         turn.scale.recommended,
         (
             conditions.planned(planned.plan),
-            conditions.placed(placement_of(course, fabric, now)),
+            conditions.placed(placement_of(course, free.fabric, now)),
             conditions.slo_met(planned.spec.slo, turn.observation),
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
             *conditions.capacity_requested(request),
@@ -202,6 +202,7 @@ def _outcome(course: Course, fabric: Fabric, now: float) -> Outcome:
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
         turn.survivors.wake_after_seconds(growth.kept, now),
+        tries_again_after_seconds(growth.added, free),
     )
     return Outcome(decision, turn.memory, min((wait for wait in waits if wait is not None), default=None))
 

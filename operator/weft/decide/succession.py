@@ -15,9 +15,12 @@ from weft.domain.reasons import Explanation, Reason
 from weft.placement import Slot, find_slot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from weft.decide.health import Replica
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
+    from weft.domain.status import Assignment
     from weft.placement import FreeMap, Hold
 
 
@@ -33,7 +36,7 @@ def resettled(seen: Survivors, planned: Planned | None, free: FreeMap, now: floa
         node = None if planned is None else _still_held(replica, free)
         if planned is not None and node is not None and _may_move(replica, planned, free, now):
             losses.append(_given_up(replica, node))
-            for hold in _holds(replica, planned):
+            for hold in _holds(replica, planned, free):
                 free.release(hold)
             continue
         kept.append(replica)
@@ -44,11 +47,19 @@ def resettled(seen: Survivors, planned: Planned | None, free: FreeMap, now: floa
 
 def _still_held(replica: Replica, free: FreeMap) -> str | None:
     """The first node of a replica behind its gates on which more is promised than is free."""
-    if replica.released or replica.assignment.handover is not None:
-        return None
+    return None if replica.released else still_held(replica.assignment, free)
+
+
+def still_held(assignment: Assignment, free: FreeMap) -> str | None:
+    """The first node on which more is promised than is free, once everybody's promises are made."""
     nodes = free.fabric.nodes()
-    known = (nodes[name] for name in replica.assignment.nodes if name in nodes)
+    known = (nodes[name] for name in assignment.nodes if name in nodes)
     return next((node.name for node in known if node.total - node.used < free.promised(node.name)), None)
+
+
+def tries_again_after_seconds(added: Iterable[Assignment], free: FreeMap) -> float | None:
+    """When the first of those that were assigned just now would have waited long enough."""
+    return SCHEDULING_SECONDS if any(still_held(each, free) is not None for each in added) else None
 
 
 def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> bool:
@@ -57,13 +68,13 @@ def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> 
         return False
     spec = planned.spec
     with free.supposing():
-        for hold in _holds(replica, planned):
-            free.shift(hold.node, hold.gpus)
+        for hold in _holds(replica, planned, free):
+            free.shift(hold.node, hold.gpus, -hold.joins)
         return isinstance(find_slot(planned.plan.shape, spec.placement, free, needs=spec.engine.resources), Slot)
 
 
-def _holds(replica: Replica, planned: Planned) -> list[Hold]:
-    return holds_of(planned.pool, replica.assignment.nodes, replica.assignment.gpus_per_pod)
+def _holds(replica: Replica, planned: Planned, free: FreeMap) -> list[Hold]:
+    return holds_of(planned.pool, replica.assignment, free.fabric)
 
 
 def _given_up(replica: Replica, node: str) -> Loss:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
-from weft.decide.promises import held_by, keep_promise
+from weft.decide.promises import domain_name, held_by, keep_promise
 from weft.decide.standing import Standing, standing_of
 from weft.domain.errors import Invalid
 from weft.engines import adapter_for
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.queueing import AdmissionRecord, Queueing
     from weft.domain.reasons import Explanation
+    from weft.domain.reports import Reports
     from weft.domain.shape import EngineRelease
     from weft.domain.snapshot import PoolRecord, ResourceKey, ScaleMemory, Snapshot
     from weft.domain.status import Assignment
@@ -68,6 +69,7 @@ class Roll:
     lost_since: Mapping[str, float]
     pods: Mapping[str, tuple[PodRecord, ...]]  # by pool UID, in the order of the snapshot
     queueing: Queueing | None
+    domains: Mapping[str, str | None] | None  # ComputeDomains that stay, with owner's UID; None: nobody can tell
     standings: dict[str, Standing] = field(default_factory=dict, compare=False)  # of those asked for in this pass
 
     @classmethod
@@ -83,7 +85,8 @@ class Roll:
         for pod in snapshot.pods:
             if pod.identity is not None:
                 pods.setdefault(pod.identity.pool_uid, []).append(pod)
-        return cls(snapshot.now, nodes, lost, {uid: tuple(each) for uid, each in pods.items()}, snapshot.queueing)
+        ours = {uid: tuple(each) for uid, each in pods.items()}
+        return cls(snapshot.now, nodes, lost, ours, snapshot.queueing, _domains(snapshot.reports))
 
     def standing(self, pool: PoolRecord) -> Standing:
         """A pool's assignments with their pods."""
@@ -95,7 +98,7 @@ class Roll:
     def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
         """Every assignment of a pool with its pods, by replica id."""
         found = self.standing(pool)
-        if not found.handed_over and self.lost_since.keys().isdisjoint(found.nodes):
+        if not found.depends and self.lost_since.keys().isdisjoint(found.nodes):
             return found.replicas
         return tuple(self._surrounded(pool.key, each) for each in found.replicas)
 
@@ -106,9 +109,23 @@ class Roll:
         return found.sound and answering and self.nodes.keys() >= found.nodes
 
     def _surrounded(self, pool: ResourceKey, replica: Replica) -> Replica:
-        """With what its scheduler wrote about it, and whether its nodes answer."""
-        found = replace(replica, admission=self._admission(pool, replica.assignment))
+        """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
+
+        Complete from the first time on that all its pods and its ComputeDomain are there.
+        """
+        assignment, missing = replica.assignment, self._missing_domain(pool, replica.assignment)
+        lost = missing if assignment.complete and self.domains is not None else None
+        if replica.whole and missing is None and not assignment.complete:
+            assignment = replace(assignment, complete=True)
+        found = Replica(assignment, replica.pods, admission=self._admission(pool, assignment), lost_domain=lost)
         return replace(found, reachable=self.lost_since.keys().isdisjoint(found.nodes))
+
+    def _missing_domain(self, pool: ResourceKey, assignment: Assignment) -> str | None:
+        """The ComputeDomain that a replica should have and has not."""
+        if assignment.compute_domain is None:
+            return None
+        name = domain_name(pool, assignment.replica)
+        return None if self.domains is not None and self.domains.get(name) == pool.uid else name
 
     def _admission(self, pool: ResourceKey, assignment: Assignment) -> AdmissionRecord | None:
         if assignment.handover is None or self.queueing is None:
@@ -125,6 +142,12 @@ class Roll:
             return ()
         found = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ()))
         return tuple(sorted((name, self.lost_since[name]) for name in found.nodes if name in self.lost_since))
+
+
+def _domains(reports: Reports) -> Mapping[str, str | None] | None:
+    if not reports.knows_compute_domains:
+        return None
+    return {str(each): each.owner_uid for each in reports.compute_domains if not each.terminating}
 
 
 def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeMap) -> Survivors:
@@ -145,7 +168,7 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
             kept.append(replica)
         else:
             losses.append(loss)
-            for hold in held_by(pool, replica.pods):
+            for hold in held_by(pool, replica.pods, free.fabric):
                 free.vacate(hold)
     return Survivors(tuple(kept), tuple(losses))
 

@@ -45,7 +45,7 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObject:
-    """Server-side apply of a Service, Deployment, PodDisruptionBudget or child pool, owned by the resource.
+    """Server-side apply of a Service, Deployment, PodDisruptionBudget, ComputeDomain or child pool, of the resource.
 
     Our own manager takes every field it names; a seed yields to a field's owner. `first` is a JSON patch for an object
     that is there already, sent before: it takes away what others added, which an apply cannot do.

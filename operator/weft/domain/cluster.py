@@ -132,7 +132,10 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRecord:
-    """One Service, Deployment, PodDisruptionBudget or child pool of ours, as read; `body` is plain JSON."""
+    """One Service, Deployment, PodDisruptionBudget, ComputeDomain or child pool of ours; `body` is plain JSON.
+
+    That of a ComputeDomain is not kept.
+    """
 
     api_version: str
     kind: str

@@ -26,7 +26,9 @@ class FabricNode:
     `shared` marks time-sliced, MPS or MIG devices, which never serve TP > 1. `left` is what else pods may ask for:
     of extended resources what pods do not hold, of CPU and memory all there is, as nobody counts who has it; None where
     nobody knows. `tiers` have the same levels on every node of a fabric, with an empty text where nobody names one.
-    `nics` counts network devices for RDMA by resource. `capacity` is devices, healthy or not.
+    `nics` counts network devices for RDMA by resource. `capacity` is devices, healthy or not. `shares_memory` says that
+    pods on several nodes of its NVLink domain can be given a ComputeDomain; `compute_domains` are those that it is in,
+    as namespace/name.
     """
 
     name: str
@@ -47,6 +49,8 @@ class FabricNode:
     leaving: Explanation | None = None
     impaired: Explanation | None = None
     capacity: int = field(default=0, repr=False)
+    shares_memory: bool = False
+    compute_domains: tuple[str, ...] = ()
 
     @property
     def installed(self) -> int:

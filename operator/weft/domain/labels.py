@@ -20,6 +20,8 @@ ROUTED = f"{GROUP}/routed"  # "true" while fronts and Services may choose this p
 APPLIED = f"{GROUP}/applied"  # annotation: hash of an object as we rendered it, so that removals are seen too
 FRONT_OF = f"{GROUP}/front-of"  # UID of the pool or split that a front's pods stand before
 
+COMPUTE_DOMAIN = "resource.nvidia.com/computeDomain"  # of NVIDIA's driver, on nodes: UID of the one that they are in
+
 GATE = f"{GROUP}/placement"  # scheduling gate of pods whose slot is not confirmed yet
 
 DECIDE_MANAGER = "weft-decide"  # status: plan, assignments, desired counts, their conditions

@@ -67,6 +67,7 @@ class Reason(StrEnum):
     GPUUnhealthy = "GPUUnhealthy"
     NodeReclaimed = "NodeReclaimed"
     ComputeDomainNotReady = "ComputeDomainNotReady"
+    NodeInComputeDomain = "NodeInComputeDomain"
     DynamicResourcesOnly = "DynamicResourcesOnly"
     # what looked odd while reading the nodes: fabric notes
     DomainChanged = "DomainChanged"
@@ -78,6 +79,7 @@ class Reason(StrEnum):
     SchedulingTimedOut = "SchedulingTimedOut"
     NodeLost = "NodeLost"
     PodDeleted = "PodDeleted"
+    ComputeDomainDeleted = "ComputeDomainDeleted"
     EvictedByScheduler = "EvictedByScheduler"
     EngineFailed = "EngineFailed"
     EngineCoreDied = "EngineCoreDied"

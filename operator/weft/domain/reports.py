@@ -34,11 +34,14 @@ class DomainMember:
 
 @dataclass(frozen=True, slots=True)
 class ComputeDomainReport:
-    """One ComputeDomain: pods on its nodes share memory over NVLink."""
+    """One ComputeDomain: pods on its nodes share memory over NVLink. `owner_uid` is the pool of ours that it is for."""
 
     namespace: str
     name: str
     members: tuple[DomainMember, ...]
+    uid: str = ""
+    owner_uid: str | None = None
+    terminating: bool = False
 
     def __str__(self) -> str:
         """`team/chat-3`."""
@@ -55,9 +58,13 @@ class TopologyReport:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """All of them. `refused` names the kinds that exist and that RBAC keeps from Weft."""
+    """All of them. `refused` names the kinds that exist and that RBAC keeps from Weft.
+
+    `knows_compute_domains` says that the cluster has that kind and that all of them are listed here.
+    """
 
     devices: tuple[DeviceReport, ...] = ()
     compute_domains: tuple[ComputeDomainReport, ...] = ()
     topologies: tuple[TopologyReport, ...] = ()
     refused: tuple[str, ...] = ()
+    knows_compute_domains: bool = False

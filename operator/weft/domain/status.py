@@ -30,6 +30,16 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputeDomain:
+    """That a replica has a ComputeDomain of its own, by which its pods share memory over NVLink from node to node.
+
+    `cliques[rank]` is the NVLink clique of the node of pod `rank` when it was decided, empty where no label names one.
+    """
+
+    cliques: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """Replica -> nodes, persisted before any pod exists. `nodes[rank]` is the node of pod `rank`.
 
@@ -38,8 +48,8 @@ class Assignment:
     `revision` is the hash of everything that the replica's pods are rendered from; a replica whose revision differs
     from the pool's is outdated. `since` is epoch seconds.
 
-    `complete` says that all its pods were seen at once. They are released only afterwards, so a pod that is missing
-    then may have run and was taken away; before, it was never created.
+    `complete` says that all its pods were seen at once, and its ComputeDomain where it has one. They are released only
+    afterwards, so a pod that is missing then may have run and was taken away; before, it was never created.
     """
 
     replica: int
@@ -49,6 +59,7 @@ class Assignment:
     since: float
     complete: bool = False
     handover: Handover | None = None
+    compute_domain: ComputeDomain | None = None
 
     @property
     def pods(self) -> int:

@@ -88,16 +88,16 @@ def _built(ground: Ground, use: _Use, before: _Built | None) -> _Built:
 
 
 def _domain(part: Part, use: _Use) -> NvlinkDomain:
-    nodes = tuple(_node(part.name, seat, use) for seat in part.seats)
+    nodes = tuple(_node(part, seat, use) for seat in part.seats)
     return NvlinkDomain(part.name, part.zone, part.accelerator, nodes, part.tiers)
 
 
-def _node(domain: str, seat: Seat, use: _Use) -> FabricNode:
+def _node(part: Part, seat: Seat, use: _Use) -> FabricNode:
     member, node, devices = seat.member, seat.member.node, seat.member.devices
     state, held = member.states[node.name in use.serving], use.held.get(node.name, NOTHING_HELD)
     return FabricNode(
         name=node.name,
-        domain=domain,
+        domain=part.name,
         zone=member.zone,
         accelerator=devices.accelerator.name,
         resource=devices.resource,
@@ -114,6 +114,8 @@ def _node(domain: str, seat: Seat, use: _Use) -> FabricNode:
         leaving=state.leaving,
         impaired=state.impaired,
         capacity=dict(node.capacity).get(devices.resource, 0),
+        shares_memory=part.shares_memory,
+        compute_domains=seat.compute_domains,
     )
 
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Explanation
 from weft.domain.remembered import LastAnswers
 from weft.fabric.contradictions import beside_a_clique, cliques_of_racks, of_a_node, one_name_twice, within_a_domain
@@ -18,7 +19,7 @@ from weft.fabric.network import levels_of, shared_tiers
 from weft.fabric.reported import NOTHING, by_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord
@@ -32,21 +33,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A node in its domain; `tiers` say where it is in the network."""
+    """A node in its domain; `tiers` say where it is in the network, `compute_domains` which of these it is in."""
 
     member: Member
     tiers: Tiers
+    compute_domains: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What all nodes are read with: the network's levels, and names of ComputeDomains by UID."""
+
+    levels: Levels
+    compute_domains: Mapping[str, str]
+
+    def seat(self, member: Member) -> Seat:
+        """Of one node, in the ComputeDomains that name it and the one that its driver has labelled it with.
+
+        The latter may be gone already.
+        """
+        named, uid = member.reported.compute_domains, member.labels.get(COMPUTE_DOMAIN)
+        if uid:
+            named = tuple(sorted({*named, self.compute_domains.get(uid, f"of UID {uid}")}))
+        return Seat(member, self.levels.tiers(member.zone, member.labels), named)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An NVLink domain without what pods do in it."""
+    """An NVLink domain without what pods do in it; `shares_memory` as in its nodes."""
 
     name: str
     zone: str
     accelerator: str
     seats: tuple[Seat, ...]
     tiers: Tiers
+    shares_memory: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +92,7 @@ def _ground(question: _Question) -> Ground:
     nodes, catalog, reports = question
     members, notes = _members(_each_once(nodes), catalog, reports)
     levels = levels_of((member.labels for member in members), reports.topologies)
+    around = _Around(levels, {each.uid: str(each) for each in reports.compute_domains})
     cliques = cliques_of_racks(members)
     parts: dict[str, Part] = {}
     for (source, value), group in sorted(_groups(members).items()):
@@ -78,7 +100,7 @@ def _ground(question: _Question) -> Ground:
             notes += [*within_a_domain(value, group), *beside_a_clique(source, value, group, cliques)]
         for name, together in _coherent_parts(value, group):
             unique = _unlike(parts, name, source)
-            parts[unique] = _part(unique, together, levels)
+            parts[unique] = _part(unique, together, around)
     notes += one_name_twice(members)
     ordered = tuple(parts[name] for name in sorted(parts))
     home = {seat.member.node.name: part.name for part in ordered for seat in part.seats}
@@ -137,7 +159,9 @@ def _unlike(taken: Mapping[str, Part], name: str, source: str) -> str:
     return name
 
 
-def _part(name: str, members: Iterable[Member], levels: Levels) -> Part:
-    seats = tuple(Seat(member, levels.tiers(member.zone, member.labels)) for member in members)
-    zone, accelerator = seats[0].member.kind
-    return Part(name, zone, accelerator, seats, shared_tiers([seat.tiers for seat in seats]))
+def _part(name: str, members: Sequence[Member], around: _Around) -> Part:
+    seats = tuple(around.seat(member) for member in members)
+    zone, accelerator = members[0].kind
+    # Of the driver's nodes one is enough: one that restarts offers nothing for a moment, and would be thought without.
+    shares_memory = len(members) > 1 and any(member.reported.channels for member in members)
+    return Part(name, zone, accelerator, seats, shared_tiers([seat.tiers for seat in seats]), shares_memory)

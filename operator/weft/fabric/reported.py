@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports
+
+CHANNELS = "compute-domain.nvidia.com"  # driver of ResourceSlices without GPUs, on nodes that can be in a ComputeDomain
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,8 @@ class Reported:
 
     `products` are its whole GPUs as (driver's name of the product, bytes of memory) with their count; `lost` the
     devices that a taint takes out, by key; `cliques` what ComputeDomains name; `fell_out_of` those in which this node
-    is not ready and another is, `waits_in` those in which none is.
+    is not ready and another is, `waits_in` those in which none is. `channels` says that it can be in one that Weft
+    makes, `compute_domains` are those that name it.
     """
 
     driver: str = ""
@@ -28,6 +31,8 @@ class Reported:
     cliques: tuple[str, ...] = ()
     fell_out_of: tuple[str, ...] = ()
     waits_in: tuple[str, ...] = ()
+    channels: bool = False
+    compute_domains: tuple[str, ...] = ()
 
     @property
     def gpus(self) -> int:
@@ -41,13 +46,17 @@ NOTHING = Reported()
 def by_node(reports: Reports) -> Mapping[str, Reported]:
     """Reports of every node that anybody reports about."""
     devices: dict[str, list[DeviceReport]] = defaultdict(list)
-    for device in _newest(reports.devices):
+    channels = {each.node for each in reports.devices if each.driver == CHANNELS and reports.knows_compute_domains}
+    for device in _newest(each for each in reports.devices if each.driver != CHANNELS):
         devices[device.node].append(device)
-    memberships: dict[str, list[tuple[str, DomainMember, bool]]] = defaultdict(list)
+    memberships: dict[str, list[_Membership]] = defaultdict(list)
     for domain in sorted(reports.compute_domains, key=str):
-        for name, member, up in _memberships(domain):
-            memberships[member.node].append((name, member, up))
-    return {node: _reported(devices[node], memberships[node]) for node in sorted({*devices, *memberships})}
+        for member in domain.members:
+            memberships[member.node].append(_Membership(domain, member))
+    return {
+        node: replace(_reported(devices[node], memberships[node]), channels=node in channels)
+        for node in sorted({*devices, *memberships, *channels})
+    }
 
 
 def _newest(devices: Iterable[DeviceReport]) -> list[DeviceReport]:
@@ -60,26 +69,39 @@ def _newest(devices: Iterable[DeviceReport]) -> list[DeviceReport]:
     return [each for each in listed if each.generation == newest[each.driver, each.pool]]
 
 
-def _memberships(domain: ComputeDomainReport) -> Iterable[tuple[str, DomainMember, bool]]:
-    """Each member with the domain's name and whether any member is ready."""
-    up = any(member.ready for member in domain.members)
-    return ((str(domain), member, up) for member in domain.members)
+@dataclass(frozen=True, slots=True)
+class _Membership:
+    """A node in a ComputeDomain. One that goes away takes its daemons down, which says nothing of the node."""
+
+    domain: ComputeDomainReport
+    member: DomainMember
+
+    @property
+    def broken(self) -> bool:
+        """Whether the node is not ready in it and should be."""
+        return not self.member.ready and not self.domain.terminating
+
+    @property
+    def up(self) -> bool:
+        """Whether any of its nodes is ready."""
+        return any(member.ready for member in self.domain.members)
 
 
-def _reported(devices: list[DeviceReport], memberships: list[tuple[str, DomainMember, bool]]) -> Reported:
+def _reported(devices: list[DeviceReport], memberships: list[_Membership]) -> Reported:
     products: Counter[tuple[str, int]] = Counter()
     lost: Counter[str] = Counter()
     for device in devices:
         for product, memory, count in device.gpus:
             products[product, memory] += count
         lost.update(dict(device.lost))
-    broken = [(name, up) for name, member, up in memberships if not member.ready]
+    broken = [(str(each.domain), each.up) for each in memberships if each.broken]
     return Reported(
         driver=", ".join(sorted({device.driver for device in devices})),
         products=tuple(sorted(products.items())),
         parts=sum(device.parts for device in devices),
         lost=tuple(sorted(lost.items())),
-        cliques=tuple(sorted({member.clique for _, member, _ in memberships if member.clique})),
+        cliques=tuple(sorted({each.member.clique for each in memberships if each.member.clique})),
         fell_out_of=tuple(name for name, up in broken if up),
         waits_in=tuple(name for name, up in broken if not up),
+        compute_domains=tuple(str(each.domain) for each in memberships),
     )

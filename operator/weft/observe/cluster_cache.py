@@ -50,7 +50,7 @@ class ClusterCache:
             Reflector(ListWatch(reader, collection, read_object), self._object_changed)
             for collection in _owned_collections(served)
         ]
-        self._reports = ReportCache(reader, lambda: self._changed(None))
+        self._reports = ReportCache(reader, self._changed)
         self._queues = QueueCache(reader, served, lambda: self._changed(None))
 
     def start(self) -> None:
@@ -94,8 +94,9 @@ class ClusterCache:
         return self._queues.queueing(self.reports().topologies)
 
     def objects(self) -> tuple[ObjectRecord, ...]:
-        """Services, Deployments and PodDisruptionBudgets of ours in the served namespaces."""
-        return tuple(record for reflector in self._objects for record in reflector.records())
+        """Services, Deployments and PodDisruptionBudgets of ours in the served namespaces, and ComputeDomains."""
+        ours = (record for reflector in self._objects for record in reflector.records())
+        return (*ours, *self._reports.objects())
 
     def _changed(self, owner: str | None) -> None:
         self.revision += 1  # a lost update between threads still leaves it changed

@@ -118,7 +118,8 @@ def read_identity(meta: Json) -> PodIdentity | None:
 def controller_uid(meta: Json) -> str | None:
     """UID of the owner of our group that controls the object, or None."""
     for owner in meta.get("ownerReferences") or ():
-        if owner.get("controller") and str(owner.get("apiVersion", "")).startswith(f"{labels.GROUP}/"):
+        of_ours = str(owner.get("apiVersion", "")).startswith(f"{labels.GROUP}/")
+        if of_ours and owner.get("controller") and owner.get("uid"):
             return str(owner["uid"])
     return None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubernetes.client.exceptions import ApiException
 
+from weft.domain.cluster import ObjectRecord
 from weft.domain.reports import ComputeDomainReport, DeviceReport, Reports, TopologyReport
 from weft.observe.reading import GONE, resource_path
 from weft.observe.reflector import RELIST_SECONDS, Collection, ListWatch, Reflector
@@ -74,6 +75,7 @@ class OptionalListWatch(ListWatch[Record]):
         self._kind = kind
         self._namespace = namespace
         self.present = False
+        self.known = False  # whether all that there is was handed out: what is missing from the records is not there
         self.refused = False
         self.answered = False  # whether one attempt has ended, however it did
 
@@ -97,6 +99,7 @@ class OptionalListWatch(ListWatch[Record]):
         if not self.present:
             self._stopped.wait(self._relist_seconds)
             raise ApiException(status=GONE, reason=f"{self._kind.name} is looked for again")
+        self.known = True  # the informer watches only after it handed out all of the list
         try:
             return super()._watch(version)
         except ApiException as error:
@@ -107,28 +110,42 @@ class OptionalListWatch(ListWatch[Record]):
     def _nothing(self, *, refused: bool) -> SimpleNamespace:
         if refused and not self.refused:
             log.warning("%s may not be listed: Weft goes on without them", self._kind.name)
-        self.present, self.refused = False, refused
+        self.present, self.known, self.refused = False, False, refused
         return SimpleNamespace(items=[], metadata=SimpleNamespace(resource_version="0"))
 
 
 class ReportCache:
-    """What others report about the fabric. `changed` is called from informer threads."""
+    """What others report about the fabric, and the ComputeDomains of ours.
 
-    def __init__(self, reader: Reader, changed: Callable[[], None]) -> None:
+    `changed` is called from informer threads with the UID of the pool that a ComputeDomain is for, and with None.
+    """
+
+    def __init__(self, reader: Reader, changed: Callable[[str | None], None]) -> None:
         """Nothing is read before the reflectors start."""
         self._lists: list[OptionalListWatch[Any]] = []
-        self._devices: Reflector[DeviceReport] = self._reflector(reader, RESOURCE_SLICES, read_devices, changed)
+        self._reader = reader
+        self._told = changed
+        self._devices: Reflector[DeviceReport] = self._reflector(RESOURCE_SLICES, read_devices, self._changed)
         self._domains: Reflector[ComputeDomainReport] = self._reflector(
-            reader, COMPUTE_DOMAINS, read_compute_domain, changed
+            COMPUTE_DOMAINS, read_compute_domain, self._domain_changed
         )
-        self._topologies: Reflector[TopologyReport] = self._reflector(reader, TOPOLOGIES, read_topology, changed)
+        self._topologies: Reflector[TopologyReport] = self._reflector(TOPOLOGIES, read_topology, self._changed)
 
     def _reflector(
-        self, reader: Reader, kind: OptionalKind, read: Callable[[Json], Record | None], changed: Callable[[], None]
+        self, kind: OptionalKind, read: Callable[[Json], Record | None], changed: Callable[[Any, Any], None]
     ) -> Reflector[Record]:
-        listing = OptionalListWatch(reader, kind, read)
+        listing = OptionalListWatch(self._reader, kind, read)
         self._lists.append(listing)
-        return Reflector(listing, lambda _old, _new: changed())
+        return Reflector(listing, changed)
+
+    def _changed(self, _old: object, _new: object) -> None:
+        self._told(None)
+
+    def _domain_changed(self, old: ComputeDomainReport | None, new: ComputeDomainReport | None) -> None:
+        """Wakes everybody, and the pool that has to take away one that came when it was not wanted any more."""
+        self._told(None)
+        for owner in {report.owner_uid for report in (old, new) if report is not None and report.owner_uid}:
+            self._told(owner)
 
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:
@@ -137,8 +154,11 @@ class ReportCache:
 
     @property
     def answered(self) -> bool:
-        """Whether each kind was asked for once; an answer that never comes must not hold up the operator."""
-        return all(listing.answered for listing in self._lists)
+        """Whether each kind was asked for once, and handed out where it is there.
+
+        An answer that never comes must not hold up the operator.
+        """
+        return all(listing.answered and listing.known is listing.present for listing in self._lists)
 
     def reports(self) -> Reports:
         """All that is known."""
@@ -147,4 +167,22 @@ class ReportCache:
             self._domains.records(),
             self._topologies.records(),
             tuple(listing.name for listing in self._lists if listing.refused),
+            knows_compute_domains=any(each.known for each in self._lists if each.name == COMPUTE_DOMAINS.name),
+        )
+
+    def objects(self) -> tuple[ObjectRecord, ...]:
+        """ComputeDomains of pools of ours, without their bodies: nobody can change what they ask for."""
+        version = f"{COMPUTE_DOMAINS.group}/{COMPUTE_DOMAINS.versions[0]}"
+        return tuple(
+            ObjectRecord(
+                version,
+                COMPUTE_DOMAINS.kind,
+                report.namespace,
+                report.name,
+                report.uid,
+                report.owner_uid,
+                report.terminating,
+            )
+            for report in self._domains.records()
+            if report.owner_uid is not None
         )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from weft.domain.errors import Invalid
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, TopologyReport
 from weft.domain.units import parse_quantity
+from weft.fabric.reported import CHANNELS
+from weft.observe.records import controller_uid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,13 +29,16 @@ EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 def read_devices(body: Json) -> DeviceReport | None:
-    """A ResourceSlice of one node's GPUs; None for those of other drivers, and for devices of no node in particular."""
+    """A ResourceSlice of one node's GPUs, or of its place in a ComputeDomain.
+
+    None for those of other drivers, and for devices of no node in particular.
+    """
     spec = _object(body.get("spec"))
     driver, node, pool = str(spec.get("driver") or ""), spec.get("nodeName"), _object(spec.get("pool"))
-    if driver not in WHOLE or not isinstance(node, str) or not node:
+    if driver not in {*WHOLE, CHANNELS} or not isinstance(node, str) or not node:
         return None
-    devices = [_Device(each) for each in _objects(spec.get("devices"))]
-    whole = Counter((each.product, each.memory_bytes) for each in devices if each.kind == WHOLE[driver])
+    devices = [_Device(each) for each in _objects(spec.get("devices"))] if driver in WHOLE else []
+    whole = Counter((each.product, each.memory_bytes) for each in devices if each.kind == WHOLE.get(driver))
     lost = Counter(key for each in devices for key in each.lost())
     return DeviceReport(
         name=_name(body),
@@ -42,7 +47,7 @@ def read_devices(body: Json) -> DeviceReport | None:
         pool=str(pool.get("name") or ""),
         generation=_integer(pool.get("generation")),
         gpus=tuple(sorted((product, memory, count) for (product, memory), count in whole.items())),
-        parts=sum(each.kind == PART[driver] for each in devices),
+        parts=sum(each.kind == PART.get(driver) for each in devices),
         lost=tuple(sorted(lost.items())),
     )
 
@@ -55,8 +60,15 @@ def read_compute_domain(body: Json) -> ComputeDomainReport:
         for node in listed
         if node.get("name")
     )
-    namespace = str(_object(body.get("metadata")).get("namespace") or "")
-    return ComputeDomainReport(namespace, _name(body), tuple(sorted(members, key=lambda member: member.node)))
+    meta = _object(body.get("metadata"))
+    return ComputeDomainReport(
+        namespace=str(meta.get("namespace") or ""),
+        name=_name(body),
+        members=tuple(sorted(members, key=lambda member: member.node)),
+        uid=str(meta.get("uid") or ""),
+        owner_uid=controller_uid({"ownerReferences": _objects(meta.get("ownerReferences"))}),
+        terminating=meta.get("deletionTimestamp") is not None,
+    )
 
 
 def read_topology(body: Json) -> TopologyReport:

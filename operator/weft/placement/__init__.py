@@ -6,11 +6,12 @@ from weft.placement.clearing import Demand, Movable
 from weft.placement.eligibility import EligibleDomain, Supplier, eligible_domains, no_supplier, suppliers
 from weft.placement.freemap import FreeMap, Hold
 from weft.placement.names import natural
-from weft.placement.recheck import leaves_domain, slot_is_still_free, slot_lost
+from weft.placement.recheck import domain_lost, leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.repacking import Move, Repacking, repack, still_opens
 from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
+from weft.placement.sharing import compute_domain_of
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "Supplier",
     "by_accelerator",
     "choose_victims",
+    "compute_domain_of",
+    "domain_lost",
     "eligible_domains",
     "find_slot",
     "leaves_domain",

@@ -29,11 +29,15 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Movable:
-    """A replica that may be moved: who it is (unique, and the last tie-break), what it asks for, and where it sits."""
+    """A replica that may be moved: who it is (unique, and the last tie-break), what it asks for, and where it sits.
+
+    `joins` is 1 where it has a ComputeDomain, which its nodes leave with it.
+    """
 
     owner: str
     demand: Demand
     nodes: tuple[str, ...]
+    joins: int = 0
 
     @property
     def gpus(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """GPUs of one node that are promised to a pod, or held by one. `holder` is who to name: `pool team/chat`."""
+    """GPUs of one node that are promised to a pod, or held by one. `holder` is who to name: `pool team/chat`.
+
+    `joins` is 1 where the node's place in a ComputeDomain goes with them: a node can be in one only.
+    """
 
     node: str
     gpus: int
     holder: str
+    joins: int = 0
 
 
 class FreeMap:
@@ -37,6 +41,7 @@ class FreeMap:
         "_domain_of",
         "_free",
         "_holders",
+        "_joined",
         "_occupants",
         "_vacated",
         "changes",
@@ -52,10 +57,12 @@ class FreeMap:
         self.eligible: dict[Any, Any] = {}
         self.tallies: dict[Any, Any] = {}
         self.refusals: dict[Any, tuple[int, Any]] = {}  # with the number of changes before them
-        self.changes: list[tuple[str, int]] = []  # (node, GPUs that became free), in order
+        self.changes: list[tuple[str, int, int]] = []  # (node, GPUs that became free, ComputeDomains), in order
         self._domain_of = {node.name: index for index, domain in enumerate(fabric.domains) for node in domain.nodes}
         self._free = {node.name: node.total - node.used for domain in fabric.domains for node in domain.nodes}
-        self._vacated: dict[str, dict[str, int]] = defaultdict(dict)  # GPUs by holder and node
+        nodes = fabric.nodes().values()
+        self._joined = Counter({each.name: len(each.compute_domains) for each in nodes if each.compute_domains})
+        self._vacated: dict[str, list[Hold]] = defaultdict(list)
         self._occupants = occupants
         self._holders: dict[str, list[str]] = defaultdict(list)
 
@@ -76,9 +83,18 @@ class FreeMap:
         """Free GPUs by node, below 0 where more is promised than there is."""
         return self._free
 
-    def each(self, nodes: Sequence[str]) -> list[int]:
-        """Free GPUs of nodes of the fabric, in their order."""
+    def each(self, nodes: Sequence[str], *, joins: bool = False) -> list[int]:
+        """Free GPUs of nodes of the fabric, in their order; for pods that join a ComputeDomain none where one is."""
+        if joins and self._joined:
+            return [0 if self.has_joined(node) else max(0, self._free[node]) for node in nodes]
         return [left if (left := self._free[node]) > 0 else 0 for node in nodes]
+
+    def has_joined(self, node: str) -> bool:
+        """Whether a node is in a ComputeDomain, or promised to one, so that it cannot be in another.
+
+        Where NVLink ends at the node, or nobody forms ComputeDomains, that keeps nobody away.
+        """
+        return self._joined[node] > 0 and self.fabric.nodes()[node].shares_memory
 
     def domain_of(self, node: str) -> int | None:
         """Position of a node's domain in the fabric."""
@@ -86,18 +102,23 @@ class FreeMap:
 
     def reserve(self, hold: Hold) -> None:
         """Promise GPUs."""
-        self.shift(hold.node, -hold.gpus)
+        self.shift(hold.node, -hold.gpus, hold.joins)
         self._holders[hold.node].append(hold.holder)
 
     def release(self, hold: Hold) -> None:
         """Take a promise back."""
-        self.shift(hold.node, hold.gpus)
+        self.shift(hold.node, hold.gpus, -hold.joins)
         self._holders[hold.node].remove(hold.holder)
 
-    def shift(self, node: str, gpus: int) -> None:
-        """Count so many GPUs more as free (fewer, if negative) without naming anybody: for `supposing`."""
+    def shift(self, node: str, gpus: int, joins: int = 0) -> None:
+        """Count so many GPUs more as free (fewer, if negative) without naming anybody: for `supposing`.
+
+        `joins` are ComputeDomains that the node is in from now on, or not any more.
+        """
         self._free[node] = self._free.get(node, 0) + gpus
-        self.changes.append((node, gpus))
+        if joins:
+            self._joined[node] += joins
+        self.changes.append((node, gpus, joins))
 
     @contextmanager
     def supposing(self) -> Iterator[None]:
@@ -106,8 +127,8 @@ class FreeMap:
         try:
             yield
         finally:
-            for node, gpus in reversed(self.changes[mark:]):
-                self.shift(node, -gpus)
+            for node, gpus, joins in reversed(self.changes[mark:]):
+                self.shift(node, -gpus, -joins)
 
     def promised(self, node: str) -> int:
         """GPUs of a node that are promised and that no pod holds yet."""
@@ -116,12 +137,11 @@ class FreeMap:
 
     def vacate(self, hold: Hold) -> None:
         """Note that pods of a holder leave: what they hold until they are gone may be promised to it again."""
-        before = self._vacated[hold.holder]
-        before[hold.node] = before.get(hold.node, 0) + hold.gpus
+        self._vacated[hold.holder].append(hold)
 
-    def vacated(self, holder: str) -> Mapping[str, int]:
-        """GPUs by node that a holder's own leaving pods hold."""
-        return self._vacated.get(holder, {})
+    def vacated(self, holder: str) -> Sequence[Hold]:
+        """What a holder's own leaving pods hold."""
+        return self._vacated.get(holder, ())
 
     def holders(self, node: str) -> tuple[str, ...]:
         """Who holds GPUs of a node, by pods or by promise, each once and sorted."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
+from weft.fabric.membership import CLIQUE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from weft.domain.fabric import Fabric
     from weft.domain.shape import Shape
@@ -45,6 +46,31 @@ def slot_lost(
                 f"replica {assignment.replica} lost its slot: {name} has {max(0, left)} GPUs left, "
                 f"not {assignment.gpus_per_pod}",
             )
+    return None
+
+
+def domain_lost(
+    assignment: Assignment, fabric: Fabric, mine: Callable[[str], bool], bound: Collection[int] = ()
+) -> Explanation | None:
+    """Why a replica's ComputeDomain cannot form on its nodes, or None; nodes of `bound` ranks are in it already.
+
+    `mine` says of a ComputeDomain, as namespace/name, that a node's being in it does not matter.
+    """
+    nodes, shared = fabric.nodes(), assignment.compute_domain
+    if shared is None:
+        return None
+    for rank, (name, clique) in enumerate(zip(assignment.nodes, shared.cliques, strict=True)):
+        node = nodes.get(name)
+        if node is None or rank in bound:
+            continue
+        now = dict(node.labels).get(CLIQUE, "")
+        if clique not in {"", now}:
+            return Explanation(Reason.SlotTaken, f"node {name} has left the NVLink clique {clique}")
+        if not node.shares_memory:
+            return Explanation(Reason.SlotTaken, f"nothing forms ComputeDomains on node {name} any more")
+        if others := [other for other in node.compute_domains if not mine(other)]:
+            message = f"node {name} is in ComputeDomain {others[0]}, and can be in one only"
+            return Explanation(Reason.NodeInComputeDomain, message)
     return None
 
 

@@ -164,14 +164,17 @@ class _Search:
 
     def _lack(self, domain: int) -> Lack:
         nodes = self.tally.nodes(domain)
-        return Lack.of(dict(zip(nodes, self.free.each(nodes), strict=True)), self.tally.group)
+        left = self.free.each(nodes, joins=self.tally.group.joins)
+        return Lack.of(dict(zip(nodes, left, strict=True)), self.tally.group)
 
     def settle(self, leaving: Sequence[Movable], slot: tuple[str, ...], waiting: Sequence[Movable]) -> Repacking | None:
         """New places, beside the slot and its spares, for those of the leaving ones that wait for one."""
         spares = self._spares(slot, leaving)
         with self.free.supposing():
-            self._shift(self._beyond(slot, leaving), -1)
-            self._shift(dict(zip(spares, self.free.each(spares), strict=True)), -1)
+            for node, gpus in self._beyond(slot, leaving).items():
+                self.free.shift(node, -gpus, int(self.tally.group.joins))
+            for node in spares:
+                self.free.shift(node, -self.free.on(node))
             moves = self._move_all(waiting)
         return None if moves is None else Repacking(moves, Slot(slot))
 
@@ -183,14 +186,15 @@ class _Search:
             return False
         with self.free.supposing():
             for each in leaving:
-                self._shift(dict.fromkeys(each.nodes, each.gpus_per_pod))
-            return set(slot) <= set(self.tally.nodes(domain)) and min(self.free.each(slot)) >= group.gpus_per_pod
+                self._leave(each)
+            left = self.free.each(slot, joins=group.joins)
+            return set(slot) <= set(self.tally.nodes(domain)) and min(left) >= group.gpus_per_pod
 
     def slot(self, leaving: Iterable[Movable], domain: int) -> tuple[str, ...] | None:
         """Nodes as they would be chosen once all have left."""
         with self.free.supposing():
             for each in leaving:
-                self._shift(dict.fromkeys(each.nodes, each.gpus_per_pod))
+                self._leave(each)
             if not self.tally.holds_one(domain):
                 return None
             return pick(self.tally.nodes(domain), self.tally.group, self.free)
@@ -199,9 +203,9 @@ class _Search:
         """Nodes that leave as many as possible to the one that leaves, which may move within its domain."""
         size, own = self.tally.group.gpus_per_pod, leaving.gpus_per_pod
         with self.free.supposing():
-            self._shift(dict.fromkeys(leaving.nodes, own))
+            self._leave(leaving)
             names = self.tally.nodes(domain)
-            after = self.free.each(names)
+            after = self.free.each(names, joins=self.tally.group.joins)
         before = [gpus - own * (name in leaving.nodes) for name, gpus in zip(names, after, strict=True)]
         fitting = [index for index, gpus in enumerate(after) if gpus >= size]
         fitting.sort(key=lambda index: (min(before[index], after[index] - size) < own <= before[index], after[index]))
@@ -213,7 +217,7 @@ class _Search:
         domain = self.free.domain_of(slot[0])
         with self.free.supposing():
             for each in leaving:
-                self._shift(dict.fromkeys(each.nodes, each.gpus_per_pod))
+                self._leave(each)
             return tuple(node.name for node in self.tally.room(domain).spares) if domain is not None else ()
 
     def _beyond(self, slot: Iterable[str], leaving: Iterable[Movable]) -> dict[str, int]:
@@ -233,10 +237,11 @@ class _Search:
             slot = find_in(self.tallies[id(demand)], demand.placement, demand.neighbours, self.free)
             if slot is None:
                 return None
-            self._shift(dict.fromkeys(slot.nodes, each.gpus_per_pod), -1)
+            for node in slot.nodes:
+                self.free.shift(node, -each.gpus_per_pod, each.joins)
             moves.append(Move(each.owner, each.nodes, slot.nodes, each.gpus_per_pod))
         return tuple(moves)
 
-    def _shift(self, gpus: Mapping[str, int], sign: int = 1) -> None:
-        for node, count in gpus.items():
-            self.free.shift(node, sign * count)
+    def _leave(self, each: Movable) -> None:
+        for node in each.nodes:
+            self.free.shift(node, each.gpus_per_pod, -each.joins)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.reasons import Explanation, Reason
 from weft.placement.eligibility import eligible_domains
 from weft.placement.names import natural
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from weft.domain.fabric import FabricNode, NvlinkDomain
-    from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec
     from weft.placement.eligibility import EligibleDomain
@@ -45,7 +45,28 @@ class Room:
 
 def rooms_for(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> tuple[Room, ...]:
     """Every domain of the fabric as a search for this shape and pool may use it."""
-    return tuple(room_in(each, placement, free) for each in eligible_domains(shape, placement, free, needs))
+    rooms = (room_in(each, placement, free) for each in eligible_domains(shape, placement, free, needs))
+    return tuple(_without_joined(room, free) if shape.pods > 1 else room for room in rooms)
+
+
+def _without_joined(room: Room, free: FreeMap) -> Room:
+    """Less the nodes that are in a ComputeDomain, or promised to one: for pods that share memory over NVLink."""
+    joined = [node for node in (*room.nodes, *room.spares) if free.has_joined(node.name)]
+    if not joined:
+        return room
+    return replace(
+        room,
+        nodes=tuple(node for node in room.nodes if node not in joined),
+        spares=tuple(node for node in room.spares if node not in joined),
+        passed_over=(*room.passed_over, *((node, _is_joined(node, free)) for node in joined)),
+    )
+
+
+def _is_joined(node: FabricNode, free: FreeMap) -> Explanation:
+    which = " and ".join(node.compute_domains) or f"one of {' and '.join(free.holders(node.name))}"
+    return Explanation(
+        Reason.NodeInComputeDomain, f"node {node.name} is in ComputeDomain {which}, and can be in one only"
+    )
 
 
 def room_in(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Room:

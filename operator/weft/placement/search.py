@@ -123,7 +123,7 @@ def pick(names: Sequence[str], group: Group, free: FreeMap) -> tuple[str, ...]:
 
     `names` are in natural order.
     """
-    left = free.each(names)
+    left = free.each(names, joins=group.joins)
     fitting = sorted((gpus, position) for position, gpus in enumerate(left) if gpus >= group.gpus_per_pod)
     if group.pods == 1:
         return (names[fitting[0][1]],)

@@ -44,6 +44,11 @@ class Group:
     pods: int
     gpus_per_pod: int
 
+    @property
+    def joins(self) -> bool:
+        """Whether its pods share memory over NVLink, so that each needs a node that is in no ComputeDomain."""
+        return self.pods > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
@@ -134,7 +139,7 @@ class Tally:
         changes = self._free.changes
         if self._seen == len(changes):
             return
-        touched = {self._free.domain_of(node) for node, _ in changes[self._seen :]}
+        touched = {self._free.domain_of(node) for node, _, _ in changes[self._seen :]}
         self._seen = len(changes)
         for index in touched:
             if index is not None:
@@ -169,7 +174,7 @@ class Tally:
         if len(names) == 1:  # a board
             gpus = self._free.on(names[0])
             return (gpus // size, gpus) if gpus >= size and self.group.pods == 1 else FULL
-        left = [gpus for gpus in self._free.each(names) if gpus >= size]
+        left = [gpus for gpus in self._free.each(names, joins=self.group.joins) if gpus >= size]
         if len(left) < self.group.pods:
             return FULL
         return sum([gpus // size for gpus in left]), sum(left)

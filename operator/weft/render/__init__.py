@@ -5,6 +5,8 @@ from __future__ import annotations
 from weft.render.budget import render_disruption_budget, replicas_spared
 from weft.render.child import render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of, surplus
+from weft.render.compute_domain import KIND as COMPUTE_DOMAIN
+from weft.render.compute_domain import compute_domain_name, is_of, render_compute_domain
 from weft.render.front import ROUTER_ACCOUNT, render_front
 from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
@@ -13,16 +15,20 @@ from weft.render.revision import revision
 from weft.render.service import leader_selector, render_ranks_service, render_service, render_split_service
 
 __all__ = [
+    "COMPUTE_DOMAIN",
     "ROUTER_ACCOUNT",
     "Json",
+    "compute_domain_name",
     "front_name",
     "has_all_of",
+    "is_of",
     "leader_selector",
     "pod_name",
     "pool_labels",
     "ranks_service_name",
     "render_child_pool",
     "render_child_seed",
+    "render_compute_domain",
     "render_disruption_budget",
     "render_front",
     "render_pods",

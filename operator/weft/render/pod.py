@@ -10,6 +10,7 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import SchedulerName
 from weft.engines import LaunchRequest, adapter_for
 from weft.render import names
+from weft.render.compute_domain import CLAIM, claim_template_name
 from weft.render.container import render_container, render_volumes
 from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.metadata import child_metadata, pool_labels
@@ -64,7 +65,8 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": launch.grace_seconds,
             "securityContext": pod_security(),
-            "containers": [_engine_container(spec, plan, launch)],
+            **_claims(pool, assignment),
+            "containers": [_engine_container(spec, plan, launch, assignment)],
             "volumes": render_volumes(launch),
         },
     }
@@ -98,8 +100,20 @@ def _marks(pool: PoolRecord, assignment: Assignment, rank: int) -> Marks:
     handover = assignment.handover
     scheduler = scheduler_for(SchedulerName.Default if handover is None else handover.scheduler)
     node = assignment.nodes[rank] if handover is None else None
-    group = names.replica_name(pool.key, assignment.replica)
-    return scheduler.marks(Member(group, rank, node, handover, spec.placement.node_selector))
+    group, shared = names.replica_name(pool.key, assignment.replica), assignment.compute_domain
+    clique = "" if shared is None else shared.cliques[rank]
+    return scheduler.marks(Member(group, rank, node, handover, spec.placement.node_selector, clique))
+
+
+def _claims(pool: PoolRecord, assignment: Assignment) -> Json:
+    """A claim of its own from the template that the driver makes for the replica's ComputeDomain.
+
+    One a pod is enough: pods of one replica are on nodes of their own.
+    """
+    if assignment.compute_domain is None:
+        return {}
+    template = claim_template_name(pool.key, assignment.replica)
+    return {"resourceClaims": [{"name": CLAIM, "resourceClaimTemplateName": template}]}
 
 
 def _placement(spec: PoolSpec, plan: Plan, marks: Marks) -> Json:
@@ -159,11 +173,12 @@ def _user_fields(spec: PoolSpec) -> Json:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _engine_container(spec: PoolSpec, plan: Plan, launch: ContainerLaunch) -> Json:
+def _engine_container(spec: PoolSpec, plan: Plan, launch: ContainerLaunch, assignment: Assignment) -> Json:
+    claims = {"claims": [{"name": CLAIM}]} if assignment.compute_domain is not None else {}
     return {
         **render_container(launch, ENGINE_CONTAINER),
         "image": plan.engine.image,
-        "resources": _resources(spec, plan),
+        "resources": {**_resources(spec, plan), **claims},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.schedulers.levels import CLIQUE
 from weft.schedulers.protocol import Marks
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ class Default:
         del ask
 
     def marks(self, member: Member) -> Marks:
-        """The node that was promised. A field, not a label: a node may be labelled with the name of another."""
-        return Marks(fields=(("metadata.name", (member.node or "",)),))
+        """The node that was promised. A field, not a label: a node may be labelled with the name of another.
+
+        Beside it the clique for which it was chosen: one that has left it would cut the replica's NVLink.
+        """
+        clique = ((CLIQUE, (member.clique,)),) if member.clique else ()
+        return Marks(fields=(("metadata.name", (member.node or "",)),), expressions=clique)
 
     def waits_for(self, handover: Handover, admission: AdmissionRecord | None) -> str:
         """Nobody stands between the release of a pod and its binding."""

@@ -38,13 +38,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One pod of a replica. `group` is the name of the replica, `node` is set where Weft picked one."""
+    """One pod of a replica. `group` is the name of the replica, `node` is set where Weft picked one.
+
+    `clique` is the NVLink clique in which that node has to be, empty where it does not matter.
+    """
 
     group: str
     rank: int
     node: str | None
     handover: Handover | None
     node_selector: Pairs
+    clique: str = ""
 
 
 @dataclass(frozen=True, slots=True)
