@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.control.garbage import collected_afterwards
 from weft.control.status_writing import StatusWriter
 from weft.decide import Persisted, decide, in_safe_order
 from weft.domain.errors import Retry, WeftError
@@ -59,7 +60,7 @@ class DecideLoop:
         """Decide on everything once; gives the seconds after which time alone changes the answer."""
         snapshot = self._builder.build(self._context.clock.now(), self._context.collector.observations(), self._memory)
         snapshot = replace(snapshot, budget=self._context.options.budget)
-        with self._context.telemetry.decision_seconds.time():
+        with self._context.telemetry.decision_seconds.time(), collected_afterwards():
             decisions = decide(snapshot, self._context.catalog)
         self._memory = decisions.memory
         self._context.telemetry.show(snapshot, decisions)

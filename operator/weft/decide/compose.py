@@ -24,6 +24,7 @@ from weft.decide.promises import free_map
 from weft.decide.steps import Outcome, take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
+from weft.domain.changed import changed
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric import build_fabric
@@ -50,6 +51,7 @@ class _Stage:
     free: FreeMap
     prospects: dict[str, Prospect]
     survivors: dict[str, Survivors]
+    splits: Mapping[str, SplitRecord]
 
     def is_planned(self, unit: Unit) -> bool:
         """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
@@ -88,8 +90,9 @@ def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, 
     for outcome in outcomes:
         if outcome.memory is not None:
             decision = outcome.decision
-            lost = roll.lost_under(decision.key, decision.status.assignments)
-            yield decision.key.uid, replace(outcome.memory, lost=lost)
+            lost = roll.lost_under(decision.key.uid, decision.status.assignments)
+            known = outcome.memory
+            yield decision.key.uid, known if lost == known.lost else replace(known, lost=lost)
 
 
 def _replanner(stage: _Stage, facts: Facts) -> Replan:
@@ -109,7 +112,7 @@ def _replanner(stage: _Stage, facts: Facts) -> Replan:
 
 
 def _split_of(unit: Unit, stage: _Stage) -> SplitRecord | None:
-    return next((each for each in stage.snapshot.splits if each.key.uid == unit[0].split_uid), None)
+    return stage.splits.get(unit[0].split_uid or "")
 
 
 def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: float) -> float | None:
@@ -122,7 +125,8 @@ def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: f
 def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll, known: dict[str, Prospect]) -> _Stage:
     """Judge all existing replicas before any new one is placed: their promises are older."""
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
-    stage = _Stage(snapshot, roll, free, known, {})
+    splits = {split.key.uid: split for split in reversed(snapshot.splits)}
+    stage = _Stage(snapshot, roll, free, known, {}, splits)
     plans = {
         pool.key.uid: known[pool.key.uid].planned if stage.is_planned(unit) else None for unit in units for pool in unit
     }
@@ -145,11 +149,20 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         seen = stage.survivors[pool.key.uid]
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
-        pods = len(stage.roll.pods_of(pool.key.uid))
-        course = Course(planned.spec, planned.plan, planned.revision, answer.desired, seen.replicas, pods)
+        pods = len(stage.roll.pods_of(pool))
+        course = Course(
+            planned.spec,
+            planned.plan,
+            planned.revision,
+            answer.desired,
+            seen.replicas,
+            pods,
+            planned.subject,
+            seen.standing,
+        )
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         refused = seen.refused_by(stage.snapshot.memory.get(pool.key.uid), stage.snapshot.now)
-        memory = replace(answer.memory, workload=in_force, declared=declared, calibration=learning, refused_by=refused)
+        memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning, refused_by=refused)
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
         turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked))
@@ -158,8 +171,11 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
 
 def _left(pool: PoolRecord, stage: _Stage) -> tuple[PodRecord, ...]:
     """Pods that still exist although nothing assigns them any more."""
+    standing = stage.survivors[pool.key.uid].standing
+    if standing is not None and not standing.strays:
+        return ()
     assigned = {replica.assignment.replica for replica in stage.survivors[pool.key.uid].replicas}
-    pods = stage.roll.pods_of(pool.key.uid)
+    pods = stage.roll.pods_of(pool)
     return tuple(pod for pod in pods if pod.identity is not None and pod.identity.replica not in assigned)
 
 

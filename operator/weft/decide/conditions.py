@@ -74,7 +74,7 @@ def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
 def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> Condition:
     """Whether KV transfer is what makes TTFT miss its target while the engines have room."""
     if role is Role.Aggregated:
-        return _not_bound("an aggregated replica moves no KV to others")
+        return _MOVES_NOTHING
     if observation is None or observation.answered <= 0 or observation.transfer_seconds is None:
         missing = Explanation(Reason.MetricsMissing, "no replica reports the time of its KV transfers")
         return Condition("NetworkBound", UNKNOWN, missing)
@@ -88,6 +88,9 @@ def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> 
 
 def _not_bound(message: str) -> Condition:
     return Condition("NetworkBound", FALSE, Explanation(Reason.NotNetworkBound, message))
+
+
+_MOVES_NOTHING = _not_bound("an aggregated replica moves no KV to others")
 
 
 def _measured(slo: Slo, observation: PoolObservation, *, ttft_only: bool = False) -> Iterator[tuple[str, float, float]]:

@@ -82,8 +82,8 @@ def changes_shape(turns: Iterable[Turn]) -> bool:
 
 
 def _changes(turn: Turn) -> bool:
-    before = turn.planned.pool.status.plan
-    return before is not None and before.shape != turn.planned.plan.shape
+    before, now = turn.planned.pool.status.plan, turn.planned.plan
+    return before is not None and before is not now and before.shape != now.shape
 
 
 def _first(turn: Turn) -> Growth:

@@ -21,6 +21,7 @@ from weft.shaping import running_replica
 
 if TYPE_CHECKING:
     from weft.decide.health import Replica
+    from weft.decide.standing import Standing
     from weft.decide.survivors import Roll
     from weft.domain.shape import Calibration, Plan
     from weft.domain.snapshot import CalibrationMemory, PoolObservation, PoolRecord, ScaleMemory, Snapshot
@@ -35,7 +36,7 @@ MOST_IN_A_PASS = 1
 class Course:
     """What a pool runs, or shall run: its spec, plan, revision and count, the replicas that there are, and its pods.
 
-    More `pods` than the replicas have are of some that leave.
+    More `pods` than the replicas have are of some that leave. `sound` is told where nothing is amiss with any of them.
     """
 
     spec: PoolSpec
@@ -44,12 +45,14 @@ class Course:
     desired: int
     replicas: tuple[Replica, ...]
     pods: int
+    subject: Subject
+    sound: Standing | None = None
 
     def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
         """This course as calibration sees it."""
         bound = conditions.network_bound(self.spec.role, self.spec.slo, observation)
         return calibrating.Look(
-            subject=Subject.of(self.spec.model.model_id, self.plan.engine, self.plan.shape),
+            subject=self.subject,
             role=self.spec.role,
             now=now,
             ready=self._ready,
@@ -61,9 +64,13 @@ class Course:
     @property
     def _ready(self) -> tuple[int, ...]:
         """Ids of all replicas where they are as many as there should be, and each is ready as it should be."""
+        if len(self.replicas) != self.desired:
+            return ()
+        if self.sound is not None:
+            every = self.sound.ready and self.sound.revisions <= {self.revision} and not self.sound.strays
+            return self.sound.ids if every else ()
         good = all(each.ready and each.assignment.revision == self.revision for each in self.replicas)
-        settled = len(self.replicas) == self.desired and sum(len(each.pods) for each in self.replicas) == self.pods
-        whole = good and settled
+        whole = good and sum(len(each.pods) for each in self.replicas) == self.pods
         return tuple(each.assignment.replica for each in self.replicas) if whole else ()
 
 
@@ -117,8 +124,14 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
     plan = pool.status.plan
     if pool.spec is None or pool.deleting or plan is None or memory is None or memory.calibration is None:
         return None
-    status, pods = pool.status, len(roll.pods_of(pool.key.uid))
-    course = Course(pool.spec, plan, status.revision, status.desired_replicas, roll.replicas(pool), pods)
+    if not calibrating.is_time(memory.calibration, snapshot.now):
+        return None
+    status, pods = pool.status, len(roll.pods_of(pool))
+    sound = roll.standing(pool) if roll.are_sound(pool) else None
+    subject = Subject.of(pool.spec.model.model_id, plan.engine, plan.shape)
+    course = Course(
+        pool.spec, plan, status.revision, status.desired_replicas, roll.replicas(pool), pods, subject, sound
+    )
     look = course.look(snapshot.observations.get(pool.key.uid), memory, snapshot.now)
     return _Lesson(pool, course, look, memory.calibration) if calibrating.is_due(memory.calibration, look) else None
 

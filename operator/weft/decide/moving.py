@@ -57,6 +57,11 @@ class Moves:
     awaited: dict[str, Explanation] = field(default_factory=dict)
     opening: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def bind(self, turn: Turn) -> bool:
+        """Whether a pool makes room, gets some or has some kept for it."""
+        uid = turn.planned.pool.key.uid
+        return bool(turn.planned.pool.status.moves) or uid in self.kept or uid in self.awaited
+
     def keep(self, turn: Turn, nodes: dict[str, int], free: FreeMap) -> None:
         """Reserve GPUs by node for one pool."""
         pool = turn.planned.pool
@@ -68,7 +73,10 @@ class Moves:
 
 def moves_under_way(turns: Sequence[Turn], free: FreeMap) -> Moves:
     """Those that still open a slot for a pool that lacks replicas. What they need is reserved in `free`."""
-    moves, movers = Moves(), _movers(turns, free.fabric)
+    moves = Moves()
+    if not any(turn.planned.pool.status.moves for turn in turns):
+        return moves
+    movers = _movers(turns, free.fabric)
     for turn in turns:
         leaving = movers.get(turn.name)
         if leaving is None or not _lacks_replicas(turn, free):

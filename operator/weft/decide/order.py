@@ -26,12 +26,13 @@ def in_order(pools: Iterable[PoolRecord], splits: Iterable[SplitRecord]) -> tupl
         if pool.split_uid in known and pool.spec is not None:
             halves.setdefault(pool.split_uid, []).append(pool)
     paired = {uid: _by_role(pools) for uid, pools in halves.items() if _is_pair(pools)}
+    first_of = {uid: pools[0] for uid, pools in halves.items()}
     units: list[Unit] = []
     for pool in alive:
         pair = paired.get(pool.split_uid or "")
         if pair is None:
             units.append((pool,))
-        elif pair not in units:
+        elif pool is first_of[pool.split_uid or ""]:
             units.append(pair)
     return tuple(units)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from weft.decide.handover import waiting_in_queue
 from weft.decide.rollout import limits_of
 from weft.domain.decision import CapacityRequest
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.spec import DomainRule
 
 if TYPE_CHECKING:
@@ -21,8 +22,20 @@ if TYPE_CHECKING:
     from weft.decide.growth import Growth
     from weft.decide.health import Replica
     from weft.domain.fabric import Fabric, FabricNode
-    from weft.domain.status import Failure
+    from weft.domain.status import Assignment, Failure
     from weft.placement import Departure
+
+
+@dataclass(frozen=True, slots=True)
+class _Homes:
+    """Replicas, and what says in which NVLink domains they are."""
+
+    placed: tuple[Assignment, ...]
+    domains: object
+
+
+REMEMBERED = 16_384  # pools
+_LAST: LastAnswers[_Homes, int] = LastAnswers(REMEMBERED)
 
 
 def placement_of(course: Course, fabric: Fabric, now: float) -> Explanation:
@@ -45,33 +58,53 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
         return turn.scale.shortfall
     moves = "".join(f"; {is_replaced(each)}" for each in course.moving[:1])
     told = f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}{_blast_radius(growth, fabric)}{moves}"
-    return waiting_in_queue(_staying(course), growth.added, growth.desired) or Explanation(Reason.AllPlaced, told)
+    return _queueing(course) or Explanation(Reason.AllPlaced, told)
+
+
+def _queueing(course: Course) -> Explanation | None:
+    turn, growth = course.turn, course.growth
+    if turn.survivors.standing is not None and turn.asked is None:
+        return None  # every pod runs, and what is new is not handed over
+    return waiting_in_queue(_staying(course), growth.added, growth.desired)
 
 
 def _blast_radius(growth: Growth, fabric: Fabric) -> str:
     """What one NVLink domain takes along when it fails."""
-    nodes, placed = fabric.nodes(), (*growth.kept, *growth.added)
-    touched = [{nodes[name].domain for name in each.nodes if name in nodes} for each in placed]
-    most = max(Counter(domain for domains in touched for domain in domains).values(), default=0)
-    return f", at most {most} of them in one NVLink domain" if len(placed) > 1 and most else ""
+    placed = (*growth.kept, *growth.added)
+    if len(placed) < 2:  # noqa: PLR2004 - one replica is all there is
+        return ""
+    homes = _Homes(placed, fabric.ground or fabric.domains)
+    most = _LAST.ask(growth.planned.pool.key.uid, homes, lambda _: _most_together(placed, fabric))
+    return f", at most {most} of them in one NVLink domain" if most else ""
+
+
+def _most_together(placed: tuple[Assignment, ...], fabric: Fabric) -> int:
+    nodes = fabric.nodes()
+    touched: Counter[str] = Counter()
+    for each in placed:
+        touched.update({nodes[name].domain for name in each.nodes if name in nodes})
+    return max(touched.values(), default=0)
 
 
 def _staying(course: Course) -> list[Replica]:
-    return [each for each in course.turn.survivors.replicas if each.assignment in course.growth.kept]
+    replicas, kept = course.turn.survivors.replicas, course.growth.kept
+    return list(replicas) if len(replicas) == len(kept) else [each for each in replicas if each.assignment in kept]
 
 
 def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fabric) -> Explanation:
     """The same, with what the scheduler says while it does not bind a pod of a replica that stays, or who has to go."""
-    words = (pod.waiting for each in _staying(course) for pod in each.pods if pod.waiting)
+    staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
+    words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)
     waiting = next(chain(words, _waits_for_leaving_pods(course, fabric)), None)
     return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
 
 
 def _waits_for_leaving_pods(course: Course, fabric: Fabric) -> Iterator[str]:
     """Replicas behind their gates whose place their own predecessors still hold."""
-    released = {each.assignment for each in course.turn.survivors.replicas if each.released}
-    nodes = fabric.nodes()
-    for each in (*course.growth.kept, *course.growth.added):
+    survivors, nodes = course.turn.survivors, fabric.nodes()
+    kept = course.growth.kept if survivors.standing is None else []  # else all of them are released
+    released = {each.assignment for each in survivors.replicas if each.released} if kept else set()
+    for each in (*kept, *course.growth.added):
         held = (name for name in each.nodes if name in nodes and _left(nodes[name]) < each.gpus_per_pod)
         if each not in released and (node := next(held, None)) is not None:
             yield f"replica {each.replica} waits until pods that leave {node} are gone"

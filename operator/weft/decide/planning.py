@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
+from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.shape import Candidate
 from weft.domain.spec import ShapePins
 from weft.placement import no_supplier, suppliers
@@ -16,6 +18,7 @@ from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengt
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
+    from weft.domain.calibration import Calibrated
     from weft.domain.fabric import Fabric
     from weft.domain.shape import EngineRelease, Plan, Prediction, Shape
     from weft.domain.snapshot import PoolRecord
@@ -39,16 +42,20 @@ class Facts:
 
         Raises `Invalid` (SpecInvalid) for a name that the catalog lacks, `Blocked` (NoAccelerator) for nothing.
         """
+        self._refuse_unknown(placement)
+        if not self.supplied(placement):
+            why = no_supplier(self.fabric, placement)
+            raise Blocked(why.reason, why.message)
+        return self.supplies[placement]
+
+    def supplied(self, placement: PlacementSpec) -> bool:
+        """Whether a pool with this placement could use anything, free or not."""
         if placement not in self.supplies:
-            self._refuse_unknown(placement)
             self.supplies[placement] = tuple(
                 Supply(each.accelerator, each.memory_bytes, each.largest_domain_gpus, each.gpus_per_node, each.shared)
                 for each in suppliers(self.fabric, placement)
             )
-        if not self.supplies[placement]:
-            why = no_supplier(self.fabric, placement)
-            raise Blocked(why.reason, why.message)
-        return self.supplies[placement]
+        return bool(self.supplies[placement])
 
     def _refuse_unknown(self, placement: PlacementSpec) -> None:
         for name in placement.accelerators:
@@ -60,13 +67,43 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A pool with what it shall run. `capacity` is requests per second of one replica under the traffic in force."""
+    """A pool with what it shall run, and what its metrics will be about.
+
+    `capacity` is requests per second of one replica under the traffic in force.
+    """
 
     pool: PoolRecord
     spec: PoolSpec
     plan: Plan
     revision: str
     capacity: float
+    subject: Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the choice for one pool depends on beside the hardware; fields as in its status."""
+
+    spec: PoolSpec
+    before: Plan | None
+    engine: EngineRelease | None
+    calibration: tuple[Calibrated, ...]
+    paired: Plan | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """What a pool shall run, and the request that it answers."""
+
+    request: ShapeRequest
+    plan: Plan
+    revision: str
+    subject: Subject
+
+
+REMEMBERED = 16_384  # pools
+_LAST_CHOICE: LastAnswers[tuple[Asked, tuple[Supply, ...], Catalog], Chosen] = LastAnswers(REMEMBERED)
+_LAST_CAPACITY: LastAnswers[tuple[Chosen, Workload | None, Catalog], float] = LastAnswers(REMEMBERED)
 
 
 def plan_pool(
@@ -80,16 +117,36 @@ def plan_pool(
     """
     if pool.spec is None:
         return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
-    spec = pool.spec
+    asked = Asked(_whoever_scales(pool.spec), pool.status.plan, pool.status.engine, pool.status.calibration, paired)
     try:
-        refuse_unsupported(spec)
-        release = paired.engine if paired else kept_engine(spec.engine, pool.status.engine, facts.catalog)
-        request = replace(shape_request(spec, facts, pool.status.plan, release), calibration=pool.status.calibration)
-        plan = _kept_or_new(pool.status.plan, paired or choose(request, facts.catalog))
-        refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
-        return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, facts.catalog))
+        chosen = _chosen_for(pool.key.uid, asked, facts)
+        capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
+        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
+
+
+def _whoever_scales(spec: PoolSpec) -> PoolSpec:
+    """The spec without the count that somebody else writes: it changes often, and nothing here depends on it."""
+    return spec if spec.scaling.replicas is None else replace(spec, scaling=replace(spec.scaling, replicas=None))
+
+
+def _chosen_for(pool_uid: str, asked: Asked, facts: Facts) -> Chosen:
+    """What was chosen the last time, as long as nothing has changed that it depends on."""
+    if not facts.supplied(asked.spec.placement):
+        return _chosen(asked, facts)  # which says why
+    question = asked, facts.supplies_for(asked.spec.placement), facts.catalog
+    return _LAST_CHOICE.ask(pool_uid, question, lambda _: _chosen(asked, facts))
+
+
+def _chosen(asked: Asked, facts: Facts) -> Chosen:
+    spec = asked.spec
+    refuse_unsupported(spec)
+    release = asked.paired.engine if asked.paired else kept_engine(spec.engine, asked.engine, facts.catalog)
+    request = replace(shape_request(spec, facts, asked.before, release), calibration=asked.calibration)
+    plan = _kept_or_new(asked.before, asked.paired or choose(request, facts.catalog))
+    refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
+    return Chosen(request, plan, revision(spec, plan), _subject(spec, plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +193,12 @@ def planned_as(
         chosen = replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
     plan = _kept_or_new(pool.status.plan, chosen)
     catalog, live = terms
-    return Planned(pool, spec, plan, revision(spec, plan), _capacity(request, plan, live, catalog))
+    capacity = _capacity(request, plan, live, catalog)
+    return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan))
+
+
+def _subject(spec: PoolSpec, plan: Plan) -> Subject:
+    return Subject.of(spec.model.model_id, plan.engine, plan.shape)
 
 
 def allows(spec: PoolSpec, shape: Shape) -> bool:
@@ -206,6 +268,11 @@ def _is_alike(before: Prediction, now: Prediction) -> bool:
         (before.kv_tokens, now.kv_tokens),
     )
     return before.limit == now.limit and all(abs(a - b) <= NOTABLE_CHANGE * max(abs(a), abs(b)) for a, b in pairs)
+
+
+def _capacity_of(question: tuple[Chosen, Workload | None, Catalog]) -> float:
+    chosen, live, catalog = question
+    return _capacity(chosen.request, chosen.plan, live, catalog)
 
 
 def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:

@@ -12,7 +12,7 @@ from weft.placement import FreeMap, Hold, domain_lost, leaves_domain, slot_lost
 from weft.render import compute_domain_name, is_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.decide.health import Replica
     from weft.domain.cluster import PodRecord
@@ -22,23 +22,34 @@ if TYPE_CHECKING:
     from weft.domain.status import Assignment
 
 
-def free_map(fabric: Fabric, pods: Iterable[PodRecord], pools: Iterable[PoolRecord]) -> FreeMap:
+def free_map(fabric: Fabric, pods: Sequence[PodRecord], pools: Iterable[PoolRecord]) -> FreeMap:
     """Everything that no pod holds, with the names of those who hold the rest."""
     known = {pool.key.uid: pool for pool in pools}
-    assigned = {(uid, each.replica) for uid, pool in known.items() for each in pool.status.assignments}
-    occupants: dict[str, set[str]] = defaultdict(set)
-    leaving: list[Hold] = []
-    for pod in pods:
-        if pod.node is None or not pod.requests or not pod.holds_devices:
-            continue
-        owner = known.get(pod.identity.pool_uid) if pod.identity else None
-        occupants[pod.node].add(holder_name(owner) if owner else f"{pod.namespace}/{pod.name}")
-        if owner is not None and pod.identity and (owner.key.uid, pod.identity.replica) not in assigned:
-            leaving += held_by(owner, (pod,), fabric)
-    free = FreeMap.of(fabric, (), {node: tuple(sorted(held)) for node, held in occupants.items()})
-    for hold in leaving:
+    free = FreeMap.of(fabric, (), lambda: _occupants(pods, known))
+    for hold in _leaving(pods, known, fabric):
         free.vacate(hold)
     return free
+
+
+def _leaving(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord], fabric: Fabric) -> Iterator[Hold]:
+    """What pods hold that belong to no replica any more."""
+    assigned = {uid: {each.replica for each in pool.status.assignments} for uid, pool in known.items()}
+    for pod in pods:
+        identity = pod.identity
+        if identity is not None and identity.replica not in assigned.get(identity.pool_uid, ()):
+            owner = known.get(identity.pool_uid)
+            if owner is not None and pod.requests:
+                yield from held_by(owner, (pod,), fabric)
+
+
+def _occupants(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord]) -> Mapping[str, tuple[str, ...]]:
+    """Who holds GPUs by pods, by node."""
+    occupants: dict[str, set[str]] = defaultdict(set)
+    for pod in pods:
+        if pod.node is not None and pod.requests and pod.holds_devices:
+            owner = known.get(pod.identity.pool_uid) if pod.identity else None
+            occupants[pod.node].add(holder_name(owner) if owner else f"{pod.namespace}/{pod.name}")
+    return {node: tuple(sorted(held)) for node, held in occupants.items()}
 
 
 def holder_name(pool: PoolRecord) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
@@ -18,6 +18,7 @@ from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
 from weft.decide.spares import keep_spares
 from weft.decide.succession import tries_again_after_seconds
+from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RolloutStrategy
@@ -94,6 +95,9 @@ def _set_out(turn: Turn, start: _Start) -> Course:
     """Let replicas leave and count how many are missing; places are looked for afterwards."""
     planned, pool, free, now = turn.planned, turn.planned.pool, start.free, start.now
     desired, rollout = turn.scale.desired, planned.spec.rollout
+    if _stays_as_it_is(turn, start):
+        kept = [replica.assignment for replica in turn.survivors.replicas]
+        return Course(turn, _failure(turn, now), (), Growth(planned, desired, kept, 0, pool.status.next_replica), ())
     present = [_departure(replica, planned, start) for replica in turn.survivors.replicas]
     failure = _failure(turn, now)
     gone = leaving(present, desired, rollout, free)
@@ -115,6 +119,18 @@ def _set_out(turn: Turn, start: _Start) -> Course:
     course.awaited = start.moves.awaited.get(pool.key.uid)
     course.opening = start.moves.opening.get(pool.key.uid, ())
     return course
+
+
+def _stays_as_it_is(turn: Turn, start: _Start) -> bool:
+    """Whether as many replicas as there should be serve in the planned revision, and none has to move.
+
+    Nobody leaves and nobody comes then, which is so for nearly every pool in nearly every pass.
+    """
+    standing = turn.survivors.standing
+    if standing is None or not standing.ready or turn.asked is not None or start.moves.bind(turn):
+        return False
+    as_planned = len(standing.replicas) == turn.scale.desired and standing.revisions <= {turn.planned.revision}
+    return as_planned and start.free.fabric.troubled().isdisjoint(standing.nodes)
 
 
 def _departure(replica: Replica, planned: Planned, start: _Start) -> Departure:
@@ -152,7 +168,8 @@ def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, .
 
 def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
-    status = replace(
+    request = capacity_request(growth)
+    status = changed(
         planned.pool.status,
         desired_replicas=growth.desired,
         next_replica=growth.next_replica,
@@ -176,10 +193,10 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
             conditions.placed(placement_of(course, free.fabric, now)),
             conditions.slo_met(planned.spec.slo, turn.observation),
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
-            *conditions.capacity_requested(capacity_request(growth)),
+            *conditions.capacity_requested(request),
         ),
         _events(course),
-        capacity_request(growth),
+        request,
     )
     waits = (
         turn.scale.wake_after_seconds,
@@ -198,7 +215,7 @@ def _events(course: Course) -> tuple[Explanation, ...]:
     if turn.scale.changed is not None:
         events.append(turn.scale.changed)
     before = planned.pool.status.plan
-    if before is None or before.shape != planned.plan.shape:
+    if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
         events.append(_shape_event(before, planned.plan))
     return tuple(events)
 

@@ -29,6 +29,8 @@ def resettled(seen: Survivors, planned: Planned | None, free: FreeMap, now: floa
 
     They are placed anew under another id, like all that lost their slot.
     """
+    if seen.standing is not None:  # nobody is behind a gate
+        return seen
     kept, losses, waiting = [], list(seen.losses), []
     for replica in seen.replicas:
         node = None if planned is None else _still_held(replica, free)

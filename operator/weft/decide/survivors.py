@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
-from operator import attrgetter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
 from weft.decide.promises import domain_name, held_by, keep_promise
+from weft.decide.standing import Standing, standing_of
 from weft.domain.errors import Invalid
 from weft.engines import adapter_for
 from weft.render import replica_name
@@ -36,11 +35,13 @@ class Survivors:
     """Replicas of a pool that stay, and what happened to the others.
 
     `waiting` are assignments whose GPUs the pool's own leaving pods still hold, with the node where they do.
+    `standing` is told where all of them are sound.
     """
 
     replicas: tuple[Replica, ...]
     losses: tuple[Loss, ...] = ()
     waiting: tuple[tuple[Assignment, str], ...] = ()
+    standing: Standing | None = None
 
     def refused_by(self, before: ScaleMemory | None, now: float) -> tuple[tuple[str, float], ...]:
         """Nodes to which the scheduler did not bind released pods in the last hour, with the time of the last such."""
@@ -50,6 +51,8 @@ class Survivors:
 
     def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
         """When the next replica that stays would have waited too long, released or for a predecessor."""
+        if self.standing is not None:
+            return None
         kept = [replica for replica in self.replicas if replica.assignment in staying]
         began = [released_at(pod) for replica in kept for pod in (*replica.unscheduled, *replica.ahead)]
         waits = [max(1.0, since + SCHEDULING_SECONDS - now) for since in began]
@@ -64,9 +67,10 @@ class Roll:
     now: float
     nodes: Mapping[str, NodeRecord]
     lost_since: Mapping[str, float]
-    pods: Mapping[str, Mapping[int, tuple[PodRecord, ...]]]  # by pool UID and replica, in order of rank
+    pods: Mapping[str, tuple[PodRecord, ...]]  # by pool UID, in the order of the snapshot
     queueing: Queueing | None
     domains: Mapping[str, str | None] | None  # ComputeDomains that stay, with owner's UID; None: nobody can tell
+    standings: dict[str, Standing] = field(default_factory=dict, compare=False)  # of those asked for in this pass
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Roll:
@@ -77,29 +81,43 @@ class Roll:
         for name, since in known:
             if name in lost:
                 lost[name] = min(lost[name], since)
-        ours = sorted(
-            (pod.identity.pool_uid, pod.identity.replica, pod.identity.rank, index)
-            for index, pod in enumerate(snapshot.pods)
-            if pod.identity is not None
-        )
-        pods: dict[str, dict[int, tuple[PodRecord, ...]]] = defaultdict(dict)
-        for uid, replica, _, index in ours:
-            pods[uid][replica] = (*pods[uid].get(replica, ()), snapshot.pods[index])
-        return cls(snapshot.now, nodes, lost, pods, snapshot.queueing, _domains(snapshot.reports))
+        pods: dict[str, list[PodRecord]] = {}
+        for pod in snapshot.pods:
+            if pod.identity is not None:
+                pods.setdefault(pod.identity.pool_uid, []).append(pod)
+        ours = {uid: tuple(each) for uid, each in pods.items()}
+        return cls(snapshot.now, nodes, lost, ours, snapshot.queueing, _domains(snapshot.reports))
+
+    def standing(self, pool: PoolRecord) -> Standing:
+        """A pool's assignments with their pods."""
+        uid, found = pool.key.uid, self.standings.get(pool.key.uid)
+        if found is None:
+            found = self.standings[uid] = standing_of(uid, pool.status.assignments, self.pods.get(uid, ()))
+        return found
 
     def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
         """Every assignment of a pool with its pods, by replica id."""
-        ordered = sorted(pool.status.assignments, key=attrgetter("replica"))
-        return tuple(self._replica(pool.key, each) for each in ordered)
+        found = self.standing(pool)
+        if not found.depends and self.lost_since.keys().isdisjoint(found.nodes):
+            return found.replicas
+        return tuple(self._surrounded(pool.key, each) for each in found.replicas)
 
-    def _replica(self, pool: ResourceKey, assignment: Assignment) -> Replica:
-        """One assignment, complete from the first time on that all its pods and its ComputeDomain are there."""
-        pods = self.pods.get(pool.uid, {}).get(assignment.replica, ())
-        missing = self._missing_domain(pool, assignment)
+    def are_sound(self, pool: PoolRecord) -> bool:
+        """Whether all its replicas run, on nodes that are there and answer."""
+        found = self.standing(pool)
+        answering = self.lost_since.keys().isdisjoint(found.nodes)
+        return found.sound and answering and self.nodes.keys() >= found.nodes
+
+    def _surrounded(self, pool: ResourceKey, replica: Replica) -> Replica:
+        """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
+
+        Complete from the first time on that all its pods and its ComputeDomain are there.
+        """
+        assignment, missing = replica.assignment, self._missing_domain(pool, replica.assignment)
         lost = missing if assignment.complete and self.domains is not None else None
-        if len(pods) == assignment.pods and missing is None and not assignment.complete:
+        if replica.whole and missing is None and not assignment.complete:
             assignment = replace(assignment, complete=True)
-        found = Replica(assignment, pods, admission=self._admission(pool, assignment), lost_domain=lost)
+        found = Replica(assignment, replica.pods, admission=self._admission(pool, assignment), lost_domain=lost)
         return replace(found, reachable=self.lost_since.keys().isdisjoint(found.nodes))
 
     def _missing_domain(self, pool: ResourceKey, assignment: Assignment) -> str | None:
@@ -114,14 +132,16 @@ class Roll:
             return None
         return self.queueing.admission(pool.namespace, replica_name(pool, assignment.replica))
 
-    def pods_of(self, pool_uid: str) -> tuple[PodRecord, ...]:
-        """Every pod of a pool, of whatever replica."""
-        return tuple(pod for pods in self.pods.get(pool_uid, {}).values() for pod in pods)
+    def pods_of(self, pool: PoolRecord) -> tuple[PodRecord, ...]:
+        """Every pod of a pool, of whatever replica, in order of both."""
+        return self.standing(pool).pods
 
-    def lost_under(self, pool: ResourceKey, assignments: Iterable[Assignment]) -> tuple[tuple[str, float], ...]:
+    def lost_under(self, pool_uid: str, assignments: Iterable[Assignment]) -> tuple[tuple[str, float], ...]:
         """Silent nodes that carry replicas of a pool, for its memory."""
-        names = {name for assignment in assignments for name in self._replica(pool, assignment).nodes}
-        return tuple(sorted((name, since) for name, since in self.lost_since.items() if name in names))
+        if not self.lost_since:
+            return ()
+        found = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ()))
+        return tuple(sorted((name, self.lost_since[name]) for name in found.nodes if name in self.lost_since))
 
 
 def _domains(reports: Reports) -> Mapping[str, str | None] | None:
@@ -135,6 +155,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
 
     Without a valid plan nothing can be replaced, so nothing that may have run is given up either.
     """
+    if roll.are_sound(pool):
+        return Survivors(roll.replicas(pool), standing=roll.standing(pool))
     around = Surroundings(roll.now, roll.nodes, roll.lost_since, _reader_of(pool.status.engine))
     kept: list[Replica] = []
     losses: list[Loss] = []

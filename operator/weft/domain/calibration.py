@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Shape
 
 NOTHING_KNOWN = Calibration()
+REMEMBERED = 4096  # subjects: every pass asks for that of every pool
 MOST_FACTOR = 4.0  # the model is not off by more either way: beyond, something else is wrong
 
 
@@ -25,10 +27,11 @@ class Subject:
     precision: Precision
     shape: str
 
-    @classmethod
-    def of(cls, model: str, release: EngineRelease, shape: Shape) -> Subject:
+    @staticmethod
+    @functools.lru_cache(maxsize=REMEMBERED)
+    def of(model: str, release: EngineRelease, shape: Shape) -> Subject:
         """A shape as some release runs it."""
-        return cls(model, release, shape.accelerator, shape.precision, str(shape))
+        return Subject(model, release, shape.accelerator, shape.precision, str(shape))
 
     def is_kin_of(self, other: Subject) -> bool:
         """Whether both differ in parallelism alone: the model errs about them in the same direction."""

@@ -126,7 +126,8 @@ class PodRecord:
 
         Terminating pods hold theirs until they are gone.
         """
-        return self.node is not None and self.phase not in {PodPhase.Succeeded, PodPhase.Failed}
+        ended = self.phase is PodPhase.Succeeded or self.phase is PodPhase.Failed
+        return self.node is not None and not ended
 
 
 @dataclass(frozen=True, slots=True)

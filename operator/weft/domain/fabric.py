@@ -89,20 +89,32 @@ class NvlinkDomain:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """All domains, sorted by name, and what looked odd while reading the cluster (contradicting labels, say)."""
+    """All domains, sorted by name, and what looked odd while reading the cluster (contradicting labels, say).
+
+    `ground` stands for all that pods do not change: fabrics of the same one differ only in what is used and ready.
+    None where nobody says so; it never makes a difference, but saves the reader from looking again.
+    """
 
     domains: tuple[NvlinkDomain, ...]
     notes: tuple[Explanation, ...] = ()
+    ground: object | None = field(default=None, repr=False, compare=False)
     _by_name: Mapping[str, FabricNode] = field(init=False, repr=False, compare=False)
+    _troubled: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Index the nodes once: they are looked up for every replica."""
         index = {node.name: node for domain in self.domains for node in domain.nodes}
+        troubled = frozenset([name for name, node in index.items() if node.unusable or node.leaving])
         object.__setattr__(self, "_by_name", index)
+        object.__setattr__(self, "_troubled", troubled)
 
     def nodes(self) -> Mapping[str, FabricNode]:
         """Every accelerator node by name."""
         return self._by_name
+
+    def troubled(self) -> frozenset[str]:
+        """Names of the nodes that are going away or take nothing new: on all others replicas stay in peace."""
+        return self._troubled
 
 
 def distance(one: Tiers, other: Tiers) -> int:

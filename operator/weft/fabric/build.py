@@ -2,54 +2,50 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
-from operator import attrgetter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
-from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.reports import Reports
-from weft.fabric.contradictions import (
-    beside_a_clique,
-    cliques_of_racks,
-    of_a_node,
-    one_name_twice,
-    replicas_apart,
-    within_a_domain,
-)
-from weft.fabric.members import Member, member_of
-from weft.fabric.membership import NODE
-from weft.fabric.network import levels_of, shared_tiers
-from weft.fabric.reported import NOTHING, by_node
+from weft.fabric.contradictions import replicas_apart
+from weft.fabric.ground import Ground, Part, Seat, ground_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord, PodRecord
-    from weft.fabric.membership import Membership
-    from weft.fabric.network import Levels
 
 NO_REPORTS = Reports()
+NOTHING_HELD: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What pods do with nodes: devices that they hold, by (node, resource), and where one that holds some is ready."""
+    """What pods do with nodes: devices that they hold, by node and resource, and where one that holds some is ready."""
 
-    held: dict[tuple[str, str], int]
+    held: Mapping[str, Mapping[str, int]]
     serving: frozenset[str]
 
+    def changes_since(self, before: _Use) -> set[str]:
+        """Nodes with which pods do something else than before."""
+        changed = {name for name, there in self.held.items() if before.held.get(name) != there}
+        gone = before.held.keys() - self.held.keys()
+        return changed | gone | (self.serving ^ before.serving)
 
-@dataclass(frozen=True, slots=True)
-class _Around:
-    """What all nodes are read with: their use, the network's levels, and names of ComputeDomains by UID."""
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Built:
+    """The last fabric's domains, and what they were made from."""
+
+    ground: Ground
     use: _Use
-    levels: Levels
-    compute_domains: Mapping[str, str]
+    domains: tuple[NvlinkDomain, ...]
+
+
+_LAST: LastAnswers[tuple[Ground, _Use], _Built] = LastAnswers(1)
 
 
 def build_fabric(
@@ -60,132 +56,73 @@ def build_fabric(
     A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
     """
     held = tuple(pods)
-    members, notes = _members(_each_once(nodes), catalog, reports)
-    levels = levels_of((member.labels for member in members), reports.topologies)
-    around = _Around(_use_of(held), levels, {each.uid: str(each) for each in reports.compute_domains})
-    cliques = cliques_of_racks(members)
-    domains: dict[str, NvlinkDomain] = {}
-    for (source, value), group in sorted(_groups(members).items()):
-        if source != NODE:
-            notes += [*within_a_domain(value, group), *beside_a_clique(source, value, group, cliques)]
-        for name, part in _coherent_parts(value, group):
-            unique = _unlike(domains, name, source)
-            domains[unique] = _domain(unique, part, around)
-    home = {node.name: domain.name for domain in domains.values() for node in domain.nodes}
-    notes += [*one_name_twice(members), *replicas_apart(held, home), *_refused(reports)]
-    return Fabric(tuple(sorted(domains.values(), key=attrgetter("name"))), tuple(notes))
-
-
-def _each_once(nodes: Iterable[NodeRecord]) -> tuple[NodeRecord, ...]:
-    """By name; of two with one name, which only a file can hold, the first by UID."""
-    listed = sorted(nodes, key=lambda node: (node.name, node.uid), reverse=True)
-    return tuple(reversed({node.name: node for node in listed}.values()))
-
-
-def _members(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> tuple[list[Member], list[Explanation]]:
-    """The accelerator nodes, and notes on those that only seem to be some and on what each contradicts itself in."""
-    members, notes, reported = [], [], by_node(reports)
-    for node in nodes:
-        told = reported.get(node.name, NOTHING)
-        found = member_of(node, told, catalog)
-        if isinstance(found, Explanation):
-            notes.append(found)
-        elif found is not None:
-            members.append(found)
-            notes.extend(of_a_node(node, told, catalog))
-    return members, notes
-
-
-def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
-    groups: dict[Membership, list[Member]] = defaultdict(list)
-    for each in members:
-        groups[each.membership].append(each)
-    return groups
+    ground = ground_of(nodes, catalog, reports)
+    before = _LAST.last("fabric")
+    built = _LAST.ask("fabric", (ground, _use_of(held)), lambda question: _built(*question, before))
+    return Fabric(built.domains, (*ground.notes, *replicas_apart(held, ground.home), *_refused(reports)), ground)
 
 
 def _use_of(pods: Iterable[PodRecord]) -> _Use:
-    held: dict[tuple[str, str], int] = defaultdict(int)
+    held: dict[str, dict[str, int]] = {}
     serving = set()
     for pod in pods:
-        if pod.node is not None and pod.holds_devices:
+        if pod.holds_devices and pod.node is not None:
+            there = held.get(pod.node)
+            if there is None:
+                there = held[pod.node] = {}
             for resource, count in pod.requests:
-                held[pod.node, resource] += max(0, count)
+                there[resource] = there.get(resource, 0) + max(0, count)
             if pod.ready:
                 serving.add(pod.node)
     return _Use(held, frozenset(serving))
 
 
-def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
-    """A domain by its name, or cut by zone and accelerator where labels mix them: NVLink joins neither.
-
-    Nodes that name no zone are taken to be in the zone of the others.
-    """
-    zones = {member.zone for member in members}
-    if len(zones) == 2 and "" in zones:  # noqa: PLR2004 - one zone beside none
-        members = [replace(member, zone=max(zones)) for member in members]
-    kinds = sorted({member.kind for member in members})
-    if len(kinds) == 1:
-        yield value, members
-        return
-    for zone, accelerator in kinds:
-        part = [member for member in members if member.kind == (zone, accelerator)]
-        yield "/".join(filter(None, (value, zone, accelerator))), part
+def _built(ground: Ground, use: _Use, before: _Built | None) -> _Built:
+    """All domains; on the same ground those are the same with whose nodes pods do what they did."""
+    if before is None or before.ground is not ground:
+        return _Built(ground, use, tuple(_domain(part, use) for part in ground.parts))
+    domains = list(before.domains)
+    for place in {ground.places[name] for name in use.changes_since(before.use) if name in ground.places}:
+        domains[place] = _domain(ground.parts[place], use)
+    return _Built(ground, use, tuple(domains))
 
 
-def _unlike(taken: Mapping[str, NvlinkDomain], name: str, source: str) -> str:
-    """A name that no other domain has: a label may be spelt like a node, or like a part of another domain."""
-    while name in taken:
-        name = f"{name} ({source})"
-    return name
+def _domain(part: Part, use: _Use) -> NvlinkDomain:
+    nodes = tuple(_node(part, seat, use) for seat in part.seats)
+    return NvlinkDomain(part.name, part.zone, part.accelerator, nodes, part.tiers)
 
 
-def _domain(name: str, members: Sequence[Member], around: _Around) -> NvlinkDomain:
-    zone, accelerator = members[0].kind
-    # Of the driver's nodes one is enough: one that restarts offers nothing for a moment, and would be thought without.
-    shares_memory = len(members) > 1 and any(member.reported.channels for member in members)
-    nodes = tuple(_node(name, member, around, shares_memory=shares_memory) for member in members)
-    return NvlinkDomain(name, zone, accelerator, nodes, shared_tiers([node.tiers for node in nodes]))
-
-
-def _node(domain: str, member: Member, around: _Around, *, shares_memory: bool) -> FabricNode:
-    node, devices, use = member.node, member.devices, around.use
-    state = member.states[node.name in use.serving]
+def _node(part: Part, seat: Seat, use: _Use) -> FabricNode:
+    member, node, devices = seat.member, seat.member.node, seat.member.devices
+    state, held = member.states[node.name in use.serving], use.held.get(node.name, NOTHING_HELD)
     return FabricNode(
         name=node.name,
-        domain=domain,
+        domain=part.name,
         zone=member.zone,
         accelerator=devices.accelerator.name,
         resource=devices.resource,
         memory_bytes=devices.memory_bytes,
         total=member.total,
-        used=use.held.get((node.name, devices.resource), 0),
+        used=held.get(devices.resource, 0),
         labels=node.labels,
         taints=node.taints,
         shared=devices.shared,
         unusable=state.unusable,
-        left=_left(node, use),
-        tiers=around.levels.tiers(member.zone, member.labels),
+        left=_left(node, held),
+        tiers=seat.tiers,
         nics=member.nics,
         leaving=state.leaving,
         impaired=state.impaired,
         capacity=dict(node.capacity).get(devices.resource, 0),
-        shares_memory=shares_memory,
-        compute_domains=_compute_domains(member, around.compute_domains),
+        shares_memory=part.shares_memory,
+        compute_domains=seat.compute_domains,
     )
 
 
-def _compute_domains(member: Member, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Those that name the node, and the one that its driver has labelled it with, which may be gone already."""
-    uid = member.labels.get(COMPUTE_DOMAIN)
-    if not uid:
-        return member.reported.compute_domains
-    return tuple(sorted({*member.reported.compute_domains, names.get(uid, f"of UID {uid}")}))
-
-
-def _left(node: NodeRecord, use: _Use) -> tuple[tuple[str, float], ...] | None:
+def _left(node: NodeRecord, held: Mapping[str, int]) -> tuple[tuple[str, float], ...] | None:
     if node.offers is None:
         return None
-    return tuple((name, amount - use.held.get((node.name, name), 0)) for name, amount in node.offers)
+    return tuple((name, amount - held.get(name, 0)) for name, amount in node.offers)
 
 
 def _refused(reports: Reports) -> Iterator[Explanation]:

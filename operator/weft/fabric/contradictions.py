@@ -161,7 +161,7 @@ def one_name_twice(members: Iterable[Member]) -> Iterator[Explanation]:
 def replicas_apart(pods: Iterable[PodRecord], domain_of: Mapping[str, str]) -> Iterator[Explanation]:
     """Replicas of ours whose bound pods are in different domains: by choice, or because labels changed under them."""
     replicas: dict[tuple[str, str, int], list[tuple[str, str]]] = defaultdict(list)
-    for pod in pods:
+    for pod in _of_several(pods):
         if pod.identity is not None and pod.holds_devices and (home := domain_of.get(pod.node or "")) is not None:
             replicas[pod.namespace, pod.identity.pool_uid, pod.identity.replica].append((pod.name, home))
     for (namespace, _, _), found in sorted(replicas.items()):
@@ -172,6 +172,22 @@ def replicas_apart(pods: Iterable[PodRecord], domain_of: Mapping[str, str]) -> I
                 f"the replica of pod {namespace}/{min(found)[0]} runs in the NVLink domains {_named(homes)}: unless "
                 "placement.domain lets it, their labels changed under it; it keeps running",
             )
+
+
+def _of_several(pods: Iterable[PodRecord]) -> Iterator[PodRecord]:
+    """Pods of replicas that have more than one; most have not, and are in one domain for certain."""
+    first: dict[tuple[str, int], PodRecord] = {}
+    told = set()
+    for pod in pods:
+        identity = pod.identity
+        if identity is not None:
+            key = identity.pool_uid, identity.replica
+            before = first.setdefault(key, pod)
+            if before is not pod:
+                if key not in told:
+                    told.add(key)
+                    yield before
+                yield pod
 
 
 def _named(names: Iterable[str]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.units import GIB, parse_quantity
 from weft.placement.names import natural
 
@@ -43,6 +45,23 @@ class EligibleDomain:
     nodes: tuple[FabricNode, ...]
     passed_over: tuple[tuple[FabricNode, Explanation], ...]
     names: tuple[str, ...]
+    has_parts: bool  # whether any of its nodes offers parts of GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a pool asks of nodes."""
+
+    shape: Shape
+    placement: PlacementSpec
+    needs: Pairs
+
+
+Eligibility = tuple[str, bool, tuple[str, ...], "Pairs", tuple["Toleration", ...], "Pairs"]
+# Of so many kinds of wishes the answers are kept, each a megabyte in a cluster of 5,000 nodes; of suppliers it is less.
+WISHES, PLACEMENTS = 32, 4096
+_LAST: LastAnswers[tuple[NvlinkDomain, ...], tuple[EligibleDomain, ...]] = LastAnswers(WISHES)
+_LAST_SUPPLIERS: LastAnswers[object, tuple[Supplier, ...]] = LastAnswers(PLACEMENTS)
 
 
 def eligible_domains(
@@ -50,20 +69,48 @@ def eligible_domains(
 ) -> tuple[EligibleDomain, ...]:
     """Every domain of the fabric with its nodes sorted into usable and not, for this shape and pool.
 
-    `needs` is what each pod asks for beside accelerators, as quantities by resource.
+    Most domains are what they were when somebody asked last, in this pass or in an earlier one. `needs` is what each
+    pod asks for beside accelerators, as quantities by resource.
     """
-    key = (shape.accelerator, shape.gpus > 1, placement, needs)
+    key = eligibility(shape, placement, free, needs)
     if key not in free.eligible:
-        amounts = {resource: parse_quantity(amount) for resource, amount in needs}
-        free.eligible[key] = tuple(
-            _sort_out(domain, shape, placement, free.fabric, amounts) for domain in free.fabric.domains
+        before = _LAST.last(key) or ()
+        free.eligible[key] = _LAST.ask(
+            key, free.fabric.domains, lambda _: _sorted_out(Wish(shape, placement, needs), free.fabric, before)
         )
     answer: tuple[EligibleDomain, ...] = free.eligible[key]
     return answer
 
 
+def eligibility(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> Eligibility:
+    """What of a shape and a placement decides which nodes are usable: pools that agree in it share the answer."""
+    tolerations = _that_count(placement.tolerations, free) if placement.tolerations else ()
+    wish = placement.accelerators, placement.node_selector, tolerations
+    return shape.accelerator, shape.gpus > 1, *wish, needs
+
+
+def _that_count(tolerations: tuple[Toleration, ...], free: FreeMap) -> tuple[Toleration, ...]:
+    """Those that tolerate a taint that there is."""
+    if "taints" not in free.eligible:
+        free.eligible["taints"] = {taint for node in free.fabric.nodes().values() for taint in node.taints}
+    taints: set[Taint] = free.eligible["taints"]
+    return tuple(each for each in tolerations if any(_tolerates(each, taint) for taint in taints))
+
+
+def _is_of(known: EligibleDomain, domain: NvlinkDomain) -> bool:
+    """Whether an answer of an earlier pass is about the same domain; parts of GPUs depend on what others have."""
+    return known.domain is domain and not known.has_parts
+
+
 def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
     """What the pool could use when nothing else ran, by accelerator; unready nodes and lost GPUs come back."""
+    if fabric.ground is None:
+        return _suppliers(fabric, placement)
+    wish = placement.accelerators, placement.node_selector, placement.tolerations
+    return _LAST_SUPPLIERS.ask(wish, fabric.ground, lambda _: _suppliers(fabric, placement))
+
+
+def _suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
     found: dict[str, list[FabricNode]] = defaultdict(list)
     for domain in fabric.domains:
         if placement.allows(domain.accelerator):
@@ -103,18 +150,29 @@ def _supplier(accelerator: str, nodes: list[FabricNode]) -> Supplier:
     )
 
 
-def _sort_out(
-    domain: NvlinkDomain, shape: Shape, placement: PlacementSpec, fabric: Fabric, needs: Mapping[str, float]
-) -> EligibleDomain:
+def _sorted_out(wish: Wish, fabric: Fabric, before: tuple[EligibleDomain, ...]) -> tuple[EligibleDomain, ...]:
+    """All domains; as they were sorted out before where they are the same ones."""
+    needs = {resource: parse_quantity(amount) for resource, amount in wish.needs}
+    pairs = zip_longest(fabric.domains, before[: len(fabric.domains)])
+    return tuple(
+        [
+            known if known is not None and _is_of(known, domain) else _sort_out(domain, wish, fabric, needs)
+            for domain, known in pairs
+        ]
+    )
+
+
+def _sort_out(domain: NvlinkDomain, wish: Wish, fabric: Fabric, needs: Mapping[str, float]) -> EligibleDomain:
     usable, passed_over = [], []
     for node in domain.nodes:
-        refusal = next(_refusals(node, shape, placement, fabric), None) or has_the_rest(node, needs)
+        refusal = next(_refusals(node, wish.shape, wish.placement, fabric), None) or has_the_rest(node, needs)
         if refusal is None:
             usable.append(node)
         else:
             passed_over.append((node, refusal))
     names = sorted((node.name for node in usable), key=natural)
-    return EligibleDomain(domain, tuple(usable), tuple(passed_over), tuple(names))
+    has_parts = any(node.shared for node in domain.nodes)
+    return EligibleDomain(domain, tuple(usable), tuple(passed_over), tuple(names), has_parts)
 
 
 def _refusals(node: FabricNode, shape: Shape, placement: PlacementSpec, fabric: Fabric) -> Iterator[Explanation]:

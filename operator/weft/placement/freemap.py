@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weft.domain.fabric import Fabric
+
+    # Names of those who run on each node, or how to find them: most passes name nobody.
+    Occupants = Mapping[str, tuple[str, ...]] | Callable[[], Mapping[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class FreeMap:
         "tallies",
     )
 
-    def __init__(self, fabric: Fabric, occupants: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, fabric: Fabric, occupants: Occupants) -> None:
         """Start from what pods hold; promises follow through `reserve`."""
         self.fabric = fabric
         self.eligible: dict[Any, Any] = {}
@@ -64,9 +67,7 @@ class FreeMap:
         self._holders: dict[str, list[str]] = defaultdict(list)
 
     @classmethod
-    def of(
-        cls, fabric: Fabric, reserved: Iterable[Hold] = (), occupants: Mapping[str, tuple[str, ...]] | None = None
-    ) -> FreeMap:
+    def of(cls, fabric: Fabric, reserved: Iterable[Hold] = (), occupants: Occupants | None = None) -> FreeMap:
         """The fabric's free GPUs minus what is already promised."""
         free = cls(fabric, occupants or {})
         for hold in reserved:
@@ -76,6 +77,11 @@ class FreeMap:
     def on(self, node: str) -> int:
         """Free GPUs of a node; 0 for an unknown one."""
         return max(0, self._free.get(node, 0))
+
+    @property
+    def left(self) -> Mapping[str, int]:
+        """Free GPUs by node, below 0 where more is promised than there is."""
+        return self._free
 
     def each(self, nodes: Sequence[str], *, joins: bool = False) -> list[int]:
         """Free GPUs of nodes of the fabric, in their order; for pods that join a ComputeDomain none where one is."""
@@ -139,4 +145,6 @@ class FreeMap:
 
     def holders(self, node: str) -> tuple[str, ...]:
         """Who holds GPUs of a node, by pods or by promise, each once and sorted."""
+        if callable(self._occupants):
+            self._occupants = self._occupants()
         return tuple(sorted({*self._occupants.get(node, ()), *self._holders.get(node, ())}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from weft.domain.remembered import LastAnswers
 from weft.domain.room import AcceleratorRoom, DomainRoom
 
 if TYPE_CHECKING:
@@ -17,14 +18,30 @@ if TYPE_CHECKING:
     from weft.domain.fabric import NvlinkDomain
     from weft.placement.freemap import FreeMap
 
+REMEMBERED = 16_384  # domains
 _Kind = tuple[int, int, tuple[int, ...], int]  # GPUs of a node, nodes, free GPUs of each that is usable, free parts
 _Count = tuple[int, tuple[tuple[int, int], ...]]  # GPUs of the largest replica, and slots by size
 
 
+_LAST: LastAnswers[tuple[NvlinkDomain, tuple[int, ...]], DomainRoom] = LastAnswers(REMEMBERED)
+
+
 def rooms_of(free: FreeMap) -> tuple[DomainRoom, ...]:
-    """Every domain of the fabric, in its order; one look at each node, and one count for domains that are alike."""
+    """Every domain of the fabric, in its order; one look at each node, and one count for domains that are alike.
+
+    A domain in which nothing has changed since the last time has the same room.
+    """
     known: dict[_Kind, _Count] = {}
-    return tuple(_room(domain, free, known) for domain in free.fabric.domains)
+
+    def room(question: tuple[NvlinkDomain, tuple[int, ...]]) -> DomainRoom:
+        return _room(*question, known)
+
+    return tuple(
+        [
+            _LAST.ask(domain.name, (domain, tuple(free.each([node.name for node in domain.nodes]))), room)
+            for domain in free.fabric.domains
+        ]
+    )
 
 
 def by_accelerator(rooms: Iterable[DomainRoom]) -> tuple[AcceleratorRoom, ...]:
@@ -44,15 +61,15 @@ def sizes(node_gpus: int, nodes: int) -> Iterator[int]:
         size *= 2
 
 
-def _room(domain: NvlinkDomain, free: FreeMap, known: dict[_Kind, _Count]) -> DomainRoom:
+def _room(domain: NvlinkDomain, free: tuple[int, ...], known: dict[_Kind, _Count]) -> DomainRoom:
     whole: list[int] = []  # free GPUs of the nodes that offer whole ones
     parts = total = node_gpus = 0
-    for node in domain.nodes:
+    for node, left in zip(domain.nodes, free, strict=True):
         total, node_gpus = total + node.total, max(node_gpus, node.total)
         if node.unusable is None and node.shared:
-            parts += free.on(node.name)  # each serves one rank alone
+            parts += left  # each serves one rank alone
         elif node.unusable is None:
-            whole.append(free.on(node.name))
+            whole.append(left)
     whole.sort()
     kind = node_gpus, len(domain.nodes), tuple(whole), parts
     found = known.get(kind)

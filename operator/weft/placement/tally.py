@@ -11,7 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.placement.eligibility import eligible_domains
+from weft.domain.remembered import LastAnswers
+from weft.placement.eligibility import eligibility, eligible_domains
 from weft.placement.names import natural
 from weft.placement.nearness import path_of, tiers_away
 from weft.placement.rooms import room_in
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 Tightness = tuple[int, int]
 FULL: Tightness = (0, 0)
 _Place = tuple[str, "Tiers"]  # a zone, and the path through the network's tiers
+_Named = tuple[str, _Place]
+_Equals = dict[Tightness, list[tuple[int, int]]]  # (rank, position) of domains that are equally tight, in order
+_ANYWHERE: _Place = ("", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class Tally:
     Domains go by their position in the fabric.
     """
 
-    __slots__ = ("_free", "_ordered", "_placement", "_rank", "_seen", "_tight", "domains", "group")
+    __slots__ = ("_by_place", "_equals", "_free", "_order", "_placement", "_seen", "_tight", "domains", "group")
 
     def __init__(
         self, domains: tuple[EligibleDomain, ...], group: Group, placement: PlacementSpec, free: FreeMap
@@ -72,14 +76,11 @@ class Tally:
         """Count every domain once."""
         self.domains, self.group = domains, group
         self._placement, self._free = placement, free
-        self._rank = _ranks(free)
-        self._tight = [self._tightness(index) for index in range(len(domains))]
-        self._ordered: dict[_Place, dict[Tightness, list[tuple[int, int]]]] = defaultdict(dict)
+        self._order = _order_of(free)
+        self._tight = self._counted()
+        self._equals = _by_tightness(self._tight, self._order.entries)
+        self._by_place: dict[_Place, _Equals] | None = None  # made when somebody wants to be near something
         self._seen = len(free.changes)
-        for entry in sorted(zip(self._rank, range(len(domains)), strict=True)):
-            tight = self._tight[entry[1]]
-            if tight != FULL:
-                self._ordered[self._place(entry[1])].setdefault(tight, []).append(entry)
 
     def room(self, index: int) -> Room:
         """A domain as a search may use it now."""
@@ -100,7 +101,7 @@ class Tally:
     def is_empty(self) -> bool:
         """Whether no domain holds one."""
         self.refresh()
-        return not self._ordered
+        return not self._equals
 
     def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
         """The domain nearest to the wished paths where the fewest pods fit, but a whole replica.
@@ -108,12 +109,22 @@ class Tally:
         Ties by free GPUs there, then the fewest siblings, then the name.
         """
         self.refresh()
-        found = [self._in_place(place, by_tightness, wishes) for place, by_tightness in self._ordered.items()]
-        return min(found)[-1] if found else None
+        if not self._equals:
+            return None
+        if not wishes.near and not wishes.in_zone:
+            return self._in_place(_ANYWHERE, self._equals, wishes)[-1]
+        return min(self._in_place(place, equals, wishes) for place, equals in self._places().items())[-1]
 
-    def _in_place(
-        self, place: _Place, by_tightness: Mapping[Tightness, list[tuple[int, int]]], wishes: Wishes
-    ) -> tuple[int, Tightness, int, int, int]:
+    def _places(self) -> dict[_Place, _Equals]:
+        """The same domains apart by where they are."""
+        if self._by_place is None:
+            self._by_place = defaultdict(dict)
+            for tight, entries in self._equals.items():
+                for entry in entries:
+                    self._by_place[self._order.places[entry[1]]].setdefault(tight, []).append(entry)
+        return self._by_place
+
+    def _in_place(self, place: _Place, by_tightness: _Equals, wishes: Wishes) -> tuple[int, Tightness, int, int, int]:
         tightest = min(by_tightness)
         equals, siblings = by_tightness[tightest], wishes.in_domain
         rank, index = next((each for each in equals if each[1] not in siblings), equals[0])
@@ -138,27 +149,32 @@ class Tally:
         before, after = self._tight[index], self._tightness(index)
         if before == after:
             return
-        place = self._place(index)
-        entry, by_tightness = (self._rank[index], index), self._ordered[place]
-        if before[0]:
-            equals = by_tightness[before]
-            del equals[bisect_left(equals, entry)]
-            if not equals:
-                del by_tightness[before]
-        if after[0]:
-            insort(by_tightness.setdefault(after, []), entry)
-        if not by_tightness:
-            del self._ordered[place]
-        self._tight[index] = after
+        self._tight[index], entry = after, (self._order.ranks[index], index)
+        _moved(self._equals, entry, before, after)
+        if self._by_place is not None:
+            place = self._order.places[index]
+            _moved(self._by_place[place], entry, before, after)
+            if not self._by_place[place]:
+                del self._by_place[place]
 
-    def _place(self, index: int) -> _Place:
-        domain = self.domains[index].domain
-        return domain.zone, path_of(domain)
+    def _counted(self) -> list[Tightness]:
+        """Of every domain; where pods are alone on their boards, with as little ado as thousands of boards need."""
+        boards = [each.names[0] if len(each.names) == 1 else "" for each in self.domains]
+        if self.group.pods > 1 or self._placement.spare_nodes_per_domain > 0:
+            return [self._tightness(index) if each.names else FULL for index, each in enumerate(self.domains)]
+        size, left = self.group.gpus_per_pod, self._free.left
+        return [
+            (((gpus // size, gpus) if (gpus := left[name]) >= size else FULL) if name else self._tightness(index))
+            for index, name in enumerate(boards)
+        ]
 
     def _tightness(self, index: int) -> Tightness:
         """Pods of one replica sit on nodes of their own."""
-        size = self.group.gpus_per_pod
-        left = [gpus for gpus in self._free.each(self.nodes(index), joins=self.group.joins) if gpus >= size]
+        size, names = self.group.gpus_per_pod, self.nodes(index)
+        if len(names) == 1:  # a board
+            gpus = self._free.on(names[0])
+            return (gpus // size, gpus) if gpus >= size and self.group.pods == 1 else FULL
+        left = [gpus for gpus in self._free.each(names, joins=self.group.joins) if gpus >= size]
         if len(left) < self.group.pods:
             return FULL
         return sum([gpus // size for gpus in left]), sum(left)
@@ -166,7 +182,8 @@ class Tally:
 
 def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> Tally:
     """The tally of whole replicas of a shape under a placement and needs, made when it is first asked for."""
-    key = (shape.accelerator, shape.gpus > 1, shape.pods, shape.gpus_per_pod, placement, needs)
+    usable, spares = eligibility(shape, placement, free, needs), placement.spare_nodes_per_domain
+    key = (usable, shape.pods, shape.gpus_per_pod, spares)
     found: Tally | None = free.tallies.get(key)
     if found is None:
         group = Group(shape.pods, shape.gpus_per_pod)
@@ -184,14 +201,53 @@ def crowding(tally: Tally, siblings: Iterable[str], free: FreeMap) -> dict[int, 
     return counts
 
 
-def _ranks(free: FreeMap) -> list[int]:
-    """Position of each domain in the natural order of names."""
-    if "ranks" not in free.eligible:
-        names = [domain.name for domain in free.fabric.domains]
-        order = sorted(range(len(names)), key=lambda index: natural(names[index]))
-        ranks = [0] * len(names)
-        for rank, index in enumerate(order):
-            ranks[index] = rank
-        free.eligible["ranks"] = ranks
-    answer: list[int] = free.eligible["ranks"]
+def _by_tightness(tight: list[Tightness], entries: Iterable[tuple[int, int]]) -> _Equals:
+    """Domains that hold at least one, those that are equally tight together and in order."""
+    found: _Equals = {}
+    for entry in entries:
+        each = tight[entry[1]]
+        if each is not FULL:
+            found.setdefault(each, []).append(entry)
+    return found
+
+
+def _moved(equals: _Equals, entry: tuple[int, int], before: Tightness, after: Tightness) -> None:
+    """Take a domain from those that are as tight as it was to those that are as tight as it is."""
+    if before != FULL:
+        left = equals[before]
+        del left[bisect_left(left, entry)]
+        if not left:
+            del equals[before]
+    if after != FULL:
+        insort(equals.setdefault(after, []), entry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What every tally of one fabric goes by: domains in the natural order of their names, and where each of them is.
+
+    `entries` are (rank, position in the fabric), sorted; `ranks` and `places` go by position.
+    """
+
+    entries: tuple[tuple[int, int], ...]
+    ranks: tuple[int, ...]
+    places: tuple[_Place, ...]
+
+
+_LAST: LastAnswers[tuple[_Named, ...], _Order] = LastAnswers(1)
+
+
+def _order_of(free: FreeMap) -> _Order:
+    if "order" not in free.eligible:
+        named = tuple([(domain.name, (domain.zone, path_of(domain))) for domain in free.fabric.domains])
+        free.eligible["order"] = _LAST.ask("order", named, _order)
+    answer: _Order = free.eligible["order"]
     return answer
+
+
+def _order(named: tuple[_Named, ...]) -> _Order:
+    entries = tuple(enumerate(sorted(range(len(named)), key=lambda index: natural(named[index][0]))))
+    ranks = [0] * len(named)
+    for rank, index in entries:
+        ranks[index] = rank
+    return _Order(entries, tuple(ranks), tuple(place for _, place in named))

@@ -52,13 +52,12 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
     """
     if count <= 0:
         return ()
-    domain_of = {node.name: domain for domain in free.fabric.domains for node in domain.nodes}
 
     def hole(each: Departure) -> tuple[int, int]:
         if not each.nodes:
             return 0, 0
-        domain = domain_of.get(each.nodes[0])
-        around = sum(free.on(node.name) for node in domain.nodes) if domain is not None else 0
+        home = free.domain_of(each.nodes[0])
+        around = sum(free.on(node.name) for node in free.fabric.domains[home].nodes) if home is not None else 0
         gained = each.assignment.gpus_per_pod * len(each.nodes)
         return around + gained, max(free.on(node) for node in each.nodes) + each.assignment.gpus_per_pod
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,10 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import MOST_NODES, MOST_REPLICAS
 
 if TYPE_CHECKING:
+    from weft.domain.spec import ScalingSpec
     from weft.scaling.demand import ScaleRequest
+
+REMEMBERED = 4096  # of as many kinds of bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +38,30 @@ def bounds_of(request: ScaleRequest) -> Bounds:
 
     Below the fewest nothing is hidden: `shortfall` then says so in the condition Placed.
     """
-    spec = request.spec
+    return _bounds(request.spec, request.gpus, request.pods)
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _bounds(spec: ScalingSpec, gpus: int, pods: int) -> Bounds:
     limits = [
         (
             max(1, spec.max_replicas),
             Explanation(Reason.AtMaximum, f"demand asks for more than maxReplicas {spec.max_replicas}"),
         ),
         (
-            min(MOST_REPLICAS, MOST_NODES // max(1, request.pods)),
+            min(MOST_REPLICAS, MOST_NODES // max(1, pods)),
             Explanation(Reason.AtMaximum, f"a pool holds at most {MOST_REPLICAS} replicas and {MOST_NODES} nodes"),
         ),
     ]
     if spec.max_gpus is not None:
-        affordable = spec.max_gpus // max(1, request.gpus)
-        message = f"maxGPUs {spec.max_gpus} allows {affordable} replicas of {request.gpus} GPUs; demand asks for more"
+        affordable = spec.max_gpus // max(1, gpus)
+        message = f"maxGPUs {spec.max_gpus} allows {affordable} replicas of {gpus} GPUs; demand asks for more"
         limits.append((affordable, Explanation(Reason.BudgetExhausted, message)))
     most, explanation = min(limits, key=lambda limit: limit[0])
-    return Bounds(max(0, min(spec.min_replicas, most)), max(0, most), explanation, _shortfall(request))
+    return Bounds(max(0, min(spec.min_replicas, most)), max(0, most), explanation, _shortfall(spec, max(1, gpus)))
 
 
-def _shortfall(request: ScaleRequest) -> Explanation | None:
-    spec, gpus = request.spec, max(1, request.gpus)
+def _shortfall(spec: ScalingSpec, gpus: int) -> Explanation | None:
     fewest = max(1, spec.min_replicas)
     if spec.max_gpus is None or spec.max_gpus >= fewest * gpus:
         return None

@@ -10,11 +10,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.domain.figures import digits
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.scaling.reading import Reading, read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
@@ -73,11 +76,19 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Replicas that the demand needs, unbounded; None when nothing is known. `basis` are the numbers, for events."""
+    """Replicas that the demand needs, unbounded; None when nothing is known.
+
+    `basis` says why, or is asked for the numbers once there is an event to tell them in.
+    """
 
     replicas: int | None
     may_shrink: bool
-    basis: str
+    basis: str | Callable[[], str]
+
+    @property
+    def because(self) -> str:
+        """The basis in words."""
+        return self.basis() if callable(self.basis) else self.basis
 
 
 def look(request: ScaleRequest) -> Sight:
@@ -89,10 +100,10 @@ def look(request: ScaleRequest) -> Sight:
     if isinstance(found, str):
         return Sight(request, None, found, memory)
     loads = _remembered(memory.loads, LoadSample(request.now, found.waiting, found.outstanding, found.answered))
-    memory = replace(memory, loads=loads)
-    if found.whole:
-        unbroken = memory.seen is None or request.now - memory.seen <= GAP_SECONDS
-        memory = replace(memory, since=memory.since if unbroken else request.now, seen=request.now)
+    if not found.whole:
+        return Sight(request, found, "", changed(memory, loads=loads))
+    unbroken = memory.seen is None or request.now - memory.seen <= GAP_SECONDS
+    memory = changed(memory, loads=loads, since=memory.since if unbroken else request.now, seen=request.now)
     return Sight(request, found, "", memory)
 
 
@@ -112,10 +123,13 @@ def want_for(sight: Sight, offered_per_second: float) -> Want:
     needed = request.spec.needed(offered_per_second, capacity)
     if sight.backlogged:
         needed = max(needed, request.current)
-    basis = (
-        f"{digits(offered_per_second)} requests/s offered ({digits(reading.rate)} answered, "
-        f"{digits(reading.waiting)} waiting), one replica serves {digits(capacity)}"
-    )
+
+    def basis() -> str:
+        return (
+            f"{digits(offered_per_second)} requests/s offered ({digits(reading.rate)} answered, "
+            f"{digits(reading.waiting)} waiting), one replica serves {digits(capacity)}"
+        )
+
     return Want(needed, may_shrink=reading.whole, basis=basis)
 
 

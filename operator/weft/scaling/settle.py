@@ -6,9 +6,11 @@ live number, so that a steady state writes nothing.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ScalingMode
 from weft.scaling.bounds import Bounds, bounds_of
@@ -41,21 +43,22 @@ class ScaleAnswer:
 def settle(sight: Sight, want: Want) -> ScaleAnswer:
     """The desired count for a want."""
     bounds = bounds_of(sight.request)
-    return replace(_settled(sight, want, bounds), shortfall=bounds.shortfall)
+    answer = _settled(sight, want, bounds)
+    return answer if bounds.shortfall is None else replace(answer, shortfall=bounds.shortfall)
 
 
 def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     if sight.request.spec.mode is ScalingMode.External:
         return _external(sight, want, bounds)
-    sight = replace(sight, memory=_remember_want(sight, want, bounds))
+    sight = changed(sight, memory=_remember_want(sight, want, bounds))
     desired = bounds.clamp(_next_count(sight, want, bounds))
     current = sight.request.current
     if desired == current:
         explanation, wake = _explain(sight, want, bounds)
         return ScaleAnswer(current, current, explanation, sight.memory, wake_after_seconds=wake)
     reason = Reason.ScaleUp if desired > current else Reason.ScaleDown
-    changed = Explanation(reason, f"{current} -> {desired} replicas: {want.basis}")
-    return ScaleAnswer(desired, desired, changed, replace(sight.memory, stepped=sight.request.now), changed)
+    news = Explanation(reason, f"{current} -> {desired} replicas: {want.because}")
+    return ScaleAnswer(desired, desired, news, changed(sight.memory, stepped=sight.request.now), news)
 
 
 def owned_count(request: ScaleRequest) -> ScaleRequest:
@@ -134,7 +137,7 @@ def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
     kept = tuple(
         (at, replicas) for at, replicas in sight.memory.wanted if start <= at <= sight.request.now and replicas > wanted
     )
-    return replace(sight.memory, wanted=(*kept, (sight.request.now, wanted)))
+    return changed(sight.memory, wanted=(*kept, (sight.request.now, wanted)))
 
 
 def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, float | None]:
@@ -161,7 +164,7 @@ def _missing(sight: Sight, want: Want) -> Explanation:
     request, seen = sight.request, sight.memory.seen
     if request.previous is not None and seen is not None and request.now - seen <= GAP_SECONDS:
         return request.previous
-    what = sight.problem or want.basis
+    what = sight.problem or want.because
     return Explanation(Reason.HoldMetricsMissing, f"{what}: holding {_counted(request.current)}")
 
 
@@ -195,6 +198,7 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
     return Explanation(Reason.HoldStabilizing, message), expires
 
 
+@functools.lru_cache(maxsize=1024)  # counts
 def _steady(replicas: int) -> Explanation:
     return Explanation(Reason.Steady, f"demand needs {_counted(replicas)}")
 

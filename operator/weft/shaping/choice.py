@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.shape import Candidate, EngineRelease, Plan
+from weft.domain.spec import PlacementSpec, PodSpec, RolloutSpec, RouterSpec, ScalingSpec
 from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.case import Case
 from weft.shaping.checks import OF_MEMORY, refusal
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from weft.shaping.request import ShapeRequest
 
 MOST_ALTERNATIVES = 10
+REMEMBERED = 4096  # choices, and capacities: a few of each pool of a large cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +62,39 @@ def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
 
 def answer(request: ShapeRequest, catalog: Catalog) -> Answer:
     """What `choose` chooses, with its score."""
-    if request.incumbent:
-        request = replace(request, incumbent=replace(request.incumbent, alternatives=()))  # a lighter key
-    outcome = _remembered(request, catalog)
+    asked = what_matters(request)
+    outcome = _remembered(replace(asked, incumbent=None), catalog)
+    running = request.incumbent
+    if running is not None and not (isinstance(outcome, Answer) and outcome.plan.shape == running.shape):
+        incumbent = replace(running, alternatives=())  # a lighter key
+        outcome = _remembered(replace(asked, incumbent=incumbent), catalog)
     if isinstance(outcome, WeftError):
         raise type(outcome)(outcome.reason, outcome.message)
     return outcome
 
 
-@functools.lru_cache(maxsize=1024)
+def what_matters(request: ShapeRequest) -> ShapeRequest:
+    """The request without those wishes that no choice of a shape looks at, so that changing one changes no question."""
+    spec = request.spec
+    scaling, placement = spec.scaling, spec.placement
+    plain = replace(
+        spec,
+        engine=replace(spec.engine, env=(), resources=(), shared_memory=None),
+        placement=PlacementSpec(accelerators=placement.accelerators, domain=placement.domain),
+        scaling=ScalingSpec(
+            min_replicas=scaling.min_replicas,
+            max_replicas=scaling.max_replicas,
+            max_gpus=scaling.max_gpus,
+            headroom=scaling.headroom,
+        ),
+        rollout=RolloutSpec(),
+        pod=PodSpec(),
+        router=RouterSpec(),
+    )
+    return replace(request, spec=plain)
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
 def _remembered(request: ShapeRequest, catalog: Catalog) -> Answer | WeftError:
     """A pure function of its arguments: deciding asks the same every second."""
     try:
@@ -87,12 +113,16 @@ def modelled(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ReplicaMo
     return _case_of(shape, request, catalog).replica
 
 
-@functools.lru_cache(maxsize=1024)
 def capacity_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> float:
     """Requests a second of one replica of a shape, or 0 if it has no room for any.
 
     Raises `Blocked` if no supply has its devices.
     """
+    return _capacity_of(shape, what_matters(request), catalog)
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _capacity_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> float:
     scored = score(_case_of(shape, request, catalog))
     doing = scored if scored.meets_slo else with_targets_in_reach(scored)
     return doing.assessment.prediction.capacity

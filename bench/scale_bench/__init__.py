@@ -1,0 +1,1 @@
+"""A whole pass on clusters of up to 40,000 GPUs."""

@@ -1,0 +1,167 @@
+"""What a fabric is, whatever pods do: its domains and their members, and notes on what labels and reports say.
+
+Thousands of nodes stay what they were from one pass to the next, so that the last ground is remembered.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.labels import COMPUTE_DOMAIN
+from weft.domain.reasons import Explanation
+from weft.domain.remembered import LastAnswers
+from weft.fabric.contradictions import beside_a_clique, cliques_of_racks, of_a_node, one_name_twice, within_a_domain
+from weft.fabric.members import Member, member_of
+from weft.fabric.membership import NODE
+from weft.fabric.network import levels_of, shared_tiers
+from weft.fabric.reported import NOTHING, by_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weft.catalog import Catalog
+    from weft.domain.cluster import NodeRecord
+    from weft.domain.fabric import Tiers
+    from weft.domain.reports import Reports
+    from weft.fabric.membership import Membership
+    from weft.fabric.network import Levels
+
+    _Question = tuple[tuple[NodeRecord, ...], Catalog, Reports]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A node in its domain; `tiers` say where it is in the network, `compute_domains` which of these it is in."""
+
+    member: Member
+    tiers: Tiers
+    compute_domains: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What all nodes are read with: the network's levels, and names of ComputeDomains by UID."""
+
+    levels: Levels
+    compute_domains: Mapping[str, str]
+
+    def seat(self, member: Member) -> Seat:
+        """Of one node, in the ComputeDomains that name it and the one that its driver has labelled it with.
+
+        The latter may be gone already.
+        """
+        named, uid = member.reported.compute_domains, member.labels.get(COMPUTE_DOMAIN)
+        if uid:
+            named = tuple(sorted({*named, self.compute_domains.get(uid, f"of UID {uid}")}))
+        return Seat(member, self.levels.tiers(member.zone, member.labels), named)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An NVLink domain without what pods do in it; `shares_memory` as in its nodes."""
+
+    name: str
+    zone: str
+    accelerator: str
+    seats: tuple[Seat, ...]
+    tiers: Tiers
+    shares_memory: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ground:
+    """All domains, sorted by name, and the notes on their nodes."""
+
+    parts: tuple[Part, ...]
+    notes: tuple[Explanation, ...]
+    home: Mapping[str, str]  # name of the domain by name of the node
+    places: Mapping[str, int]  # position of the domain by name of the node
+
+
+_LAST: LastAnswers[_Question, Ground] = LastAnswers(1)
+
+
+def ground_of(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> Ground:
+    """The ground of these nodes; the same object as long as nothing about them changes."""
+    return _LAST.ask("ground", (tuple(nodes), catalog, reports), _ground)
+
+
+def _ground(question: _Question) -> Ground:
+    nodes, catalog, reports = question
+    members, notes = _members(_each_once(nodes), catalog, reports)
+    levels = levels_of((member.labels for member in members), reports.topologies)
+    around = _Around(levels, {each.uid: str(each) for each in reports.compute_domains})
+    cliques = cliques_of_racks(members)
+    parts: dict[str, Part] = {}
+    for (source, value), group in sorted(_groups(members).items()):
+        if source != NODE:
+            notes += [*within_a_domain(value, group), *beside_a_clique(source, value, group, cliques)]
+        for name, together in _coherent_parts(value, group):
+            unique = _unlike(parts, name, source)
+            parts[unique] = _part(unique, together, around)
+    notes += one_name_twice(members)
+    ordered = tuple(parts[name] for name in sorted(parts))
+    home = {seat.member.node.name: part.name for part in ordered for seat in part.seats}
+    places = {seat.member.node.name: place for place, part in enumerate(ordered) for seat in part.seats}
+    return Ground(ordered, tuple(notes), home, places)
+
+
+def _each_once(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
+    """By name; of two with one name, which only a file can hold, the first by UID."""
+    listed = sorted(nodes, key=lambda node: (node.name, node.uid), reverse=True)
+    return tuple(reversed({node.name: node for node in listed}.values()))
+
+
+def _members(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> tuple[list[Member], list[Explanation]]:
+    """The accelerator nodes, and notes on those that only seem to be some and on what each contradicts itself in."""
+    members, notes, reported = [], [], by_node(reports)
+    for node in nodes:
+        told = reported.get(node.name, NOTHING)
+        found = member_of(node, told, catalog)
+        if isinstance(found, Explanation):
+            notes.append(found)
+        elif found is not None:
+            members.append(found)
+            notes.extend(of_a_node(node, told, catalog))
+    return members, notes
+
+
+def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
+    groups: dict[Membership, list[Member]] = defaultdict(list)
+    for each in members:
+        groups[each.membership].append(each)
+    return groups
+
+
+def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
+    """A domain by its name, or cut by zone and accelerator where labels mix them: NVLink joins neither.
+
+    Nodes that name no zone are taken to be in the zone of the others.
+    """
+    zones = {member.zone for member in members}
+    if len(zones) == 2 and "" in zones:  # noqa: PLR2004 - one zone beside none
+        members = [replace(member, zone=max(zones)) for member in members]
+    kinds = sorted({member.kind for member in members})
+    if len(kinds) == 1:
+        yield value, members
+        return
+    for zone, accelerator in kinds:
+        part = [member for member in members if member.kind == (zone, accelerator)]
+        yield "/".join(filter(None, (value, zone, accelerator))), part
+
+
+def _unlike(taken: Mapping[str, Part], name: str, source: str) -> str:
+    """A name that no other domain has: a label may be spelt like a node, or like a part of another domain."""
+    while name in taken:
+        name = f"{name} ({source})"
+    return name
+
+
+def _part(name: str, members: Sequence[Member], around: _Around) -> Part:
+    seats = tuple(around.seat(member) for member in members)
+    zone, accelerator = members[0].kind
+    # Of the driver's nodes one is enough: one that restarts offers nothing for a moment, and would be thought without.
+    shares_memory = len(members) > 1 and any(member.reported.channels for member in members)
+    return Part(name, zone, accelerator, seats, shared_tiers([seat.tiers for seat in seats]), shares_memory)

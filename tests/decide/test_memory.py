@@ -1,0 +1,125 @@
+"""What is remembered from pass to pass saves work and changes no answer."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bench.scale_bench.cluster import Size
+from bench.scale_bench.days import Days
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board, rack
+from tests.forgetting import forget_everything
+from weft.catalog import load
+from weft.decide import decide
+from weft.domain.cluster import Taint
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from weft.domain.decision import Decisions
+    from weft.domain.snapshot import Snapshot
+
+SMALL, LARGE = Size(250), Size(500)
+
+
+def test_a_cold_pass_decides_what_a_warm_one_does() -> None:
+    """Over scaling, edits, failures and traffic: with all memories and with none the decisions are the same."""
+    days = Days.of(Size(100))
+    decisions = decide(days.snapshot, load())
+    for index in range(6):
+        days.go_on(decisions, index)
+        decisions = decide(days.snapshot, load())
+        forget_everything()
+        assert decide(days.snapshot, load()) == decisions
+
+
+def test_another_cluster_in_between_changes_nothing() -> None:
+    """Pools and nodes with the same names are told apart by what they are."""
+    ours = World.of([*rack("a.1", 3), board("b-0")], pool("chat", pool_spec(4, external(3))))
+    theirs = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(8, external(2))))
+    for world in (ours, theirs):
+        world.turn(4)
+    expected = decide(ours.snapshot(), load()), decide(theirs.snapshot(), load())
+    forget_everything()
+    for _ in range(2):
+        assert expected == (decide(ours.snapshot(), load()), decide(theirs.snapshot(), load()))
+
+
+@pytest.mark.parametrize("trouble", ["cordon", "silence", "gone", "taint"])
+def test_trouble_with_a_node_is_seen_by_pools_that_stood_well(trouble: str) -> None:
+    """A pass that had nothing to look at in a pool looks at it once its node has trouble, as from nothing."""
+    days = Days.of(Size(100))
+    decisions = decide(days.snapshot, load())
+    days.go_on(decisions, 1)
+    decide(days.snapshot, load())
+    hit = _in_trouble(days.snapshot, trouble)
+    warm = decide(hit, load())
+    forget_everything()
+    assert decide(hit, load()) == warm
+    assert decide(days.snapshot, load()) != warm
+
+
+def test_work_grows_with_the_cluster_and_no_faster() -> None:
+    """Twice the nodes, pools and pods take at most a tenth more than twice the calls, in every kind of pass."""
+    few, many = _calls(SMALL), _calls(LARGE)
+    for kind, calls in few.items():
+        assert many[kind] <= 2.2 * calls, kind
+
+
+def test_what_has_not_changed_is_not_looked_at_again() -> None:
+    """A pass over the very snapshot of the pass before makes less than 800 calls for each pool, with its replicas."""
+    days = Days.of(LARGE)
+    decisions = decide(days.snapshot, load())
+    for index in range(3):
+        days.go_on(decisions, index)
+        decisions = decide(days.snapshot, load())
+    _, calls = _counted(days.snapshot)
+    assert 800 > calls / LARGE.pools
+
+
+def _in_trouble(snapshot: Snapshot, trouble: str) -> Snapshot:
+    """The node of the first pod of ours, with something amiss."""
+    name = next(pod.node for pod in snapshot.pods if pod.identity is not None)
+    at = next(index for index, node in enumerate(snapshot.nodes) if node.name == name)
+    node = snapshot.nodes[at]
+    hit: dict[str, Any] = {
+        "cordon": {"cordoned": True},
+        "silence": {"ready": False},
+        "taint": {"taints": (Taint("karpenter.sh/disrupted", "", "NoSchedule"),)},
+    }
+    instead = () if trouble == "gone" else (replace(node, **hit[trouble]),)
+    return replace(snapshot, nodes=(*snapshot.nodes[:at], *instead, *snapshot.nodes[at + 1 :]))
+
+
+def _calls(size: Size) -> Counter[str]:
+    """Calls of Python functions in one pass of each kind, once all is planned."""
+    days, found = Days.of(size), Counter[str]()
+    decisions = decide(days.snapshot, load())
+    for index in range(6):
+        kind = days.go_on(decisions, index)
+        if index < 3:
+            decisions = decide(days.snapshot, load())
+        else:
+            decisions, found[kind] = _counted(days.snapshot)
+    return found
+
+
+def _counted(snapshot: Snapshot) -> tuple[Decisions, int]:
+    calls, catalog = 0, load()
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        decisions = decide(snapshot, catalog)
+    finally:
+        sys.setprofile(before)
+    return decisions, calls
