@@ -19,7 +19,7 @@ from bench.machine import this_machine
 from bench.result import Result, document
 from bench.scale_bench.measuring import KINDS, PASSES, measure
 from bench.scale_bench.page import as_page
-from bench.scale_bench.plot import as_svg
+from bench.scale_bench.plot import MOST_BYTES, MOST_MS, as_svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "scale.md"
 SIZES = (500, 1000, 2000, 3500, 5000)
-LIMIT_MS, LIMIT_BYTES, LIMIT_EXPONENT = 250.0, 300e6, 1.1
+LIMIT_EXPONENT = 1.1
 
 
 def rows(sizes: Sequence[int] = SIZES, passes: int = PASSES) -> list[Row]:
@@ -49,11 +49,11 @@ def results(found: Sequence[Row]) -> tuple[Result, ...]:
     least, most = found[0], found[-1]
     size = {name: most[name] for name in ("nodes", "gpus", "pools", "pods", "placed_in_a_pass", "load_average_before")}
     times = [
-        Result(f"scale-{kind}-{clock}-p99", most[kind][f"{clock}_p99"], "ms", LIMIT_MS, {**size, **most[kind]})
+        Result(f"scale-{kind}-{clock}-p99", most[kind][f"{clock}_p99"], "ms", MOST_MS, {**size, **most[kind]})
         for kind in KINDS
         for clock in ("wall", "processor")
     ]
-    memory = Result("scale-peak-resident", most["peak_bytes"], "bytes", LIMIT_BYTES, size)
+    memory = Result("scale-peak-resident", most["peak_bytes"], "bytes", MOST_BYTES, size)
     growth = Result("scale-growth", exponent(least, most), "", LIMIT_EXPONENT, {"from": least["nodes"], **size})
     return (*times, memory, growth)
 

@@ -26,6 +26,7 @@ _STYLE: dict[Any, Any] = {
     "ytick.color": _SOFT,
 }
 _MEGA = 1e6
+MOST_MS, MOST_BYTES = 250.0, 300e6  # the floors
 Row = dict[str, Any]
 
 
@@ -50,7 +51,8 @@ def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, 
     gpus = [row["gpus"] for row in rows]
     _line(time, gpus, [row["place"]["processor_p99"] for row in rows], _WEFT, "100 placed, p99")
     _line(time, gpus, [row["place"]["processor_p50"] for row in rows], _WEFT, "100 placed, median")
-    _line(time, gpus, [row["quiet"]["processor_p50"] for row in rows], _QUIET, "none placed, median")
+    _floor(time, MOST_MS)
+    _floor(memory, MOST_BYTES / _MEGA)
     _line(memory, gpus, [row["peak_bytes"] / _MEGA for row in rows], _WEFT, "peak of the process")
     for axes, title in ((time, "Processor time of a pass, ms"), (memory, "Resident memory, MB")):
         _dressed(axes, title)
@@ -61,6 +63,12 @@ def _line(axes: Axes, across: Sequence[float], up: Sequence[float], colour: str,
     """Measured points, named at the last of them."""
     axes.plot(across, up, "o-", color=colour, linewidth=1.6, markersize=4.5)
     axes.annotate(name, (across[-1], up[-1]), (8, 0), textcoords="offset points", va="center", color=_SOFT)
+
+
+def _floor(axes: Axes, most: float) -> None:
+    """What it has to stay under."""
+    axes.axhline(most, color=_QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
+    axes.annotate(f"floor {most:.0f}", (0.0, most), (4, 4), textcoords="offset points", color=_SOFT)
 
 
 def _dressed(axes: Axes, title: str) -> None:

@@ -71,6 +71,8 @@ def _gangs(axes: Axes, rows: Sequence[Row]) -> None:
         _note(axes, f"{row['placed']} of {row['gangs']}, {row['wedged']} wedged", (whole + wedged, place))
     names = [f"{row['placer']}, {row['scenario']} {row['load']:.0%}" for row in rows]
     _lay_out(axes, names, "placed whole and (red) wedged, % of gangs")
+    axes.set_xlim(0.0, 145.0)  # room for the words
+    axes.set_xticks(range(0, 101, 20))
 
 
 def _note(axes: Axes, words: str, where: tuple[float, float]) -> None:

@@ -63,7 +63,8 @@ HANDOVERS = st.builds(
     SIZES,
     WORDS,
     SIZES,
-    st.none() | st.tuples(st.just("nvidia.com/gpu.product"), st.lists(VALUES, unique=True, max_size=3).map(tuple)),
+    st.none()
+    | st.tuples(st.just("nvidia.com/gpu.product"), st.lists(VALUES, unique=True, min_size=1, max_size=3).map(tuple)),
 )
 
 

@@ -191,8 +191,8 @@ def test_a_longer_prompt_is_never_faster(model: ReplicaModel, tokens: float, fac
 def test_one_prediction_is_quick() -> None:
     """Deciding tries a hundred shapes: a millisecond each where a yard takes 50 microseconds."""
     model, slo = replica(LLAMA_70B, "H200", Precision.FP8, 2), Slo(((95, 1.0),), ((95, 0.05),))
-    loads = [workload(1000 + each) for each in range(501)]  # an answer is remembered
-    assert in_yards(lambda each: predict(model, loads[each], slo, Role.Aggregated), rounds=500) < 20
+    loads = [workload(1000 + each) for each in range(2001)]  # an answer is remembered
+    assert in_yards(lambda each: predict(model, loads[each], slo, Role.Aggregated), rounds=2000) < 20
 
 
 def _finite(step: StepTime) -> float:

@@ -123,7 +123,7 @@ class ProductStatus(ApiModel):
     """How nodes with an accelerator are known."""
 
     label: LabelKey = Field(description="Node label.")
-    values: list[LabelValue] = Field(max_length=32, description="Its values.", json_schema_extra=SET)
+    values: list[LabelValue] = Field(min_length=1, max_length=32, description="Its values.", json_schema_extra=SET)
 
 
 class HandoverStatus(ApiModel):
