@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.dark_svg import also_dark
+from bench.picture import GRID, INK, QUIET, SOFT, WEFT, as_svg_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-_INK, _SOFT, _QUIET, _WEFT, _GRID = "#1d2733", "#5b6673", "#8d97a3", "#1668a8", "#e7e9ec"
-_DARK = {_INK: "#e8ebef", _SOFT: "#a3adb9", _QUIET: "#7d8894", _WEFT: "#5fb0ea", _GRID: "#252b32"}
-_STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that the picture is the same everywhere
-    "font.size": 9.0,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "weft",
-    "text.color": _INK,
-    "axes.edgecolor": _SOFT,
-    "axes.labelcolor": _INK,
-    "xtick.color": _SOFT,
-    "ytick.color": _INK,
-}
 Row = dict[str, Any]
 
 
 def as_svg(told: dict[str, Any]) -> str:
     """The picture of the loss system with all trays up; the same figures are the same bytes."""
-    from matplotlib import rc_context, rcdefaults, rcParams  # noqa: PLC0415 - a second that only a picture takes
-
-    content = io.BytesIO()
-    with rc_context():
-        rcdefaults()
-        rcParams.update(_STYLE)
-        figure = _figure([row for row in told["rows"] if row["variant"] == "loss" and not row["trays_down"]])
-        title = "Share of GPUs asked for that is rejected, by placer, mix and load"
-        metadata = {"Date": None, "Creator": "Weft", "Title": title}
-        figure.savefig(content, format="svg", transparent=True, metadata=metadata)
-    return also_dark(content.getvalue().decode(), _DARK)
+    rows = [row for row in told["rows"] if row["variant"] == "loss" and not row["trays_down"]]
+    return as_svg_of(lambda: _figure(rows), "Share of GPUs asked for that is rejected, by placer, mix and load")
 
 
 def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, which is not loaded for its name
@@ -51,7 +28,7 @@ def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, 
     panels = figure.subplots((len(cells) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False).flatten()
     for axes, (mix, load) in zip(panels, cells, strict=False):
         _panel(axes, [row for row in rows if (row["mix"], row["load"]) == (mix, load)])
-        axes.set_title(f"{mix} mix, {load:.0%} load", loc="left", fontsize=10, color=_INK)
+        axes.set_title(f"{mix} mix, {load:.0%} load", loc="left", fontsize=10, color=INK)
     for axes in panels[-2:]:
         axes.set_xlabel("rejected, % of GPUs asked for (mean and 95 % interval)")
     return figure
@@ -60,17 +37,17 @@ def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, 
 def _panel(axes: Axes, rows: Sequence[Row]) -> None:
     """A dot for each placer from above, its figure beside it, and the bound as a line through all of them."""
     axes.set_axisbelow(True)
-    axes.grid(axis="x", color=_GRID, linewidth=0.8)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
     for place, row in enumerate(rows):
         share, spread = 100.0 * row["rejected_share"], 100.0 * row["rejected_share_spread"]
-        colour = _WEFT if row["placer"] == "weft" else _QUIET
+        colour = WEFT if row["placer"] == "weft" else QUIET
         axes.plot([max(0.0, share - spread), share + spread], [place, place], color=colour, linewidth=1.6)
         axes.plot([share], [place], "o", color=colour, markersize=5.5, clip_on=False)
         axes.annotate(
-            f"{share:.1f}", (share + spread, place), (6, 0), textcoords="offset points", va="center", color=_SOFT
+            f"{share:.1f}", (share + spread, place), (6, 0), textcoords="offset points", va="center", color=SOFT
         )
         if row["placer"] == "pooled":
-            axes.axvline(share, color=_SOFT, linewidth=0.8, linestyle=(0, (4, 3)))
+            axes.axvline(share, color=SOFT, linewidth=0.8, linestyle=(0, (4, 3)))
     names = [row["placer"] + (f": {row['levers']}" if row["levers"] else "") for row in rows]
     axes.set_yticks(range(len(rows)), [name.replace("pooled", "pooled (bound)") for name in names])
     axes.set_ylim(len(rows) - 0.4, -0.6)

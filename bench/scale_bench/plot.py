@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.dark_svg import also_dark
+from bench.picture import GRID, INK, QUIET, SOFT, WEFT, as_svg_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-_INK, _SOFT, _QUIET, _WEFT, _GRID = "#1d2733", "#5b6673", "#8d97a3", "#1668a8", "#e7e9ec"
-_DARK = {_INK: "#e8ebef", _SOFT: "#a3adb9", _QUIET: "#7d8894", _WEFT: "#5fb0ea", _GRID: "#252b32"}
-_STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that the picture is the same everywhere
-    "font.size": 9.0,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "weft",
-    "text.color": _INK,
-    "axes.edgecolor": _SOFT,
-    "axes.labelcolor": _INK,
-    "xtick.color": _SOFT,
-    "ytick.color": _SOFT,
-}
 _MEGA = 1e6
 MOST_MS, MOST_BYTES = 250.0, 300e6  # the floors
 Row = dict[str, Any]
@@ -32,15 +18,7 @@ Row = dict[str, Any]
 
 def as_svg(rows: Sequence[Row]) -> str:
     """The picture; the same figures are the same bytes."""
-    from matplotlib import rc_context, rcdefaults, rcParams  # noqa: PLC0415 - a second that only a picture takes
-
-    content = io.BytesIO()
-    with rc_context():
-        rcdefaults()
-        rcParams.update(_STYLE)
-        metadata = {"Date": None, "Creator": "Weft", "Title": "Time and memory of a pass over the number of GPUs"}
-        _figure(rows).savefig(content, format="svg", transparent=True, metadata=metadata)
-    return also_dark(content.getvalue().decode(), _DARK)
+    return as_svg_of(lambda: _figure(rows), "Time and memory of a pass over the number of GPUs")
 
 
 def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, which is not loaded for its name
@@ -49,11 +27,11 @@ def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, 
     figure = Figure(figsize=(10.0, 3.6), layout="constrained")
     time, memory = figure.subplots(1, 2)
     gpus = [row["gpus"] for row in rows]
-    _line(time, gpus, [row["place"]["processor_p99"] for row in rows], _WEFT, "100 placed, p99")
-    _line(time, gpus, [row["place"]["processor_p50"] for row in rows], _WEFT, "100 placed, median")
+    _line(time, gpus, [row["place"]["processor_p99"] for row in rows], WEFT, "100 placed, p99")
+    _line(time, gpus, [row["place"]["processor_p50"] for row in rows], WEFT, "100 placed, median")
     _floor(time, MOST_MS)
     _floor(memory, MOST_BYTES / _MEGA)
-    _line(memory, gpus, [row["peak_bytes"] / _MEGA for row in rows], _WEFT, "peak of the process")
+    _line(memory, gpus, [row["peak_bytes"] / _MEGA for row in rows], WEFT, "peak of the process")
     for axes, title in ((time, "Processor time of a pass, ms"), (memory, "Resident memory, MB")):
         _dressed(axes, title)
     return figure
@@ -62,23 +40,23 @@ def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, 
 def _line(axes: Axes, across: Sequence[float], up: Sequence[float], colour: str, name: str) -> None:
     """Measured points, named at the last of them."""
     axes.plot(across, up, "o-", color=colour, linewidth=1.6, markersize=4.5)
-    axes.annotate(name, (across[-1], up[-1]), (8, 0), textcoords="offset points", va="center", color=_SOFT)
+    axes.annotate(name, (across[-1], up[-1]), (8, 0), textcoords="offset points", va="center", color=SOFT)
 
 
 def _floor(axes: Axes, most: float) -> None:
     """What it has to stay under."""
-    axes.axhline(most, color=_QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
-    axes.annotate(f"floor {most:.0f}", (0.0, most), (4, 4), textcoords="offset points", color=_SOFT)
+    axes.axhline(most, color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
+    axes.annotate(f"floor {most:.0f}", (0.0, most), (4, 4), textcoords="offset points", color=SOFT)
 
 
 def _dressed(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", fontsize=10, color=_INK)
+    axes.set_title(title, loc="left", fontsize=10, color=INK)
     axes.set_xlabel("GPUs")
     axes.set_axisbelow(True)
-    axes.grid(axis="y", color=_GRID, linewidth=0.8)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_ylim(bottom=0.0)
     axes.set_xlim(0.0, 58_000.0)  # room for the names
     axes.set_xticks([0, 10_000, 20_000, 30_000, 40_000], ["0", "10,000", "20,000", "30,000", "40,000"])
-    axes.tick_params(length=0)
+    axes.tick_params(length=0, labelcolor=SOFT)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)

@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-import io
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from bench.picture import BAD, GRID, INK, QUIET, SOFT, WEFT, as_svg_of
 from bench.scheduler_bench import demand
-from weft.cli.dark_svg import also_dark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-_INK, _SOFT, _QUIET, _WEFT, _BAD, _GRID = "#1d2733", "#5b6673", "#8d97a3", "#1668a8", "#b3403a", "#e7e9ec"
-_DARK = {_INK: "#e8ebef", _SOFT: "#a3adb9", _QUIET: "#7d8894", _WEFT: "#5fb0ea", _BAD: "#ef8079", _GRID: "#252b32"}
-_STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that the picture is the same everywhere
-    "font.size": 9.0,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "weft",
-    "text.color": _INK,
-    "axes.edgecolor": _SOFT,
-    "axes.labelcolor": _INK,
-    "xtick.color": _SOFT,
-    "ytick.color": _INK,
-}
 Row = dict[str, Any]
 
 
 def as_svg(told: dict[str, Any]) -> str:
     """The picture; the same figures are the same bytes."""
-    from matplotlib import rc_context, rcdefaults, rcParams  # noqa: PLC0415 - a second that only a picture takes
+    return as_svg_of(lambda: _figure(told["rows"]), "Weft's pods beside plain ones on kube-scheduler")
+
+
+def _figure(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a matplotlib Figure, which is not loaded for its name
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    content = io.BytesIO()
-    with rc_context():
-        rcdefaults()
-        rcParams.update(_STYLE)
-        figure = Figure(figsize=(10.0, 3.2), layout="constrained")
-        times, gangs = figure.subplots(1, 2)
-        _times(times, [row for row in told["rows"] if row["scenario"] == demand.SCENARIOS[0].name])
-        _gangs(gangs, [row for row in told["rows"] if row["scenario"] != demand.SCENARIOS[0].name])
-        metadata = {"Date": None, "Creator": "Weft", "Title": "Weft's pods beside plain ones on kube-scheduler"}
-        figure.savefig(content, format="svg", transparent=True, metadata=metadata)
-    return also_dark(content.getvalue().decode(), _DARK)
+    figure = Figure(figsize=(10.0, 3.2), layout="constrained")
+    times, gangs = figure.subplots(1, 2)
+    _times(times, [row for row in rows if row["scenario"] == demand.SCENARIOS[0].name])
+    _gangs(gangs, [row for row in rows if row["scenario"] != demand.SCENARIOS[0].name])
+    return figure
 
 
 def _times(axes: Axes, rows: Sequence[Row]) -> None:
@@ -56,8 +39,8 @@ def _times(axes: Axes, rows: Sequence[Row]) -> None:
     for place, equal in enumerate(runs.values()):
         seconds = [row["all_bound_seconds"] for row in equal if row["all_bound_seconds"] is not None]
         middle = median(seconds) if len(seconds) == len(equal) else 0.0
-        axes.barh(place, middle, 0.6, color=_WEFT if equal[0]["placer"] == "weft" else _QUIET)
-        axes.plot(seconds, [place] * len(seconds), "o", color=_INK, markersize=2.5)
+        axes.barh(place, middle, 0.6, color=WEFT if equal[0]["placer"] == "weft" else QUIET)
+        axes.plot(seconds, [place] * len(seconds), "o", color=INK, markersize=2.5)
         _note(axes, f"{middle:.1f}" if middle else "not all", (max([middle, *seconds]), place))
     _lay_out(axes, [*runs], f"{demand.SCENARIOS[0].says}: seconds until all are bound")
 
@@ -66,8 +49,8 @@ def _gangs(axes: Axes, rows: Sequence[Row]) -> None:
     """Gangs placed whole, and behind them those that wedged."""
     for place, row in enumerate(rows):
         whole, wedged = 100.0 * row["placed_share"], 100.0 * row["wedged"] / row["gangs"]
-        axes.barh(place, whole, 0.6, color=_WEFT if row["placer"] == "weft" else _QUIET)
-        axes.barh(place, wedged, 0.6, left=whole, color=_BAD)
+        axes.barh(place, whole, 0.6, color=WEFT if row["placer"] == "weft" else QUIET)
+        axes.barh(place, wedged, 0.6, left=whole, color=BAD)
         _note(axes, f"{row['placed']} of {row['gangs']}, {row['wedged']} wedged", (whole + wedged, place))
     names = [f"{row['placer']}, {row['scenario']} {row['load']:.0%}" for row in rows]
     _lay_out(axes, names, "placed whole and (red) wedged, % of gangs")
@@ -76,16 +59,16 @@ def _gangs(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _note(axes: Axes, words: str, where: tuple[float, float]) -> None:
-    axes.annotate(words, where, (5, 0), textcoords="offset points", va="center", color=_SOFT)
+    axes.annotate(words, where, (5, 0), textcoords="offset points", va="center", color=SOFT)
 
 
 def _lay_out(axes: Axes, names: Sequence[str], title: str) -> None:
     axes.set_axisbelow(True)
-    axes.grid(axis="x", color=_GRID, linewidth=0.8)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.margins(x=0.2)
-    axes.set_title(title, loc="left", fontsize=10, color=_INK)
+    axes.set_title(title, loc="left", fontsize=10, color=INK)
     axes.tick_params(length=0)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.decide.course import Course
     from weft.domain.fabric import Fabric
     from weft.domain.snapshot import Snapshot
-    from weft.placement import FreeMap, Move, Repacking
+    from weft.placement import Demand, FreeMap, Move, Repacking
 
 MOST_MOVES = 8
 LOOKED_AT = 3  # pools without a place for which moves are looked for in one pass, so that it stays short
@@ -61,12 +61,18 @@ def make_room(courses: Sequence[Course], free: FreeMap, purse: Purse, now: float
     movable = [each.movable for each in residents.values()]
     for course in stuck:
         demand = demand_of(course.turn)
-        if (found := repack(demand, movable, free, min(purse.left, MOST_MOVES))) is not None and found.moves:
+        if (found := _moves_for(demand, movable, free, min(purse.left, MOST_MOVES))) is not None:
             purse.left -= len(found.moves)
             _begin(course, found, residents, free, now)
             movable = [each for each in movable if each.owner not in {move.owner for move in found.moves}]
-        elif (found := repack(demand, movable, free, MOST_MOVES)) is not None and found.moves:
+        elif purse.left < MOST_MOVES and (found := _moves_for(demand, movable, free, MOST_MOVES)) is not None:
             _tell(course, found, purse)
+
+
+def _moves_for(demand: Demand, movable: Sequence[Movable], free: FreeMap, most: int) -> Repacking | None:
+    """At least one move, or None."""
+    found = repack(demand, movable, free, most) if most > 0 else None
+    return found if found is not None and found.moves else None
 
 
 def _may_be_helped(course: Course) -> bool:
