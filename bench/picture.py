@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 INK, SOFT, QUIET, WEFT, BAD, GRID = "#1d2733", "#5b6673", "#8d97a3", "#1668a8", "#b3403a", "#e7e9ec"
-_DARK = {INK: "#e8ebef", SOFT: "#a3adb9", QUIET: "#7d8894", WEFT: "#5fb0ea", BAD: "#ef8079", GRID: "#252b32"}
+PAPER = "#ffffff"  # as the page is: around marks that stand on others
+_DARK = {
+    INK: "#e8ebef",
+    SOFT: "#a3adb9",
+    QUIET: "#7d8894",
+    WEFT: "#5fb0ea",
+    BAD: "#ef8079",
+    GRID: "#252b32",
+    PAPER: "#0d1117",
+}
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that the picture is the same everywhere
     "font.size": 9.0,

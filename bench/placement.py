@@ -58,7 +58,8 @@ def main(arguments: Sequence[str]) -> None:
         earlier = json.loads(options.read.read_text())["rows"]
         told["rows"] = [*(row for row in earlier if row["variant"] not in variants), *told["rows"]]
     options.page.write_text(as_page(told, options.page.with_suffix(".svg").name), encoding="utf-8")
-    options.page.with_suffix(".svg").write_text(as_svg(told), encoding="utf-8")
+    if any(row["variant"] == "loss" for row in told["rows"]):  # which is what the picture shows
+        options.page.with_suffix(".svg").write_text(as_svg(told), encoding="utf-8")
     print(json.dumps(told, indent=2, allow_nan=False))
 
 

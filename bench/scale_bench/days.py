@@ -12,6 +12,8 @@ from weft.domain.cluster import ContainerFailure, PodPhase, PodRecord
 from weft.domain.snapshot import PodObservation, PoolObservation, PoolRecord, Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.domain.decision import Decisions
     from weft.domain.workload import Workload
 
@@ -25,11 +27,12 @@ RATE_SWING, TOKEN_SWING, NOISE = 0.25, 0.25, 0.04
 
 @dataclass(slots=True)
 class Days:
-    """A cluster under way. `snapshot` is what the next pass sees."""
+    """A cluster under way. `snapshot` is what the next pass sees; where all `stands_still`, only who scales acts."""
 
     size: Size
     snapshot: Snapshot
     traffic: Random = field(default_factory=lambda: Random(7))
+    stands_still: bool = False
     _pods: dict[tuple[str, int], tuple[PodRecord, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -44,13 +47,9 @@ class Days:
         pools = tuple(replace(pool, status=statuses[pool.key.uid]) for pool in self.snapshot.pools)
         kind, more = (("place", 1), ("quiet", 0), ("shrink", -1))[index % CYCLE]
         pools, pods = self._asked(pools, more), self._followed(pools)
-        if index % CHANGE_EVERY == CHANGE_EVERY - 1:
+        if index % CHANGE_EVERY == CHANGE_EVERY - 1 and not self.stands_still:
             pools, pods = self._disturbed(pools, pods)
-        observations = {
-            pool.key.uid: self._observation(pool, pool.spec.workload, at, index)
-            for at, pool in enumerate(pools)
-            if pool.spec is not None
-        }
+        observations = dict(self._observed(pools, index))
         now = self.snapshot.now + PASS_SECONDS
         self.snapshot = replace(
             self.snapshot, now=now, pools=pools, pods=pods, observations=observations, memory=decisions.memory
@@ -89,6 +88,15 @@ class Days:
         failure = ContainerFailure("Error", "RuntimeError: CUDA error: an illegal memory access was encountered", 1)
         broken = replace(pods[ended], phase=PodPhase.Failed, ready=False, failure=failure)
         return pools, (*pods[:ended], broken, *pods[ended + 1 :])
+
+    def _observed(self, pools: tuple[PoolRecord, ...], index: int) -> Iterator[tuple[str, PoolObservation]]:
+        """By UID of the pool; where all stands still the last ones, of as many replicas as there are."""
+        for at, pool in enumerate(pools):
+            before = self.snapshot.observations.get(pool.key.uid) if self.stands_still else None
+            if before is not None and before.expected != (replicas := len(pool.status.assignments)):
+                before = replace(before, expected=replicas, answered=replicas)
+            if pool.spec is not None:
+                yield pool.key.uid, before or self._observation(pool, pool.spec.workload, at, index)
 
     def _observation(self, pool: PoolRecord, workload: Workload, at: int, index: int) -> PoolObservation:
         """A load that rises and falls over the passes, each pool at its own hour, under noise."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import Snapshot
 
 PASSES, WARM = 120, 6
-KINDS = ("quiet", "place", "shrink")
+SETTLING = 12  # passes after which counts follow traffic that stands still
+KINDS = ("quiet", "place", "shrink", "still")
 KIB = 1024
 
 
@@ -67,6 +68,7 @@ def measure(nodes: int, passes: int = PASSES) -> dict[str, Any]:
         if index >= 0:
             took[kind].append(spent)
             placed += _added(days.snapshot, decisions) if kind == "place" else 0
+    took["still"] = standing_still(days, decisions, passes)
     return {
         "nodes": len(days.snapshot.nodes),
         "gpus": size.gpus,
@@ -79,6 +81,18 @@ def measure(nodes: int, passes: int = PASSES) -> dict[str, Any]:
         "load_average_before": round(load_average, 1),
         **{kind: asdict(Spread.of(took[kind])) for kind in KINDS},
     }
+
+
+def standing_still(days: Days, decisions: Decisions, passes: int) -> list[Took]:
+    """Passes that place as many, where neither traffic nor anything else moves: every shape is remembered by then."""
+    days.stands_still = True
+    found = []
+    for index in range(passes, passes + SETTLING + passes):
+        kind = days.go_on(decisions, index)
+        decisions, spent = timed(days.snapshot)
+        if kind == "place" and index >= passes + SETTLING:
+            found.append(spent)
+    return found
 
 
 def timed(snapshot: Snapshot) -> tuple[Decisions, Took]:

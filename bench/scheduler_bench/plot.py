@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench.picture import BAD, GRID, INK, QUIET, SOFT, WEFT, as_svg_of
+from bench.picture import BAD, GRID, INK, PAPER, QUIET, SOFT, WEFT, as_svg_of
 from bench.scheduler_bench import demand
 
 if TYPE_CHECKING:
@@ -40,9 +40,12 @@ def _times(axes: Axes, rows: Sequence[Row]) -> None:
         seconds = [row["all_bound_seconds"] for row in equal if row["all_bound_seconds"] is not None]
         middle = median(seconds) if len(seconds) == len(equal) else 0.0
         axes.barh(place, middle, 0.6, color=WEFT if equal[0]["placer"] == "weft" else QUIET)
-        axes.plot(seconds, [place] * len(seconds), "o", color=INK, markersize=2.5)
-        _note(axes, f"{middle:.1f}" if middle else "not all", (max([middle, *seconds]), place))
+        axes.plot(
+            seconds, [place] * len(seconds), "o", color=INK, markersize=3.4, markeredgecolor=PAPER, markeredgewidth=0.7
+        )
+        _note(axes, f"{middle:.1f} s" if middle else "not all", (max([middle, *seconds]), place))
     _lay_out(axes, [*runs], f"{demand.SCENARIOS[0].says}: seconds until all are bound")
+    axes.set_xlabel("bar: median; dot: each run")
 
 
 def _gangs(axes: Axes, rows: Sequence[Row]) -> None:
@@ -53,9 +56,10 @@ def _gangs(axes: Axes, rows: Sequence[Row]) -> None:
         axes.barh(place, wedged, 0.6, left=whole, color=BAD)
         _note(axes, f"{row['placed']} of {row['gangs']}, {row['wedged']} wedged", (whole + wedged, place))
     names = [f"{row['placer']}, {row['scenario']} {row['load']:.0%}" for row in rows]
-    _lay_out(axes, names, "placed whole and (red) wedged, % of gangs")
+    _lay_out(axes, names, "gangs placed whole and wedged, % of all")
     axes.set_xlim(0.0, 145.0)  # room for the words
     axes.set_xticks(range(0, 101, 20))
+    axes.set_xlabel("bar: placed whole; red after it: wedged")
 
 
 def _note(axes: Axes, words: str, where: tuple[float, float]) -> None:

@@ -25,7 +25,7 @@ class Figures:
     def tiles(self) -> list[tuple[str, str]]:
         """The same for people: a number and what it is."""
         told = [
-            (f"{share:.1%}" if share is not None else "-", f"of seconds {name} within SLO")
+            (_percent(share) if share is not None else "-", f"of the seconds with traffic, {name} met its SLO")
             for name, share in self.attainment.items()
         ]
         if self.first_ready_seconds is not None:
@@ -39,6 +39,11 @@ class Figures:
         """As JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{json.dumps(asdict(self), indent=2)}\n")
+
+
+def _percent(share: float) -> str:
+    """`88.5%`; without a decimal only where none is left out."""
+    return f"{share:.0%}" if share in {0.0, 1.0} else f"{share:.1%}"
 
 
 def peak_resident_bytes(pid: int) -> int | None:

@@ -14,21 +14,22 @@ from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
 from e2e.demo import scenario
 from e2e.demo.figures import Figures, peak_resident_bytes
 from e2e.demo.sampling import new_events, reported_pools, take_sample
+from e2e.demo.screen import clock as minutes
 from e2e.demo.timeline import Timeline
 from e2e.demo.world import WorldReader
 from e2e.operator_process import REPOSITORY, OperatorProcess, install, kubectl
 from weft.api.parsing import parse_pool
 from weft.catalog import load
 from weft.twin.fleet import SimulatedFleet, SimulatedPod
+from weft.twin.modelled import engine_speed
 from weft.twin.server import EngineServers
-from weft.twin.speed import engine_speed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from e2e.demo.screen import Screen
     from e2e.demo.world import World
-    from weft.twin.engine import EngineSpeed
+    from weft.twin.speed import EngineSpeed
 
 STEP_SECONDS = 0.05
 LOOK_SECONDS = 1.0
@@ -180,6 +181,7 @@ def run_demo(screen: Screen, report: Path, figures: Path) -> Timeline:
         kubectl(cluster, "apply", "-n", scenario.NAMESPACE, "-k", REPOSITORY / "manifests" / "router")
         kubectl(cluster, "apply", "-n", scenario.NAMESPACE, "-f", scenario.POOLS_FILE)
         demo = Demo(cluster, operator, screen, begun)
+        screen.say(f"waiting until {', '.join(stream.name for stream in scenario.STREAMS)} are Ready")
         with screen:
             asyncio.run(demo.run())
         measured = _figures(demo)
@@ -204,8 +206,8 @@ def _figures(demo: Demo) -> Figures:
 def _write_report(timeline: Timeline, figures: Figures, report: Path) -> None:
     timeline.lead = (
         f"{scenario.FABRIC_WORDS}, simulated, under a real control plane; {scenario.RUN_SECONDS:.0f} s of traffic, "
-        f"{figures.seconds:.0f} s in all. A tray fails at {scenario.TRAY_FAILS_AT:.0f} s "
-        f"and returns at {scenario.TRAY_RETURNS_AT:.0f} s."
+        f"{figures.seconds:.0f} s in all. Times are minutes:seconds since traffic began. A tray fails at "
+        f"{minutes(scenario.TRAY_FAILS_AT)} and returns at {minutes(scenario.TRAY_RETURNS_AT)}."
     )
     timeline.tiles = figures.tiles()
     report.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from weft.domain.figures import seconds
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
 COLORS = ("blue", "cyan", "magenta", "yellow", "green", "red")
 PLAIN_EVERY_SECONDS = 5.0
 REASONS_SHOWN = 8
+HEADINGS = ("pool", "kind · model · shape", "requests/s", "ready", "desired", "TTFT p95 / SLO", "TPOT p95 / SLO")
+HELD, FREE, SILENT = "■", "□", "✗"
+MARKS = f"{HELD} a GPU in the color of its pool  {FREE} free  {SILENT} node that does not answer"
 
 
-def clock(seconds: float) -> str:
-    """`2:05`."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+def clock(moment: float) -> str:
+    """`2:05`, of seconds."""
+    return f"{int(moment) // 60}:{int(moment) % 60:02d}"
 
 
 class Screen:
@@ -89,7 +94,7 @@ def picture(timeline: Timeline) -> RenderableType:
     title = f"Weft demo {clock(sample['t'])}  GPUs {sample['gpus_used']} of {sample['gpus_total']}"
     domains = timeline.fabric[-1]["domains"] if timeline.fabric else []
     return Group(
-        Panel(Columns([_domain(domain, colors) for domain in domains], padding=(0, 3)), title=title),
+        Panel(Columns([_domain(domain, colors) for domain in domains], padding=(0, 3)), title=title, subtitle=MARKS),
         _pools(timeline, sample, colors),
         Panel(_reasons(timeline, colors), title="reasons"),
     )
@@ -101,18 +106,20 @@ def _domain(domain: dict[str, Any], colors: dict[str, str]) -> Text:
         held = [name for name, count in node["held"] for _ in range(count)]
         for gpu in range(node["total"]):
             text.append(
-                "■" if gpu < len(held) else "□", style=colors.get(held[gpu], "white") if gpu < len(held) else "dim"
+                HELD if gpu < len(held) else FREE, style=colors.get(held[gpu], "white") if gpu < len(held) else "dim"
             )
         if not node["ready"]:
-            text.append("✗", style="bold red")
+            text.append(SILENT, style="bold red")
         text.append("\n" if index % 6 == 5 else " ")
     return text
 
 
 def _pools(timeline: Timeline, sample: dict[str, Any], colors: dict[str, str]) -> Table:
     table = Table(expand=True, header_style="bold", box=None)
-    for heading in ("pool", "shape", "requests/s", "ready", "desired", "TTFT", "TPOT"):
-        table.add_column(heading, justify="left" if heading in {"pool", "shape"} else "right")
+    for heading in HEADINGS:
+        table.add_column(
+            heading, justify="left" if heading in HEADINGS[:2] else "right", no_wrap=heading != HEADINGS[1]
+        )
     for pool in timeline.pools:
         now = sample["pools"].get(pool.name, {})
         table.add_row(
@@ -130,10 +137,10 @@ def _pools(timeline: Timeline, sample: dict[str, Any], colors: dict[str, str]) -
 def _against(value: float | None, target: tuple[int, float] | None) -> Text:
     if value is None:
         return Text("-", style="dim")
-    text = f"{value * 1000:.0f} ms"
     if target is None:
-        return Text(text)
-    return Text(f"{text} / {target[1] * 1000:.0f}", style="green" if value <= target[1] else "red")
+        return Text(seconds(value))
+    told = f"{seconds(value)} / {seconds(target[1])}"
+    return Text(told, style="green" if value <= target[1] else "red")
 
 
 def _reasons(timeline: Timeline, colors: dict[str, str]) -> Text:
@@ -142,4 +149,5 @@ def _reasons(timeline: Timeline, colors: dict[str, str]) -> Text:
         text.append(f"{clock(event['t'])} ", style="dim")
         text.append(f"{event['what']} ", style=colors.get(event["what"], "white"))
         text.append(f"{event['reason']}: ", style="bold").append(f"{event['message']}\n")
+    text.rstrip()
     return text

@@ -8,7 +8,8 @@ import pytest
 
 from bench import scale
 from bench.scale_bench.cluster import Size, nodes_of, pools_of
-from bench.scale_bench.measuring import measure
+from bench.scale_bench.days import Days
+from bench.scale_bench.measuring import measure, timed
 from bench.scale_bench.page import as_page
 from bench.scale_bench.plot import as_svg
 
@@ -24,7 +25,7 @@ def row(gpus: int, milliseconds: float, peak: float = 200e6) -> dict[str, Any]:
     }
     cluster = {"nodes": gpus // 8, "gpus": gpus, "pools": gpus // 40, "pods": gpus // 4, "peak_bytes": peak}
     told = {"first_ms": 9000.0, "second_ms": 3000.0, "placed_in_a_pass": 105.5, "load_average_before": 0.5}
-    return {**cluster, **told, "quiet": spread, "place": spread, "shrink": spread}
+    return {**cluster, **told, "quiet": spread, "place": spread, "shrink": spread, "still": spread}
 
 
 @pytest.mark.parametrize("nodes", scale.SIZES)
@@ -47,10 +48,25 @@ def test_a_hundred_replicas_are_placed_in_one_pass_of_three() -> None:
     """On a real, if small, cluster; memory and times are those of this process."""
     found = measure(100, passes=6)
     assert (800, 20) == (found["gpus"], found["pools"])
-    assert [2, 2, 2] == [found[kind]["passes"] for kind in ("quiet", "place", "shrink")]
+    assert [2, 2, 2, 2] == [found[kind]["passes"] for kind in ("quiet", "place", "shrink", "still")]
     assert 0 < found["place"]["processor_p50"] <= found["place"]["processor_p99"]
     assert 10e6 < found["peak_bytes"]
     assert 0 < found["placed_in_a_pass"]
+
+
+def test_where_all_stands_still_only_counts_move() -> None:
+    """The same observations pass after pass, of as many replicas as there are."""
+    days = Days.of(Size(100))
+    decisions, _ = timed(days.snapshot)
+    days.go_on(decisions, 0)
+    days.stands_still, before = True, days.snapshot.observations
+    decisions, _ = timed(days.snapshot)
+    days.go_on(decisions, 1)
+    after = days.snapshot.observations
+    assert {uid: each.requests_per_second for uid, each in after.items()} == {
+        uid: each.requests_per_second for uid, each in before.items()
+    }
+    assert all(after[pool.key.uid].expected == len(pool.status.assignments) for pool in days.snapshot.pools)
 
 
 def test_the_largest_size_is_held_against_the_floors() -> None:

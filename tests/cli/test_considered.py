@@ -176,6 +176,14 @@ def test_the_command_adds_the_domains_to_the_story(capsys: pytest.CaptureFixture
     assert "considered" not in capsys.readouterr().out
 
 
+def test_whoever_asks_is_told_where_one_more_would_go(capsys: pytest.CaptureFixture[str]) -> None:
+    """And of every other domain why not there, for a pool whose replicas have their places."""
+    run_explain(_Reader(), "InferencePool", "chat", domains=True)  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    assert "llm/chat: one more replica of H200 BF16 TP1 would go to board-2" in out
+    assert "not  board-0  OtherPreferred  room for 3 such pods, in board-2 for 2: the larger hole stays whole" in out
+
+
 def test_where_the_fabric_may_not_be_read_one_line_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """The rest of the page stays."""
     run_explain(_Reader(nodes_allowed=False), "InferencePool", "llama-70b")  # type: ignore[arg-type]

@@ -11,7 +11,13 @@ import pytest
 
 from tests.cli.statuses import decided
 from tests.cli.terminal import listed, node, pod, pool, weft, written
-from weft.cli.fabric_html import COLOURS, NOTCHES, colours
+from tests.fabric.cluster import board
+from tests.yardstick import in_yards
+from weft.catalog import load
+from weft.cli.fabric_html import COLOURS, NOTCHES, colours, fabric_html
+from weft.cli.running import Running
+from weft.cli.sitting import seat
+from weft.fabric import build_fabric
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,6 +189,36 @@ def test_every_name_is_escaped(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)" in text
 
 
+def test_the_legend_tells_what_numbers_in_cells_are_where_there_are_any(tmp_path: Path) -> None:
+    ours = of_pool(pod("chat-0-0", "board-0", 2), "chat", 0)
+    assert "number of a replica" in html(tmp_path, node("board-0"), ours)
+    assert "number of a replica" not in html(tmp_path, node("board-0"), pod("training", "board-0", 1))
+
+
+def test_a_node_with_a_fault_is_called_so_whether_in_use_or_not(tmp_path: Path) -> None:
+    """One whose device plugin is gone has no cells: its frame is drawn all the same, and nobody uses it."""
+    told = html(tmp_path, node("board-0"), node("board-1", gpus=0))
+    assert '<div class="tray amiss"' in told
+    assert "</i>node with a fault</li>" in told
+    assert ".tray.amiss u:empty" in told
+
+
+def test_numbers_in_cells_stand_out_from_every_colour(tmp_path: Path) -> None:
+    """WCAG 2.2, 1.4.3: a contrast of at least 4.5 for text of that size."""
+    rules = re.findall(r"\.c\d { --c: (#\w{6});(?: color: (#\w{6});)? }", html(tmp_path, node("board-0")))
+    assert COLOURS == len(rules)
+    for behind, ink in rules:
+        dark, light = sorted((_luminance(behind), _luminance(ink or "#ffffff")))
+        assert 4.5 <= (light + 0.05) / (dark + 0.05), behind
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2.2 defines it, of `#rrggbb`."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 @pytest.mark.parametrize("racks", [1, 12, 64], ids=["one rack", "a row", "a hall"])
 def test_a_larger_fabric_has_smaller_cells_and_fewer_words(tmp_path: Path, racks: int) -> None:
     """So that 64 racks are still one look."""
@@ -202,10 +238,39 @@ def test_a_larger_fabric_has_smaller_cells_and_fewer_words(tmp_path: Path, racks
     assert len(text) < 400_000
 
 
+def test_the_page_grows_with_the_boards_and_not_with_their_square() -> None:
+    """Each of them is below a network tier, which is a title where others share it."""
+
+    def yards(count: int) -> float:
+        tiers = {"fabric.topograph.run/tier-0": "leaf"}
+        fabric = build_fabric([board(f"b-{index}", labels=tiers) for index in range(count)], (), load())
+        sitting = seat(fabric, (), Running(), {})
+        return in_yards(lambda _: fabric_html(sitting, ""), rounds=3)
+
+    assert yards(1600) < 8 * yards(400)
+
+
+def test_a_node_with_more_gpus_than_a_row_can_show_is_told_in_numbers(tmp_path: Path) -> None:
+    """As one whose capacity somebody mistyped."""
+    odd = node("odd", "NVIDIA-H200", 10_000_000)
+    assert "10000000 of 10000000 free" in page(tmp_path, odd)
+    assert weft("fabric", "-f", str(tmp_path / "nodes.yaml"), "--html", str(tmp_path / "f.html")).code == 0
+    assert (tmp_path / "f.html").stat().st_size < 100_000
+
+
 def test_an_empty_fabric_has_a_page_too(tmp_path: Path) -> None:
     bare = node("plain", gpus=0)
     bare["metadata"]["labels"] = {}
     assert "device plugin" in html(tmp_path, bare)
+
+
+def test_a_fabric_of_nodes_that_nobody_labels_says_that_none_can_be_used(tmp_path: Path) -> None:
+    """They do offer GPUs, and the note beside it says what is missing."""
+    bare = node("plain")
+    bare["metadata"]["labels"] = {}
+    told = page(tmp_path, bare)
+    assert "no node offers accelerators that Weft can use: " in told
+    assert "AcceleratorUnknown: node plain offers 8" in told
 
 
 def test_colours_go_by_name_and_no_two_pools_share_a_look() -> None:

@@ -252,7 +252,7 @@ def test_a_node_with_an_amount_that_cannot_be_is_told_by_its_field(tmp_path: Pat
     body = node("a")
     body["status"]["capacity"] = {"nvidia.com/gpu": amount}
     pools, nodes = written(tmp_path / "pool.yaml", pool()), written(tmp_path / "nodes.yaml", body)
-    words = ("Node in object 1 of", "status.capacity must be an object of amounts, zero or more")
+    words = ("Node a in object 1 of", "status.capacity must be an object of amounts, zero or more")
     assert refuses(weft("plan", "-f", pools, "--fabric", nodes), *words)
 
 

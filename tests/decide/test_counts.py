@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -159,6 +160,30 @@ def test_slo_conditions_compare_percentiles_with_their_targets() -> None:
         answers.append(world.condition("chat", "SLOMet"))
     assert [reason for _, reason, _ in answers] == ["MetricsMissing", "NoTraffic", "WithinSLO", "AboveSLO"]
     assert answers[3] == ("False", "AboveSLO", "p95 TTFT is above 500 ms")
+
+
+def test_a_target_inside_the_first_bucket_is_judged_by_the_mean_and_says_so() -> None:
+    """VLLM's first bucket of TPOT ends at 10 ms: a percentile in there is not told by it."""
+    world = auto_world()
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, slo=Slo(tpot=((95, 0.008),))))
+    buckets = ((0.01, 100.0), (0.025, 100.0), (math.inf, 100.0))
+    fast = measured(tpot=((95, 0.004),), unresolved=(("tpot", 95),), tpot_buckets=buckets)
+    world.observations = {"uid-chat": fast}
+    world.turn()
+    assert world.condition("chat", "SLOMet") == ("True", "WithinSLO", "p95 TPOT (by its mean) within target")
+
+
+def test_latencies_that_an_engine_does_not_show_are_no_lack_of_traffic() -> None:
+    world = auto_world()
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, slo=Slo(ttft=((95, 0.5),))))
+    world.observations = {"uid-chat": measured(missing=("vllm:time_to_first_token_seconds",))}
+    world.turn()
+    expected = ("Unknown", "MetricsMissing", "the engine's metrics lack vllm:time_to_first_token_seconds")
+    assert world.condition("chat", "SLOMet") == expected
 
 
 @pytest.mark.parametrize("scaling", [replace(AUTO, max_gpus=4), replace(external(3), max_gpus=4)], ids=["auto", "own"])

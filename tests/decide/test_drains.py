@@ -64,6 +64,33 @@ def test_without_room_for_another_replica_it_stays_and_says_so() -> None:
     assert world.nodes_of("chat") == [("b-1",), ("b-9",)]
 
 
+def test_of_several_that_cannot_leave_two_are_named() -> None:
+    """Who asks for one of them finds it."""
+    world = serving(3, replicas=3)
+    cordon(world, "b-0", "b-1", "b-2")
+    world.turn()
+    told = world.condition("chat", "Placed")[2]
+    assert "node b-0 is cordoned, and replica 1 is replaced, as node b-1 is cordoned (and 1 more)" in told
+    assert "but nothing has room for all of their replacements" in told
+
+
+def test_a_replica_that_only_its_own_nodes_and_the_spares_can_hold_says_what_lets_it_go() -> None:
+    """A rack holds one replica of 16 trays and two spares: replaced first it cannot be, and replaced after it can."""
+    spec = expert_spec(1, 64)
+    spec = replace(spec, placement=replace(spec.placement, spare_nodes_per_domain=2))
+    world = World.of(rack("a.1"), pool("wide", spec))
+    world.turn(IN_USE)
+    cordon(world, "a.1-t3")
+    world.turn(2)
+    told = world.condition("wide", "Placed")[2]
+    assert told.endswith("with rollout.maxUnavailable above 0 replica 0 would leave first, and its successor has room")
+    assert "lower it" not in told, "two spares are no room for sixteen nodes"
+    world.edit("wide", replace(spec, rollout=RolloutSpec(max_unavailable=1)))
+    world.turn(IN_USE)
+    assert 1 == world.serving("wide")
+    assert "a.1-t3" not in world.nodes_of("wide")[0]
+
+
 def test_a_node_that_is_free_for_use_again_keeps_its_replica() -> None:
     world = serving(3)
     before = world.nodes
@@ -125,6 +152,28 @@ def test_a_lost_tray_is_replaced_by_the_spare_of_its_rack_in_the_first_pass() ->
     world.turn(10)
     assert world.nodes_of("wide") == [after]
     assert (world.serving("wide"), world.nodes_of("chat")) == (1, others)
+
+
+def test_a_silent_tray_is_replaced_by_the_spare_in_the_first_pass_where_nothing_else_has_room() -> None:
+    """The spare is kept for that; without one, whether the tray answers again is waited for."""
+    for spares, changed in ((2, 1), (0, 0)):
+        world = wide(spares)
+        (before,) = world.nodes_of("wide")
+        others = world.nodes_of("chat")
+        silence(world, before[5])
+        world.turn()
+        (after,) = world.nodes_of("wide")
+        assert (len(set(after) - set(before)), before[5] in after) == (changed, not changed)
+        assert world.nodes_of("chat") == others
+        told = [event.message for event in world.decision("wide").events]
+        assert [bool(changed)] == [f"node {before[5]} is not ready" in each for each in told or [""]]
+    world = wide()
+    world.nodes += rack("c.1")
+    (before,) = world.nodes_of("wide")
+    silence(world, before[5])
+    world.turn()
+    stays, stand_in = world.nodes_of("wide")
+    assert (before, {"c.1"}) == (stays, {name.partition("-")[0] for name in stand_in})
 
 
 def test_spares_are_for_their_pool_alone() -> None:

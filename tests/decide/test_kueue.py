@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
-from tests.fabric.cluster import board, busy, rack
+from tests.fabric.cluster import board, busy, node, rack
+from weft.catalog import load
+from weft.decide import decide
 from weft.domain.cluster import NodeRecord, PodPhase
 from weft.domain.queueing import AdmissionRecord, Queueing, QueueRecord, Stated
 from weft.domain.reasons import Reason
+from weft.domain.reports import DeviceReport, Reports
 from weft.domain.spec import SchedulerName
 from weft.domain.status import Handover
+from weft.domain.units import GIB
 from weft.render import replica_name
 
 CLIQUE, HOSTNAME = "nvidia.com/gpu.clique", "kubernetes.io/hostname"
@@ -213,6 +217,18 @@ def test_nothing_is_created_where_the_queue_is_missing_and_it_recovers(
     world.queueing = KUEUE
     world.turn()
     assert [0] == ids(world)
+
+
+def test_nothing_is_handed_over_where_only_a_driver_names_the_accelerator() -> None:
+    """Kueue goes by labels: without one the pods could land on any other kind of GPU."""
+    world = kueue_world(boards=0)
+    world.nodes = [node("n-0", {HOSTNAME: "n-0"}, 8)]
+    slices = DeviceReport("s", "n-0", "gpu.nvidia.com", "n-0", 1, (("NVIDIA H200", 141 * GIB, 8),))
+    found = decide(replace(world.snapshot(), reports=Reports(devices=(slices,))), load()).pools[0]
+    assert () == found.status.assignments
+    (placed,) = (each.explanation for each in found.conditions if each.kind == "Placed")
+    assert Reason.AcceleratorUnknown is placed.reason
+    assert placed.message.endswith("run kubectl label node NAME weft.dev/accelerator=H200")
 
 
 def test_running_replicas_stay_when_the_queue_goes() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.demo.figures import Figures
 from tests.demo.looks import NAMES, timeline
 
 if TYPE_CHECKING:
@@ -86,6 +87,22 @@ def test_what_its_script_asks_for_is_in_the_page(tmp_path: Path) -> None:
     assert set(re.findall(r"\brun\.(\w+)", script)) <= set(report.data)
     assert series >= {"rate", "desired", "ready", "ttft", "tpot"}
     assert series <= set(report.data["samples"][0]["pools"]["chat"])
+
+
+def test_every_mark_has_a_legend_and_every_picture_a_name(tmp_path: Path) -> None:
+    """A failed tray is framed, the fault crosses every chart, and who cannot see a chart hears what it shows."""
+    script = page(timeline(1.0), tmp_path).scripts[1]
+    for words in ("free", "node that does not answer", "GPUs that work", "tray fails, tray returns"):
+        assert f'["{words}", ' in script
+    assert '"aria-label": label' in script
+    assert script.count("chart({label: ") == script.count("append(chart(") + script.count(", chart(")
+
+
+def test_tiles_are_a_figure_and_a_sentence_and_only_a_whole_share_has_no_decimal() -> None:
+    shares = {"chat": 0.885, "assistant": 1.0, "reasoner": 0.9999, "idle": None}
+    tiles = Figures(273.0, 25.2, 9.1, 164_000_000, shares).tiles()
+    assert ["88.5%", "100%", "100.0%", "-", "25 s", "164 MB"] == [value for value, _ in tiles]
+    assert "of the seconds with traffic, chat met its SLO" == tiles[0][1]
 
 
 @pytest.mark.parametrize("words", ["</script><script src='x.js'>", "<!-- <script>", "__DATA__", "§ \u2028 ■"])

@@ -72,6 +72,26 @@ def test_the_live_page_has_the_fabric_the_pools_and_the_reasons() -> None:
         assert words in printed(live)
 
 
+def test_every_mark_of_the_fabric_is_told() -> None:
+    live = console(terminal=True)
+    with Screen(live) as screen:
+        screen.show(timeline(125.0))
+    told = printed(live)
+    assert "□ free" in told
+    assert "✗ node that does not answer" in told
+
+
+def test_a_latency_and_its_target_have_units() -> None:
+    """The measured one may be a thousand times the other."""
+    live, run = console(terminal=True), timeline(125.0)
+    run.samples[-1]["pools"]["chat"] |= {"ttft": 1.234, "tpot": 0.0213}
+    with Screen(live) as screen:
+        screen.show(run)
+    assert "TTFT p95 / SLO" in printed(live)
+    assert "1.23 s / 1 s" in printed(live)
+    assert "21.3 ms / 40 ms" in printed(live)
+
+
 def test_words_of_others_are_no_markup() -> None:
     """A message may hold brackets, which rich would take for styles."""
     plain = console(terminal=False)

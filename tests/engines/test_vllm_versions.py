@@ -6,10 +6,8 @@ import pytest
 
 from weft.domain.errors import Invalid
 from weft.domain.shape import EngineName
-from weft.engines import adapter_for
+from weft.engines import series_for
 from weft.engines.versions import parse_version
-
-VLLM = adapter_for(EngineName.VLLM)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +28,7 @@ VLLM = adapter_for(EngineName.VLLM)
     ],
 )
 def test_a_series_has_the_name_of_its_version(version: str, field: str, name: str | None) -> None:
-    assert getattr(VLLM.series(version), field) == name
+    assert getattr(series_for(EngineName.VLLM, version), field) == name
 
 
 @pytest.mark.parametrize(

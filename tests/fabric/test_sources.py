@@ -60,6 +60,13 @@ def test_the_clouds_machine_tells_what_nobody_labels(machine: str, gpus: int, ac
     assert ([accelerator], ()) == ([domain.accelerator for domain in found.domains], found.notes)
 
 
+def test_the_driver_tells_what_neither_labels_nor_the_machine_do() -> None:
+    """The device plugin offers the GPUs, and a ResourceSlice says what they are."""
+    found = fabric_of(node("n", {}, 8), reports=slices("n", 8, "NVIDIA H100 80GB HBM3"))
+    assert [("H100", 8, None)] == [(each.accelerator, each.total, each.unusable) for each in found.nodes().values()]
+    assert () == found.notes
+
+
 def test_a_machine_tells_nothing_about_a_node_that_offers_no_gpu() -> None:
     assert (((),) * 2) == (fabric_of(node("n", {MACHINE: "p5.48xlarge"}, 0)).domains, fabric_of().domains)
     assert [Reason.AcceleratorUnknown] == told(fabric_of(node("n", {MACHINE: "m7i.4xlarge"}, 8)))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.fabric.cluster import board, rack, tray
 from weft.catalog import load
-from weft.domain.fabric import distance
 from weft.domain.reports import Reports, TopologyReport
 from weft.fabric import build_fabric
 
@@ -71,6 +68,30 @@ def test_levels_of_kueue_that_nobody_else_names_become_tiers_at_their_place() ->
     assert ("z", "h", "top", "p", "leaf", "s") == tiers(labels, levels)
 
 
+@pytest.mark.parametrize(
+    ("topologies", "said"),
+    [
+        ([("ex.com/dc", "ex.com/row"), ("ex.com/hall", "ex.com/dc", "ex.com/row")], []),
+        (
+            [("ex.com/dc", "ex.com/row"), ("ex.com/row", "ex.com/dc")],
+            ["Topology 1 has ex.com/row above ex.com/dc, and Topology 0 has another order, which is believed"],
+        ),
+        (
+            [(f"{AWS}2", "ex.com/row", f"{AWS}1")],
+            [f"Topology 0 has {AWS}2 above {AWS}1, and its network has another order, which is believed"],
+        ),
+    ],
+    ids=["none", "each other", "a network"],
+)
+def test_topologies_that_contradict_each_other_or_a_network_are_told(
+    topologies: list[tuple[str, ...]], said: list[str]
+) -> None:
+    reports = Reports(topologies=tuple(TopologyReport(str(index), levels) for index, levels in enumerate(topologies)))
+    labels = {"ex.com/dc": "d", "ex.com/row": "r"}
+    found = build_fabric([board("b", labels=labels)], (), load(), reports)
+    assert said == [note.message for note in found.notes]
+
+
 def test_levels_of_kueue_are_enough_alone() -> None:
     labels = {"cloud.provider.com/topology-block": "b", "cloud.provider.com/topology-rack": "r"}
     assert ("", "b", "r") == tiers(labels, tuple(labels))
@@ -108,34 +129,3 @@ def test_network_devices_are_counted_by_resource() -> None:
     offered = tuple(sorted({**dict(one.allocatable), **resources, **noise}.items()))
     found = build_fabric([type(one)(one.name, one.uid, one.labels, offered, offered)], (), load()).nodes()[one.name]
     assert resources == dict(found.nics)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        (("z", "s", "l"), ("z", "s", "l"), 0),
-        (("z", "s", "l"), ("z", "s", "m"), 1),
-        (("z", "s", "l"), ("z", "t", "m"), 2),
-        (("z", "s", "l"), ("y", "s", "l"), 3),
-        (("z", "s", "l"), ("z", "t", "l"), 2),
-        (("z", "s", ""), ("z", "s", ""), 1),
-        (("", "s", "l"), ("", "s", "l"), 0),
-        (("", "", ""), ("", "", ""), 3),
-        (("z", "s", "l"), ("z",), 2),
-        ((), (), 0),
-    ],
-)
-def test_distance_is_how_many_levels_must_be_climbed(
-    one: tuple[str, ...], other: tuple[str, ...], expected: int
-) -> None:
-    """Leaves of one name below different spines are different leaves, and two unknown ones are not the same."""
-    assert expected == distance(one, other)
-
-
-PATHS = st.lists(st.sampled_from(["", "a", "b"]), max_size=4).map(tuple)
-
-
-@given(PATHS, PATHS)
-def test_distance_is_symmetric_and_bounded(one: tuple[str, ...], other: tuple[str, ...]) -> None:
-    assert distance(one, other) == distance(other, one)
-    assert 0 <= distance(one, other) <= max(len(one), len(other))

@@ -68,9 +68,11 @@ def test_two_nodes_with_one_hostname_are_two_nodes_and_noted() -> None:
 
 
 def test_two_nodes_with_one_name_are_one() -> None:
-    """Only an edited file has them."""
+    """Only an edited file has them, or one that joins the dumps of two clusters."""
     twice = [node("a", "8", uid="1"), node("a", "4", uid="2")]
     assert [8, 8] == [sum(domain.total for domain in fabric_of(*each).domains) for each in (twice, twice[::-1])]
+    noted = "there are several nodes named a: the first of each by UID is read; keep clusters apart"
+    assert [noted] == [note.message for note in fabric_of(*twice).notes]
 
 
 LABELS = st.dictionaries(

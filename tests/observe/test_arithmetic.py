@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.observe.arithmetic import increase, latest, merged, percentiles, quantile, rate
+from weft.observe.arithmetic import increase, latest, merged, percentiles, quantile, rate, unresolved
 
 steps = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 anything = st.floats(allow_nan=True, allow_infinity=True)
@@ -107,6 +107,34 @@ class TestQuantile:
         value = quantile(buckets, fraction)
         assert value is not None
         assert lower - 1e-9 <= value <= upper + 1e-9
+
+
+class TestPercentiles:
+    BUCKETS = ((0.01, 60.0), (0.1, 92.0), (1.0, 98.0), (math.inf, 100.0))
+
+    def test_in_the_first_bucket_are_the_mean_as_far_as_the_bucket_allows(self) -> None:
+        assert dict(percentiles(self.BUCKETS, mean=0.004))[50] == 0.004
+        assert dict(percentiles(self.BUCKETS, mean=0.3))[50] == 0.01
+
+    def test_beyond_the_last_bound_are_at_least_that(self) -> None:
+        assert dict(percentiles(self.BUCKETS, mean=0.3))[99] == 1.0
+
+    def test_between_are_read_off_the_buckets(self) -> None:
+        assert dict(percentiles(self.BUCKETS, mean=0.3))[95] == pytest.approx(0.1 + 0.9 * 0.5)
+
+    def test_that_cannot_be_resolved_are_told(self) -> None:
+        assert unresolved(self.BUCKETS) == (50, 99)
+        assert unresolved(()) == ()
+
+    def test_are_never_invented_without_a_mean(self) -> None:
+        assert [percent for percent, _ in percentiles(self.BUCKETS)] == [90, 95]
+
+    @given(st.lists(st.floats(0, 1e3), min_size=2, max_size=8), st.floats(0, 20))
+    def test_never_fall_whatever_the_mean(self, counts: list[float], mean: float) -> None:
+        total = [sum(counts[: end + 1]) for end in range(len(counts))]
+        bounds = [*map(float, range(1, len(counts))), math.inf]
+        values = [value for _, value in percentiles(tuple(zip(bounds, total, strict=True)), mean)]
+        assert values == sorted(values)
 
 
 class TestMerged:

@@ -1,15 +1,15 @@
-"""Arrivals are counted over the last seconds: answered, plus what was added inside."""
+"""Arrivals over the last seconds: counted at the front, else what was answered plus what was added inside."""
 
 from __future__ import annotations
 
 import pytest
 
 from weft.domain.shape import EngineName
-from weft.engines import adapter_for
+from weft.engines import series_for
 from weft.observe.history import History, Target
 from weft.observe.observation import observe_pool
 
-SERIES = adapter_for(EngineName.VLLM).series("0.32.0")
+SERIES = series_for(EngineName.VLLM, "0.32.0")
 TARGET = Target("a", "team", "chat-0", "10.0.0.1", 8000, "/metrics", ())
 
 

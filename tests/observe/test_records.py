@@ -116,6 +116,35 @@ class TestPod:
         assert record is not None
         assert (record.released, record.node) == (epoch_seconds("2026-01-01T00:00:09Z"), "n1")
 
+    def test_took_from_its_binding_to_its_first_answer_to_start(self) -> None:
+        conditions = [
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"},
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:02:09Z"},
+        ]
+        record = read_pod(pod({"conditions": conditions}, {"nodeName": "n1"}))
+        assert record is not None
+        assert record.startup_seconds == 120
+        unready = [conditions[0], {**conditions[1], "status": "False"}]
+        record = read_pod(pod({"conditions": unready}, {"nodeName": "n1"}))
+        assert record is not None
+        assert record.startup_seconds is None
+
+    def test_of_a_router_is_kept_although_it_asks_for_no_accelerator(self) -> None:
+        body = pod(spec={"containers": [{}]}, labels={labels.FRONT_OF: "uid-of-split"})
+        record = read_pod(body)
+        assert record is not None
+        assert (record.front_of, record.identity, record.requests) == ("uid-of-split", None, ())
+
+    def test_of_a_router_holds_no_devices_and_what_holds_some_is_no_router(self) -> None:
+        """A label is easily written: whoever asks for GPUs is counted, and an engine of ours stays one."""
+        tags = {labels.FRONT_OF: "uid-of-split"}
+        router = read_pod(pod({"phase": "Running"}, {"containers": [{}], "nodeName": "n1"}, labels=tags))
+        disguised = read_pod(pod({"phase": "Running"}, {"nodeName": "n1"}, labels=tags))
+        assert router is not None
+        assert disguised is not None
+        assert (router.front_of, router.holds_devices) == ("uid-of-split", False)
+        assert (disguised.front_of, disguised.holds_devices) == (None, True)
+
     def test_was_released_by_our_last_patch_while_it_is_not_bound(self) -> None:
         fields = [
             {"manager": labels.CONVERGE_MANAGER, "time": "2026-01-01T00:00:05Z"},

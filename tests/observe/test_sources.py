@@ -11,24 +11,26 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from tests.observe.fake_prometheus import FakePrometheus
 from weft.domain.errors import Bug
 from weft.domain.shape import EngineName
-from weft.engines import adapter_for
+from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
 from weft.observe.history import History, Origin, Target
-from weft.observe.observation import observe_pool, wanted_names
+from weft.observe.observation import observe_pool
 from weft.observe.prometheus import PrometheusAway, PrometheusSource, queries, selector
 from weft.observe.sources import PreferredSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.observe.fake_prometheus import Scrape
     from weft.domain.snapshot import PoolObservation
     from weft.observe.history import SeriesKey
 
-SERIES = adapter_for(EngineName.VLLM).series("0.33.0")
-NAMES = wanted_names(SERIES)
+SERIES = series_for(EngineName.VLLM, "0.33.0")
+NAMES = SERIES.names
 STEP_SECONDS = 5.0
 
 
@@ -47,16 +49,16 @@ class Engine:
             made = Histogram(name, "-", [*labels], buckets=buckets, registry=self.registry)
             return made.labels(**labels)
 
-        self.running = gauge(SERIES.running)
-        self.waiting = gauge(SERIES.waiting)
+        self.running = gauge(str(SERIES.running))
+        self.waiting = gauge(str(SERIES.waiting))
         self.by_reason = gauge("vllm:num_requests_waiting_by_reason", reason="capacity")
-        self.kv = gauge(SERIES.kv_usage)
+        self.kv = gauge(str(SERIES.kv_usage))
         finished = Counter(SERIES.finished, "-", [*labels, "finished_reason"], registry=self.registry)
         self.finished = finished.labels(**labels, finished_reason="stop")
         self.ttft = histogram(SERIES.ttft, 0.1, 0.25, 0.5, 1.0)
         self.tpot = histogram(SERIES.tpot or "", 0.01, 0.025, 0.05)
-        self.inputs = histogram(SERIES.request_input_tokens, 100, 1000)
-        self.outputs = histogram(SERIES.request_output_tokens, 100, 1000)
+        self.inputs = histogram(str(SERIES.request_input_tokens), 100, 1000)
+        self.outputs = histogram(str(SERIES.request_output_tokens), 100, 1000)
 
     def answer(self, ttft: float) -> None:
         """Count one answered request."""
@@ -76,7 +78,6 @@ def target(uid: str, ip: str = "127.0.0.1", port: int = 8000) -> Target:
 
 
 TARGETS = (target("a"), target("b"))
-Scrape = tuple[float, str, "dict[SeriesKey, float]"]
 
 
 @pytest.fixture(scope="module")
@@ -118,48 +119,11 @@ def directly(scrapes: list[Scrape]) -> PoolObservation:
     return observe_pool(TARGETS, source.windows(), SERIES)
 
 
-class FakePrometheus:
-    """Prometheus' query endpoint over a list of scrapes: raw samples of the window, and its own clock."""
-
-    def __init__(self, scrapes: list[Scrape]) -> None:
-        self.scrapes = scrapes
-        self.queries: list[str] = []
-        self.status = 200
-
-    async def answer(self, request: web.Request) -> web.Response:
-        """One instant query."""
-        query = request.query["query"]
-        self.queries.append(query)
-        now = max(at for at, *_ in self.scrapes)
-        result: object = [now, str(now)]
-        if query != "time()":
-            result = self._matrix()
-        return web.json_response({"status": "success", "data": {"result": result}}, status=self.status)
-
-    def _matrix(self) -> list[object]:
-        lines: dict[tuple[str, SeriesKey], list[list[object]]] = {}
-        for at, uid, values in self.scrapes:
-            for key, value in values.items():
-                lines.setdefault((uid, key), []).append([at, str(value)])
-        return [
-            {
-                "metric": {"__name__": key[0], **dict(key[1]), "namespace": "team", "pod": f"pod-{uid}", "job": "x"},
-                "values": values,
-            }
-            for (uid, key), values in lines.items()
-        ]
-
-
 @pytest.fixture
 async def prometheus(history: list[Scrape]) -> AsyncIterator[tuple[FakePrometheus, str]]:
     fake = FakePrometheus(history)
-    application = web.Application()
-    application.router.add_get("/api/v1/query", fake.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield fake, f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    async with fake.served() as url:
+        yield fake, url
 
 
 @pytest.fixture
@@ -259,7 +223,7 @@ async def test_what_prometheus_knows_wins_and_the_rest_is_scraped(
         assert _origins(await source.collect(TARGETS)) == {"a": Origin.Prometheus, "b": Origin.Engine}
         await source.collect(TARGETS)
     assert [record.getMessage() for record in caplog.records] == [
-        "Prometheus knows 1 of 2 engines; the others are scraped directly"
+        "Prometheus knows 1 of 2 engines and fronts; the others are scraped directly"
     ]
     await source.close()
 
@@ -276,7 +240,7 @@ async def test_a_prometheus_that_is_not_there_is_away(executor: ThreadPoolExecut
 class TestQueries:
     def test_name_the_pods_the_families_and_the_window(self) -> None:
         text = selector("team", ["pod-a", "pod.b"], ["vllm:x_total"], 120)
-        assert text == '{__name__=~"vllm:x_total(|_bucket|_sum|_count)",namespace="team",pod=~"pod-a|pod[.]b"}[120s]'
+        assert text == '{__name__=~"(vllm:x_total)(|_bucket|_sum|_count)",namespace="team",pod=~"pod-a|pod[.]b"}[120s]'
 
     @pytest.mark.parametrize(
         ("namespace", "pod", "name"),

@@ -150,3 +150,8 @@ def test_any_workload_has_finite_predictions(inputs: float, outputs: float, hit:
     assert 0 <= predicted.capacity < 1e7
     assert 0 <= predicted.ttft.mean < 1e6
     assert 0 <= predicted.tpot.mean < 1e3
+
+
+def test_pools_that_differ_in_their_rate_alone_share_an_answer() -> None:
+    few, many = (Question(replace(workload(), requests_per_second=rate), EASY, Role.Aggregated) for rate in (0.5, 50.0))
+    assert assess(H200, few) is assess(H200, many)

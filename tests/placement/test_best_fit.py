@@ -6,20 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.fabric.cluster import board, busy, rack, taint, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
-from weft.domain.fabric import distance
+from tests.yardstick import in_yards
 from weft.domain.spec import DomainRule, PlacementSpec, Toleration
-from weft.placement import Hold, Neighbours, Slot, find_slot
-from weft.placement.nearness import path_of, tiers_away
+from weft.placement import FreeMap, Hold, Neighbours, Slot, find_slot
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
     from weft.domain.shape import Shape
-    from weft.placement import FreeMap
 
 
 APART = PlacementSpec(domain=DomainRule.Preferred)
@@ -193,6 +189,36 @@ def test_replicas_of_a_pool_spread_over_domains_among_equals() -> None:
 
 
 ZONE = "topology.kubernetes.io/zone"
+OVER_ZONES = PlacementSpec(spread="Zone")
+
+
+def zones(*names: str) -> list[NodeRecord]:
+    """Two boards in each of these zones."""
+    return [board(f"{zone}-{index}", labels={ZONE: zone}) for zone in names for index in (0, 1)]
+
+
+def test_replicas_that_shall_spread_over_zones_do_so_before_they_fill_a_board() -> None:
+    """All of them would fit the board that the first has opened."""
+    free, homes = free_map(zones("a", "b", "c")), list[str]()
+    for _ in range(6):
+        found = find_slot(tp(2), OVER_ZONES, free, Neighbours(tuple(homes)))
+        assert isinstance(found, Slot)
+        homes += found.nodes
+        free.reserve(Hold(found.nodes[0], 2, "pool team/chat"))
+    assert ["a-0", "b-0", "c-0", "a-0", "b-0", "c-0"] == homes
+
+
+def test_a_sibling_on_a_node_that_takes_nothing_new_is_in_its_zone_all_the_same() -> None:
+    """Two on one board are two."""
+    sick = [replace(node, faults=("GpuMemWatch",)) if node.name == "a-0" else node for node in zones("a", "b")]
+    free = free_map(sick, busy("x", "a-1", 4))
+    assert Slot(("b-0",)) == find_slot(tp(2), OVER_ZONES, free, Neighbours(("a-0",)))
+    assert Slot(("a-1",)) == find_slot(tp(2), OVER_ZONES, free, Neighbours(("a-0", "b-0", "b-0")))
+
+
+def test_a_zone_without_room_is_passed_over() -> None:
+    free = free_map(zones("a", "b"), busy("x", "b-0", 8), busy("y", "b-1", 8))
+    assert Slot(("a-0",)) == find_slot(tp(2), OVER_ZONES, free, Neighbours(("a-0",)))
 
 
 @pytest.mark.parametrize(
@@ -212,53 +238,15 @@ def test_a_half_takes_what_there_is_where_its_zone_is_full() -> None:
     assert find_slot(tp(2), ANYWHERE, free, Neighbours(partners=("b-1",))) == Slot(("b-0",))
 
 
-TIER = "fabric.topograph.run/tier-"
+def test_thousands_of_taints_are_looked_at_once_and_not_for_each_question() -> None:
+    """Each of these tolerations is looked for among all taints, and found among none."""
+    strange = PlacementSpec(tolerations=tuple(Toleration(f"gone-{index}", "Exists") for index in range(4)))
+    tainted = replace(board("b-0"), taints=tuple(taint(f"t{index}") for index in range(10_000)))
+    fabric = free_map([tainted, board("b-1")]).fabric
 
+    def ask(_: int) -> None:
+        free = FreeMap.of(fabric)
+        for _ in range(100):
+            assert Slot(("b-1",)) == find_slot(tp(2), strange, free)
 
-def at(name: str, zone: str, spine: str, leaf: str) -> NodeRecord:
-    """A board somewhere in the network."""
-    return board(name, labels={ZONE: zone, f"{TIER}1": spine, f"{TIER}0": leaf})
-
-
-@pytest.mark.parametrize(
-    ("full", "expected"),
-    [
-        ((), "same-leaf"),
-        (("same-leaf",), "same-spine"),
-        (("same-leaf", "same-spine"), "same-zone"),
-        (("same-leaf", "same-spine", "same-zone"), "far"),
-    ],
-    ids=["leaf", "spine", "zone", "anywhere"],
-)
-def test_a_half_goes_as_near_to_the_other_as_there_is_room(full: tuple[str, ...], expected: str) -> None:
-    """The nearest shared tier wins over a tighter fit; a leaf of the same name below another spine is not near."""
-    nodes = [
-        at("decode", "z", "s1", "l1"),
-        at("same-leaf", "z", "s1", "l1"),
-        at("same-spine", "z", "s1", "l2"),
-        at("same-zone", "z", "s2", "l1"),
-        at("far", "y", "s1", "l1"),
-    ]
-    taken = [busy("decode", "decode", 8), busy("tight", "far", 6), *(busy(name, name, 8) for name in full)]
-    assert Slot((expected,)) == find_slot(tp(2), ANYWHERE, free_map(nodes, *taken), Neighbours(partners=("decode",)))
-
-
-def test_a_half_goes_into_the_rack_of_the_other() -> None:
-    """KV stays on NVLink there, whatever network both racks share."""
-    free = free_map([*rack("a.1", 2), *rack("b.1", 2)], busy("x", "a.1-t0", 4))
-    assert Slot(("b.1-t0",)) == find_slot(tp(4, "GB200"), ANYWHERE, free, Neighbours(partners=("b.1-t1",)))
-
-
-@given(
-    st.lists(st.tuples(*[st.sampled_from(["", "a", "b", "c"])] * 3), min_size=1, max_size=8),
-    st.sets(st.integers(0, 7), min_size=1),
-)
-def test_the_distance_of_a_domain_is_that_to_the_nearest_partner(
-    places: list[tuple[str, str, str]], partners: set[int]
-) -> None:
-    """Comparing each with every other would be quadratic; looking beside it in sorted order finds the same."""
-    nodes = [at(f"b-{index}", *place) for index, place in enumerate(places)]
-    domains = free_map(nodes).fabric.domains
-    homes = sorted(path_of(domain) for domain in domains if domain.name in {f"b-{index}" for index in partners})
-    for path in map(path_of, domains):
-        assert min((distance(path, home) for home in homes), default=0) == tiers_away(path, homes)
+    assert in_yards(ask, rounds=3) < 1500

@@ -64,6 +64,15 @@ def test_victims_are_not_ready_then_outdated_then_open_the_largest_hole_then_new
     assert [each.assignment.replica for each in choose_victims(mixed, 4, free)] == [1, 0, 3, 2]
 
 
+def test_what_is_free_on_a_node_that_takes_nothing_new_makes_no_hole_larger() -> None:
+    """Three idle trays of rack a are cordoned, so that the tray to give back is the one beside two idle trays in b."""
+    idle = [replace(node, cordoned=index > 0) for index, node in enumerate(rack("a.1", 4))]
+    free = free_map([*idle, *rack("b.1", 3)], busy("x", "a.1-t0", 4), busy("y", "b.1-t0", 4))
+    both = [assignment(0, "b.1-t0", gpus=4), assignment(1, "a.1-t0", gpus=4)]
+    (victim,) = choose_victims([Departure(each, ready=True, outdated=False) for each in both], 1, free)
+    assert ("b.1-t0",) == victim.assignment.nodes
+
+
 def test_no_more_victims_than_asked_for() -> None:
     one = [Departure(assignment(0, "b-0"), ready=True, outdated=False)]
     assert choose_victims(one, 0, free_map([board("b-0")])) == ()

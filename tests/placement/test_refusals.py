@@ -9,7 +9,7 @@ from tests.fabric.cluster import board, busy, rack, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
 from weft.domain.reasons import Reason
 from weft.domain.spec import PlacementSpec
-from weft.placement import Hold, Refusal, Slot, find_slot
+from weft.placement import Hold, Refusal, Slot, find_slot, spares_of
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
@@ -119,6 +119,14 @@ class TestSpares:
             "every node that may take it is kept as a spare; "
             "spareNodesPerDomain keeps a.1-t0, a.1-t1 free: lower it to use them"
         )
+
+    def test_what_other_pools_keep_is_told(self) -> None:
+        """It looks idle to everybody."""
+        free = free_map(rack("a.1", 3), busy("job", "a.1-t0", 4))
+        for node in ("a.1-t1", "a.1-t2"):
+            free.reserve(Hold(node, 4, spares_of("pool team/chat")))
+        message = refusal(tp(4, "GB200"), free).explanation.message
+        assert message.endswith("; a.1-t1, a.1-t2 are kept as spares of pool team/chat")
 
 
 def test_the_nearest_domain_is_one_that_could_hold_it() -> None:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from weft.domain.shape import EngineName
-from weft.engines import adapter_for
+from weft.engines import series_for
 from weft.observe.history import History, Target
 from weft.observe.observation import observe_pool
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
 
-SERIES = adapter_for(EngineName.VLLM).series("0.20.0")
+SERIES = series_for(EngineName.VLLM, "0.20.0")
 SCRAPES, APART_SECONDS = 6, 10.0
-GAUGES = (SERIES.running, SERIES.waiting, SERIES.kv_usage)
+GAUGES = (str(SERIES.running), str(SERIES.waiting), str(SERIES.kv_usage))
 COUNTERS = (SERIES.finished, f"{SERIES.request_input_tokens}_sum", f"{SERIES.request_input_tokens}_count")
 ODD = {"nan": math.nan, "negative": -7.0, "infinite": math.inf}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from weft.observe.arithmetic import quantile
 from weft.observe.history import History, Target
 from weft.observe.observation import observe_pool
 from weft.scaling import live_figures
-from weft.scaling.attainment import share_within
+from weft.scaling.attainment import attainment, share_within
 
 BUCKETS = ((0.1, 50.0), (0.5, 90.0), (1.0, 95.0), (math.inf, 100.0))
 
@@ -50,6 +51,15 @@ def test_the_highest_percentile_counts_and_of_ttft_and_tpot_the_worse(slo: Slo, 
     figures = live_figures(observed(), slo, ())
     assert figures is not None
     assert figures.attainment == pytest.approx(share)
+
+
+def test_a_target_inside_the_first_bucket_that_holds_anything_is_not_read_off_it() -> None:
+    """Requests of 1 ms and of 9 ms look the same to a bucket that ends at 10 ms."""
+    fast = replace(seen(1.0, 1), tpot_buckets=((0.01, 90.0), (0.1, 100.0), (math.inf, 100.0)))
+    slow = replace(seen(1.0, 1), tpot_buckets=((0.01, 0.0), (0.1, 100.0), (math.inf, 100.0)))
+    target = Slo(tpot=((95, 0.008),))
+    assert attainment(target, fast) is None
+    assert attainment(target, slow) == 0.0
 
 
 def test_without_a_histogram_nothing_is_claimed() -> None:

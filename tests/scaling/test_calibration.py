@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -12,116 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.shaping.cases import CATALOG, DEEPSEEK, LLAMA_70B
-from weft.domain.calibration import Calibrated, Subject, factors_for, measured_on
-from weft.domain.shape import Calibration, EngineName, EngineRelease, Shape
-from weft.domain.snapshot import CalibrationMemory, LoadSample, PoolObservation
-from weft.domain.workload import Role, Workload
-from weft.perf import ReplicaModel, at_rate
-from weft.scaling.calibration import CLAIMS, Look, Means, in_force, is_due, is_quiet, learnt, load_of, watched
-
-WINDOW = 120.0
-START = 1_000_000.0
-RELEASE = EngineRelease(EngineName.VLLM, "0.33.0", "vllm/vllm-openai:v0.33.0")
-DECLARED = Workload(1.0, 1000, 200, 2000, 400)
-
-
-def shape_of(model: str, tensor: int) -> Shape:
-    architecture = CATALOG.architecture(model)
-    assert architecture is not None
-    return Shape(EngineName.VLLM, "H200", architecture.checkpoint_precision, tensor, gpus_per_pod=tensor)
-
-
-SHAPE = shape_of(LLAMA_70B, 4)
-SUBJECT = Subject.of(LLAMA_70B, RELEASE, SHAPE)
-
-
-def replica(model: str = LLAMA_70B, tensor: int = 4) -> ReplicaModel:
-    architecture, accelerator, shape = CATALOG.architecture(model), CATALOG.accelerator("H200"), shape_of(model, tensor)
-    assert architecture is not None
-    efficiency = CATALOG.efficiency(accelerator, shape.engine, shape.precision)
-    return ReplicaModel(architecture, shape, accelerator, efficiency, accelerator.memory_bytes)
-
-
-def quiet(ttft: float | None = 0.2, tpot: float | None = 0.02, rate: float = 4.0) -> PoolObservation:
-    """Two replicas that answer, with nothing in the way of a measurement."""
-    return PoolObservation(
-        expected=2,
-        answered=2,
-        age_seconds=5.0,
-        requests_per_second=rate,
-        input_tokens=1000.0,
-        output_tokens=200.0,
-        prefix_hit=0.0,
-        waiting=0.0,
-        running=20.0,
-        kv_usage=0.3,
-        ttft_mean=ttft,
-        tpot_mean=tpot,
-    )
-
-
-def look(now: float = START, observation: PoolObservation | None = None, **changes: Any) -> Look:  # noqa: ANN401 - any field
-    return replace(Look(SUBJECT, Role.Aggregated, now, (0, 1), observation or quiet()), **changes)
-
-
-@dataclass
-class Pool:
-    """A pool whose true factors the model does not know; each step is one window of metrics."""
-
-    truth: Calibration
-    model: ReplicaModel = field(default_factory=replica)
-    role: Role = Role.Aggregated
-    rate: float = 2.0  # of one replica
-    now: float = START
-    memory: CalibrationMemory | None = None
-    known: tuple[Calibrated, ...] = ()
-    writes: int = 0
-
-    def means(self, factors: Calibration) -> Means | None:
-        load = replace(DECLARED, requests_per_second=self.rate)
-        found = at_rate(replace(self.model, calibration=factors), load, self.role)
-        return None if found is None else Means(found[0].mean, found[1].mean)
-
-    @cached_property
-    def true_means(self) -> Means:
-        found = self.means(self.truth)
-        assert found is not None
-        return found
-
-    def step(self, ttft: float = 1.0, tpot: float = 1.0) -> Calibration:
-        """One more window, in which latencies were so many times what they are on average."""
-        self.now += WINDOW
-        seen = quiet(self.true_means.ttft * ttft, self.true_means.tpot * tpot, 2 * self.rate)
-        this = look(self.now, seen, role=self.role)
-        if self.memory is not None and is_due(self.memory, this):
-            self.memory = learnt(self.memory, this, self.means)
-        self.memory = watched(self.memory, this, self.known)
-        before, self.known = self.known, in_force(self.known, self.memory, self.now)
-        self.writes += self.known != before
-        return self.memory.factors
-
-    def run(self, steps: int) -> Calibration:
-        """Windows without noise."""
-        for _ in range(steps - 1):
-            self.step()
-        return self.step()
-
-
-class FixedCosts(Pool):
-    """Half of its TTFT is no work, and all is arithmetic: for histories of days."""
-
-    def means(self, factors: Calibration) -> Means | None:
-        return Means(
-            0.1 + 0.1 * factors.prefill + 0.02 * factors.decode, 0.02 * factors.decode + 0.002 * factors.prefill
-        )
-
-
-def off(found: Calibration, truth: Calibration) -> tuple[float, float]:
-    """How far both factors are off, at least 1."""
-    pairs = ((found.prefill, truth.prefill), (found.decode, truth.decode))
-    prefill, decode = (math.exp(abs(math.log(one / other))) for one, other in pairs)
-    return prefill, decode
+from tests.scaling.learning import DECLARED, START, SUBJECT, WINDOW, FixedCosts, Pool, look, off, quiet, replica
+from tests.shaping.cases import DEEPSEEK, LLAMA_70B
+from weft.domain.calibration import Calibrated
+from weft.domain.shape import Calibration
+from weft.domain.snapshot import CalibrationMemory, LoadSample
+from weft.domain.workload import Role
+from weft.scaling.calibration import CLAIMS, Means, is_due, is_quiet, learnt, load_of, watched
 
 
 class TestTrajectories:
@@ -315,92 +211,3 @@ class TestWhatIsMeasured:
         load = load_of(look(observation=seen), DECLARED)
         assert (load.requests_per_second, load.input_tokens, load.output_tokens) == (2.5, 3000.0, 200.0)
         assert (load.input_tokens_p95, load.output_tokens_p95, load.prefix_hit) == (6000.0, 400.0, 0.4)
-
-
-class TestInForce:
-    """What decisions use and the status keeps."""
-
-    def test_the_first_measurement_is_told(self) -> None:
-        pool = Pool(Calibration(1.2, 1.2))
-        pool.run(2)
-        assert [(each.subject, each.factors.points) for each in pool.known] == [(SUBJECT, 1)]
-
-    @pytest.mark.parametrize(
-        ("factor", "points", "after_seconds", "changes"),
-        [
-            (1.5, 12, 299, False),
-            (1.04, 12, 3600, False),
-            (1.06, 12, 300, True),
-            (0.94, 12, 300, True),
-            (1, 24, 300, True),
-        ],
-    )
-    def test_it_stays_until_it_is_old_and_off(
-        self,
-        factor: float,
-        points: int,
-        after_seconds: float,
-        changes: bool,  # noqa: FBT001 - a case
-    ) -> None:
-        """L3: 5 %, or twice as many points, at most every 5 minutes."""
-        known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 12, 12), START),)
-        memory = CalibrationMemory(SUBJECT, Calibration(1.2 * factor, 1.2, points, points))
-        assert (in_force(known, memory, START + after_seconds) != known) is changes
-
-    def test_enough_points_are_told_once(self) -> None:
-        known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 8, 8), START),)
-        assert in_force(known, CalibrationMemory(SUBJECT, Calibration(1.2, 1.2, 9, 9)), START + 900) == known
-        found = in_force(known, CalibrationMemory(SUBJECT, Calibration(1.2, 1.2, 10, 10)), START + 900)
-        assert found[0].factors.points == 10
-
-    def test_a_steady_pool_ends_in_no_write(self) -> None:
-        """L3: a few while it learns, a dozen more as points double, and none after a thousand points."""
-        pool = FixedCosts(Calibration(1.3, 0.9))
-        pool.run(60)
-        learning = pool.writes
-        pool.run(1000)
-        counted = pool.writes
-        pool.run(50)
-        assert learning <= 20
-        assert counted - learning <= 6
-        assert pool.writes == counted
-
-    def test_a_restart_goes_on_from_what_is_in_force(self) -> None:
-        pool = Pool(Calibration(1.6, 1.3))
-        before = pool.run(30)
-        pool.memory = None
-        after = pool.step()
-        assert max(off(after, before)) < 1.05
-        assert after.points > 15
-
-    def test_what_was_measured_with_another_release_or_model_goes(self) -> None:
-        newer = replace(SUBJECT, release=replace(RELEASE, version="0.34.0"))
-        other = replace(SUBJECT, model="meta-llama/Llama-3.1-8B-Instruct")
-        sibling = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 2))
-        known = tuple(Calibrated(each, Calibration(1.5, 1.5, 9, 9), START) for each in (newer, other, sibling))
-        found = in_force(known, CalibrationMemory(SUBJECT, Calibration(1.1, 1.1, 1, 1)), START)
-        assert [SUBJECT, sibling] == [each.subject for each in found]
-
-    def test_the_last_four_shapes_are_kept(self) -> None:
-        known: tuple[Calibrated, ...] = ()
-        for tensor in (1, 2, 4, 8, 16):
-            subject = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, tensor))
-            known = in_force(known, CalibrationMemory(subject, Calibration(1.1, 1.1, 1, 1)), START)
-        assert [each.subject.shape for each in known] == [
-            "H200 BF16 TP16",
-            "H200 BF16 TP8",
-            "H200 BF16 TP4",
-            "H200 BF16 TP2",
-        ]
-
-    def test_kin_lend_factors_but_no_points(self) -> None:
-        known = (Calibrated(SUBJECT, Calibration(1.5, 1.2, 40, 30), START),)
-        sibling = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 8))
-        assert factors_for(sibling, known) == Calibration(1.5, 1.2)
-        assert measured_on(sibling, known) is None
-        for stranger in (
-            replace(sibling, model="another"),
-            replace(sibling, accelerator="H100"),
-            replace(sibling, release=replace(RELEASE, version="0.34.0")),
-        ):
-            assert factors_for(stranger, known) == Calibration()

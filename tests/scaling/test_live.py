@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.scaling.cases import seen
 from weft.domain.workload import Slo, Workload
@@ -24,9 +26,21 @@ def traffic(inputs: float | None, outputs: float | None, rate: float = 2.0) -> P
 
 def test_measured_means_replace_declared_ones_and_carry_their_percentiles_along() -> None:
     live = live_workload(DECLARED, traffic(2034, 97), None)
-    assert (live.input_tokens, live.output_tokens) == (2000, 97)
-    assert (live.input_tokens_p95, live.output_tokens_p95) == (6000, 291)
+    assert (live.input_tokens, live.output_tokens) == (2000, 95)
+    assert (live.input_tokens_p95, live.output_tokens_p95) == (6000, 285)
     assert live.requests_per_second == DECLARED.requests_per_second
+
+
+@given(st.floats(0.5, 1e6))
+def test_a_mean_that_is_taken_over_is_at_most_five_percent_off(measured: float) -> None:
+    taken = live_workload(replace(DECLARED, input_tokens=1e8), traffic(measured, 200), None).input_tokens
+    assert abs(taken / measured - 1.0) < 0.05
+    assert float(f"{taken:.2g}") == taken
+
+
+def test_pools_with_about_the_same_traffic_have_the_same_workload_in_force() -> None:
+    others = (live_workload(DECLARED, traffic(measured, 100), None) for measured in (1990, 2000, 2034, 2050))
+    assert len(set(others)) == 1
 
 
 def test_small_differences_change_nothing() -> None:

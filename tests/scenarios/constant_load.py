@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 from weft.api.parsing import parse_pool
 from weft.catalog import load
 from weft.twin.fleet import SimulatedFleet, SimulatedPod, Stream
+from weft.twin.modelled import engine_speed
 from weft.twin.server import EngineServers
-from weft.twin.speed import engine_speed
 from weft.twin.traffic import Lengths, Profile
 
 if TYPE_CHECKING:

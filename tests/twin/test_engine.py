@@ -2,103 +2,187 @@
 
 from __future__ import annotations
 
-from random import Random
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from weft.twin.engine import EngineSpeed, Request, SimulatedEngine
+import pytest
+
+from weft.twin.engine import SimulatedEngine
 from weft.twin.exposition import EngineMetrics
-from weft.twin.traffic import Lengths, Profile, arrivals
+from weft.twin.request import Request, Stage
+from weft.twin.speed import EngineSpeed
+from weft.twin.steps import StepTable
 
-if TYPE_CHECKING:
-    from weft.twin.engine import Finished
-
+# A step takes 10 ms and 0.2 ms for each sequence; prompts run at 20,000 tokens a second.
 SPEED = EngineSpeed(
-    prefill_tokens_per_second=20_000,
-    step_seconds=0.01,
-    step_seconds_per_sequence=0.0002,
+    StepTable({(1, 1): 0.0102, (101, 1): 0.0302}, {(1, 1): 0.00005, (10_001, 1): 0.50005}),
     max_batch=64,
     kv_tokens=100_000,
 )
-STEP = 0.05
 
 
-def run(rate: float, seconds: float = 60.0) -> tuple[SimulatedEngine, list[Finished]]:
+def run(rate: float, seconds: float = 60.0) -> tuple[SimulatedEngine, list[Request]]:
     """Feed an engine 1000-in 100-out requests at a steady rate."""
-    engine, finished = SimulatedEngine(SPEED), []
-    clock = 0.0
-    while clock < seconds:
-        if rate * clock // 1 != rate * (clock + STEP) // 1:
-            engine.submit(Request(arrived=clock, input_tokens=1000, output_tokens=100))
-        clock += STEP
-        finished += engine.advance(clock, STEP)
-    return engine, finished
+    engine = SimulatedEngine(SPEED)
+    for number in range(int(rate * seconds)):
+        engine.submit(Request(number / rate, input_tokens=1000, output_tokens=100), number / rate)
+    return engine, engine.advance(seconds)
+
+
+def ended(engine: SimulatedEngine) -> list[Request]:
+    """Let it finish everything."""
+    return engine.advance(1e6)
 
 
 def test_a_lightly_loaded_engine_answers_at_its_own_speed() -> None:
-    """Queueing adds nothing: TTFT is about one prefill, TPOT about one decode step."""
-    _, finished = run(rate=0.5)
-    assert len(finished) > 20
-    assert max(answer.ttft for answer in finished) < 0.2
-    assert max(answer.tpot for answer in finished) < 0.02
+    """Queueing adds nothing: TTFT is one prefill, TPOT one decode step."""
+    _, answers = run(rate=0.5)
+    assert len(answers) == 30
+    assert [0.05] * 30 == pytest.approx([answer.ttft for answer in answers])
+    assert [0.0102] * 30 == pytest.approx([answer.tpot for answer in answers])
 
 
 def test_an_overloaded_engine_queues_and_its_ttft_grows() -> None:
-    """More than it can prefill per second piles up, and latency says so."""
-    engine, finished = run(rate=18.0)
+    """More than it can answer per second piles up, and latency says so."""
+    engine, answers = run(rate=25.0)
     assert engine.load > 50
-    assert finished[-1].ttft > 5 * finished[0].ttft
+    assert engine.waiting_for_capacity > 0
+    assert answers[-1].ttft > 5 * answers[0].ttft
 
 
 def test_no_request_is_lost_or_answered_twice() -> None:
     """What went in is inside or came out."""
-    engine, finished = run(rate=6.0)
-    submitted = sum(1 for step in range(1200) if 6.0 * step * STEP // 1 != 6.0 * (step * STEP + STEP) // 1)
-    assert abs(submitted - (engine.load + len(finished))) <= 2
+    engine, answers = run(rate=6.0)
+    assert 360 == engine.load + len(answers)
+    assert 360 == len({id(answer) for answer in [*answers, *ended(engine)]})
+
+
+def test_a_step_with_prompt_and_decode_takes_both_without_the_launch_of_one() -> None:
+    table = StepTable({(1, 1): 0.01}, {(1, 1): 0.05}, launch_seconds=0.002)
+    engine = SimulatedEngine(replace(SPEED, steps=table))
+    engine.submit(Request(0.0, 100, 3), 0.0)
+    engine.submit(Request(0.055, 100, 3), 0.055)  # in the first decode step, which ends at 0.06
+    first, second = ended(engine)
+    assert (0.05, 0.06 + 0.058) == pytest.approx((first.first_token_at, first.last_token_at))
+    assert (0.118, 0.138) == pytest.approx((second.first_token_at, second.last_token_at))
+
+
+def test_a_prompt_longer_than_a_step_takes_several_and_decode_goes_on_beside_it() -> None:
+    engine = SimulatedEngine(replace(SPEED, batched_tokens=1024))
+    engine.submit(Request(0.0, 16, 1000), 0.0)
+    engine.submit(Request(0.1, 5000, 1), 0.1)
+    (long,) = engine.advance(3.0)
+    assert 5 == round((long.ttft - 0.25) / 0.0102)
+    assert engine.counts.inter_token.buckets[3:5] == [5, 0]  # each chunk holds the other up
 
 
 def test_kv_room_is_given_back() -> None:
     """An idle engine holds no KV."""
     engine = SimulatedEngine(SPEED)
-    engine.submit(Request(arrived=0.0, input_tokens=500, output_tokens=5))
-    assert [answer.output_tokens for step in range(40) for answer in engine.advance(step * STEP, STEP)] == [5]
+    engine.submit(Request(arrived=0.0, input_tokens=500, output_tokens=5), 0.0)
+    engine.advance(0.03)
+    assert engine.kv_usage == pytest.approx(32 * 16 / 100_000)
+    assert [answer.made for answer in engine.advance(2.0)] == [5]
     assert engine.kv_usage == 0
 
 
-def test_a_transferred_prompt_starts_decoding_beside_the_others() -> None:
-    """Its KV is there already: a busy engine does not keep it waiting."""
+def test_the_youngest_is_computed_again_when_memory_is_full() -> None:
+    """Both fit with their prompts and not with their answers; the first never waits."""
+    engine = SimulatedEngine(replace(SPEED, kv_tokens=320))
+    first, second = Request(0.0, 100, 150), Request(0.0, 100, 150)
+    engine.submit(first, 0.0)
+    engine.submit(second, 0.0)
+    assert [first, second] == ended(engine)
+    assert (0, 1) == (first.preemptions, second.preemptions)
+    assert 300 == engine.counts.generated_tokens
+    assert 200 == engine.counts.prompt_tokens
+
+
+def test_prompts_that_begin_alike_are_computed_once() -> None:
+    """But for the last token, which has to be computed for the answer to begin."""
+    engine = SimulatedEngine(replace(SPEED, hash_tokens=512))
+    for number in range(3):
+        engine.submit(Request(float(number), 1024, 10, hashes=(1, 2)), float(number))
+        ended_now = engine.advance(number + 0.9)
+        assert (512 if number else 0) == ended_now[0].cached_tokens
+    assert (3072, 1024) == (engine.counts.prefix_queries, engine.counts.prefix_hits)
+    assert engine.kv_usage == 0
+
+
+def test_kv_is_fetched_apart_from_waiting_for_capacity_and_then_decodes_beside_others() -> None:
+    """Its memory is reserved while it comes: a busy engine does not keep it waiting after that."""
+    engine = SimulatedEngine(replace(SPEED, transfer_seconds=0.1, transfer_seconds_per_token=0.0001))
+    engine.submit(Request(0.0, 1000, 4000), 0.0)
+    engine.submit(Request(1.0, 1000, 10, remote=True), 1.0)
+    engine.submit(Request(1.0, 1000, 10, remote=True), 1.0)
+    engine.advance(1.1)
+    assert (1, 0, 2) == (engine.running, engine.waiting_for_capacity, engine.waiting_for_transfer)
+    assert engine.kv_usage > 3000 / 100_000
+    one, other = engine.advance(2.0)
+    assert 0.2 <= one.queue <= 0.2 + 2 * 0.011
+    assert 0.3 <= other.queue <= 0.3 + 2 * 0.011  # one link: its KV comes after the other's
+    assert one.ttft <= one.queue + 0.011
+
+
+def test_a_prefill_engine_keeps_kv_until_it_is_released() -> None:
+    engine = SimulatedEngine(replace(SPEED, kv_tokens=1600))
+    first, second = Request(0.0, 1000, 1, keeps_kv=True), Request(0.0, 1000, 1)
+    engine.submit(first, 0.0)
+    engine.submit(second, 0.0)
+    assert [first] == engine.advance(5.0)
+    assert (Stage.Kept, 1) == (first.stage, engine.waiting_for_capacity)
+    engine.release(first, 5.0)
+    assert [second] == engine.advance(6.0)
+    assert 5.05 == pytest.approx(second.first_token_at)
+    assert engine.kv_usage == 0
+
+
+def test_a_request_that_is_cancelled_leaves_with_the_step_under_way() -> None:
     engine = SimulatedEngine(SPEED)
-    engine.submit(Request(arrived=0.0, input_tokens=1000, output_tokens=4000))
-    for step in range(1, 21):
-        engine.advance(step * STEP, STEP)
-    engine.submit(Request(arrived=1.0, input_tokens=1000, output_tokens=10, transferred=True))
-    finished = [answer for step in range(21, 40) for answer in engine.advance(step * STEP, STEP)]
-    assert [answer.output_tokens for answer in finished] == [10]
-    assert finished[0].ttft <= 2 * STEP
+    gone, stays = Request(0.0, 1000, 4000), Request(0.0, 1000, 100)
+    for request in (gone, stays):
+        engine.submit(request, 0.0)
+    engine.cancel(gone, 0.5)
+    assert [stays] == engine.advance(2.0)
+    assert (Stage.Cancelled, 1, 0) == (gone.stage, engine.counts.cancelled, engine.load)
+    assert 100 + gone.made == engine.counts.generated_tokens
+
+
+def test_a_draining_engine_ends_what_it_has() -> None:
+    engine = SimulatedEngine(SPEED)
+    engine.submit(Request(0.0, 1000, 100), 0.0)
+    engine.drain()
+    with pytest.raises(ValueError, match="draining"):
+        engine.submit(Request(0.1, 1000, 100), 0.1)
+    assert 1 == len(ended(engine))
+    assert 0 == engine.load
+
+
+def test_what_never_fits_is_refused_and_the_past_is_over() -> None:
+    engine = SimulatedEngine(replace(SPEED, kv_tokens=1600))
+    with pytest.raises(ValueError, match="fit"):
+        engine.submit(Request(0.0, 1500, 102), 0.0)
+    engine.advance(5.0)
+    with pytest.raises(ValueError, match="already"):
+        engine.submit(Request(4.0, 100, 1), 4.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [({"max_batch": 10_000}, "every sequence"), ({"hash_tokens": 24}, "whole"), ({"kv_tokens": 1}, "no")],
+)
+def test_limits_that_no_engine_accepts_are_refused(wrong: dict[str, int], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        replace(SPEED, **wrong)  # type: ignore[arg-type]
 
 
 def test_metrics_carry_the_names_that_weft_reads() -> None:
     """The exposition has vLLM's counters with their totals and a histogram per latency."""
-    engine, finished = run(rate=2.0, seconds=10)
-    metrics = EngineMetrics("tiny")
-    for answer in finished:
-        metrics.observe(answer)
-    text = metrics.text(engine).decode()
-    assert f'vllm:prompt_tokens_total{{engine="0",model_name="tiny"}} {1000.0 * len(finished)}' in text
-    assert "vllm:time_to_first_token_seconds_bucket" in text
-    assert 'vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="capacity"} 0.0' in text
-
-
-def test_arrivals_follow_the_profile_and_repeat_with_the_seed() -> None:
-    """Twice the rate gives about twice the requests; the same seed gives the same ones."""
-    profile = Profile(((0, 10.0), (100, 10.0), (101, 20.0), (200, 20.0)))
-    times = arrivals(profile, 0, 200, Random(1))
-    slow, fast = sum(time < 100 for time in times), sum(time >= 100 for time in times)
-    assert 1.7 < fast / slow < 2.3
-    assert times == arrivals(profile, 0, 200, Random(1))
-
-
-def test_lengths_have_the_mean_that_was_asked_for() -> None:
-    """The log-normal is parametrised by its mean, not its median."""
-    random = Random(3)
-    drawn = [Lengths(800.0).draw(random) for _ in range(4000)]
-    assert 760 < sum(drawn) / len(drawn) < 840
+    engine, answers = run(rate=2.0, seconds=10)
+    text = EngineMetrics("tiny", engine).text().decode()
+    labels = 'engine="0",model_name="tiny"'
+    assert f"vllm:prompt_tokens_total{{{labels}}} {1000.0 * 20}" in text
+    assert 'vllm:time_to_first_token_seconds_bucket{engine="0",le="0.08",model_name="tiny"} 20.0' in text
+    assert f"vllm:inter_token_latency_seconds_count{{{labels}}} {float(engine.counts.generated_tokens - 20)}" in text
+    assert f'vllm:num_requests_waiting_by_reason{{{labels},reason="capacity"}} 0.0' in text
+    success = 'vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"}'
+    assert f"{success} {float(len(answers))}" in text

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
-from weft.twin.engine import EngineSpeed
 from weft.twin.fleet import SimulatedFleet, SimulatedPod, Stream
+from weft.twin.speed import EngineSpeed
+from weft.twin.steps import StepTable
 from weft.twin.traffic import Lengths, Profile
 
-SPEED = EngineSpeed(20_000, 0.01, 0.0002, 64, 200_000)
+SPEED = EngineSpeed(
+    StepTable({(1, 1): 0.0102, (101, 1): 0.0302}, {(1, 1): 0.00005, (10_001, 1): 0.50005}),
+    max_batch=64,
+    kv_tokens=200_000,
+    transfer_seconds=0.03,
+)
 STEADY = Profile(((0.0, 4.0),))
 STEP = 0.05
 
@@ -62,7 +69,17 @@ def test_a_split_prefills_on_one_side_and_decodes_on_the_other() -> None:
     record = fleet.records["big"]
     assert record.answered > 40
     assert 0.05 < (record.percentile(1, 50) or 0) < 1
-    assert b"vllm:generation_tokens_total" in fleet.engines["d"].metrics.text(fleet.engines["d"].engine)
+    assert fleet.engines["p"].engine.kv_usage < 0.2  # what was handed over is not kept
+    assert b"vllm:generation_tokens_total" in fleet.engines["d"].metrics.text()
+
+
+def test_what_no_engine_can_hold_is_refused_and_holds_up_nobody() -> None:
+    fleet = SimulatedFleet([Stream("chat", "chat", STEADY, Lengths(800, sigma=2.0), Lengths(100))], Random(1))
+    fleet.sync([replace(pod("a"), speed=replace(SPEED, kv_tokens=4000))])
+    advance(fleet, 0, 30)
+    record = fleet.records["chat"]
+    assert 0 < record.refused < record.answered
+    assert fleet.engines["a"].engine.load < 0.2 * record.arrived
 
 
 def test_two_pods_share_the_load_evenly() -> None:
@@ -70,6 +87,6 @@ def test_two_pods_share_the_load_evenly() -> None:
     fleet = chat()
     fleet.sync([pod("a"), pod("b")])
     advance(fleet, 0, 30)
-    counts = [live.metrics.text(live.engine).decode() for live in fleet.engines.values()]
+    counts = [live.metrics.text().decode() for live in fleet.engines.values()]
     answered = [float(text.split("vllm:request_success_total{")[1].split("} ")[1].split("\n")[0]) for text in counts]
     assert min(answered) > 0.7 * max(answered)

@@ -1,4 +1,4 @@
-"""Which NVLink domains were considered for a replica without a place, and why each was not taken."""
+"""Which NVLink domains are considered for a replica, and why each is not taken."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rich.text import Text
 
 from weft.cli.figures import counted
 from weft.domain.reasons import Reason
-from weft.placement import Slot, find_slot, natural
+from weft.placement import Neighbours, Slot, compare, find_slot, natural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
 
@@ -24,22 +24,29 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
 
 SHOWN = 20
-# What has the room but in pieces is nearest to a place; another accelerator is none at all.
-_TELLING = {Reason.DomainFragmented: 0, Reason.DomainTooSmall: 1, Reason.WrongAccelerator: 3}
-_BETWEEN = 2
+# What has room is nearest to a place, then what has it in pieces; another accelerator is none at all.
+_TELLING = {
+    Reason.OtherPreferred: 0,
+    Reason.DomainFragmented: 1,
+    Reason.DomainTooSmall: 2,
+    Reason.WrongAccelerator: 4,
+}
+_BETWEEN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Considered:
-    """What a replica of the pool `name` needs, and every domain with its reason, the most telling first.
+    """What a replica of the pool `name` needs, and every domain that is not taken, the most telling reason first.
 
-    `nodes` are where it would go now, if something became free since the operator looked.
+    `nodes` are where it would go now: one more than there are, or, if the pool `lacks` a place, what became free since
+    the operator looked.
     """
 
     name: str
     need: str
     domains: tuple[tuple[str, Explanation], ...]
     nodes: tuple[str, ...] = ()
+    lacks: bool = True
 
 
 def lacks_a_place(conditions: Iterable[tuple[str, str, str]]) -> bool:
@@ -47,23 +54,37 @@ def lacks_a_place(conditions: Iterable[tuple[str, str, str]]) -> bool:
     return ("Placed", "False", Reason.NoSlot.value) in conditions
 
 
-def considered(pool: PoolRecord, sitting: Sitting) -> Considered | None:
-    """Search again as the operator does, on the fabric as it is; None for a pool that lacks no place or has no plan."""
-    found = [(each.kind, each.status, each.explanation.reason.value) for each in pool.conditions]
-    if pool.spec is None or pool.status.plan is None or not lacks_a_place(found):
+def considered(
+    pool: PoolRecord, sitting: Sitting, partners: Sequence[str] = (), *, always: bool = False
+) -> Considered | None:
+    """Search again as the operator does, on the fabric as it is, for one replica more.
+
+    `partners` are nodes of its other half. None for a pool that has no plan, or lacks no place unless that is told
+    `always`.
+    """
+    lacks = lacks_a_place([(each.kind, each.status, each.explanation.reason.value) for each in pool.conditions])
+    if pool.spec is None or pool.status.plan is None or not (lacks or always):
         return None
     name, free, placement = f"{pool.key.namespace}/{pool.key.name}", sitting.free, pool.spec.placement
     own = [tray.node for rack in sitting.racks for tray in rack.trays if tray.spare_of == name]
+    asked = pool.status.plan.shape, placement, free, _neighbours(pool, partners), pool.spec.engine.resources
     with free.supposing():
         for node in own:  # the search itself keeps them
             free.shift(node.name, node.total)
-        answer = find_slot(pool.status.plan.shape, placement, free, needs=pool.spec.engine.resources)
+        found, answer = compare(*asked), find_slot(*asked)
         left = {rack.domain.name: sum(free.on(tray.node.name) for tray in rack.trays) for rack in sitting.racks}
+    domains = found.others if found is not None else () if isinstance(answer, Slot) else answer.domains
+    order = tuple(sorted(domains, key=lambda each: _order(each, left)))
     if isinstance(answer, Slot):
-        return Considered(name, str(pool.status.plan.shape), (), answer.nodes)
+        return Considered(name, str(pool.status.plan.shape), order, answer.nodes, lacks)
     need = answer.explanation.message.partition(": ")[0].partition(", but no node")[0]
-    order = sorted(answer.domains, key=lambda each: _order(each, left))
-    return Considered(name, need, tuple(order))
+    return Considered(name, need, order)
+
+
+def _neighbours(pool: PoolRecord, partners: Sequence[str]) -> Neighbours:
+    siblings = tuple(node for each in pool.status.assignments for node in each.nodes)
+    far = pool.spec is None or pool.spec.kv.locality == "Any"
+    return Neighbours(siblings, () if far else tuple(partners))
 
 
 def _order(domain: tuple[str, Explanation], left: dict[str, int]) -> tuple[object, ...]:
@@ -73,10 +94,10 @@ def _order(domain: tuple[str, Explanation], left: dict[str, int]) -> tuple[objec
 
 def considered_page(found: Considered) -> RenderableType:
     """The first domains with their reasons, and how many others there are of each."""
-    if found.nodes:
-        place = ", ".join(found.nodes)
-        return Text(f"{found.name}: a replica of {found.need} would find room now, on {place}")
     head = f"{found.name}: {found.need}; {counted(len(found.domains), 'NVLink domain')} considered"
+    if found.nodes:
+        who, would = ("a", "would find room now, on") if found.lacks else ("one more", "would go to")
+        head = f"{found.name}: {who} replica of {found.need} {would} {', '.join(found.nodes)}"
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for name, why in found.domains[:SHOWN]:
         table.add_row("not", name, why.reason.value, why.message.removeprefix(f"{found.need}; "))

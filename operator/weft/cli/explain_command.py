@@ -16,37 +16,45 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.cli.cluster import ClusterReader
+    from weft.domain.snapshot import PoolRecord
 
 Json = dict[str, Any]
 
 
-def run_explain(reader: ClusterReader, kind: str, name: str) -> bool:
-    """Tell; whether the resource is ready."""
+def run_explain(reader: ClusterReader, kind: str, name: str, *, domains: bool = False) -> bool:
+    """Tell; whether the resource is ready. `domains` are considered even where every replica has its place."""
     with working("reading the cluster"):
         body = reader.resource(kind, name)
-        parts = _considered(reader, body)
+        parts = _considered(reader, body, always=domains)
     show(explanation(body), *(Padding(part, (1, 0, 0, 0)) for part in parts))
     return is_ready(body)
 
 
-def _considered(reader: ClusterReader, body: Json) -> list[RenderableType]:
-    """Nothing where every replica has its place; one line where the fabric or the pools may not be read."""
+def _considered(reader: ClusterReader, body: Json, *, always: bool) -> list[RenderableType]:
+    """Nothing where nobody asks and every replica has its place; one line where the fabric may not be read."""
     conditions = (body.get("status") or {}).get("conditions") or []
-    if not lacks_a_place([(each["type"], each["status"], each["reason"]) for each in conditions]):
+    lacks = lacks_a_place([(each["type"], each["status"], each["reason"]) for each in conditions])
+    if not (lacks or always):
         return []
     try:
-        return _of_fabric(reader, body["metadata"]["uid"])
+        return _of_fabric(reader, body["metadata"]["uid"], always=always)
     except CommandFailure as failure:
         return [Text(f"which NVLink domains were considered cannot be told: {failure.message}", style="yellow")]
 
 
-def _of_fabric(reader: ClusterReader, uid: str) -> list[RenderableType]:
+def _of_fabric(reader: ClusterReader, uid: str, *, always: bool) -> list[RenderableType]:
     from weft.cli.fabric_command import seated
     from weft.cli.world import world_of_cluster
 
     found = seated(world_of_cluster(reader))
     if found.running.unread:
         raise CommandFailure(found.running.unread)
-    ours = (pool for pool in found.running.pools if uid in {pool.key.uid, pool.split_uid})
-    told = (considered(pool, found.sitting) for pool in ours)
+    ours = [pool for pool in found.running.pools if uid in {pool.key.uid, pool.split_uid}]
+    told = (considered(pool, found.sitting, _of_the_others(pool, ours), always=always) for pool in ours)
     return [considered_page(each) for each in told if each is not None]
+
+
+def _of_the_others(pool: PoolRecord, ours: list[PoolRecord]) -> list[str]:
+    """Nodes of the other half of a split."""
+    others = (other for other in ours if other is not pool)
+    return [node for other in others for each in other.status.assignments for node in each.nodes]

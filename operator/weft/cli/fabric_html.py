@@ -7,6 +7,7 @@ kept or lost differs by its border and pattern as well.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -20,7 +21,7 @@ from weft.cli.figures import counted
 from weft.placement import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.cli.sitting import Rack, Sitter, Sitting, Tray
 
@@ -87,11 +88,11 @@ def colours(pools: Iterable[str]) -> dict[str, str]:
 
 def _sections(sitting: Sitting, paint: Paint) -> Iterator[str]:
     """One for each zone and network tier that several domains share; boards of one kind stand together in one card."""
-    paths = [_path(rack) for rack in sitting.racks]
+    below = Counter(_path(rack)[:1] for rack in sitting.racks)
     ordered = sorted(
-        sitting.racks, key=lambda rack: (_title(rack, paths), rack.domain.accelerator, natural(rack.domain.name))
+        sitting.racks, key=lambda rack: (_title(rack, below), rack.domain.accelerator, natural(rack.domain.name))
     )
-    for title, group in groupby(ordered, key=lambda rack: _title(rack, paths)):
+    for title, group in groupby(ordered, key=lambda rack: _title(rack, below)):
         racks = list(group)
         total = sum(rack.domain.total for rack in racks)
         free = sum(rack.room.free for rack in racks)
@@ -105,11 +106,14 @@ def _path(rack: Rack) -> tuple[str, ...]:
     return tuple(tier for tier in rack.domain.tiers[1:] if tier)
 
 
-def _title(rack: Rack, paths: Sequence[tuple[str, ...]]) -> str:
-    """`zone a · spine-1`: the zone, and the outermost tier where it tells groups of domains apart."""
+def _title(rack: Rack, below: Mapping[tuple[str, ...], int]) -> str:
+    """`zone a · spine-1`: the zone, and the outermost tier where it tells groups of domains apart.
+
+    `below` counts domains by that tier.
+    """
     zone = f"zone {rack.domain.zone}" if rack.domain.zone else "no zone"
     outer = _path(rack)[:1]
-    shared = outer and sum(path[:1] == outer for path in paths) > 1
+    shared = outer and below[outer] > 1
     return f"{zone} · {outer[0]}" if shared else zone
 
 

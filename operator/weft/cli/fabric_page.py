@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 USED, PROMISED, FREE, SPARE, LOST = "■", "▣", "□", "◌", "×"
 _WORDS = {PROMISED: "promised to a replica", SPARE: "kept as a spare", LOST: "not usable"}
 SHOWN_TAINTS = 4
+MOST_CELLS = 256  # of one node: whole devices, or their parts
 GKE_NETWORKS = "networking.gke.io.networks/"
 
 
@@ -35,7 +36,11 @@ def fabric_page(sitting: Sitting) -> RenderableType:
     tree = Tree(Text(f"fabric: {headline(sitting)}", style="bold"))
     if not sitting.racks:
         tree.add(
-            Text("no node offers accelerators: do the device plugin and GPU feature discovery run?", style="yellow")
+            Text(
+                f"no node offers accelerators{' that Weft can use' if sitting.notes else ''}: "
+                "do the device plugin and GPU feature discovery run?",
+                style="yellow",
+            )
         )
     in_order = sorted(sitting.racks, key=lambda rack: (rack.domain.zone, rack.domain.accelerator, rack.domain.name))
     for zone, racks in groupby(in_order, key=lambda rack: rack.domain.zone):
@@ -60,8 +65,11 @@ def headline(sitting: Sitting) -> str:
 def cells(tray: Tray) -> list[tuple[str, Sitter | None]]:
     """One mark for each GPU of a node, and whose it is; those of pods that nobody names come after the others.
 
-    Promises are shown as far as there is room: where something else took the place, they are about to be given up.
+    Promises are shown as far as there is room: where something else took the place, they are about to be given up. A
+    node with more than a row can show has none: its numbers tell.
     """
+    if tray.node.total > MOST_CELLS:
+        return []
     marks: list[tuple[str, Sitter | None]] = []
     for sitter in tray.sitters:
         marks += [(PROMISED if sitter.promised else USED, sitter)] * sitter.gpus

@@ -24,7 +24,7 @@ _MARKS = (
     ("free", "free"),
     ("spare", "kept as a spare"),
     ("lost", "not usable"),
-    ("row", "node with a fault, in use"),
+    ("row", "node with a fault"),
 )
 
 
@@ -77,6 +77,8 @@ def legend(sitting: Sitting, pools: dict[str, str]) -> str:
     rows = [f'<li><i class="{look}"></i>{escape(name)}<span>{sizes[name]}</span></li>' for name, look in pools.items()]
     seen = set(_looks(sitting))
     marks = [f'<li><i class="{look}"></i>{word}</li>' for look, word in _MARKS if look.split()[-1] in seen]
+    if pools:
+        marks.append("<li class=wordy><b>0</b>number of a replica, in its cells</li>")
     marks.append("<li class=brief>above a rack: its free GPUs, and the GPUs of the largest replica that fits</li>")
     return f"<ul class=legend>{''.join(rows)}</ul><ul class='legend marks'>{''.join(marks)}</ul>"
 
@@ -130,7 +132,7 @@ def troubles(sitting: Sitting) -> str:
     notes = [_row("", note, "") for note in sitting.notes]
     if not rows and not notes:
         return ""
-    head = "<tr><th>node</th><th>reason</th><th></th><th>who is there</th></tr>"
+    head = "<tr><th>node</th><th>reason</th><th>what it means</th><th>who is there</th></tr>"
     return f"<h2>What is amiss</h2><div class='card holes words'><table>{head}{''.join(rows + notes)}</table></div>"
 
 

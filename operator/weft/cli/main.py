@@ -153,10 +153,13 @@ def explain(
     ],
     context: options.Context = None,
     namespace: options.Namespace = None,
+    *,
+    domains: Annotated[bool, typer.Option("--domains", help="where one more replica would go, and why there")] = False,
 ) -> None:
     """Tell from its status why a resource is as it is. Exit code 1 while it is not Ready.
 
-    Where a replica has no place it looks at nodes and pods too, and lists each NVLink domain with why it was not taken.
+    Where a replica has no place (always with --domains) it looks at nodes and pods too, and lists each NVLink domain
+    with why it was not taken.
     """
     from weft.cli.reference import parse_reference
 
@@ -164,7 +167,7 @@ def explain(
     from weft.cli.cluster import connect
     from weft.cli.explain_command import run_explain
 
-    if not run_explain(connect(context, namespace), kind, name):
+    if not run_explain(connect(context, namespace), kind, name, domains=domains):
         raise typer.Exit(ANSWER_IS_NO)
 
 
@@ -238,6 +241,18 @@ def crds(
 
 
 @app.command()
+def replay(
+    records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="files or folders of `weft run --record`")],
+    form: Output = Format.table,
+) -> None:
+    """Decide recorded passes once more and compare. Exit code 1 where this Weft decides otherwise."""
+    from weft.cli.replaying import run_replay
+
+    if not run_replay(records, form):
+        raise typer.Exit(ANSWER_IS_NO)
+
+
+@app.command()
 def run(  # noqa: PLR0913 - one option a setting, as on every operator's command line
     *,
     kubeconfig: options.Kubeconfig = None,
@@ -253,6 +268,8 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     burst_writes: options.BurstWrites = 400,
     moves_per_hour: options.MovesPerHour = 0,
     moves_at_once: options.MovesAtOnce = 8,
+    record: options.Record = None,
+    record_megabytes: options.RecordMegabytes = 512,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until it is told to stop."""
@@ -279,5 +296,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
             json_logs=not plain_logs,
             moves_per_hour=moves_per_hour,
             moves_at_once=moves_at_once,
+            record=record,
+            record_megabytes=record_megabytes,
         )
     )

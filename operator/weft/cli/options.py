@@ -115,6 +115,14 @@ MovesAtOnce = Annotated[
     int, typer.Option("--moves-at-once", metavar="COUNT", min=1, max=8, help="how many of them one decision begins")
 ]
 
+Record = Annotated[
+    Path | None,
+    typer.Option("--record", metavar="DIR", help="keep what each decision saw and said, for `weft replay`"),
+]
+RecordMegabytes = Annotated[
+    int, typer.Option("--record-megabytes", metavar="COUNT", min=1, max=1_000_000, help="most that records take")
+]
+
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="plan for this model instead of a file")]
 Config = Annotated[
     str | None, typer.Option("--config", metavar="FILE", help="config.json of a model that Weft does not know")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.order import in_order
 from weft.decide.promises import free_map, holder_name
-from weft.placement import Hold, by_accelerator, eligible_domains, natural, rooms_of, spare_nodes
+from weft.placement import Hold, by_accelerator, eligible_domains, natural, rooms_of, spare_nodes, spares_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ class Sitting:
 def seat(fabric: Fabric, pods: Sequence[PodRecord], running: Running, names: Mapping[str, str]) -> Sitting:
     """Everybody's place. Pools that are not known go by `names`, which pods tell by UID, and have no promises."""
     known = {pool.key.uid: f"{pool.key.namespace}/{pool.key.name}" for pool in running.pools}
-    free = free_map(fabric, pods, running.pools)
+    free = free_map(fabric, tuple(pods), running.pools)
     sitters = _holders(fabric, pods, {**names, **known}, running.pools)
     bound = {
         (pod.identity.pool_uid, pod.identity.replica, pod.identity.rank)
@@ -150,7 +150,7 @@ def _spares(running: Running, free: FreeMap) -> dict[str, str]:
         for pool in unit:
             for rack, due in _racks_with_spares(pool, free):
                 for node in spare_nodes(rack.nodes, due, free):
-                    free.reserve(Hold(node.name, node.total, f"spares of {holder_name(pool)}"))
+                    free.reserve(Hold(node.name, node.total, spares_of(holder_name(pool))))
                     found[node.name] = f"{pool.key.namespace}/{pool.key.name}"
     return found
 

@@ -54,14 +54,20 @@ def world_of_file(path: str) -> World:
     for number, body in enumerate(documents, start=1):
         wrong = what_is_wrong(body) if body.get("kind") in ("Node", "Pod") else None
         if wrong is not None:
-            message = f"{body['kind']} in object {number} of {shown(path)}: {wrong}, as {_HOW} prints it"
-            raise CommandFailure(message)
+            raise CommandFailure(f"{_which(body)} in object {number} of {shown(path)}: {wrong}, as {_HOW} prints it")
     from weft.observe.report_records import KINDS
 
     found = {kind: [body for body in of_kind(documents, kind.kind) if _is_of(body, kind)] for kind in KINDS}
     world = _world(of_kind(documents, "Node"), of_kind(documents, "Pod"))
     beside = tuple(body for body in documents if body.get("kind") not in ("Node", "Pod"))
     return replace(world, written=True, reports=_reports(found, ()), beside=beside)
+
+
+def _which(body: Json) -> str:
+    """`Node gpu-7`, or `Node` alone if it has no name that could be said."""
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{body['kind']} {name}" if isinstance(name, str) and name else body["kind"]
 
 
 def world_of_cluster(reader: ClusterReader) -> World:

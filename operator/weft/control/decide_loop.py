@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.control.garbage import collected_afterwards
+from weft.control.recording import recorder_of
 from weft.control.status_writing import StatusWriter
 from weft.decide import Persisted, decide, in_safe_order
 from weft.domain.errors import Retry, WeftError
@@ -36,6 +37,7 @@ class DecideLoop:
         self._builder = SnapshotBuilder(context.sources)
         self._statuses = StatusWriter(context)
         self._memory: dict[str, ScaleMemory] = {}
+        self._recorder = recorder_of(context.options)
 
     async def run(self) -> None:
         """Turn until cancelled. An error ends one pass, never the loop."""
@@ -65,6 +67,8 @@ class DecideLoop:
         self._memory = decisions.memory
         self._context.telemetry.show(snapshot, decisions)
         self._write(snapshot, decisions)
+        if self._recorder is not None:
+            self._recorder.record(snapshot, decisions)
         return decisions.wake_after_seconds
 
     def _write(self, snapshot: Snapshot, decisions: Decisions) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from weft.apply.token_bucket import BURST_WRITES, WRITES_PER_SECOND
 from weft.domain.errors import Invalid
 from weft.domain.moves import MoveBudget
 from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class RunOptions:
     `metrics_seconds`: between collections; `resync_seconds`: between full passes over every resource; `writers`: pods
     that passes create or release at the same time at most; `writes_per_second` and `burst_writes`: most writes of all.
     `moves_per_hour` and `moves_at_once` bound how many replicas begin to move so that others get a place; 0 moves none.
+    `record` is a folder for decision records, at most `record_megabytes` of them; None records nothing.
     """
 
     kubeconfig: str | None = None
@@ -40,6 +45,8 @@ class RunOptions:
     json_logs: bool = True
     moves_per_hour: int = 0
     moves_at_once: int = 8
+    record: Path | None = None
+    record_megabytes: int = 512
 
     def __post_init__(self) -> None:
         """Times and rates must be above zero, and there must be a worker; raises `Invalid` naming the field."""
@@ -56,4 +63,4 @@ class RunOptions:
 
 
 _TIMES = ("tick_seconds", "metrics_seconds", "resync_seconds", "relist_seconds")
-_ABOVE_ZERO = (*_TIMES, "workers", "writers", "writes_per_second")
+_ABOVE_ZERO = (*_TIMES, "workers", "writers", "writes_per_second", "record_megabytes")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from weft.control.fabric_gauges import FabricGauges
+from weft.control.traffic_gauges import TrafficGauges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from weft.domain.decision import Decisions, PoolDecision
-    from weft.domain.snapshot import PoolObservation, ScaleMemory, Snapshot
+    from weft.domain.snapshot import ScaleMemory, Snapshot
     from weft.observe.history import Origin
 
 DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -58,14 +59,11 @@ class Telemetry:
         self._assigned = self._gauge("weft_pool_assigned_replicas", "Replicas that have their nodes", POOL)
         self._ready = self._gauge("weft_pool_ready_replicas", "Ready replicas", POOL)
         self._capacity = self._gauge("weft_pool_replica_capacity", "Predicted requests per second per replica", POOL)
-        self._rate = self._gauge("weft_pool_requests_per_second", "Requests per second", POOL)
-        self._waiting = self._gauge("weft_pool_requests_waiting", "Requests that wait for capacity", POOL)
-        self._kv = self._gauge("weft_pool_kv_usage_ratio", "KV cache in use", POOL)
-        self._latency = self._gauge("weft_pool_latency_seconds", "Observed latency", (*POOL, "kind", "percentile"))
         self._calibration = self._gauge(
             "weft_calibration", "Measured over predicted time of prompts and of decode steps", (*POOL, "kind")
         )
         self._fabric = FabricGauges(self.registry)
+        self._traffic = TrafficGauges(self.registry)
         self._per_pool = (
             *(
                 self._condition,
@@ -76,7 +74,7 @@ class Telemetry:
                 self._ready,
                 self._capacity,
             ),
-            *(self._rate, self._waiting, self._kv, self._latency, self._calibration),
+            self._calibration,
         )
 
     def count_write(self, kind: str, verb: str) -> None:
@@ -94,10 +92,11 @@ class Telemetry:
             self._fabric.show(decisions.rooms)
             for gauge in self._per_pool:
                 gauge.clear()
+            self._traffic.clear()
             for decision in decisions.pools:
                 place = (decision.key.namespace, decision.key.name)
                 self._show_decision(place, decision)
-                self._show_observation(place, snapshot.observations.get(decision.key.uid))
+                self._traffic.show(place, snapshot.observations.get(decision.key.uid))
                 self._show_learning(place, decisions.memory.get(decision.key.uid))
                 self._ready.labels(*place).set(_ready_replicas(snapshot, decision.key.uid))
 
@@ -122,16 +121,6 @@ class Telemetry:
             holds = condition.status == "True"
             self._condition.labels(*place, condition.kind, condition.explanation.reason.value).set(holds)
 
-    def _show_observation(self, place: tuple[str, str], seen: PoolObservation | None) -> None:
-        if seen is None:
-            return
-        known = ((self._rate, seen.requests_per_second), (self._waiting, seen.waiting), (self._kv, seen.kv_usage))
-        for gauge, value in known:
-            if value is not None:
-                gauge.labels(*place).set(value)
-        self._show_latency(place, "ttft", seen.ttft)
-        self._show_latency(place, "tpot", seen.tpot)
-
     def _show_learning(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
         """The exact factors, of which the status has rounded ones; absent until something was measured."""
         if memory is None or memory.calibration is None or memory.calibration.factors.points == 0:
@@ -139,10 +128,6 @@ class Telemetry:
         factors = memory.calibration.factors
         self._calibration.labels(*place, "prefill").set(factors.prefill)
         self._calibration.labels(*place, "decode").set(factors.decode)
-
-    def _show_latency(self, place: tuple[str, str], kind: str, values: Iterable[tuple[int, float]]) -> None:
-        for percentile, seconds in values:
-            self._latency.labels(*place, kind, str(percentile)).set(seconds)
 
     def _gauge(self, name: str, text: str, names: tuple[str, ...]) -> Gauge:
         return Gauge(name, text, names, registry=self.registry)

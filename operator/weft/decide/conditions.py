@@ -12,7 +12,7 @@ from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 from weft.domain.workload import Role
-from weft.scaling import read_percentile
+from weft.scaling import is_resolved, read_percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
     if above:
         return Condition("SLOMet", FALSE, Explanation(Reason.AboveSLO, "; ".join(above)))
     if not measured:
-        return Condition("SLOMet", UNKNOWN, Explanation(Reason.NoTraffic, "no request was measured lately"))
+        return Condition("SLOMet", UNKNOWN, _unmeasured(observation))
     names = ", ".join(name for name, _, _ in measured)
     return Condition("SLOMet", TRUE, Explanation(Reason.WithinSLO, f"{names} within target"))
 
@@ -86,6 +86,14 @@ def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> 
     return Condition("NetworkBound", TRUE, Explanation(Reason.TransferDominates, message))
 
 
+def _unmeasured(observation: PoolObservation) -> Explanation:
+    """Why there are no latencies: the engine does not show them, or nobody asked."""
+    if observation.missing:
+        names = ", ".join(observation.missing)
+        return Explanation(Reason.MetricsMissing, f"the engine's metrics lack {names}")
+    return Explanation(Reason.NoTraffic, "no request was measured lately")
+
+
 def _not_bound(message: str) -> Condition:
     return Condition("NetworkBound", FALSE, Explanation(Reason.NotNetworkBound, message))
 
@@ -94,10 +102,17 @@ _MOVES_NOTHING = _not_bound("an aggregated replica moves no KV to others")
 
 
 def _measured(slo: Slo, observation: PoolObservation, *, ttft_only: bool = False) -> Iterator[tuple[str, float, float]]:
-    """(`p95 TTFT`, target, measured) for every target that was measured."""
-    kinds = [("TTFT", slo.ttft, observation.ttft), ("TPOT", slo.tpot, observation.tpot)]
-    for word, targets, values in kinds[: 1 if ttft_only else 2]:
+    """(`p95 TTFT`, target, measured) for every target that was measured.
+
+    It says where the mean decides, since the target lies inside the first bucket; where it lies is no live number.
+    """
+    kinds = [
+        ("TTFT", slo.ttft, observation.ttft, observation.ttft_buckets),
+        ("TPOT", slo.tpot, observation.tpot, observation.tpot_buckets),
+    ]
+    for word, targets, values, buckets in kinds[: 1 if ttft_only else 2]:
         for percentile, target in targets:
             seconds = read_percentile(values, percentile)
             if seconds is not None:
-                yield f"p{percentile} {word}", target, seconds
+                by_mean = (word.lower(), percentile) in observation.unresolved and not is_resolved(buckets, target)
+                yield f"p{percentile} {word}{' (by its mean)' if by_mean else ''}", target, seconds

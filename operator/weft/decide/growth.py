@@ -143,6 +143,12 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refus
     return refused if isinstance(found, Refusal) else found
 
 
+def fits_in_place(planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
+    """Whether a replacement has a place, spares included, once what is kept or held for it (`own`) is free."""
+    placement = replace(planned.spec.placement, spare_nodes_per_domain=0)
+    return isinstance(_slot_with(own, planned, placement, free, ALONE), Slot)
+
+
 def _try(
     growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Sequence[Hold] = NOTHING
 ) -> Slot | Refusal:
@@ -150,11 +156,14 @@ def _try(
 
     Spares among that are left alone as far as `placement` says.
     """
-    planned = growth.planned
+    return _slot_with((*growth.spares, *growth.opened, *more), growth.planned, placement, free, neighbours)
+
+
+def _slot_with(
+    holds: Sequence[Hold], planned: Planned, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours
+) -> Slot | Refusal:
     with free.supposing():
-        for hold in (*growth.spares, *growth.opened):
-            free.shift(hold.node, hold.gpus)
-        for hold in more:
+        for hold in holds:
             free.shift(hold.node, hold.gpus, -hold.joins)
         return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.engine.resources)
 

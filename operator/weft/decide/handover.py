@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import SchedulerName
-from weft.fabric.devices import label_that_names
+from weft.fabric.devices import PRODUCT_LABELS, label_that_names
 from weft.schedulers import Ask, Site, scheduler_for
 
 if TYPE_CHECKING:
@@ -29,9 +29,16 @@ def handed_over(planned: Planned, fabric: Fabric, queueing: Queueing | None) -> 
     if placement.scheduler is SchedulerName.Default:
         return None
     sites = tuple(_sites(shape, planned, fabric))
-    return scheduler_for(placement.scheduler).hand_over(
-        Ask(planned.pool.key.namespace, shape, placement, sites, queueing)
-    )
+    ask = Ask(planned.pool.key.namespace, shape, placement, sites, queueing)
+    answer = scheduler_for(placement.scheduler).hand_over(ask)
+    return answer if sites or isinstance(answer, Explanation) else _nameless(shape.accelerator)
+
+
+def _nameless(accelerator: str) -> Explanation:
+    """Where only a driver names the accelerator, nothing would keep pods off another one."""
+    fix = f"kubectl label node NAME {PRODUCT_LABELS[0]}={accelerator}"
+    message = f"no node label names {accelerator}, by which another scheduler could choose its nodes: run {fix}"
+    return Explanation(Reason.AcceleratorUnknown, message)
 
 
 def queue_of(replicas: Sequence[Replica], added: Sequence[Assignment]) -> tuple[int, str]:

@@ -8,6 +8,8 @@ quiet enough to be measured.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
@@ -83,22 +85,17 @@ class _Lesson:
     look: calibrating.Look
     memory: CalibrationMemory
 
-    @property
-    def rank(self) -> tuple[float, str]:
-        """Who waited longest comes first."""
-        return self.memory.last or 0.0, self.pool.key.uid
-
 
 def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
     """The snapshot with what its metrics teach: in the memory, and in the factors that decisions read."""
-    found = (_lesson(pool, snapshot, roll) for pool in snapshot.pools)
-    lessons = sorted((lesson for lesson in found if lesson is not None), key=lambda lesson: lesson.rank)
     known = (each.calibration for each in snapshot.memory.values())
     room = max(0, MOST_IN_A_PASS - sum(each is not None and each.last == snapshot.now for each in known))
-    if not lessons[:room]:
+    found = (_lesson(pool, snapshot, roll) for pool in _who_waited(snapshot))
+    lessons = list(islice((lesson for lesson in found if lesson is not None), room))
+    if not lessons:
         return snapshot
     pools, memory = {pool.key.uid: pool for pool in snapshot.pools}, dict(snapshot.memory)
-    for lesson in lessons[:room]:
+    for lesson in lessons:
         uid, learnt = lesson.pool.key.uid, _learnt(lesson, facts)
         memory[uid] = replace(memory[uid], calibration=learnt)
         factors = calibrating.in_force(lesson.pool.status.calibration, learnt, snapshot.now)
@@ -119,12 +116,21 @@ def unwatched(memory: ScaleMemory) -> ScaleMemory:
     return memory if known is None else replace(memory, calibration=calibrating.interrupted(known))
 
 
+def _who_waited(snapshot: Snapshot) -> list[PoolRecord]:
+    """Pools that were quiet for a whole window, as far as the clock alone tells; who waited longest comes first."""
+    waited: list[tuple[float, str, PoolRecord]] = []
+    for pool in snapshot.pools:
+        memory = snapshot.memory.get(pool.key.uid)
+        known = memory.calibration if memory is not None else None
+        if known is not None and calibrating.is_time(known, snapshot.now):
+            waited.append((known.last or 0.0, pool.key.uid, pool))
+    return [pool for _, _, pool in sorted(waited, key=itemgetter(0, 1))]
+
+
 def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
     memory = snapshot.memory.get(pool.key.uid)
     plan = pool.status.plan
     if pool.spec is None or pool.deleting or plan is None or memory is None or memory.calibration is None:
-        return None
-    if not calibrating.is_time(memory.calibration, snapshot.now):
         return None
     status, pods = pool.status, len(roll.pods_of(pool))
     sound = roll.standing(pool) if roll.are_sound(pool) else None

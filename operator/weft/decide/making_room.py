@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from weft.decide.growth import assign
+from weft.decide.growth import assign, fits_in_place
 from weft.decide.moving import demand_of, makes_room_for, owner_of, waits_for
+from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.moves import Relocation
 from weft.placement import Departure, Hold, Movable, repack
@@ -144,6 +146,21 @@ def _told(move: Move) -> str:
 
 def _nodes(nodes: Sequence[str]) -> str:
     return nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
+
+
+def say_who_fits_in_place(courses: Iterable[Course], free: FreeMap) -> None:
+    """Replicas that cannot be replaced first, as their own nodes are most of the room that there is, may be after."""
+    for course in courses:
+        growth, moving = course.growth, next((each for each in course.moving if not each.may_return), None)
+        rollout = growth.planned.spec.rollout
+        if growth.refusal is None or moving is None or limits_of(rollout, growth.desired).unavailable > 0:
+            continue
+        number = moving.assignment.replica
+        pods = (each.pods for each in course.turn.survivors.replicas if each.assignment.replica == number)
+        held = held_by(growth.planned.pool, chain.from_iterable(pods), free.fabric)
+        if fits_in_place(growth.planned, (*growth.spares, *growth.opened, *held), free):
+            hint = f"with rollout.maxUnavailable above 0 replica {number} would leave first, and its successor has room"
+            growth.refusal = replace(growth.refusal, message=f"{growth.refusal.message}; {hint}")
 
 
 def say_what_is_awaited(courses: Iterable[Course]) -> None:

@@ -16,7 +16,7 @@ from weft.domain.remembered import LastAnswers
 from weft.domain.spec import DomainRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from weft.decide.course import Course
     from weft.decide.growth import Growth
@@ -120,10 +120,18 @@ def _why_no_slot(course: Course, have: int) -> str:
     if have < growth.desired:
         return f"{have} of {growth.desired} replicas placed; {refusal}"
     if course.moving:
-        return f"{is_replaced(course.moving[0])}, but nothing has room for its replacement; {refusal}"
+        return f"{_are_replaced(course.moving)}; {refusal}"
     rollout = growth.planned.spec.rollout
     hint = "" if limits_of(rollout, growth.desired).unavailable else ", or set rollout.maxUnavailable above 0"
     return f"the rollout finds no room for a replica of the new revision; {refusal}{hint}"
+
+
+def _are_replaced(moving: Sequence[Departure]) -> str:
+    first, second, more = is_replaced(moving[0]), moving[1:2], len(moving) - 2
+    if not second:
+        return f"{first}, but nothing has room for its replacement"
+    others = f" (and {more} more)" if more > 0 else ""
+    return f"{first}, and {is_replaced(second[0])}{others}, but nothing has room for all of their replacements"
 
 
 def is_replaced(moving: Departure) -> str:

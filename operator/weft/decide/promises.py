@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from weft.decide.standing import standing_of
+from weft.domain.crews import crews_of
 from weft.domain.reasons import Explanation, Reason
 from weft.placement import FreeMap, Hold, domain_lost, leaves_domain, slot_lost
 from weft.render import compute_domain_name, is_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weft.decide.health import Replica
     from weft.domain.cluster import PodRecord
@@ -22,24 +24,23 @@ if TYPE_CHECKING:
     from weft.domain.status import Assignment
 
 
-def free_map(fabric: Fabric, pods: Sequence[PodRecord], pools: Iterable[PoolRecord]) -> FreeMap:
+def free_map(fabric: Fabric, pods: tuple[PodRecord, ...], pools: Iterable[PoolRecord]) -> FreeMap:
     """Everything that no pod holds, with the names of those who hold the rest."""
     known = {pool.key.uid: pool for pool in pools}
     free = FreeMap.of(fabric, (), lambda: _occupants(pods, known))
-    for hold in _leaving(pods, known, fabric):
-        free.vacate(hold)
+    crews = crews_of(pods)
+    for uid, pool in known.items():
+        for hold in held_by(pool, _strays(pool, crews.get(uid, ())), fabric):
+            free.vacate(hold)
     return free
 
 
-def _leaving(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord], fabric: Fabric) -> Iterator[Hold]:
-    """What pods hold that belong to no replica any more."""
-    assigned = {uid: {each.replica for each in pool.status.assignments} for uid, pool in known.items()}
-    for pod in pods:
-        identity = pod.identity
-        if identity is not None and identity.replica not in assigned.get(identity.pool_uid, ()):
-            owner = known.get(identity.pool_uid)
-            if owner is not None and pod.requests:
-                yield from held_by(owner, (pod,), fabric)
+def _strays(pool: PoolRecord, crew: tuple[PodRecord, ...]) -> Iterator[PodRecord]:
+    """Pods that belong to no replica any more and hold something."""
+    found = standing_of(pool.key.uid, pool.status.assignments, crew) if crew else None
+    if found is not None and found.strays:
+        ids = set(found.ids)
+        yield from (pod for pod in found.pods if pod.requests and pod.identity and pod.identity.replica not in ids)
 
 
 def _occupants(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord]) -> Mapping[str, tuple[str, ...]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.decide.promises import holder_name
-from weft.placement import Hold, eligible_domains, spare_nodes
+from weft.decide.growth import fits_in_place
+from weft.decide.promises import held_by, holder_name
+from weft.placement import Hold, Refusal, eligible_domains, find_slot, spare_nodes, spares_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weft.decide.course import Turn
     from weft.decide.growth import Growth
-    from weft.placement import EligibleDomain, FreeMap
+    from weft.placement import Departure, EligibleDomain, FreeMap
 
 
 def keep_spares(growths: Iterable[Growth], free: FreeMap) -> None:
@@ -20,6 +22,22 @@ def keep_spares(growths: Iterable[Growth], free: FreeMap) -> None:
         for hold in _missing(growth, free):
             free.reserve(hold)
             growth.spares.append(hold)
+
+
+def gives_way_to_its_spare(each: Departure, turn: Turn, free: FreeMap) -> bool:
+    """Whether a replica on a silent node is given up at once, as spares are kept beside it for that very case.
+
+    It serves nobody. Where a stand-in has room elsewhere, it stays, as the node may answer again; its own nodes can
+    have a new replica only when it goes.
+    """
+    planned, placement = turn.planned, turn.planned.spec.placement
+    if placement.spare_nodes_per_domain < 1 or each.ready or not each.may_return:
+        return False
+    elsewhere = find_slot(planned.plan.shape, placement, free, needs=planned.spec.engine.resources)
+    replica = next(one for one in turn.survivors.replicas if one.assignment == each.assignment)
+    return isinstance(elsewhere, Refusal) and fits_in_place(
+        planned, held_by(planned.pool, replica.pods, free.fabric), free
+    )
 
 
 def _missing(growth: Growth, free: FreeMap) -> list[Hold]:
@@ -37,5 +55,5 @@ def _missing(growth: Growth, free: FreeMap) -> list[Hold]:
 def _in_rack(growth: Growth, rack: EligibleDomain, due: int, free: FreeMap) -> list[Hold]:
     kept = {hold.node for hold in growth.spares}
     missing = due - sum(node.name in kept for node in rack.domain.nodes)
-    holder = f"spares of {holder_name(growth.planned.pool)}"
+    holder = spares_of(holder_name(growth.planned.pool))
     return [Hold(node.name, node.total, holder) for node in spare_nodes(rack.nodes, max(0, missing), free)]

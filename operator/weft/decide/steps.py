@@ -11,12 +11,12 @@ from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
 from weft.decide.growth import Growth, explain_again, grow
 from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
-from weft.decide.making_room import make_room, say_what_is_awaited
+from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import moves_under_way, still_told
 from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
-from weft.decide.spares import keep_spares
+from weft.decide.spares import gives_way_to_its_spare, keep_spares
 from weft.decide.succession import tries_again_after_seconds
 from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
@@ -66,6 +66,7 @@ def take_turns(
         keep_spares((course.growth for course in together), free)
     every = [course for together in courses for course in together]
     explain_again([course.growth for course in every], free)
+    say_who_fits_in_place(every, free)
     say_what_is_awaited(every)
     make_room(every, free, purse, now)
     return tuple(_outcome(course, free, now) for course in every)
@@ -101,6 +102,7 @@ def _set_out(turn: Turn, start: _Start) -> Course:
     present = [_departure(replica, planned, start) for replica in turn.survivors.replicas]
     failure = _failure(turn, now)
     gone = leaving(present, desired, rollout, free)
+    gone += tuple(each for each in present if each not in gone and gives_way_to_its_spare(each, turn, free))
     for each in gone:
         _take_back(turn, each, free)
     stay = [each for each in present if each not in gone]
@@ -211,7 +213,8 @@ def _events(course: Course) -> tuple[Explanation, ...]:
     turn, planned = course.turn, course.turn.planned
     events = [loss.explanation for loss in turn.survivors.losses]
     if course.growth.added:
-        events += [Explanation(each.displaced.reason, is_replaced(each)) for each in course.moving if each.displaced]
+        replaced = (*course.moving, *course.gone)
+        events += [Explanation(each.displaced.reason, is_replaced(each)) for each in replaced if each.displaced]
     if turn.scale.changed is not None:
         events.append(turn.scale.changed)
     before = planned.pool.status.plan

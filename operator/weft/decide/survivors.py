@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
 from weft.decide.promises import domain_name, held_by, keep_promise
 from weft.decide.standing import Standing, standing_of
+from weft.domain.crews import crews_of
 from weft.domain.errors import Invalid
 from weft.engines import adapter_for
 from weft.render import replica_name
@@ -81,12 +82,7 @@ class Roll:
         for name, since in known:
             if name in lost:
                 lost[name] = min(lost[name], since)
-        pods: dict[str, list[PodRecord]] = {}
-        for pod in snapshot.pods:
-            if pod.identity is not None:
-                pods.setdefault(pod.identity.pool_uid, []).append(pod)
-        ours = {uid: tuple(each) for uid, each in pods.items()}
-        return cls(snapshot.now, nodes, lost, ours, snapshot.queueing, _domains(snapshot.reports))
+        return cls(snapshot.now, nodes, lost, crews_of(snapshot.pods), snapshot.queueing, _domains(snapshot.reports))
 
     def standing(self, pool: PoolRecord) -> Standing:
         """A pool's assignments with their pods."""

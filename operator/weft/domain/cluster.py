@@ -109,6 +109,8 @@ class PodRecord:
     failure: ContainerFailure | None = None
     priority: int = 0
     stopped: tuple[str, str] | None = None
+    startup_seconds: float | None = None  # from its binding to when it got ready
+    front_of: str | None = None  # UID of the pool or split before which it routes
 
     @property
     def unscheduled(self) -> bool:
@@ -122,12 +124,12 @@ class PodRecord:
 
     @property
     def holds_devices(self) -> bool:
-        """Whether it occupies what it requests: bound and not ended.
+        """Whether it occupies what it requests: bound and not ended. Routers request none.
 
         Terminating pods hold theirs until they are gone.
         """
         ended = self.phase is PodPhase.Succeeded or self.phase is PodPhase.Failed
-        return self.node is not None and not ended
+        return self.node is not None and not ended and self.front_of is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,16 +115,3 @@ class Fabric:
     def troubled(self) -> frozenset[str]:
         """Names of the nodes that are going away or take nothing new: on all others replicas stay in peace."""
         return self._troubled
-
-
-def distance(one: Tiers, other: Tiers) -> int:
-    """Levels to climb from the deepest until both share a value; all of them where they share none.
-
-    A value is shared only below shared ones, as names of leaves repeat from spine to spine. An empty value is unknown.
-    """
-    shared = 0
-    for level, (here, there) in enumerate(zip(one, other, strict=False), start=1):
-        if here != there:
-            break
-        shared = level if here else shared
-    return max(len(one), len(other)) - shared

@@ -58,6 +58,7 @@ class Reason(StrEnum):
     # why one node or domain was passed over
     DomainTooSmall = "DomainTooSmall"
     DomainFragmented = "DomainFragmented"
+    OtherPreferred = "OtherPreferred"
     NodeNotReady = "NodeNotReady"
     NodeCordoned = "NodeCordoned"
     NodeTainted = "NodeTainted"

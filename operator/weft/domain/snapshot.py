@@ -81,6 +81,8 @@ class PodObservation:
     """What one pod's engine metrics say over the last window. None means that the series is missing, never zero.
 
     Rates are per second, times seconds, `kv_usage` a fraction, `age_seconds` the age of the newest sample.
+    `computed_input_tokens` are those of a prompt that were computed, the rest was cached. `waiting` is for capacity,
+    `waiting_for_kv` for KV to arrive or to leave. `startup_seconds` passed from the pod's binding until it was ready.
     """
 
     pod: str
@@ -97,6 +99,10 @@ class PodObservation:
     ttft_mean: float | None = None
     tpot_mean: float | None = None
     transfer_seconds: float | None = None
+    input_tokens_p95: float | None = None
+    output_tokens_p95: float | None = None
+    waiting_for_kv: float | None = None
+    startup_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +110,12 @@ class PoolObservation:
     """A pool's metrics: sums, token means, merged percentiles and histograms over the pods that answered.
 
     `arrivals` requests came in during the last `arrival_seconds`, a much shorter time than the window of the rest: what
-    was answered in it plus what was added inside. `answered` of `expected` ready leader pods gave fresh samples;
-    `missing` names series that the engine should have but has not; `complete` is False when the values may not be
+    the front counted where it tells, else what was answered in it plus what was added inside; `arrivals_at_front` says
+    which. `answered` of `expected` ready leader pods gave fresh samples; `missing` names series that the engine should
+    have but has not, and signals of which its version has no series; `complete` is False when the values may not be
     trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
+    `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
+    `caveats` are sentences about all that is not as the engine's version should have it; they hold no live numbers.
     """
 
     expected: int
@@ -130,6 +139,14 @@ class PoolObservation:
     tpot_mean: float | None = None
     missing: tuple[str, ...] = ()
     pods: tuple[PodObservation, ...] = ()
+    computed_input_tokens: float | None = None
+    input_tokens_p95: float | None = None
+    output_tokens_p95: float | None = None
+    waiting_for_kv: float | None = None
+    startup_seconds: float | None = None
+    arrivals_at_front: bool = False
+    unresolved: tuple[tuple[str, int], ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.engines.contract import EngineAdapter
+from weft.engines.fronts import FRONTS, Counter, FrontSeries
 from weft.engines.launch import (
     ContainerLaunch,
     EnvValue,
@@ -17,23 +20,39 @@ from weft.engines.launch import (
     NamedPort,
 )
 from weft.engines.series import EngineSeries
+from weft.engines.sglang_series import sglang_series
+from weft.engines.tensorrt_llm_series import tensorrt_llm_series
 from weft.engines.vllm import VLLM
+from weft.engines.vllm_series import vllm_series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
+    "FRONTS",
     "ContainerLaunch",
+    "Counter",
     "EngineAdapter",
     "EngineSeries",
     "EnvValue",
     "FrontRequest",
+    "FrontSeries",
     "HttpProbe",
     "LaunchRequest",
     "ModelMount",
     "MountKind",
     "NamedPort",
     "adapter_for",
+    "series_for",
 ]
 
 _ADAPTERS: dict[EngineName, EngineAdapter] = {EngineName.VLLM: VLLM()}
+# An engine can be read before it can be launched: somebody else may have started it.
+_SERIES: dict[EngineName, Callable[[str], EngineSeries]] = {
+    EngineName.VLLM: vllm_series,
+    EngineName.SGLang: sglang_series,
+    EngineName.TensorRTLLM: tensorrt_llm_series,
+}
 
 
 def adapter_for(engine: EngineName) -> EngineAdapter:
@@ -43,3 +62,8 @@ def adapter_for(engine: EngineName) -> EngineAdapter:
         known = ", ".join(sorted(_ADAPTERS))
         raise Invalid(Reason.EngineUnsupported, f"engine {engine.value} cannot be launched yet: use {known}")
     return adapter
+
+
+def series_for(engine: EngineName, version: str) -> EngineSeries:
+    """Names of the metrics that a version of an engine exposes; raises `Invalid` for a version without numbers."""
+    return _SERIES[engine](version)

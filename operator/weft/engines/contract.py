@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.engines.launch import ContainerLaunch, FrontRequest, LaunchRequest
-    from weft.engines.series import EngineSeries
 
 
 class EngineAdapter(Protocol):
@@ -22,9 +21,6 @@ class EngineAdapter(Protocol):
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         """Why the user's arguments may not be added: the first that decides what Weft decides, and the field to use."""
-
-    def series(self, version: str) -> EngineSeries:
-        """Names of the metrics that this version exposes."""
 
     def failure(self, text: str) -> Explanation | None:
         """What a termination message or log tail says of the end, in the engine's own line.

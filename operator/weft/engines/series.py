@@ -2,36 +2,102 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSeries:
     """Exposed names of one engine version, all of which observation reads; None where the version has no such series.
 
     Gauges and counters are whole names (counters with `_total`). Histograms are base names, which `_bucket`, `_sum` and
-    `_count` follow. Tokens and requests are counts, times seconds, `kv_usage` a fraction.
+    `_count` follow. Tokens and requests are counts, times seconds, `kv_usage` and `hit_rate` fractions.
+    `other_names` are (field, name) pairs: what other versions call it, read where a page lacks the name of its version.
+    `needs` says what has to be switched on for the engine to expose what scaling needs.
     """
 
     # gauges
-    running: str
-    waiting: str
-    kv_usage: str
-    waiting_by_reason: str | None  # label `reason`: `capacity` is the real queue, `deferred` waits for KV
+    running: str | None
+    waiting: str | None
+    kv_usage: str | None
+    waiting_by_reason: str | None = None  # label `reason`: `capacity` is the real queue, `deferred` waits for KV
+    waiting_for_kv: tuple[str, ...] = ()  # requests that wait for KV transfer and are not in `waiting`
+    startup: str | None = None  # seconds that the engine took to start
+    hit_rate: str | None = None  # prompt tokens found in the prefix cache, where no counters tell
     # counters
-    finished: str  # label `finished_reason`; its rate is completed requests per second
-    prefix_queries: str  # in tokens
-    prefix_hits: str  # in tokens
+    finished: str  # its rate is completed requests per second
+    prefix_queries: str | None = None  # in tokens
+    prefix_hits: str | None = None  # in tokens
+    input_tokens: str | None = None  # where the histogram of prompt lengths is not there
+    output_tokens: str | None = None  # as above
     # histograms
     ttft: str
-    inter_token: str
-    tpot: str | None  # one sample per request: the mean gap
-    request_input_tokens: str
-    request_output_tokens: str
-    request_computed_tokens: str | None  # prompt tokens really computed, after cache hits
-    transfer: str | None  # KV transfer times of the pulling side
+    inter_token: str | None = None
+    tpot: str | None = None  # one sample per request: the mean gap
+    request_input_tokens: str | None = None
+    request_output_tokens: str | None = None
+    request_computed_tokens: str | None = None  # prompt tokens really computed, after cache hits
+    transfer: str | None = None  # KV transfer times, of the newest alone where it is a gauge
+    transfer_unit_seconds: float = 1.0
+
+    born_late: bool = False  # counters and histograms are not there before the first request
+    port: int = 8000
+    path: str = "/metrics"
+    needs: str = ""
+    other_names: tuple[tuple[str, str], ...] = ()
 
     @property
-    def scaling_needs(self) -> tuple[str, ...]:
-        """Series without which the load of a pool is unknown."""
-        return (self.running, self.waiting, self.kv_usage, self.finished, self.request_input_tokens, self.ttft)
+    def per_token(self) -> str | None:
+        """The histogram of times per output token: one sample per request where there is one."""
+        return self.tpot or self.inter_token
+
+    @property
+    def scaling_needs(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Signals without which the load of a pool is unknown, each with the series of which any one will do."""
+        needs = (
+            ("running requests", (self.running,)),
+            ("waiting requests", (self.waiting,)),
+            ("KV use", (self.kv_usage,)),
+            ("finished requests", (self.finished,)),
+            ("prompt lengths", (self.request_input_tokens, self.input_tokens)),
+            ("TTFT", (self.ttft,)),
+        )
+        return tuple((signal, tuple(name for name in names if name is not None)) for signal, names in needs)
+
+    @property
+    def also_expected(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Other signals that are missed where a page lacks them, as in `scaling_needs`."""
+        signals = (
+            ("answer lengths", (self.request_output_tokens, self.output_tokens)),
+            ("times per output token", (self.tpot, self.inter_token)),
+            ("hits in the prefix cache", (self.prefix_hits, self.request_computed_tokens, self.hit_rate)),
+        )
+        told_apart = () if self.waiting_by_reason is None else (("waiting by reason", (self.waiting_by_reason,)),)
+        return tuple((s, tuple(name for name in names if name is not None)) for s, names in (*signals, *told_apart))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name, those of other versions too."""
+        kinds = (
+            *(self.running, self.waiting, self.kv_usage, self.waiting_by_reason, *self.waiting_for_kv, self.startup),
+            *(self.hit_rate, self.finished, self.prefix_queries, self.prefix_hits, self.input_tokens),
+            *(self.output_tokens, self.ttft, self.inter_token, self.tpot, self.request_input_tokens),
+            *(self.request_output_tokens, self.request_computed_tokens, self.transfer),
+            *(name for _, name in self.other_names),
+        )
+        return tuple(sorted({name for name in kinds if name is not None}))
+
+    def as_shown(self, shows: Callable[[str], bool]) -> EngineSeries:
+        """The same with names of other versions where only those are shown, and times of gaps where those are all."""
+        found: dict[str, str | None] = {
+            field: name
+            for field, name in self.other_names
+            if shows(name) and not ((usual := getattr(self, field)) and shows(usual))
+        }
+        tpot, gaps = found.get("tpot", self.tpot), found.get("inter_token", self.inter_token)
+        if tpot is not None and gaps is not None and not shows(tpot) and shows(gaps):
+            found["tpot"] = None
+        return replace(self, **found) if found else self  # type: ignore[arg-type]

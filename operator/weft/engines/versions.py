@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from weft.domain.errors import Invalid
@@ -9,6 +10,9 @@ from weft.domain.reasons import Reason
 
 Version = tuple[int, ...]
 
+Order = tuple[Version, float]  # release numbers, and the number of a candidate (infinite for the release itself)
+
+_CANDIDATE = re.compile(r"^v?\d+(?:\.\d+)*[.-]?rc\.?(\d+)")
 _NUMBERS = re.compile(r"^v?(\d+(?:\.\d+)*)")
 
 
@@ -19,3 +23,9 @@ def parse_version(text: str) -> Version:
         raise Invalid(Reason.EngineUnsupported, f"engine version {text!r} does not start with a number such as 0.32.0")
     numbers = tuple(int(part) for part in match.group(1).split("."))
     return numbers + (0,) * (3 - len(numbers))
+
+
+def release_order(text: str) -> Order:
+    """As `parse_version`, with candidates before their release: 1.3.0rc9, 1.3.0rc12, 1.3.0."""
+    match = _CANDIDATE.match(text)
+    return parse_version(text), float(match.group(1)) if match else math.inf

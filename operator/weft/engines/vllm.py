@@ -13,13 +13,11 @@ from weft.engines.versions import parse_version
 from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict
 from weft.engines.vllm_failure import vllm_failure
 from weft.engines.vllm_model import model_location, model_mount, secrets_as_env
-from weft.engines.vllm_series import vllm_series
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.engines.launch import FrontRequest, LaunchRequest
-    from weft.engines.series import EngineSeries
     from weft.engines.versions import Version
 
 PORT = 8000
@@ -93,9 +91,6 @@ class VLLM:
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         return vllm_argument_conflict(args, shape)
-
-    def series(self, version: str) -> EngineSeries:
-        return vllm_series(version)
 
     def failure(self, text: str) -> Explanation | None:
         return vllm_failure(text)

@@ -5,6 +5,23 @@ from __future__ import annotations
 from weft.engines.series import EngineSeries
 from weft.engines.versions import parse_version
 
+# What older and newer versions, or one started with --show-hidden-metrics-for-version, call the same.
+_OTHER_NAMES = (
+    ("kv_usage", "vllm:kv_cache_usage_perc"),
+    ("kv_usage", "vllm:gpu_cache_usage_perc"),
+    ("prefix_queries", "vllm:prefix_cache_queries_total"),
+    ("prefix_queries", "vllm:gpu_prefix_cache_queries_total"),
+    ("prefix_hits", "vllm:prefix_cache_hits_total"),
+    ("prefix_hits", "vllm:gpu_prefix_cache_hits_total"),
+    ("inter_token", "vllm:inter_token_latency_seconds"),
+    ("inter_token", "vllm:time_per_output_token_seconds"),
+    ("tpot", "vllm:request_time_per_output_token_seconds"),
+    ("waiting_by_reason", "vllm:num_requests_waiting_by_reason"),
+    ("request_computed_tokens", "vllm:request_prefill_kv_computed_tokens"),
+    ("transfer", "vllm:nixl_xfer_time_seconds"),
+    ("transfer", "vllm:mooncake_xfer_time_seconds"),
+)
+
 
 def vllm_series(version: str) -> EngineSeries:
     """The names that a vLLM version exposes without `--show-hidden-metrics-for-version`."""
@@ -28,4 +45,5 @@ def vllm_series(version: str) -> EngineSeries:
         request_output_tokens="vllm:request_generation_tokens",
         request_computed_tokens=since("0.13.0", "request_prefill_kv_computed_tokens"),
         transfer=since("0.11.2", "nixl_xfer_time_seconds"),
+        other_names=_OTHER_NAMES,
     )

@@ -9,8 +9,9 @@ from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.reports import Reports
-from weft.fabric.contradictions import replicas_apart
+from weft.fabric.apart import replicas_apart
 from weft.fabric.ground import Ground, Part, Seat, ground_of
+from weft.fabric.use import Use, use_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,30 +23,16 @@ NO_REPORTS = Reports()
 NOTHING_HELD: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """What pods do with nodes: devices that they hold, by node and resource, and where one that holds some is ready."""
-
-    held: Mapping[str, Mapping[str, int]]
-    serving: frozenset[str]
-
-    def changes_since(self, before: _Use) -> set[str]:
-        """Nodes with which pods do something else than before."""
-        changed = {name for name, there in self.held.items() if before.held.get(name) != there}
-        gone = before.held.keys() - self.held.keys()
-        return changed | gone | (self.serving ^ before.serving)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Built:
     """The last fabric's domains, and what they were made from."""
 
     ground: Ground
-    use: _Use
+    use: Use
     domains: tuple[NvlinkDomain, ...]
 
 
-_LAST: LastAnswers[tuple[Ground, _Use], _Built] = LastAnswers(1)
+_LAST: LastAnswers[tuple[Ground, Use], _Built] = LastAnswers(1)
 
 
 def build_fabric(
@@ -58,26 +45,11 @@ def build_fabric(
     held = tuple(pods)
     ground = ground_of(nodes, catalog, reports)
     before = _LAST.last("fabric")
-    built = _LAST.ask("fabric", (ground, _use_of(held)), lambda question: _built(*question, before))
-    return Fabric(built.domains, (*ground.notes, *replicas_apart(held, ground.home), *_refused(reports)), ground)
+    built = _LAST.ask("fabric", (ground, use_of(held)), lambda question: _built(*question, before))
+    return Fabric(built.domains, (*ground.notes, *replicas_apart(held, ground), *_refused(reports)), ground)
 
 
-def _use_of(pods: Iterable[PodRecord]) -> _Use:
-    held: dict[str, dict[str, int]] = {}
-    serving = set()
-    for pod in pods:
-        if pod.holds_devices and pod.node is not None:
-            there = held.get(pod.node)
-            if there is None:
-                there = held[pod.node] = {}
-            for resource, count in pod.requests:
-                there[resource] = there.get(resource, 0) + max(0, count)
-            if pod.ready:
-                serving.add(pod.node)
-    return _Use(held, frozenset(serving))
-
-
-def _built(ground: Ground, use: _Use, before: _Built | None) -> _Built:
+def _built(ground: Ground, use: Use, before: _Built | None) -> _Built:
     """All domains; on the same ground those are the same with whose nodes pods do what they did."""
     if before is None or before.ground is not ground:
         return _Built(ground, use, tuple(_domain(part, use) for part in ground.parts))
@@ -87,12 +59,12 @@ def _built(ground: Ground, use: _Use, before: _Built | None) -> _Built:
     return _Built(ground, use, tuple(domains))
 
 
-def _domain(part: Part, use: _Use) -> NvlinkDomain:
+def _domain(part: Part, use: Use) -> NvlinkDomain:
     nodes = tuple(_node(part, seat, use) for seat in part.seats)
     return NvlinkDomain(part.name, part.zone, part.accelerator, nodes, part.tiers)
 
 
-def _node(part: Part, seat: Seat, use: _Use) -> FabricNode:
+def _node(part: Part, seat: Seat, use: Use) -> FabricNode:
     member, node, devices = seat.member, seat.member.node, seat.member.devices
     state, held = member.states[node.name in use.serving], use.held.get(node.name, NOTHING_HELD)
     return FabricNode(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, Member, member_of
 from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, topograph_domain
+from weft.fabric.network import NETWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from weft.catalog import Catalog
-    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.cluster import NodeRecord
+    from weft.domain.reports import TopologyReport
     from weft.fabric.reported import Reported
 
 NAMED = 4  # how many of a kind a note names
@@ -37,12 +39,12 @@ def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanat
             for index, label in enumerate(CLOUD_RACKS)
         ),
     )
-    named = _named(member.node.name for member in members)
+    named = listed(member.node.name for member in members)
     for what, values, reading in claims:
         if len(values - {""}) > 1:
-            listed = _named(values - {""})
+            seen = listed(values - {""})
             yield Explanation(
-                Reason.LabelsContradict, f"NVLink domain {domain} ({named}) has different {what} ({listed}): {reading}"
+                Reason.LabelsContradict, f"NVLink domain {domain} ({named}) has different {what} ({seen}): {reading}"
             )
     yield from _is_too_large(domain, members, named)
 
@@ -60,11 +62,11 @@ def _is_too_large(domain: str, members: Sequence[Member], named: str) -> Iterato
 
 def beside_a_clique(source: str, rack: str, members: Sequence[Member], cliques: Racks) -> Iterator[Explanation]:
     """Nodes without a clique in the rack of nodes that have one: NVML has not seen the fabric up on them."""
-    found, named = cliques.get((source, rack)), _named(member.node.name for member in members)
+    found, named = cliques.get((source, rack)), listed(member.node.name for member in members)
     if found:
         yield Explanation(
             Reason.LabelsContradict,
-            f"NVLink domain {rack} ({named}) is apart from others with {source}={rack}, which are in {_named(found)}, "
+            f"NVLink domain {rack} ({named}) is apart from others with {source}={rack}, which are in {listed(found)}, "
             f"as {CLIQUE} is missing: is the fabric up there, and feature discovery running?",
         )
 
@@ -133,14 +135,25 @@ def _cliques(member: Member, _: Catalog) -> Iterator[Explanation]:
     if label and others:
         yield Explanation(
             Reason.LabelsContradict,
-            f"node {member.node.name} is labelled {CLIQUE}={label}, and a ComputeDomain has it in {_named(others)}: "
+            f"node {member.node.name} is labelled {CLIQUE}={label}, and a ComputeDomain has it in {listed(others)}: "
             "the label is believed for what is placed now; what runs keeps running",
         )
     elif len(cliques) > 1:
         yield Explanation(
             Reason.LabelsContradict,
-            f"node {member.node.name} is in several cliques by its ComputeDomains ({_named(cliques)}): "
+            f"node {member.node.name} is in several cliques by its ComputeDomains ({listed(cliques)}): "
             "none of them is believed",
+        )
+
+
+def several_of_one_name(nodes: Iterable[NodeRecord]) -> Iterator[Explanation]:
+    """Nodes of one name, which no cluster has: dumps of several clusters in one file."""
+    times = Counter(node.name for node in nodes)
+    names = [name for name, count in times.items() if count > 1]
+    if names:
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"there are several nodes named {listed(names)}: the first of each by UID is read; keep clusters apart",
         )
 
 
@@ -154,42 +167,27 @@ def one_name_twice(members: Iterable[Member]) -> Iterator[Explanation]:
         if len(names) > 1:
             yield Explanation(
                 Reason.LabelsContradict,
-                f"nodes {_named(names)} share the label {HOSTNAME}={hostname}: Weft tells them apart by name",
+                f"nodes {listed(names)} share the label {HOSTNAME}={hostname}: Weft tells them apart by name",
             )
 
 
-def replicas_apart(pods: Iterable[PodRecord], domain_of: Mapping[str, str]) -> Iterator[Explanation]:
-    """Replicas of ours whose bound pods are in different domains: by choice, or because labels changed under them."""
-    replicas: dict[tuple[str, str, int], list[tuple[str, str]]] = defaultdict(list)
-    for pod in _of_several(pods):
-        if pod.identity is not None and pod.holds_devices and (home := domain_of.get(pod.node or "")) is not None:
-            replicas[pod.namespace, pod.identity.pool_uid, pod.identity.replica].append((pod.name, home))
-    for (namespace, _, _), found in sorted(replicas.items()):
-        homes = {home for _, home in found}
-        if len(homes) > 1:
-            yield Explanation(
-                Reason.DomainChanged,
-                f"the replica of pod {namespace}/{min(found)[0]} runs in the NVLink domains {_named(homes)}: unless "
-                "placement.domain lets it, their labels changed under it; it keeps running",
-            )
+def topologies_at_odds(topologies: Iterable[TopologyReport]) -> Iterator[Explanation]:
+    """Topologies of Kueue with another order of levels than a network has by its labels, or one of an earlier name."""
+    known = [("its network", network) for network in NETWORKS]
+    for topology in sorted(topologies, key=lambda each: each.name):
+        for who, levels in known:
+            shared = [level for level in topology.levels if level in levels]
+            if shared != sorted(shared, key=levels.index):
+                yield Explanation(
+                    Reason.LabelsContradict,
+                    f"Topology {topology.name} has {' above '.join(shared)}, and {who} has another order, which is "
+                    "believed",
+                )
+                break
+        known.append((f"Topology {topology.name}", topology.levels))
 
 
-def _of_several(pods: Iterable[PodRecord]) -> Iterator[PodRecord]:
-    """Pods of replicas that have more than one; most have not, and are in one domain for certain."""
-    first: dict[tuple[str, int], PodRecord] = {}
-    told = set()
-    for pod in pods:
-        identity = pod.identity
-        if identity is not None:
-            key = identity.pool_uid, identity.replica
-            before = first.setdefault(key, pod)
-            if before is not pod:
-                if key not in told:
-                    told.add(key)
-                    yield before
-                yield pod
-
-
-def _named(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:NAMED]) + (", ..." if len(listed) > NAMED else "")
+def listed(names: Iterable[str]) -> str:
+    """The first few by name."""
+    ordered = sorted(names)
+    return ", ".join(ordered[:NAMED]) + (", ..." if len(ordered) > NAMED else "")

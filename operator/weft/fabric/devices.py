@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Labels = dict[str, str]
 
 # In order of trust: our own label is an administrator's word, the others are what device discovery writes; where none
-# is, the cloud's type of machine tells.
+# is, the cloud's type of machine tells, and then the DRA driver.
 PRODUCT_LABELS = (
     "weft.dev/accelerator",
     "nvidia.com/gpu.product",
@@ -66,6 +66,7 @@ def read_devices(
     """Accelerators of a node; None for a node without any, or why those it has cannot be used."""
     offered = dict(node.capacity)
     product = product_of(labels) or _product_of_machine(labels, offered, catalog)
+    product = product or _product_of_driver(offered, reported, catalog)
     if product is None:
         return _unnamed(node, offered, catalog) or _claimable(node, labels, reported, catalog)
     accelerator = catalog.accelerator_of_product(_PARTITION_SUFFIX.sub("", product))
@@ -113,6 +114,15 @@ def _product_of_machine(labels: Mapping[str, str], offered: Mapping[str, int], c
     if accelerator is None or _resource_offered(accelerator, offered) is None:
         return None
     return accelerator.name
+
+
+def _product_of_driver(offered: Mapping[str, int], reported: Reported, catalog: Catalog) -> str | None:
+    """What the DRA driver calls the GPUs that the device plugin offers too, where no label names them."""
+    for (product, _), _count in reported.products:
+        accelerator = accelerator_of_driver(product, catalog)
+        if accelerator is not None and _resource_offered(accelerator, offered) is not None:
+            return accelerator.name
+    return None
 
 
 def accelerator_of_driver(product: str, catalog: Catalog) -> Accelerator | None:

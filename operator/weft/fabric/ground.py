@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Explanation
 from weft.domain.remembered import LastAnswers
-from weft.fabric.contradictions import beside_a_clique, cliques_of_racks, of_a_node, one_name_twice, within_a_domain
+from weft.fabric.contradictions import (
+    beside_a_clique,
+    cliques_of_racks,
+    of_a_node,
+    one_name_twice,
+    several_of_one_name,
+    topologies_at_odds,
+    within_a_domain,
+)
 from weft.fabric.members import Member, member_of
 from weft.fabric.membership import NODE
 from weft.fabric.network import levels_of, shared_tiers
@@ -91,6 +99,7 @@ def ground_of(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -
 def _ground(question: _Question) -> Ground:
     nodes, catalog, reports = question
     members, notes = _members(_each_once(nodes), catalog, reports)
+    notes += several_of_one_name(nodes)
     levels = levels_of((member.labels for member in members), reports.topologies)
     around = _Around(levels, {each.uid: str(each) for each in reports.compute_domains})
     cliques = cliques_of_racks(members)
@@ -101,7 +110,7 @@ def _ground(question: _Question) -> Ground:
         for name, together in _coherent_parts(value, group):
             unique = _unlike(parts, name, source)
             parts[unique] = _part(unique, together, around)
-    notes += one_name_twice(members)
+    notes += [*one_name_twice(members), *topologies_at_odds(reports.topologies)]
     ordered = tuple(parts[name] for name in sorted(parts))
     home = {seat.member.node.name: part.name for part in ordered for seat in part.seats}
     places = {seat.member.node.name: place for place, part in enumerate(ordered) for seat in part.seats}
@@ -109,7 +118,7 @@ def _ground(question: _Question) -> Ground:
 
 
 def _each_once(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
-    """By name; of two with one name, which only a file can hold, the first by UID."""
+    """By name; of several with one name, which only a file can hold, the first by UID."""
     listed = sorted(nodes, key=lambda node: (node.name, node.uid), reverse=True)
     return tuple(reversed({node.name: node for node in listed}.values()))
 

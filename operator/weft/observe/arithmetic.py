@@ -7,6 +7,7 @@ infinite, negative, repeated times) is left out, and too little left gives None,
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -76,10 +77,63 @@ def quantile(buckets: Buckets, fraction: float) -> float | None:
     return None
 
 
-def percentiles(buckets: Buckets) -> tuple[tuple[int, float], ...]:
-    """The percentiles of design section 4, or nothing without observations."""
-    values = ((percent, quantile(buckets, percent / 100)) for percent in PERCENTILES)
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first and the last finite bound of a histogram (0 without any), and the fractions counted up to them."""
+
+    first: float
+    below_first: float
+    last: float
+    below_last: float
+
+    @property
+    def finite(self) -> bool:
+        """Whether there is any finite bucket."""
+        return self.last > 0
+
+    def below(self, percent: int) -> bool:
+        """Whether a percentile lies in the first bucket: where in there, nobody knows."""
+        return self.finite and percent / 100 <= self.below_first
+
+    def above(self, percent: int) -> bool:
+        """Whether it lies above the last finite bound."""
+        return percent / 100 > self.below_last
+
+
+def ends(buckets: Buckets) -> Ends | None:
+    """The ends of a histogram that counted anything, or None."""
+    ordered = _cumulative(buckets)
+    if not ordered or not math.isinf(ordered[-1][0]) or ordered[-1][1] <= 0:
+        return None
+    total = ordered[-1][1]
+    finite = [(bound, count / total) for bound, count in ordered if 0 < bound < math.inf] or [(0.0, 0.0)]
+    return Ends(*finite[0], *finite[-1])
+
+
+def percentiles(buckets: Buckets, mean: float | None = None) -> tuple[tuple[int, float], ...]:
+    """The percentiles of design section 4, or nothing without observations.
+
+    Where the buckets cannot resolve one, the mean stands for it, as far as the bucket allows; without it, nothing does.
+    """
+    found = ends(buckets)
+    if found is None:
+        return ()
+    values = ((percent, _percentile(buckets, percent, found, mean)) for percent in PERCENTILES)
     return tuple((percent, value) for percent, value in values if value is not None)
+
+
+def unresolved(buckets: Buckets) -> tuple[int, ...]:
+    """The percentiles that the buckets cannot resolve."""
+    found = ends(buckets)
+    return () if found is None else tuple(one for one in PERCENTILES if found.below(one) or found.above(one))
+
+
+def _percentile(buckets: Buckets, percent: int, found: Ends, mean: float | None) -> float | None:
+    if found.below(percent):
+        return None if mean is None else min(mean, found.first)
+    if found.above(percent):
+        return None if mean is None else max(mean, found.last)
+    return quantile(buckets, percent / 100)
 
 
 def _cumulative(buckets: Buckets) -> list[tuple[float, float]]:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
-from weft.engines import adapter_for
+from weft.engines import series_for
 from weft.observe.history import Origin
-from weft.observe.observation import observe_pool, wanted_names
-from weft.observe.targets import targets_of
+from weft.observe.observation import observe_pool
+from weft.observe.targets import fronts_of, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,11 +34,18 @@ class MetricsCollector:
 
     async def collect(self, pools: Iterable[PoolRecord], pods: tuple[PodRecord, ...]) -> None:
         """Ask the source once for the pods of all pools."""
-        wanted = {uid: (targets_of(uid, pods, wanted_names(series)), series) for uid, series in _series_of(pools)}
-        histories = await self._source.collect(target for targets, _ in wanted.values() for target in targets)
-        observed = {uid: observe_pool(targets, histories, series) for uid, (targets, series) in wanted.items()}
+        asked = [
+            (pool, series, targets_of(pool.key.uid, pods, series), fronts_of(pool, pods))
+            for pool, series in _series_of(pools)
+        ]
+        every = {target.uid: target for _, _, targets, fronts in asked for target in (*targets, *fronts)}
+        histories = await self._source.collect(every.values())
+        observed = {
+            pool.key.uid: observe_pool(targets, histories, series, fronts) for pool, series, targets, fronts in asked
+        }
         self._observed = (self._clock(), observed)
-        read = Counter(history.origin for history in histories.values())
+        engines = {target.uid for _, _, targets, _ in asked for target in targets}
+        read = Counter(history.origin for uid, history in histories.items() if uid in engines)
         self.engines_read = {origin: read[origin] for origin in Origin}
 
     def observations(self) -> dict[str, PoolObservation]:
@@ -52,13 +59,13 @@ class MetricsCollector:
         await self._source.close()
 
 
-def _series_of(pools: Iterable[PoolRecord]) -> Iterator[tuple[str, EngineSeries]]:
-    """Metric names by pool UID, of the pools whose engine is resolved and known to this version of Weft."""
+def _series_of(pools: Iterable[PoolRecord]) -> Iterator[tuple[PoolRecord, EngineSeries]]:
+    """Metric names of the pools whose engine is resolved and known to this version of Weft."""
     for pool in pools:
         release = pool.status.engine
         if release is None:
             continue
         try:
-            yield pool.key.uid, adapter_for(release.name).series(release.version)
+            yield pool, series_for(release.name, release.version)
         except Invalid:
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from weft.observe.arithmetic import Sample, increase, latest, rate
+from weft.observe.arithmetic import Sample, increase, latest, rate, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those of the target)
 
+# Ranks that compute one request together: where each has series of its own, they tell the same requests.
+LOCKSTEP_LABELS = {"tp_rank", "pp_rank", "moe_ep_rank"}
 TARGET_LABELS = {"instance", "job", "namespace", "pod", "container", "endpoint", "service", "node", "prometheus"}
 
 
@@ -31,6 +33,7 @@ class Target:
     port: int
     path: str
     names: tuple[str, ...]
+    startup_seconds: float | None = None  # what the pod's conditions tell
 
     @property
     def url(self) -> str:
@@ -53,6 +56,12 @@ class History:
     now: float
     series: Mapping[SeriesKey, tuple[Sample, ...]] = field(hash=False)
     origin: Origin = Origin.Engine
+    _by_name: dict[str, list[SeriesKey]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find the series of a name without looking at all of them."""
+        for key in self.series:
+            self._by_name.setdefault(key[0], []).append(key)
 
     @property
     def age_seconds(self) -> float:
@@ -62,7 +71,12 @@ class History:
 
     def has(self, name: str) -> bool:
         """Whether any sample of that name was seen."""
-        return any(key[0] == name for key in self.series)
+        return name in self._by_name
+
+    def shows(self, name: str) -> bool:
+        """Whether the gauge, counter or histogram of that name was seen with any number that it can have."""
+        lines = (samples for each in (name, f"{name}_count") for samples in self._of(each, ()))
+        return any(usable(samples) for samples in lines)
 
     def gauge(self, name: str, wanted: Labels = ()) -> tuple[float, ...]:
         """Newest value of each series of that name whose labels include `wanted`."""
@@ -77,20 +91,27 @@ class History:
         """Growth over the window, summed over the series of that name."""
         return _sum(increase(samples) for samples in self._of(name, wanted))
 
+    def increase_from_birth(self, name: str, wanted: Labels = ()) -> float | None:
+        """As `increase`, where a series that was not there at first has grown from zero."""
+        oldest = min((samples[0][0] for samples in self.series.values() if samples), default=math.inf)
+        lines = [samples for samples in self._of(name, wanted) if samples]
+        return _sum(increase(((oldest, 0.0), *line) if line[0][0] > oldest else line) for line in lines)
+
     def buckets(self, name: str) -> Buckets:
         """Growth of each bucket of the histogram `name`, summed over its series."""
         grown: dict[float, float] = {}
-        for (sample, tags), samples in self.series.items():
-            bound = _bound(dict(tags).get("le")) if sample == f"{name}_bucket" else None
-            more = increase(samples) if bound is not None else None
+        for _, tags in self._keys(f"{name}_bucket", ()):
+            bound = _bound(dict(tags).get("le"))
+            more = increase(self.series[f"{name}_bucket", tags])
             if bound is not None and more is not None:
                 grown[bound] = grown.get(bound, 0.0) + more
         return tuple(sorted(grown.items()))
 
-    def recent(self, seconds: float) -> History:
-        """The same from the newest sample on that is at least `seconds` older than the newest of all."""
+    def recent(self, seconds: float, names: Iterable[str]) -> History:
+        """Series of these names, from the newest sample on that is at least `seconds` older than the newest of all."""
         newest = max((at for samples in self.series.values() for at, _ in samples), default=self.now)
-        series = {key: _since(samples, newest - seconds) for key, samples in self.series.items()}
+        kept = (key for name in names for key in self._by_name.get(name, ()))
+        series = {key: _since(self.series[key], newest - seconds) for key in kept}
         return History(self.now, series, self.origin)
 
     @property
@@ -101,7 +122,8 @@ class History:
 
     def change(self, name: str) -> float:
         """How much a gauge grew from its oldest to its newest sample, summed over its series."""
-        return sum(samples[-1][1] - samples[0][1] for samples in self._of(name, ()) if samples)
+        lines = [usable(samples) for samples in self._of(name, ())]
+        return sum(line[-1][1] - line[0][1] for line in lines if line)
 
     def mean(self, name: str) -> float | None:
         """Mean observation of the histogram `name` over the window; None when nothing was observed."""
@@ -109,7 +131,19 @@ class History:
         return total / count if total is not None and count else None
 
     def _of(self, name: str, wanted: Labels) -> Iterable[tuple[Sample, ...]]:
-        return (s for (sample, tags), s in self.series.items() if sample == name and set(wanted) <= set(tags))
+        return (self.series[key] for key in self._keys(name, wanted))
+
+    def _keys(self, name: str, wanted: Labels) -> Iterable[SeriesKey]:
+        """Series of that name, of ranks in lockstep the first alone."""
+        keys = self._by_name.get(name, [])
+        if wanted:
+            keys = [key for key in keys if set(wanted) <= set(key[1])]
+        if not any(label in LOCKSTEP_LABELS for key in keys[:1] for label, _ in key[1]):
+            return keys
+        first: dict[Labels, SeriesKey] = {}
+        for key in sorted(keys):
+            first.setdefault(tuple(tag for tag in key[1] if tag[0] not in LOCKSTEP_LABELS), key)
+        return first.values()
 
 
 def series_key(name: str, tags: Mapping[str, str]) -> SeriesKey:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import PodObservation, PoolObservation
-from weft.observe.arithmetic import merged, percentiles
+from weft.observe.arithmetic import merged, percentiles, unresolved
+from weft.observe.arriving import arrivals
+from weft.observe.caveats import caveats, missing
+from weft.observe.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -15,115 +20,162 @@ if TYPE_CHECKING:
     from weft.observe.history import History, Target
 
 STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
-CAPACITY = (("reason", "capacity"),)
-# Arrivals are counted over at least this: a few scrapes, and short against the start of an engine.
-ARRIVAL_SECONDS = 10.0
+LONG_PROMPT = 95  # the percentile of prompt and answer lengths that workloads are declared by
 
 
-def wanted_names(series: EngineSeries) -> tuple[str, ...]:
-    """The families that observation reads, and no others."""
-    names = (
-        *(series.running, series.waiting, series.waiting_by_reason, series.kv_usage, series.finished),
-        *(series.prefix_queries, series.prefix_hits, series.ttft, series.tpot or series.inter_token),
-        *(series.request_input_tokens, series.request_output_tokens, series.request_computed_tokens, series.transfer),
-    )
-    return tuple(sorted({name for name in names if name is not None}))
+@dataclass(frozen=True, slots=True)
+class _Histograms:
+    """What all windows together counted."""
+
+    ttft: Buckets
+    tpot: Buckets
+    inputs: Buckets
+    outputs: Buckets
+
+    @classmethod
+    def of(cls, window: Window) -> _Histograms:
+        """Of one pod."""
+        series = window.series
+        names = (series.ttft, series.per_token, series.request_input_tokens, series.request_output_tokens)
+        return cls(*(window.buckets(name) for name in names))
+
+    @classmethod
+    def merged(cls, pods: Iterable[_Histograms]) -> _Histograms:
+        """Of all pods together."""
+        every = list(pods)
+        return cls(
+            merged(each.ttft for each in every),
+            merged(each.tpot for each in every),
+            merged(each.inputs for each in every),
+            merged(each.outputs for each in every),
+        )
+
+    @property
+    def unresolved(self) -> tuple[tuple[str, int], ...]:
+        """Percentiles of latencies that the buckets cannot tell."""
+        kinds = (("ttft", self.ttft), ("tpot", self.tpot))
+        return tuple((kind, percent) for kind, buckets in kinds for percent in unresolved(buckets))
 
 
-def observe_pod(pod: str, history: History, series: EngineSeries) -> PodObservation:
-    """One pod's figures over the window."""
-    waiting = history.gauge(series.waiting_by_reason, CAPACITY) if series.waiting_by_reason else ()
-    computed = series.request_computed_tokens
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One pod's figures and what they were read from."""
+
+    pod: PodObservation
+    window: Window
+    histograms: _Histograms
+
+    @classmethod
+    def of(cls, target: Target, window: Window) -> _Seen:
+        histograms = _Histograms.of(window)
+        return cls(observe_pod(target, window, histograms), window, histograms)
+
+
+def observe_pod(target: Target, window: Window, found: _Histograms) -> PodObservation:
+    """One pod's figures over the window; its start-up time by its conditions, else by the engine's own word."""
+    input_tokens, output_tokens = window.input_tokens, window.output_tokens
+    ttft_mean, tpot_mean = window.mean(window.series.ttft), window.mean(window.series.per_token)
     return PodObservation(
-        pod=pod,
-        age_seconds=history.age_seconds,
-        requests_per_second=history.rate(series.finished),
-        input_tokens=history.mean(series.request_input_tokens),
-        output_tokens=history.mean(series.request_output_tokens),
-        computed_input_tokens=history.mean(computed) if computed else None,
-        waiting=_total(waiting or history.gauge(series.waiting)),
-        running=_total(history.gauge(series.running)),
-        kv_usage=_mean(history.gauge(series.kv_usage)),
-        ttft=percentiles(history.buckets(series.ttft)),
-        tpot=percentiles(history.buckets(series.tpot or series.inter_token)),
-        ttft_mean=history.mean(series.ttft),
-        tpot_mean=history.mean(series.tpot or series.inter_token),
-        transfer_seconds=history.mean(series.transfer) if series.transfer else None,
+        pod=target.pod,
+        age_seconds=window.history.age_seconds,
+        requests_per_second=window.requests_per_second,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        computed_input_tokens=window.computed_input_tokens,
+        waiting=window.waiting,
+        running=_total(window.gauge(window.series.running)),
+        kv_usage=_mean(window.gauge(window.series.kv_usage)),
+        ttft=percentiles(found.ttft, ttft_mean),
+        tpot=percentiles(found.tpot, tpot_mean),
+        ttft_mean=ttft_mean,
+        tpot_mean=tpot_mean,
+        transfer_seconds=window.transfer_seconds,
+        input_tokens_p95=_p95(found.inputs, input_tokens),
+        output_tokens_p95=_p95(found.outputs, output_tokens),
+        waiting_for_kv=window.waiting_for_kv,
+        startup_seconds=_startup(target, window),
     )
 
 
-def observe_pool(targets: Iterable[Target], histories: Mapping[str, History], series: EngineSeries) -> PoolObservation:
+def observe_pool(
+    targets: Iterable[Target],
+    histories: Mapping[str, History],
+    series: EngineSeries,
+    fronts: Iterable[Target] = (),
+) -> PoolObservation:
     """A pool's figures: sums over the pods that answered, means weighted by their requests, percentiles of all buckets.
 
     A pod counts as answered once its window is fresh and long enough for a rate.
     """
     expected = list(targets)
-    fresh = [(t, histories[t.uid]) for t in expected if t.uid in histories]
+    fresh = [(target, histories[target.uid]) for target in expected if target.uid in histories]
     fresh = [(target, history) for target, history in fresh if history.age_seconds <= STALE_SECONDS]
-    seen = [(observe_pod(target.pod, history, series), history) for target, history in fresh]
-    answered = [(pod, history) for pod, history in seen if pod.requests_per_second is not None]
-    pods = tuple(pod for pod, _ in answered)
-    windows = [history for _, history in answered]
-    arrivals, arrival_seconds = _arrivals(windows, series)
-    ttft, tpot = _buckets(windows, series.ttft), _buckets(windows, series.tpot or series.inter_token)
+    seen = [_Seen.of(target, Window.of(history, series)) for target, history in fresh]
+    answered = [each for each in seen if each.pod.requests_per_second is not None]
+    pods = tuple(each.pod for each in answered)
+    windows = [each.window for each in answered]
+    told = windows or [each.window for each in seen]
+    arrived = arrivals(windows, list(fronts), histories)
+    found = _Histograms.merged(each.histograms for each in answered)
+    input_tokens, output_tokens = _weighted(pods, _input_tokens), _weighted(pods, lambda pod: pod.output_tokens)
+    ttft_mean, tpot_mean = _of_all(pods, lambda pod: pod.ttft_mean), _of_all(pods, lambda pod: pod.tpot_mean)
     return PoolObservation(
         expected=len(expected),
         answered=len(pods),
         age_seconds=max((pod.age_seconds for pod in pods), default=0.0),
         requests_per_second=_total(_known(pods, lambda pod: pod.requests_per_second)),
-        input_tokens=_weighted(pods, lambda pod: pod.input_tokens),
-        output_tokens=_weighted(pods, lambda pod: pod.output_tokens),
-        prefix_hit=_prefix_hit(windows, series, pods),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        prefix_hit=_prefix_hit(windows, pods),
         waiting=_total(_known(pods, lambda pod: pod.waiting)),
         running=_total(_known(pods, lambda pod: pod.running)),
         kv_usage=_mean(_known(pods, lambda pod: pod.kv_usage)),
-        ttft=percentiles(ttft),
-        tpot=percentiles(tpot),
-        ttft_buckets=ttft,
-        tpot_buckets=tpot,
+        ttft=percentiles(found.ttft, ttft_mean),
+        tpot=percentiles(found.tpot, tpot_mean),
+        ttft_buckets=found.ttft,
+        tpot_buckets=found.tpot,
         transfer_seconds=_weighted(pods, lambda pod: pod.transfer_seconds),
-        arrivals=arrivals,
-        arrival_seconds=arrival_seconds,
-        ttft_mean=_of_all(pods, lambda pod: pod.ttft_mean),
-        tpot_mean=_of_all(pods, lambda pod: pod.tpot_mean),
-        missing=_missing(windows or [history for _, history in seen], series),
+        arrivals=arrived.requests,
+        arrival_seconds=arrived.seconds,
+        ttft_mean=ttft_mean,
+        tpot_mean=tpot_mean,
+        missing=missing(told),
         pods=pods,
+        computed_input_tokens=_weighted(pods, lambda pod: pod.computed_input_tokens),
+        input_tokens_p95=_p95(found.inputs, input_tokens),
+        output_tokens_p95=_p95(found.outputs, output_tokens),
+        waiting_for_kv=_total(_known(pods, lambda pod: pod.waiting_for_kv)),
+        startup_seconds=_median(_known(pods, lambda pod: pod.startup_seconds)),
+        arrivals_at_front=arrived.at_front,
+        unresolved=found.unresolved,
+        caveats=caveats(told, found.ttft, found.tpot),
     )
 
 
-def _arrivals(windows: list[History], series: EngineSeries) -> tuple[float | None, float | None]:
-    """Requests that came in lately and the seconds that means: answered, plus the growth of what is inside."""
-    recent = [window.recent(ARRIVAL_SECONDS) for window in windows]
-    answered = _all(window.increase(series.finished) for window in recent)
-    seconds = max((window.span_seconds for window in recent), default=0.0)
-    if not answered or seconds < ARRIVAL_SECONDS / 2:
-        return None, None
-    inside = sum(window.change(series.running) + window.change(series.waiting) for window in recent)
-    return max(0.0, sum(answered) + inside), seconds
-
-
-def _missing(windows: list[History], series: EngineSeries) -> tuple[str, ...]:
-    """Series that scaling needs and that some pod which answers does not expose."""
-
-    def absent(name: str) -> bool:
-        return any(not (window.has(name) or window.has(f"{name}_count")) for window in windows)
-
-    return tuple(name for name in series.scaling_needs if absent(name))
-
-
-def _prefix_hit(windows: list[History], series: EngineSeries, pods: tuple[PodObservation, ...]) -> float | None:
+def _prefix_hit(windows: list[Window], pods: tuple[PodObservation, ...]) -> float | None:
     """Fraction of prompt tokens found in the prefix cache: by its own counters, else by what was left to compute."""
-    queries = _total(_all(window.increase(series.prefix_queries) for window in windows))
-    hits = _total(_all(window.increase(series.prefix_hits) for window in windows))
-    if queries and hits is not None:
-        return min(1.0, hits / queries)
-    prompt = _weighted(pods, lambda pod: pod.input_tokens)
+    found = [window.prefix_tokens for window in windows]
+    queries = sum(tokens[0] for tokens in found if tokens is not None)
+    if queries > 0:
+        return min(1.0, sum(tokens[1] for tokens in found if tokens is not None) / queries)
+    prompt = _weighted(pods, _input_tokens)
     computed = _weighted(pods, lambda pod: pod.computed_input_tokens)
-    return None if not prompt or computed is None else max(0.0, 1.0 - computed / prompt)
+    if prompt and computed is not None:
+        return max(0.0, 1.0 - computed / prompt)
+    return _mean(_all(_mean(window.gauge(window.series.hit_rate)) for window in windows))
 
 
-def _buckets(windows: list[History], name: str) -> Buckets:
-    return merged(window.buckets(name) for window in windows)
+def _startup(target: Target, window: Window) -> float | None:
+    told = target.startup_seconds
+    return _mean(window.gauge(window.series.startup)) if told is None else told
+
+
+def _p95(buckets: Buckets, mean: float | None) -> float | None:
+    return dict(percentiles(buckets, mean)).get(LONG_PROMPT)
+
+
+def _input_tokens(pod: PodObservation) -> float | None:
+    return pod.input_tokens
 
 
 def _known(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> tuple[float, ...]:
@@ -140,6 +192,10 @@ def _total(values: tuple[float, ...]) -> float | None:
 
 def _mean(values: tuple[float, ...]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def _median(values: tuple[float, ...]) -> float | None:
+    return median(values) if values else None
 
 
 def _of_all(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> float | None:

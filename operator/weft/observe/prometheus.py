@@ -94,7 +94,7 @@ def queries(targets: Iterable[Target], window_seconds: int) -> list[str]:
 def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_seconds: int) -> str:
     """PromQL for the raw samples of a window. Raises `Bug` for a part that is no name: nothing else may get in."""
     families = [_checked(_METRIC_NAME, name) for name in names]
-    wanted = "|".join(f"{name}({'|'.join(HISTOGRAM_PARTS)})" for name in families)
+    wanted = f"({'|'.join(families)})({'|'.join(HISTOGRAM_PARTS)})"
     chosen = "|".join(_checked(_DNS_NAME, pod).replace(".", "[.]") for pod in pods)
     place = _checked(_DNS_NAME, namespace)
     return f'{{__name__=~"{wanted}",namespace="{place}",pod=~"{chosen}"}}[{int(window_seconds)}s]'

@@ -53,11 +53,13 @@ def read_node(body: Json) -> NodeRecord:
 
 
 def read_pod(body: Json) -> PodRecord | None:
-    """A Pod that is ours or asks for accelerator-like resources; None for every other pod."""
+    """A Pod that is ours, of a router of ours, or asks for accelerator-like resources; None for every other pod."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     requests = pod_requests(spec)
     identity = read_identity(meta)
-    if identity is None and not requests:
+    # anybody may write a label: with it, no pod hides what it asks for
+    front_of = None if identity or requests else (meta.get("labels") or {}).get(labels.FRONT_OF)
+    if identity is None and not requests and not front_of:
         return None
     scheduled = _condition(status, "PodScheduled")
     gates = {gate.get("name") for gate in spec.get("schedulingGates") or ()}
@@ -83,6 +85,8 @@ def read_pod(body: Json) -> PodRecord | None:
         failure=read_failure(status),
         priority=int(spec.get("priority") or 0),
         stopped=_stopped(_condition(status, kueue.TAKEN_AWAY)),
+        startup_seconds=_startup(status, scheduled) if identity is not None else None,
+        front_of=front_of or None,
     )
 
 
@@ -217,6 +221,18 @@ def _released(meta: Json, scheduled: Json) -> float | None:
         if entry.get("manager") in managers and not entry.get("subresource")
     ]
     return max((time for time in ours if time is not None), default=epoch_seconds(meta.get("creationTimestamp")))
+
+
+def _startup(status: Json, scheduled: Json) -> float | None:
+    """Seconds from binding to Ready: images, weights and the engine's own start; None until then.
+
+    A container that restarted, or a pod that has been unready since, tells a longer time; pools take the median.
+    """
+    ready = _condition(status, "Ready")
+    bound, since = epoch_seconds(scheduled.get("lastTransitionTime")), epoch_seconds(ready.get("lastTransitionTime"))
+    if ready.get("status") != "True" or scheduled.get("status") != "True" or bound is None or since is None:
+        return None
+    return max(0.0, since - bound)
 
 
 def _phase(status: Json) -> PodPhase:

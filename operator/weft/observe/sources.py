@@ -57,7 +57,11 @@ class PreferredSource:
         """A server that scrapes other labels answers, and knows nobody: said whenever it begins or ends."""
         unknown = len(scraped.keys() - asked.keys())
         if (unknown > 0) != (self._unknown > 0):
-            log.info("Prometheus knows %d of %d engines; the others are scraped directly", len(asked), len(scraped))
+            log.info(
+                "Prometheus knows %d of %d engines and fronts; the others are scraped directly",
+                len(asked),
+                len(scraped),
+            )
         self._unknown = unknown
 
     async def close(self) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.figures import seconds
 from weft.domain.shape import Limit, Percentiles, Prediction
 from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
-from weft.perf.service import Point, Service, service
+from weft.perf.service import Point, Service, at_any_rate, service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,12 +88,17 @@ def predict(replica: ReplicaModel, workload: Workload, slo: Slo, role: Role) -> 
     return assess(replica, Question(workload, slo, role)).prediction
 
 
-@functools.lru_cache(maxsize=4096)
 def assess(replica: ReplicaModel, question: Question) -> Assessment:
     """The prediction with the targets that are missed even when the replica is idle.
 
-    Targets count where the role works: TTFT in Aggregated and Prefill, TPOT in Aggregated and Decode.
+    Targets count where the role works: TTFT in Aggregated and Prefill, TPOT in Aggregated and Decode. What is demanded
+    does not matter, so that pools that differ in nothing else share the answer.
     """
+    return _assess(replica, replace(question, workload=at_any_rate(question.workload)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _assess(replica: ReplicaModel, question: Question) -> Assessment:
     trial = _Trial(service(replica, question.workload, question.role), question)
     idle = trial.at(trial.idle)
     if trial.serves.seats == 0:

@@ -335,7 +335,12 @@ def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: floa
 
 def service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
     """A replica as a server of a workload; `requests_per_second` of it does not matter."""
-    return _service(replica, replace(workload, requests_per_second=1.0), role)
+    return _service(replica, at_any_rate(workload), role)
+
+
+def at_any_rate(workload: Workload) -> Workload:
+    """The same for all rates, and whoever declared the lengths: what predictions are remembered by."""
+    return replace(workload, requests_per_second=1.0, input_p95_declared=False, output_p95_declared=False)
 
 
 @functools.lru_cache(maxsize=512)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from weft.placement.clearing import Demand, Movable
+from weft.placement.comparison import Comparison, compare
 from weft.placement.eligibility import EligibleDomain, Supplier, eligible_domains, no_supplier, suppliers
-from weft.placement.freemap import FreeMap, Hold
+from weft.placement.freemap import FreeMap, Hold, spares_of
 from weft.placement.names import natural
 from weft.placement.recheck import domain_lost, leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.repacking import Move, Repacking, repack, still_opens
@@ -16,6 +17,7 @@ from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
     "ALONE",
+    "Comparison",
     "Demand",
     "Departure",
     "EligibleDomain",
@@ -30,6 +32,7 @@ __all__ = [
     "Supplier",
     "by_accelerator",
     "choose_victims",
+    "compare",
     "compute_domain_of",
     "domain_lost",
     "eligible_domains",
@@ -42,6 +45,7 @@ __all__ = [
     "slot_is_still_free",
     "slot_lost",
     "spare_nodes",
+    "spares_of",
     "still_opens",
     "suppliers",
 ]

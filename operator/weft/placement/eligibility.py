@@ -13,7 +13,7 @@ from weft.domain.units import GIB, parse_quantity
 from weft.placement.names import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from weft.domain.cluster import Taint
     from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
@@ -90,11 +90,29 @@ def eligibility(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pa
 
 
 def _that_count(tolerations: tuple[Toleration, ...], free: FreeMap) -> tuple[Toleration, ...]:
-    """Those that tolerate a taint that there is."""
+    """Those that tolerate a taint that there is: looked for once in a pass, as nodes may have thousands of taints."""
+    asked = "tolerations", tolerations
+    if asked not in free.eligible:
+        taints = _taints_by_key(free)
+        free.eligible[asked] = tuple(each for each in tolerations if _counts(each, taints))
+    answer: tuple[Toleration, ...] = free.eligible[asked]
+    return answer
+
+
+def _counts(toleration: Toleration, taints: Mapping[str, Collection[Taint]]) -> bool:
+    keys = [toleration.key] if toleration.key else taints
+    return any(_tolerates(toleration, taint) for key in keys for taint in taints.get(key, ()))
+
+
+def _taints_by_key(free: FreeMap) -> Mapping[str, Collection[Taint]]:
     if "taints" not in free.eligible:
-        free.eligible["taints"] = {taint for node in free.fabric.nodes().values() for taint in node.taints}
-    taints: set[Taint] = free.eligible["taints"]
-    return tuple(each for each in tolerations if any(_tolerates(each, taint) for taint in taints))
+        found: dict[str, set[Taint]] = defaultdict(set)
+        for node in free.fabric.nodes().values():
+            for taint in node.taints:
+                found[taint.key].add(taint)
+        free.eligible["taints"] = found
+    answer: Mapping[str, Collection[Taint]] = free.eligible["taints"]
+    return answer
 
 
 def _is_of(known: EligibleDomain, domain: NvlinkDomain) -> bool:

@@ -29,6 +29,19 @@ class Hold:
     joins: int = 0
 
 
+_SPARES = "spares of "
+
+
+def spares_of(pool: str) -> str:
+    """The holder of nodes that a pool keeps idle."""
+    return f"{_SPARES}{pool}"
+
+
+def are_spares(holder: str) -> bool:
+    """Whether what a holder has is kept idle."""
+    return holder.startswith(_SPARES)
+
+
 class FreeMap:
     """Free GPUs by node: what the fabric shows minus what is promised.
 

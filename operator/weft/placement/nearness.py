@@ -1,15 +1,10 @@
-"""How near an NVLink domain is to others, in tiers of the network that lie between them."""
+"""How near NVLink domains are to each other: by the tiers of the network that they share."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from weft.domain.fabric import distance
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from weft.domain.fabric import NvlinkDomain, Tiers
 
 
@@ -18,7 +13,10 @@ def path_of(domain: NvlinkDomain) -> Tiers:
     return (*domain.tiers, domain.name if len(domain.nodes) > 1 else "")
 
 
-def tiers_away(path: Tiers, homes: Sequence[Tiers]) -> int:
-    """Tiers to the nearest of some sorted paths, which is beside it in their order; 0 where there are none."""
-    at = bisect_left(homes, path)
-    return min((distance(path, home) for home in homes[max(0, at - 1) : at + 1]), default=0)
+def areas_around(path: Tiers) -> tuple[Tiers, ...]:
+    """What a path is in, from its zone down: the deeper the area that two paths share, the nearer they are.
+
+    An area goes by all that is above it, as names of leaves repeat from spine to spine. An empty value is unknown, and
+    names none.
+    """
+    return tuple(path[: depth + 1] for depth, name in enumerate(path) if name)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
+from weft.placement.freemap import are_spares
+from weft.placement.names import natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +34,7 @@ def refuse(
     if not any(room.nodes or room.spares for room in rooms):
         message = f"{need}, but no node may take it{_passed_over(rooms, everything=True)}"
     else:
-        hint = _spared(shape, rooms, free)
+        hint = _spared(shape, group, counted, free) + _spared_by_others(rooms, free)
         message = f"{need}: {_what_would_do(shape, group, counted, free)}{hint}{_passed_over(rooms)}"
     return Explanation(Reason.NoSlot, message), verdicts
 
@@ -147,12 +149,26 @@ def _nodes_to_free(shape: Shape, group: int, counted: _Counted, free: FreeMap) -
     return f"to make room, free {missing} more of {whose}{_held_by(busy, free)}{first}"
 
 
-def _spared(shape: Shape, rooms: Sequence[Room], free: FreeMap) -> str:
-    """The free nodes that would do, were they not kept."""
-    kept = [node.name for room in rooms for node in room.spares if free.on(node.name) >= shape.gpus_per_pod]
+def _spared(shape: Shape, group: int, counted: Sequence[_Counted], free: FreeMap) -> str:
+    """The free nodes that would do, or complete what would, were they not kept."""
+    kept: list[str] = []
+    for each in counted:
+        fitting = [node.name for node in each.room.spares if free.on(node.name) >= shape.gpus_per_pod]
+        if each.fitting + len(fitting) >= group:
+            kept += fitting
     if not kept:
         return ""
     return f"; spareNodesPerDomain keeps {_listed(kept)} free: lower it to use {'it' if len(kept) == 1 else 'them'}"
+
+
+def _spared_by_others(rooms: Sequence[Room], free: FreeMap) -> str:
+    """Idle nodes that other pools keep: who sees them free wonders why nothing goes there."""
+    kept: dict[str, list[str]] = {}
+    for node in (node for room in rooms for node in room.nodes if node.used == 0 and free.on(node.name) < node.total):
+        for holder in filter(are_spares, free.holders(node.name)):
+            kept.setdefault(holder, []).append(node.name)
+    parts = (f"; {_listed(names)} {'is' if len(names) == 1 else 'are'} kept as {each}" for each, names in kept.items())
+    return "".join(parts)
 
 
 def _kept(spares: int) -> str:
@@ -190,7 +206,8 @@ def _counted(reason: Reason, refused: Sequence[tuple[FabricNode, Explanation]]) 
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED_NODES]) + (", ..." if len(names) > NAMED_NODES else "")
+    listed = sorted(names, key=natural)
+    return ", ".join(listed[:NAMED_NODES]) + (", ..." if len(listed) > NAMED_NODES else "")
 
 
 def _gpus(count: int) -> str:

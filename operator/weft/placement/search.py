@@ -39,8 +39,8 @@ class Neighbours:
     """Nodes that matter to where a replica goes: of `siblings` in its pool, and of `partners` in the other half.
 
     Near a partner KV travels the shorter way, which counts for more than a tight fit: in its NVLink domain, below its
-    leaf switch, in its block, and so on up to its zone. Where the pool wants to spread over zones, partners do not
-    count.
+    leaf switch, in its block, and so on up to its zone. Where the pool wants to spread over zones, that comes first,
+    and partners do not count.
     """
 
     siblings: tuple[str, ...] = ()
@@ -98,18 +98,18 @@ def find_whole(
 
 def find_in(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Slot | None:
     """The same with a tally at hand."""
-    best = tally.tightest(_wishes(tally, placement, neighbours, free))
+    best = tally.tightest(wishes_of(placement, neighbours, free))
     return None if best is None else Slot(pick(tally.nodes(best), tally.group, free))
 
 
-def _wishes(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Wishes:
-    """Where the pool wants to spread over zones, the zone of a partner does not count."""
+def wishes_of(placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Wishes:
+    """What counts beside a tight fit, as `placement.spread` and the neighbours say."""
     if neighbours is ALONE:
         return NO_WISHES
     by_zone = placement.spread == "Zone"
     homes = {free.domain_of(node) for node in neighbours.partners} if not by_zone else set()
     near = tuple(sorted({path_of(free.fabric.domains[home]) for home in homes if home is not None}))
-    siblings = crowding(tally, neighbours.siblings, free) if neighbours.siblings else {}
+    siblings = crowding(neighbours.siblings, free)
     if not by_zone:
         return Wishes(near, siblings if placement.spread == "Domain" else {})
     zones: Counter[str] = Counter()

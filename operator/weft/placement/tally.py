@@ -7,14 +7,14 @@ which something changed, and those that are equally tight stand together, in ord
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.remembered import LastAnswers
 from weft.placement.eligibility import eligibility, eligible_domains
 from weft.placement.names import natural
-from weft.placement.nearness import path_of, tiers_away
+from weft.placement.nearness import areas_around, path_of
 from weft.placement.rooms import room_in
 
 if TYPE_CHECKING:
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 # are too full for a pod say nothing about the hole that it takes.
 Tightness = tuple[int, int]
 FULL: Tightness = (0, 0)
-_Place = tuple[str, "Tiers"]  # a zone, and the path through the network's tiers
-_Named = tuple[str, _Place]
+_Area = str | tuple[str, ...]  # a zone by its name, or all that is below one place in the network, by its path
+_Named = tuple[str, str, "Tiers"]  # a domain, its zone, and its path through the network's tiers
 _Equals = dict[Tightness, list[tuple[int, int]]]  # (rank, position) of domains that are equally tight, in order
-_ANYWHERE: _Place = ("", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +61,28 @@ class Wishes:
 NO_WISHES = Wishes()
 
 
+class Merits(NamedTuple):
+    """What speaks for a domain that has room, the weightiest first; less is better but for `shared`.
+
+    Pods of siblings in its zone, tiers that it shares with the nearest wished path, pods that fit, free GPUs on the
+    nodes where they do, pods of siblings in it, and its place by name.
+    """
+
+    in_zone: int
+    shared: int
+    pods: int
+    gpus: int
+    in_domain: int
+    rank: int
+
+
 class Tally:
     """Domains with room for one kind of replica, by where they are in the network and by tightness.
 
     Domains go by their position in the fabric.
     """
 
-    __slots__ = ("_by_place", "_equals", "_free", "_order", "_placement", "_seen", "_tight", "domains", "group")
+    __slots__ = ("_by_area", "_equals", "_free", "_order", "_placement", "_seen", "_tight", "domains", "group")
 
     def __init__(
         self, domains: tuple[EligibleDomain, ...], group: Group, placement: PlacementSpec, free: FreeMap
@@ -79,7 +93,7 @@ class Tally:
         self._order = _order_of(free)
         self._tight = self._counted()
         self._equals = _by_tightness(self._tight, self._order.entries)
-        self._by_place: dict[_Place, _Equals] | None = None  # made when somebody wants to be near something
+        self._by_area: dict[_Area, _Equals] | None = None  # made when somebody wants to be somewhere
         self._seen = len(free.changes)
 
     def room(self, index: int) -> Room:
@@ -104,35 +118,61 @@ class Tally:
         return not self._equals
 
     def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
-        """The domain nearest to the wished paths where the fewest pods fit, but a whole replica.
+        """The domain in the zone with the fewest siblings, if that is wished, and there nearest to the wished paths.
 
-        Ties by free GPUs there, then the fewest siblings, then the name.
+        Among those the one where the fewest pods fit, but a whole replica; ties by free GPUs there, then the fewest
+        siblings, then the name.
         """
         self.refresh()
         if not self._equals:
             return None
-        if not wishes.near and not wishes.in_zone:
-            return self._in_place(_ANYWHERE, self._equals, wishes)[-1]
-        return min(self._in_place(place, equals, wishes) for place, equals in self._places().items())[-1]
+        if wishes.in_zone:
+            areas = self._zones_with_fewest(wishes.in_zone)
+        else:
+            areas = self._nearest(wishes.near) or [self._equals]
+        return min(self._best(area, wishes.in_domain) for area in areas)[-1]
 
-    def _places(self) -> dict[_Place, _Equals]:
-        """The same domains apart by where they are."""
-        if self._by_place is None:
-            self._by_place = defaultdict(dict)
+    def merits(self, index: int, wishes: Wishes) -> Merits:
+        """What `tightest` goes by, of one domain."""
+        self.refresh()
+        domain, (pods, gpus) = self.domains[index].domain, self._tight[index]
+        homes = {area for home in wishes.near for area in areas_around(home)} if not wishes.in_zone else set()
+        shared = max((len(area) for area in areas_around(path_of(domain)) if area in homes), default=0)
+        in_zone, in_domain = wishes.in_zone.get(domain.zone, 0), wishes.in_domain.get(index, 0)
+        return Merits(in_zone, shared, pods, gpus, in_domain, self._order.ranks[index])
+
+    def _zones_with_fewest(self, siblings: Mapping[str, int]) -> list[_Equals]:
+        """The zones that have room and, of those, the fewest siblings."""
+        areas = self._areas()
+        zones = [zone for zone in self._order.zones if zone in areas]
+        fewest = min(siblings.get(zone, 0) for zone in zones)
+        return [areas[zone] for zone in zones if siblings.get(zone, 0) == fewest]
+
+    def _nearest(self, homes: tuple[Tiers, ...]) -> list[_Equals]:
+        """What has room below the deepest tiers that hold one of these homes; empty where they share none."""
+        areas = self._areas() if homes else {}
+        shared = [area for area in {area for home in homes for area in areas_around(home)} if area in areas]
+        deepest = max(map(len, shared), default=0)
+        return [areas[area] for area in shared if len(area) == deepest]
+
+    def _areas(self) -> dict[_Area, _Equals]:
+        """The same domains by every area that they are in."""
+        if self._by_area is None:
+            self._by_area = defaultdict(dict)
             for tight, entries in self._equals.items():
                 for entry in entries:
-                    self._by_place[self._order.places[entry[1]]].setdefault(tight, []).append(entry)
-        return self._by_place
+                    for area in self._order.areas[entry[1]]:
+                        self._by_area[area].setdefault(tight, []).append(entry)
+        return self._by_area
 
-    def _in_place(self, place: _Place, by_tightness: _Equals, wishes: Wishes) -> tuple[int, Tightness, int, int, int]:
+    def _best(self, by_tightness: _Equals, siblings: Mapping[int, int]) -> tuple[Tightness, int, int, int]:
         tightest = min(by_tightness)
-        equals, siblings = by_tightness[tightest], wishes.in_domain
+        equals = by_tightness[tightest]
         rank, index = next((each for each in equals if each[1] not in siblings), equals[0])
         crowd = siblings.get(index, 0)
         if crowd:
             crowd, rank, index = min((siblings.get(index, 0), rank, index) for rank, index in equals)
-        zone, path = place
-        return tiers_away(path, wishes.near), tightest, crowd + wishes.in_zone.get(zone, 0), rank, index
+        return tightest, crowd, rank, index
 
     def refresh(self) -> None:
         """Count those domains anew in which something changed."""
@@ -151,22 +191,24 @@ class Tally:
             return
         self._tight[index], entry = after, (self._order.ranks[index], index)
         _moved(self._equals, entry, before, after)
-        if self._by_place is not None:
-            place = self._order.places[index]
-            _moved(self._by_place[place], entry, before, after)
-            if not self._by_place[place]:
-                del self._by_place[place]
+        if self._by_area is not None:
+            for area in self._order.areas[index]:
+                _moved(self._by_area[area], entry, before, after)
+                if not self._by_area[area]:
+                    del self._by_area[area]
 
     def _counted(self) -> list[Tightness]:
         """Of every domain; where pods are alone on their boards, with as little ado as thousands of boards need."""
-        boards = [each.names[0] if len(each.names) == 1 else "" for each in self.domains]
-        if self.group.pods > 1 or self._placement.spare_nodes_per_domain > 0:
-            return [self._tightness(index) if each.names else FULL for index, each in enumerate(self.domains)]
+        tight, alone = [FULL] * len(self.domains), self.group.pods == 1 and self._placement.spare_nodes_per_domain < 1
         size, left = self.group.gpus_per_pod, self._free.left
-        return [
-            (((gpus // size, gpus) if (gpus := left[name]) >= size else FULL) if name else self._tightness(index))
-            for index, name in enumerate(boards)
-        ]
+        for index, each in enumerate(self.domains):
+            names = each.names
+            if alone and len(names) == 1:
+                if (gpus := left[names[0]]) >= size:
+                    tight[index] = gpus // size, gpus
+            elif names:
+                tight[index] = self._tightness(index)
+        return tight
 
     def _tightness(self, index: int) -> Tightness:
         """Pods of one replica sit on nodes of their own."""
@@ -191,14 +233,13 @@ def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs
     return found
 
 
-def crowding(tally: Tally, siblings: Iterable[str], free: FreeMap) -> dict[int, int]:
-    """How many nodes of sibling replicas each domain holds; only those that the replica might use itself."""
-    counts: dict[int, int] = defaultdict(int)
-    for node in set(siblings):
-        index = free.domain_of(node)
-        if index is not None and node in tally.nodes(index):
-            counts[index] += 1
-    return counts
+def crowding(siblings: Iterable[str], free: FreeMap) -> Counter[int]:
+    """How many pods of sibling replicas each domain holds, `siblings` being the node of each pod.
+
+    Those on nodes that take nothing new count as well: they go down with their zone like all others.
+    """
+    homes = map(free.domain_of, siblings)
+    return Counter(home for home in homes if home is not None)
 
 
 def _by_tightness(tight: list[Tightness], entries: Iterable[tuple[int, int]]) -> _Equals:
@@ -226,12 +267,14 @@ def _moved(equals: _Equals, entry: tuple[int, int], before: Tightness, after: Ti
 class _Order:
     """What every tally of one fabric goes by: domains in the natural order of their names, and where each of them is.
 
-    `entries` are (rank, position in the fabric), sorted; `ranks` and `places` go by position.
+    `entries` are (rank, position in the fabric), sorted; `ranks` and `areas`, of which each is in several, go by
+    position.
     """
 
     entries: tuple[tuple[int, int], ...]
     ranks: tuple[int, ...]
-    places: tuple[_Place, ...]
+    areas: tuple[tuple[_Area, ...], ...]
+    zones: tuple[str, ...]
 
 
 _LAST: LastAnswers[tuple[_Named, ...], _Order] = LastAnswers(1)
@@ -239,7 +282,7 @@ _LAST: LastAnswers[tuple[_Named, ...], _Order] = LastAnswers(1)
 
 def _order_of(free: FreeMap) -> _Order:
     if "order" not in free.eligible:
-        named = tuple([(domain.name, (domain.zone, path_of(domain))) for domain in free.fabric.domains])
+        named = tuple([(domain.name, domain.zone, path_of(domain)) for domain in free.fabric.domains])
         free.eligible["order"] = _LAST.ask("order", named, _order)
     answer: _Order = free.eligible["order"]
     return answer
@@ -250,4 +293,5 @@ def _order(named: tuple[_Named, ...]) -> _Order:
     ranks = [0] * len(named)
     for rank, index in entries:
         ranks[index] = rank
-    return _Order(entries, tuple(ranks), tuple(place for _, place in named))
+    areas: tuple[tuple[_Area, ...], ...] = tuple((zone, *areas_around(path)) for _, zone, path in named)
+    return _Order(entries, tuple(ranks), areas, tuple(sorted({zone for _, zone, _ in named})))

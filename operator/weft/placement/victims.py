@@ -48,7 +48,8 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
     """The `count` replicas to remove, first to go first.
 
     Not ready before ready, displaced and outdated before the others, then the one whose departure leaves the largest
-    hole in its NVLink domain (then on a node), then the newest. Holes are judged one departure at a time.
+    hole in its NVLink domain (then on a node), then the newest. Holes are judged one departure at a time, and what is
+    free on a node that takes nothing new is part of none.
     """
     if count <= 0:
         return ()
@@ -57,7 +58,7 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
         if not each.nodes:
             return 0, 0
         home = free.domain_of(each.nodes[0])
-        around = sum(free.on(node.name) for node in free.fabric.domains[home].nodes) if home is not None else 0
+        around = _room_in(home, free) if home is not None else 0
         gained = each.assignment.gpus_per_pod * len(each.nodes)
         return around + gained, max(free.on(node) for node in each.nodes) + each.assignment.gpus_per_pod
 
@@ -67,3 +68,7 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
         return each.ready, stays, -domain_hole, -node_hole, -each.assignment.replica
 
     return tuple(sorted(candidates, key=order)[:count])
+
+
+def _room_in(domain: int, free: FreeMap) -> int:
+    return sum(free.on(node.name) for node in free.fabric.domains[domain].nodes if node.unusable is None)

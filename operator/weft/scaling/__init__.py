@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.scaling.attainment import is_resolved
 from weft.scaling.demand import ScaleRequest
 from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
@@ -14,6 +15,7 @@ __all__ = [
     "RatioGuard",
     "ScaleAnswer",
     "ScaleRequest",
+    "is_resolved",
     "live_figures",
     "live_workload",
     "read_percentile",

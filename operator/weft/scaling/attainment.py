@@ -13,11 +13,21 @@ if TYPE_CHECKING:
 def attainment(slo: Slo, observation: PoolObservation) -> float | None:
     """Fraction of requests within the target of the highest percentile; of TTFT and TPOT the smaller.
 
-    None where nothing with a target was measured.
+    None where nothing with a target was measured, or no better than in the bucket where the target is.
     """
     kinds = ((slo.ttft, observation.ttft_buckets), (slo.tpot, observation.tpot_buckets))
-    shares = [share_within(buckets, targets[-1][1]) for targets, buckets in kinds if targets]
+    shares = [
+        share_within(buckets, targets[-1][1])
+        for targets, buckets in kinds
+        if targets and is_resolved(buckets, targets[-1][1])
+    ]
     return min((share for share in shares if share is not None), default=None)
+
+
+def is_resolved(buckets: Buckets, seconds: float) -> bool:
+    """Whether the buckets tell what is within a target: one inside the first bucket that holds anything does not."""
+    first = next(((bound, count) for bound, count in sorted(buckets) if bound > 0), (0.0, 0.0))
+    return seconds >= first[0] or first[1] <= 0
 
 
 def share_within(buckets: Buckets, seconds: float) -> float | None:

@@ -46,6 +46,7 @@ MOST_KV_USED = 0.8  # beyond, engines evict and compute anew
 MOST_POINTS = 1000  # counting further would only make the status change
 # Factors in force change when they are 5 % off, at most every 5 minutes (design L3).
 NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS = 0.05, 300.0
+SHOWN_STEP = 0.02  # of a factor's logarithm
 MOST_KEPT = 4  # shapes whose factors are kept
 
 _NUDGE, _DAMPING = 1.05, 0.05
@@ -212,7 +213,7 @@ def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: floa
     if not _is_news(before, memory.factors, now):
         return known
     exact = memory.factors
-    shown = replace(exact, prefill=float(f"{exact.prefill:.3g}"), decode=float(f"{exact.decode:.3g}"))
+    shown = replace(exact, prefill=_shown(exact.prefill), decode=_shown(exact.decode))
     kept = [each for each in known if each != before and _is_comparable(each.subject, memory.subject)]
     return (Calibrated(memory.subject, shown, now), *kept[: MOST_KEPT - 1])
 
@@ -318,6 +319,11 @@ def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
 def _is_many_more(before: int, points: int) -> bool:
     """Whether a count is worth telling: it has doubled, or has just become enough to trust."""
     return points >= max(1, 2 * before) or before < ENOUGH_POINTS <= points
+
+
+def _shown(factor: float) -> float:
+    """In even steps: finer is noise, and pools that are as fast as each other then share their predictions."""
+    return float(f"{math.exp(SHOWN_STEP * round(math.log(factor) / SHOWN_STEP)):.3g}")
 
 
 def _is_comparable(one: Subject, other: Subject) -> bool:

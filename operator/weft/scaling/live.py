@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
+from math import floor, log, log10
 from typing import TYPE_CHECKING
 
 from weft.domain.status import Observed
@@ -34,6 +34,8 @@ def live_workload(declared: Workload, observation: PoolObservation | None, in_fo
     hit = base.prefix_hit
     if is_sane(observation.prefix_hit) and abs(min(observation.prefix_hit, 1.0) - hit) >= NOTABLE_HIT:
         hit = round(min(observation.prefix_hit, 0.95), 1)
+    if (inputs, outputs, hit) == (base.input_tokens, base.output_tokens, base.prefix_hit):
+        return base
     return replace(
         base,
         input_tokens=inputs,
@@ -82,7 +84,14 @@ def _moved(in_force: float, measured: float | None) -> float:
         return in_force
     if in_force > 0 and abs(log(measured / in_force)) < log(NOTABLE_FACTOR):
         return in_force
-    return float(f"{measured:.2g}")
+    return _rounded(measured)
+
+
+def _rounded(tokens: float) -> float:
+    """Two digits at most 5 % off, in steps of 1, 2 or 5: pools with about the same traffic ask for one prediction."""
+    decade = 10.0 ** floor(log10(tokens))
+    step = decade / 10.0 * (1.0 if tokens < 2.0 * decade else 2.0 if tokens < 5.0 * decade else 5.0)
+    return float(f"{round(tokens / step) * step:.2g}")
 
 
 def _sane(value: float | None) -> float | None:

@@ -56,7 +56,8 @@ def what_is_missing(observation: PoolObservation | None) -> str | None:
     if not (math.isfinite(observation.age_seconds) and observation.age_seconds <= FRESH_SECONDS):
         return f"metrics are older than {FRESH_SECONDS:.0f} s"
     if observation.answered <= 0:
-        return f"none of {observation.expected} ready replicas answered"
+        lacks = f": metrics lack {', '.join(observation.missing)}" if observation.missing else ""
+        return f"none of {observation.expected} ready replicas answered{lacks}"
     if not is_sane(observation.requests_per_second):
         return "the request rate is missing or not a number"
     return None
@@ -71,7 +72,7 @@ def _surely_arriving(arrivals: float | None, seconds: float | None) -> float:
 
 def is_sane(value: float | None) -> TypeGuard[float]:
     """Whether a measured value is a finite number of zero or more."""
-    return value is not None and math.isfinite(value) and value >= 0
+    return value is not None and 0 <= value < math.inf
 
 
 def read_percentile(values: tuple[tuple[int, float], ...], percentile: int) -> float | None:

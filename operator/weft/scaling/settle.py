@@ -50,7 +50,7 @@ def settle(sight: Sight, want: Want) -> ScaleAnswer:
 def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     if sight.request.spec.mode is ScalingMode.External:
         return _external(sight, want, bounds)
-    sight = changed(sight, memory=_remember_want(sight, want, bounds))
+    sight = Sight(sight.request, sight.reading, sight.problem, _remember_want(sight, want, bounds))
     desired = bounds.clamp(_next_count(sight, want, bounds))
     current = sight.request.current
     if desired == current:

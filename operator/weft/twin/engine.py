@@ -1,164 +1,256 @@
-"""One simulated engine replica: continuous batching in small steps of time, counted the way vLLM counts.
+"""One simulated engine replica, from event to event: continuous batching with chunked prefill, in whole steps.
 
-The step times come from outside (the performance model), so the simulation itself holds no hardware fact. Chunked
-prefill shares each step with decode: a step takes as long as its chunk of prompts and its decode together, so decode
-runs slower by the share of time that prompts take.
+What happens in the middle of a step is looked at when it ends. Steps in which the same sequences decode are taken in
+one leap: to the next end, arrival, transfer or shortage of memory. `tests/twin/oracle.py` does the same step by step.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+import math
+from typing import TYPE_CHECKING
 
-CHUNK_TOKENS = 8192  # prompt tokens that one step takes at most: vLLM's --max-num-batched-tokens on large GPUs
+from weft.twin.counts import Counts
+from weft.twin.request import Stage
+from weft.twin.scheduler import Scheduler
 
-
-@dataclass(frozen=True, slots=True)
-class EngineSpeed:
-    """How fast one replica is. A decode step of a batch of B takes `step_seconds + B * step_seconds_per_sequence`."""
-
-    prefill_tokens_per_second: float
-    step_seconds: float
-    step_seconds_per_sequence: float
-    max_batch: int
-    kv_tokens: int
-
-
-@dataclass(slots=True)
-class Request:
-    """One request inside an engine. Times are seconds of the simulation's clock; tokens left are fractional.
-
-    `transferred` says that the prompt's KV came from a prefill engine, so that nothing is left to compute of it.
-    """
-
-    arrived: float
-    input_tokens: int
-    output_tokens: int
-    transferred: bool = False
-    prompt_left: float = field(init=False)
-    output_left: float = field(init=False)
-    scheduled_at: float | None = None
-    first_token_at: float | None = None
-
-    def __post_init__(self) -> None:
-        """Nothing is done yet; the first output token comes with the end of prefill."""
-        self.prompt_left = 0.0 if self.transferred else float(self.input_tokens)
-        self.output_left = float(self.output_tokens - 1)
-
-    @property
-    def kv_tokens(self) -> int:
-        """KV room reserved for the whole life of the request."""
-        return self.input_tokens + self.output_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """One answered request: times in seconds, tokens as integers. `tpot` is 0 for a single token."""
-
-    input_tokens: int
-    output_tokens: int
-    queue: float
-    ttft: float
-    tpot: float
-    latency: float
+if TYPE_CHECKING:
+    from weft.twin.request import Request
+    from weft.twin.speed import EngineSpeed
 
 
 class SimulatedEngine:
-    """Advance it with the clock; it answers with what finished in between."""
+    """Tell it what comes, in order of time, and advance it; it answers with the requests that have ended."""
 
-    def __init__(self, speed: EngineSpeed) -> None:
-        """Start empty at time zero of the caller's clock."""
+    def __init__(self, speed: EngineSpeed, now: float = 0.0) -> None:
+        """Empty; the first step may begin now."""
         self.speed = speed
-        self.waiting: deque[Request] = deque()
-        self.prefilling: deque[Request] = deque()
-        self.running: list[Request] = []
-        self._kv_used = 0
-
-    @property
-    def kv_usage(self) -> float:
-        """Fraction of KV room that is reserved."""
-        return self._kv_used / self.speed.kv_tokens
+        self.counts = Counts()
+        self.draining = False
+        self._scheduler = Scheduler(speed, self.counts, now)
+        self._leaving: list[Request] = []
+        self._ended: list[Request] = []
+        self._clock = self._told = now  # where the steps under way began, and the time of the last call
+        # Steps under way: how many (0: none), when they end, and whether they are a leap, which may end earlier.
+        self._steps, self._end, self._leaps = 0, now, False
+        self._line = speed.steps.batch(1)
 
     @property
     def load(self) -> int:
-        """Requests inside, in any state."""
-        return len(self.waiting) + len(self.prefilling) + len(self.running)
+        """Requests inside, in any state; KV that is kept for a decode engine is none."""
+        return self.running + self.waiting_for_capacity + self.waiting_for_transfer
 
-    def submit(self, request: Request) -> None:
-        """Queue a request; it is admitted when batch and KV room allow."""
-        self.waiting.append(request)
+    @property
+    def running(self) -> int:
+        """Requests that were let in."""
+        return len(self._scheduler.running)
 
-    def advance(self, now: float, seconds: float) -> list[Finished]:
-        """Run from `now - seconds` to `now`; steps should be short against a request's life (50 ms do)."""
-        self._admit(now - seconds)
-        used = self._prefill(now, seconds * self._prefill_share())
-        return self._decode(now, seconds - used)
+    @property
+    def waiting_for_capacity(self) -> int:
+        """Requests that wait for a seat or for memory."""
+        return len(self._scheduler.waiting) + len(self._scheduler.fetched)
 
-    def _prefill_share(self) -> float:
-        """Share of a step's time that goes to its chunk of prompts."""
-        if not self.running or not self.prefilling:
-            return 1.0
-        chunk = min(CHUNK_TOKENS, sum(request.prompt_left for request in self.prefilling))
-        chunk_seconds = chunk / self.speed.prefill_tokens_per_second
-        return chunk_seconds / (chunk_seconds + self._step_seconds())
+    @property
+    def waiting_for_transfer(self) -> int:
+        """Requests whose KV is under way; memory is reserved for it."""
+        return self._scheduler.under_way
 
-    def _step_seconds(self) -> float:
-        return self.speed.step_seconds + len(self.running) * self.speed.step_seconds_per_sequence
+    @property
+    def kv_usage(self) -> float:
+        """Part of KV memory that is held."""
+        return self._scheduler.memory.usage
 
-    def _admit(self, now: float) -> None:
-        while self.waiting and self._has_room(self.waiting[0]):
-            request = self.waiting.popleft()
-            self._kv_used += request.kv_tokens
-            request.scheduled_at = now
-            if request.transferred:
-                request.first_token_at = now
-                self.running.append(request)
-            else:
-                self.prefilling.append(request)
+    def holds(self, request: Request) -> bool:
+        """Whether all of its KV fits into an empty engine, but for the last token, which nobody reads."""
+        return request.input_tokens + request.output_tokens - 1 <= self.speed.kv_blocks * self.speed.block_tokens
 
-    def _has_room(self, request: Request) -> bool:
-        fits_batch = len(self.prefilling) + len(self.running) < self.speed.max_batch
-        return fits_batch and self._kv_used + request.kv_tokens <= self.speed.kv_tokens
+    def next_event(self) -> float:
+        """When the steps under way end, or else the next transfer: before, nobody ends. `inf` if nothing will.
 
-    def _prefill(self, now: float, seconds: float) -> float:
-        """Compute prompts, first come first served, and give the seconds that it took."""
-        budget = seconds * self.speed.prefill_tokens_per_second
-        while self.prefilling and budget > 0:
-            request = self.prefilling[0]
-            done = min(budget, request.prompt_left)
-            request.prompt_left -= done
-            budget -= done
-            if request.prompt_left <= 0:
-                request.first_token_at = now
-                self.running.append(self.prefilling.popleft())
-        return seconds - max(0.0, budget) / self.speed.prefill_tokens_per_second
+        It begins what can begin now, so tell it first who comes now.
+        """
+        if not self._steps:
+            self._begin()
+        if self._steps:
+            return self._end
+        fetching = self._scheduler.fetching
+        return fetching[0][0] if fetching else math.inf
 
-    def _decode(self, now: float, seconds: float) -> list[Finished]:
-        if not self.running:
-            return []
-        tokens = seconds / self._step_seconds()
-        finished: list[Finished] = []
-        still: list[Request] = []
-        for request in self.running:
-            request.output_left -= tokens
-            if request.output_left <= 0:
-                self._kv_used -= request.kv_tokens
-                finished.append(_finish(request, now))
-            else:
-                still.append(request)
-        self.running = still
-        return finished
+    def submit(self, request: Request, now: float) -> None:
+        """A request comes; raises `ValueError` if this engine can never answer it, or takes none any more."""
+        if self.draining:
+            raise ValueError("a draining engine takes no request")
+        if request.input_tokens < 1 or request.output_tokens < 1:
+            raise ValueError("a request has a prompt and an answer")
+        if not self.holds(request):
+            raise ValueError("a request has to fit into the KV memory")
+        self._come_to(now)
+        self._scheduler.waiting.append(request)
+        if self._leaps and not self._scheduler.held_back:
+            self._stop_leap(now)
 
+    def cancel(self, request: Request, now: float) -> None:
+        """Its client went away: it leaves when the step under way ends, unless it has its last token by then."""
+        self._come_to(now)
+        self._leave(request, now)
 
-def _finish(request: Request, now: float) -> Finished:
-    first = now if request.first_token_at is None else request.first_token_at
-    scheduled = first if request.scheduled_at is None else request.scheduled_at
-    gaps = request.output_tokens - 1
-    return Finished(
-        input_tokens=request.input_tokens,
-        output_tokens=request.output_tokens,
-        queue=max(0.0, scheduled - request.arrived),
-        ttft=max(0.0, first - request.arrived),
-        tpot=(now - first) / gaps if gaps > 0 else 0.0,
-        latency=max(0.0, now - request.arrived),
-    )
+    def release(self, request: Request, now: float) -> None:
+        """The KV that was kept of an answered request has been fetched, or nobody will fetch it."""
+        self._come_to(now)
+        if request.stage is Stage.Kept:
+            self._leave(request, now)
+
+    def drain(self) -> None:
+        """Take no more requests; it is empty when `load` is 0."""
+        self.draining = True
+
+    def advance(self, until: float) -> list[Request]:
+        """Do all steps that end by then; who has ended since it was last asked, in order of time."""
+        self._come_to(until)
+        if self._leaps:
+            self._split_leap(until)
+        return self.take_ended()
+
+    def take_ended(self) -> list[Request]:
+        """Who has ended since it was last asked, as far as it has come."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _come_to(self, now: float) -> None:
+        """Do all steps that end by now, and begin those that begin before; raises `ValueError` for the past."""
+        if now < self._told:
+            raise ValueError(f"it is {self._told} already, and not {now}")
+        self._told = now
+        while True:
+            if self._steps:
+                if self._end > now:
+                    return
+                self._finish_steps()
+            elif self._clock >= now:
+                return
+            elif not self._begin():
+                self._wait(now)
+
+    def _leave(self, request: Request, now: float) -> None:
+        self._leaving.append(request)
+        if self._leaps:
+            self._stop_leap(now)
+
+    def _begin(self) -> bool:
+        """Begin what can begin; whether anything can."""
+        scheduler = self._scheduler
+        if self._leaving:
+            for request in self._leaving:
+                scheduler.leave(request)
+            self._leaving = []
+        if scheduler.is_empty:
+            return False
+        scheduler.plan(self._clock)
+        if scheduler.tokens:
+            self._begin_prompts()
+        elif scheduler.batch.size:
+            self._begin_leap()
+        return self._steps > 0
+
+    def _wait(self, now: float) -> None:
+        """Nothing can be done until the next transfer ends, or somebody says something."""
+        fetching = self._scheduler.fetching
+        self._clock = min(now, fetching[0][0]) if fetching else now
+
+    def _begin_prompts(self) -> None:
+        """One step with prompts, and whoever decodes."""
+        scheduler, table = self._scheduler, self.speed.steps
+        batch, seconds = scheduler.batch, table.prompts(scheduler.tokens, scheduler.contexts / scheduler.tokens)
+        if batch.size:
+            seconds += table.batch(batch.size).at(batch.context / batch.size) - table.launch_seconds
+        self._steps, self._end, self._leaps = 1, self._clock + seconds, False
+
+    def _begin_leap(self) -> None:
+        """As many steps as can be told before one is done: until somebody ends, KV comes or memory is short."""
+        scheduler, batch = self._scheduler, self._scheduler.batch
+        self._line, context = self.speed.steps.batch(batch.size), batch.context / batch.size
+        steps = 1
+        if not (scheduler.untested or scheduler.seated):
+            steps += batch.affordable(batch.steps_to_an_end() - 1, scheduler.memory.available)
+        if scheduler.fetching and steps > 1:
+            steps = max(1, min(steps, self._line.within(context, scheduler.fetching[0][0] - self._clock)))
+        self._steps, self._end, self._leaps = steps, self._clock + self._line.run(context, steps), True
+
+    def _stop_leap(self, now: float) -> None:
+        """End the leap with the step that is under way now."""
+        batch = self._scheduler.batch
+        context = batch.context / batch.size
+        steps = max(1, self._line.within(context, now - self._clock))
+        if steps < self._steps:
+            self._steps, self._end = steps, self._clock + self._line.run(context, steps)
+
+    def _split_leap(self, until: float) -> None:
+        """Count those steps of a leap that end by then as done; the others go on."""
+        batch, steps, end = self._scheduler.batch, self._steps, self._end
+        context = batch.context / batch.size
+        done = min(steps - 1, self._line.within(context, until - self._clock))
+        while done and self._clock + self._line.run(context, done) > until:
+            done -= 1
+        if done:
+            self._steps, self._end = done, self._clock + self._line.run(context, done)
+            self._finish_steps()
+            self._steps, self._end, self._leaps = steps - done, end, True
+            self._scheduler.memory.take(batch.next_growth)
+
+    def _finish_steps(self) -> None:
+        """The steps under way end: tokens, contexts, memory, and whoever has the first or the last token."""
+        scheduler, steps, now = self._scheduler, self._steps, self._end
+        batch, done, seated = scheduler.batch, scheduler.done, scheduler.seated
+        if batch.size:
+            self._count_gaps(batch.size - len(seated))
+            self.counts.generated_tokens += steps * batch.size
+            if steps > 1:
+                scheduler.memory.take(batch.growth(steps - 1, 1))
+            batch.context += steps * batch.size
+        batch.steps += steps
+        self._clock, self._steps, self._leaps = now, 0, False
+        if seated:
+            self._seated_have_a_token()
+        if batch.ends and batch.ends[0][0] <= batch.steps:
+            for request in batch.ended():
+                request.last_token_at = now
+                self._has_ended(request)
+        if done:
+            scheduler.done = []
+            for request in done:
+                self._prompt_is_done(request)
+
+    def _count_gaps(self, sequences: int) -> None:
+        """Seconds between tokens of those who had one before."""
+        gaps, batch, seconds = self.counts.inter_token, self._scheduler.batch, self._end - self._clock
+        if self._leaps:
+            gaps.observe_run(self._line, batch.context / batch.size, self._steps, sequences)
+            gaps.total += sequences * seconds
+        else:
+            gaps.observe(seconds, sequences)
+
+    def _seated_have_a_token(self) -> None:
+        for request in self._scheduler.seated:
+            request.first_token_at = self._clock
+            self.counts.first_token(request)
+        self._scheduler.seated = []
+
+    def _prompt_is_done(self, request: Request) -> None:
+        """It has its first token, or its next one after it was preempted and computed again."""
+        now, counts = self._clock, self.counts
+        counts.generated_tokens += 1
+        if request.made:
+            counts.inter_token.observe(now - request.last_token_at)
+        else:
+            request.first_token_at = now
+            counts.first_token(request)
+        request.made += 1
+        request.last_token_at = now
+        if request.made == request.output_tokens:
+            self._has_ended(request)
+        else:
+            self._scheduler.batch.join(request)
+
+    def _has_ended(self, request: Request) -> None:
+        self._scheduler.end(request)
+        self.counts.end(request)
+        self._ended.append(request)

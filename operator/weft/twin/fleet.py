@@ -10,15 +10,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.twin.engine import Request, SimulatedEngine
+from weft.twin.engine import SimulatedEngine
 from weft.twin.exposition import EngineMetrics
+from weft.twin.request import Request, Stage
 from weft.twin.traffic import arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
-    from weft.twin.engine import EngineSpeed, Finished
+    from weft.twin.speed import EngineSpeed
     from weft.twin.traffic import Lengths, Profile
 
 RECENT_SECONDS = 15.0
@@ -56,6 +57,14 @@ class LiveEngine:
     metrics: EngineMetrics
 
 
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    """Where the KV of a prompt is, for the request that decodes it."""
+
+    prompt: Request
+    live: LiveEngine
+
+
 @dataclass(slots=True)
 class StreamRecord:
     """What a stream's users felt lately: (time, TTFT, TPOT) of answers, and arrivals that found no engine yet."""
@@ -64,6 +73,7 @@ class StreamRecord:
     backlog: deque[Request] = field(default_factory=deque)
     arrived: int = 0
     answered: int = 0
+    refused: int = 0
 
     def percentile(self, which: int, percent: float) -> float | None:
         """TTFT (`which` 1) or TPOT (2) in seconds over the recent answers; None without answers."""
@@ -85,7 +95,8 @@ class SimulatedFleet:
         self.records = {stream.name: StreamRecord() for stream in self.streams}
         self.engines: dict[str, LiveEngine] = {}
         self._random = random
-        self._handoffs: dict[str, deque[Request]] = {stream.name: deque() for stream in self.streams}
+        self._now = 0.0
+        self._handed: dict[Request, _Handed] = {}
 
     def sync(self, pods: Iterable[SimulatedPod]) -> tuple[list[LiveEngine], list[LiveEngine]]:
         """Make the engines match the pods; answers with those that started and those that ended."""
@@ -96,7 +107,8 @@ class SimulatedFleet:
             if uid in self.engines:
                 self.engines[uid].pod = pod
                 continue
-            live = LiveEngine(pod, SimulatedEngine(pod.speed), EngineMetrics(pod.pool))
+            engine = SimulatedEngine(pod.speed, self._now)
+            live = LiveEngine(pod, engine, EngineMetrics(pod.pool, engine))
             self.engines[uid] = live
             started.append(live)
         return started, ended
@@ -106,50 +118,70 @@ class SimulatedFleet:
         for stream in self.streams:
             for moment in arrivals(stream.profile, now - seconds, now, self._random):
                 self._arrive(stream, moment)
-            self._place_backlog(stream)
+        self._place_all()
+        self._now = now
         for live in self.engines.values():
-            for finished in live.engine.advance(now, seconds):
-                live.metrics.observe(finished)
-                self._answered(live, finished, now)
+            for request in live.engine.advance(now):
+                self._answered(live, request)
+        self._release_fetched()
         for record in self.records.values():
             record.forget_before(now - RECENT_SECONDS)
 
     def _arrive(self, stream: Stream, moment: float) -> None:
         record = self.records[stream.name]
         record.arrived += 1
-        # a prefill engine answers with one token; the decode side draws how many follow
+        # a prefill engine answers with one token; the decode side draws how many there are
         output = 1 if stream.decode_pool else stream.output_tokens.draw(self._random)
-        record.backlog.append(Request(moment, stream.input_tokens.draw(self._random), output))
+        prompt = stream.input_tokens.draw(self._random)
+        record.backlog.append(Request(moment, prompt, output, keeps_kv=stream.decode_pool is not None))
 
-    def _place_backlog(self, stream: Stream) -> None:
-        backlog = self.records[stream.name].backlog
-        while backlog and (engine := self._least_loaded(stream.pool)) is not None:
-            engine.submit(backlog.popleft())
-        handoffs = self._handoffs[stream.name]
-        while handoffs and stream.decode_pool and (engine := self._least_loaded(stream.decode_pool)) is not None:
-            engine.submit(handoffs.popleft())
+    def _place_all(self) -> None:
+        """Everything that waits for an engine, in order of arrival; what finds none waits on."""
+        waiting = [(stream, request) for stream in self.streams for request in self.records[stream.name].backlog]
+        for record in self.records.values():
+            record.backlog.clear()
+        for stream, request in sorted(waiting, key=lambda each: each[1].arrived):
+            pool = stream.decode_pool if request.remote else stream.pool
+            live = self._least_loaded(pool or stream.pool)
+            if live is None:
+                self.records[stream.name].backlog.append(request)
+            elif not live.engine.holds(request):
+                self._refuse(stream, request)
+            else:
+                live.engine.submit(request, max(self._now, request.arrived))
 
-    def _least_loaded(self, pool: str) -> SimulatedEngine | None:
-        routed = [live.engine for live in self.engines.values() if live.pod.pool == pool and live.pod.routed]
-        return min(routed, key=lambda engine: engine.load, default=None)
+    def _refuse(self, stream: Stream, request: Request) -> None:
+        """Longer than the engine can hold: its user gets an error at once."""
+        self.records[stream.name].refused += 1
+        handed = self._handed.pop(request, None)
+        if handed is not None:
+            handed.live.engine.release(handed.prompt, self._now)
 
-    def _answered(self, live: LiveEngine, finished: Finished, now: float) -> None:
+    def _least_loaded(self, pool: str) -> LiveEngine | None:
+        routed = [live for live in self.engines.values() if live.pod.pool == pool and live.pod.routed]
+        return min(routed, key=lambda live: live.engine.load, default=None)
+
+    def _answered(self, live: LiveEngine, request: Request) -> None:
         for stream in self.streams:
-            if stream.pool == live.pod.pool and stream.decode_pool is None:
-                self._record(stream, now, finished.ttft, finished.tpot)
-            elif stream.pool == live.pod.pool:
-                self._hand_over(stream, finished, now)
-            elif stream.decode_pool == live.pod.pool:
-                self._record(
-                    stream, now, finished.latency - finished.tpot * (finished.output_tokens - 1), finished.tpot
-                )
+            if live.pod.pool == stream.pool and stream.decode_pool is not None:
+                self._hand_over(stream, live, request)
+            elif live.pod.pool == (stream.decode_pool or stream.pool):
+                handed = self._handed.pop(request, None)
+                self._record(stream, request, request.arrived if handed is None else handed.prompt.arrived)
 
-    def _hand_over(self, stream: Stream, finished: Finished, now: float) -> None:
+    def _hand_over(self, stream: Stream, live: LiveEngine, prompt: Request) -> None:
         output = stream.output_tokens.draw(self._random)
-        request = Request(now - finished.latency, finished.input_tokens, output, transferred=True)
-        self._handoffs[stream.name].append(request)
+        request = Request(prompt.last_token_at, prompt.input_tokens, output, remote=True)
+        self._handed[request] = _Handed(prompt, live)
+        self.records[stream.name].backlog.append(request)
 
-    def _record(self, stream: Stream, now: float, ttft: float, tpot: float) -> None:
+    def _release_fetched(self) -> None:
+        """Prefill engines keep KV until decode has it."""
+        for request, handed in self._handed.items():
+            if request.stage not in {Stage.Waiting, Stage.Fetching} and handed.prompt.stage is Stage.Kept:
+                handed.live.engine.release(handed.prompt, self._now)
+
+    def _record(self, stream: Stream, request: Request, asked: float) -> None:
         record = self.records[stream.name]
         record.answered += 1
-        record.answers.append((now, ttft, tpot))
+        record.answers.append((request.last_token_at, request.first_token_at - asked, request.tpot))

@@ -46,7 +46,7 @@ class EngineServers:
 
 def _metrics_of(live: LiveEngine) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=live.metrics.text(live.engine), content_type="text/plain")
+        return web.Response(body=live.metrics.text(), content_type="text/plain")
 
     return metrics
 

@@ -1,43 +1,47 @@
-"""How fast a simulated engine of a plan is: as fast as the performance model says, no more and no less."""
+"""What one replica can do: how long its steps take, and how much goes into them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.perf.replica import ReplicaModel, stored_kv
-from weft.perf.steps import stepper
-from weft.shaping import resolve_architecture, resolve_speculation
-from weft.twin.engine import EngineSpeed
-
 if TYPE_CHECKING:
-    from weft.catalog import Catalog
-    from weft.domain.shape import Plan
-    from weft.domain.spec import PoolSpec
+    from weft.twin.steps import StepTable
 
 
-def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
-    """Speed of one replica at the declared workload; decode is linear between a batch of 1 and the largest."""
-    workload, shape, prediction = spec.workload, plan.shape, plan.prediction
-    accelerator = catalog.accelerator(shape.accelerator)
-    architecture = resolve_architecture(spec.model, catalog)
-    replica = ReplicaModel(
-        architecture=architecture,
-        shape=shape,
-        accelerator=accelerator,
-        efficiency=catalog.efficiency(accelerator, shape.engine, shape.precision),
-        memory_bytes=accelerator.memory_bytes,
-        kv_precision=stored_kv(spec.kv.precision, shape.precision),
-        speculation=resolve_speculation(spec.engine, architecture, catalog),
-    )
-    steps = stepper(replica)
-    context = workload.input_tokens + workload.output_tokens / 2
-    batch = max(2, prediction.max_batch)
-    alone, full = steps.decode(1, context).seconds, steps.decode(batch, context).seconds
-    prefill = steps.prefill(workload.input_tokens, 0.0, 1.0).seconds
-    return EngineSpeed(
-        prefill_tokens_per_second=shape.data_parallel * workload.input_tokens / prefill,
-        step_seconds=alone,
-        step_seconds_per_sequence=max(0.0, (full - alone) / (batch - 1)),
-        max_batch=batch,
-        kv_tokens=prediction.kv_tokens,
-    )
+@dataclass(frozen=True, slots=True)
+class EngineSpeed:
+    """Times of steps and limits of one engine.
+
+    `max_batch` and `batched_tokens` are vLLM's `--max-num-seqs` and `--max-num-batched-tokens`. Hashes of requests
+    stand for `hash_tokens` each, which are whole blocks; 0 means one block. KV of remote prompts comes over one link,
+    one prompt after the other: `transfer_seconds_per_token`, and `transfer_seconds` more until it can be used.
+    """
+
+    steps: StepTable
+    max_batch: int
+    kv_tokens: int
+    batched_tokens: int = 8192
+    block_tokens: int = 16
+    hash_tokens: int = 0
+    transfer_seconds: float = 0.0
+    transfer_seconds_per_token: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for what no engine accepts."""
+        if not 0 < self.max_batch <= self.batched_tokens:
+            raise ValueError("a step needs room for a token of every sequence")
+        if self.group_tokens % self.block_tokens:
+            raise ValueError("a hash stands for whole blocks")
+        if self.kv_blocks < 1:
+            raise ValueError("there is no block of KV memory")
+
+    @property
+    def group_tokens(self) -> int:
+        """Tokens that one hash stands for."""
+        return self.hash_tokens or self.block_tokens
+
+    @property
+    def kv_blocks(self) -> int:
+        """Whole blocks of KV memory."""
+        return self.kv_tokens // self.block_tokens

@@ -1,4 +1,7 @@
-"""Open-loop traffic: a rate over time, Poisson arrivals, and lengths drawn around a mean. Seeded, so runs repeat."""
+"""Open-loop traffic: a rate over time, Poisson arrivals, and lengths drawn around a mean. Seeded, so runs repeat.
+
+What is live draws one after the other, a trace all at once.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,21 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from random import Random
+
+    from numpy.typing import NDArray
+
+Corners = tuple[tuple[float, float], ...]  # (seconds, requests per second), ascending
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Requests per second as straight lines between (seconds, rate) corners; constant outside them."""
 
-    corners: tuple[tuple[float, float], ...]
+    corners: Corners
 
     def rate(self, seconds: float) -> float:
         """Requests per second at a time."""
@@ -30,6 +39,11 @@ class Profile:
         """Highest rate of the profile."""
         return max(rate for _, rate in self.corners)
 
+    @property
+    def requests(self) -> float:
+        """As many as come from the first corner to the last, on average."""
+        return float(_grown(self)[-1])
+
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
@@ -43,6 +57,11 @@ class Lengths:
         mu = math.log(self.mean) - self.sigma**2 / 2
         return max(1, round(random.lognormvariate(mu, self.sigma)))
 
+    def draw_many(self, count: int, random: np.random.Generator) -> NDArray[np.int32]:
+        """So many lengths in tokens."""
+        drawn = random.lognormal(math.log(self.mean) - self.sigma**2 / 2, self.sigma, count)
+        return np.maximum(1, np.rint(drawn)).astype(np.int32)
+
 
 def arrivals(profile: Profile, start: float, end: float, random: Random) -> list[float]:
     """Arrival times in [start, end) of a Poisson process whose rate follows the profile, by thinning."""
@@ -54,3 +73,29 @@ def arrivals(profile: Profile, start: float, end: float, random: Random) -> list
         if random.random() * profile.peak < profile.rate(moment):
             times.append(moment)
     return times
+
+
+def all_arrivals(profile: Profile, seconds: float, random: np.random.Generator) -> NDArray[np.float64]:
+    """The same from the first corner on, as long as the profile goes: as many as there are, where its integral says."""
+    moments, rates = (np.array(column) for column in zip(*profile.corners, strict=True))
+    grown = _grown(profile)
+    marks = np.sort(random.uniform(0.0, grown[-1], random.poisson(grown[-1])))
+    piece = np.clip(np.searchsorted(grown, marks, side="right") - 1, 0, len(moments) - 2)
+    found = _within(marks - grown[piece], rates[piece], rates[piece + 1], moments[piece + 1] - moments[piece])
+    arrivals: NDArray[np.float64] = moments[piece] + found
+    return arrivals[arrivals < seconds]
+
+
+def _grown(profile: Profile) -> NDArray[np.float64]:
+    """Requests up to each corner, on average."""
+    moments, rates = (np.array(column) for column in zip(*profile.corners, strict=True))
+    return np.concatenate(([0.0], np.cumsum(np.diff(moments) * (rates[1:] + rates[:-1]) / 2.0)))
+
+
+def _within(
+    area: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64], width: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How far into a piece its area is reached: low x + (high - low) x^2 / 2 width = area."""
+    slope = (high - low) / np.maximum(width, 1e-12)
+    root = np.sqrt(np.maximum(0.0, low * low + 2.0 * slope * area))
+    return np.minimum(width, 2.0 * area / np.maximum(low + root, 1e-12))

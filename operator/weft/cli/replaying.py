@@ -1,0 +1,139 @@
+"""`weft replay`: recorded passes decided once more by this Weft, and where it would decide otherwise."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from weft import __version__
+from weft.catalog import load
+from weft.cli.failure import CommandFailure
+from weft.cli.figures import counted
+from weft.cli.terminal import Format, show, write
+from weft.decide import decide
+from weft.domain.coded import NotCoded, coded, decoded
+from weft.domain.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from weft.catalog import Catalog
+
+PATTERN = "pass-*.json.gz"
+SHOWN = 10  # differences of one record
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where in the decisions of a pass, what was recorded there, and what is decided now."""
+
+    path: str
+    recorded: str
+    decided: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One record: the version that wrote it, the time of the pass (epoch seconds), and what differs."""
+
+    record: str
+    weft: str
+    now: float
+    differences: tuple[Difference, ...]
+
+
+def run_replay(paths: Sequence[Path], form: Format) -> bool:
+    """Print how each record compares; whether all are decided the same way."""
+    catalog = load()
+    found = [replayed(path, catalog) for path in records_of(paths)]
+    if form is Format.json:
+        write(json.dumps([_told(each) for each in found], indent=2) + "\n")
+    else:
+        show(*(_page(each) for each in found if each.differences), _summary(found))
+    return not any(each.differences for each in found)
+
+
+def records_of(paths: Iterable[Path]) -> list[Path]:
+    """Files as they are, and what records a folder holds, by time; raises `CommandFailure` for nothing."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(path.glob(PATTERN)) if path.is_dir() else [path]
+        if not inside:
+            raise CommandFailure(f"{path} holds no record: `weft run --record {path}` writes some")
+        found += inside
+    return found
+
+
+def replayed(path: Path, catalog: Catalog) -> Replayed:
+    """A record decided anew; raises `CommandFailure` for a file that is none."""
+    body = _read(path)
+    try:
+        snapshot = decoded(body["snapshot"])
+    except (NotCoded, KeyError, TypeError) as error:
+        raise CommandFailure(f"{path} cannot be replayed by weft {__version__}: {error}") from error
+    if not isinstance(snapshot, Snapshot):
+        raise CommandFailure(f"{path} is no record of `weft run --record`")
+    now = json.loads(json.dumps(coded(decide(snapshot, catalog))))
+    differences = tuple(_differences("", body.get("decisions"), now))
+    return Replayed(str(path), str(body.get("weft")), snapshot.now, differences)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = path.read_bytes()
+        plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+        body = json.loads(plain)
+    except OSError as error:
+        raise CommandFailure(f"cannot read {path}: {error.strerror or error}") from error
+    except (EOFError, zlib.error, ValueError, RecursionError) as error:
+        raise CommandFailure(f"{path} is no record of `weft run --record`: {error}") from error
+    if not isinstance(body, dict):
+        raise CommandFailure(f"{path} is no record of `weft run --record`")
+    return body
+
+
+def _differences(path: str, recorded: object, decided: object) -> Iterator[Difference]:
+    """The leaves in which two JSON values differ; bytes count, so 1 is no 1.0."""
+    if isinstance(recorded, dict) and isinstance(decided, dict):
+        for key in sorted({*recorded, *decided}):
+            yield from _differences(f"{path}.{key}" if path else key, recorded.get(key), decided.get(key))
+    elif isinstance(recorded, list) and isinstance(decided, list) and len(recorded) == len(decided):
+        for place, (before, after) in enumerate(zip(recorded, decided, strict=True)):
+            yield from _differences(f"{path}[{_name(before, place)}]", before, after)
+    elif (before := json.dumps(recorded)) != (after := json.dumps(decided)):
+        yield Difference(path, before, after)
+
+
+def _name(value: object, place: int) -> str:
+    """A pool's decision goes by the pool."""
+    key = value.get("key") if isinstance(value, dict) else None
+    return f"{key.get('namespace')}/{key.get('name')}" if isinstance(key, dict) else str(place)
+
+
+def _told(each: Replayed) -> dict[str, Any]:
+    differences = [{"path": one.path, "recorded": one.recorded, "decided": one.decided} for one in each.differences]
+    return {"record": each.record, "weft": each.weft, "now": each.now, "differences": differences}
+
+
+def _page(each: Replayed) -> Table:
+    table = Table("where", "recorded", "decided now", box=None, padding=(0, 2, 0, 0), title_justify="left")
+    table.title = f"{each.record}: {counted(len(each.differences), 'difference')}"
+    for one in each.differences[:SHOWN]:
+        table.add_row(one.path, one.recorded, one.decided)
+    return table
+
+
+def _summary(found: Sequence[Replayed]) -> Text:
+    other = sum(bool(each.differences) for each in found)
+    verdict = "all decided as recorded" if not other else f"{other} decided otherwise"
+    versions = sorted({each.weft for each in found} - {__version__})
+    beside = f"; recorded by weft {', '.join(versions)}, this is {__version__}" if versions else ""
+    style = "red" if other else "green"
+    return Text(f"{counted(len(found), 'record')} replayed, ", style="bold").append(verdict + beside, style=style)

@@ -1,0 +1,132 @@
+"""Values of the domain as plain JSON and back, for decision records: what is read is the very value that was written.
+
+Dataclasses and enumerations go by name, and only those of this package are read, so that a record can hold nothing
+that acts. Fields that have their default are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from weft.domain import (
+    calibration,
+    cluster,
+    decision,
+    hardware,
+    model,
+    moves,
+    queueing,
+    reasons,
+    reports,
+    room,
+    shape,
+    snapshot,
+    spec,
+    status,
+    workload,
+)
+
+# Those whose values a snapshot or a decision is made of.
+_MODULES = (
+    *(calibration, cluster, decision, hardware, model, moves, queueing),
+    *(reasons, reports, room, shape, snapshot, spec, status, workload),
+)
+Coded = Any  # what `json` writes and reads
+_KIND = "~"  # the name of a value's type; plain objects have no such key
+_SET, _LIST, _MAP, _NUMBER = "set", "list", "map", "number"
+
+
+class NotCoded(ValueError):  # noqa: N818 - says what a value is
+    """A value that is none of the domain's, or JSON that no such value was written as."""
+
+
+def coded(value: object) -> Coded:
+    """A value as JSON; raises `NotCoded` for one of a type that is not the domain's."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_KIND: _NUMBER, "is": str(value)}
+    if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, tuple):
+        return [coded(each) for each in value]
+    name = type(value).__name__
+    if _kinds().get(name) is type(value):
+        return {_KIND: name, "is": value.name} if isinstance(value, Enum) else {_KIND: name, **_members(value)}
+    return _coded_collection(value)
+
+
+def _members(value: object) -> dict[str, Coded]:
+    """What differs from its default."""
+    found = ((name, getattr(value, name), default) for name, default in _defaults(type(value).__name__))
+    return {name: coded(member) for name, member, default in found if not _is(member, default)}
+
+
+def _is(member: object, default: object) -> bool:
+    """The same value of the same type: 1 is no 1.0 in JSON."""
+    return member is default or (type(member) is type(default) and member == default)
+
+
+def _coded_collection(value: object) -> Coded:
+    if isinstance(value, frozenset):
+        return {_KIND: _SET, "of": sorted((coded(each) for each in value), key=repr)}
+    if isinstance(value, list):
+        return {_KIND: _LIST, "of": [coded(each) for each in value]}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and key != _KIND and not isinstance(key, Enum) for key in value):
+            return {key: coded(each) for key, each in value.items()}
+        return {_KIND: _MAP, "of": [[coded(key), coded(each)] for key, each in value.items()]}
+    raise NotCoded(f"{type(value).__name__} is no value of the domain")
+
+
+def decoded(json: Coded) -> Any:  # noqa: ANN401 - any value of the domain
+    """The value that was written as this; raises `NotCoded` for what no value is written as."""
+    if isinstance(json, list):
+        return tuple([decoded(each) for each in json])
+    if not isinstance(json, dict):
+        return json
+    if _KIND not in json:
+        return {key: decoded(each) for key, each in json.items()}
+    try:
+        return _decoded_kind(json)
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotCoded(f"no {json[_KIND]} was written as this: {error}") from error
+
+
+def _decoded_kind(json: dict[str, Coded]) -> object:
+    name = json[_KIND]
+    if name == _NUMBER:
+        return float(json["is"])
+    if name in (_SET, _LIST):
+        return (frozenset if name == _SET else list)(decoded(each) for each in json["of"])
+    if name == _MAP:
+        return {decoded(key): decoded(each) for key, each in json["of"]}
+    kind = _kinds()[name]
+    if issubclass(kind, Enum):
+        return kind[json["is"]]
+    return kind(**{key: decoded(each) for key, each in json.items() if key != _KIND})
+
+
+@functools.cache
+def _kinds() -> dict[str, type[Any]]:
+    """Dataclasses and enumerations of the domain by name."""
+    return {name: kind for module in _MODULES for name, kind in vars(module).items() if _is_ours(kind)}
+
+
+def _is_ours(kind: object) -> bool:
+    is_value = inspect.isclass(kind) and (is_dataclass(kind) or issubclass(kind, Enum))
+    return is_value and getattr(kind, "__module__", "").startswith("weft.domain.")
+
+
+@functools.cache
+def _defaults(name: str) -> tuple[tuple[str, object], ...]:
+    """Every field that the constructor of a dataclass takes, with its default or a mark that nothing equals."""
+    return tuple(
+        (each.name, each.default_factory() if each.default_factory is not MISSING else each.default)
+        for each in fields(_kinds()[name])
+        if each.init
+    )

@@ -1,0 +1,38 @@
+"""Pods by whose they are, sorted out once for everybody who goes through them in a pass.
+
+What a reader makes of one crew may be remembered by its name: from pass to pass most crews are the same records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.remembered import LastAnswers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.domain.cluster import PodRecord
+
+    Crews = Mapping[str, tuple[PodRecord, ...]]
+
+REMEMBERED = 16_384  # crews, by those who remember what they make of one
+_LAST: LastAnswers[tuple[PodRecord, ...], Crews] = LastAnswers(1)
+
+
+def crews_of(pods: tuple[PodRecord, ...]) -> Crews:
+    """Pods of replicas by UID of their pool, all others by `/` and their namespace; each crew in the order given."""
+    return _LAST.ask("pods", pods, _crews)
+
+
+def _crews(pods: tuple[PodRecord, ...]) -> Crews:
+    found: dict[str, list[PodRecord]] = {}
+    for pod in pods:
+        identity = pod.identity
+        crew = f"/{pod.namespace}" if identity is None else identity.pool_uid
+        there = found.get(crew)
+        if there is None:
+            found[crew] = [pod]
+        else:
+            there.append(pod)
+    return {crew: tuple(together) for crew, together in found.items()}

@@ -1,0 +1,78 @@
+"""Requests that came in lately: as the front counts them, else as engines answered and took them in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.engines import FRONTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from weft.engines import Counter
+    from weft.observe.history import History, Target
+    from weft.observe.window import Window
+
+# Arrivals are counted over at least this: a few scrapes, and short against the start of an engine.
+ARRIVAL_SECONDS = 10.0
+FRONT_STALE_SECONDS = 45.0  # as for engines
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Requests within some seconds; None where nobody tells."""
+
+    requests: float | None = None
+    seconds: float | None = None
+    at_front: bool = False
+
+
+def arrivals(windows: list[Window], fronts: list[Target], histories: Mapping[str, History]) -> Arrived:
+    """What all pods of the front counted, or what the engines did where the front does not tell everything.
+
+    A front counts what no engine takes, too: neither a full queue nor a dead pool looks like no demand there.
+    """
+    return _at_front(fronts, histories) or _at_engines(windows)
+
+
+def _at_front(fronts: list[Target], histories: Mapping[str, History]) -> Arrived | None:
+    known = [histories[front.uid].recent(ARRIVAL_SECONDS, FRONTS.names) for front in fronts if front.uid in histories]
+    counted = [_counted(history) for history in known if history.age_seconds <= FRONT_STALE_SECONDS]
+    seconds = max((history.span_seconds for history in known), default=0.0)
+    told = [requests for requests in counted if requests is not None]
+    if not fronts or len(told) < len(fronts) or seconds < ARRIVAL_SECONDS / 2:
+        return None
+    return Arrived(sum(told), seconds, at_front=True)
+
+
+def _counted(history: History) -> float | None:
+    """Arrivals at one front, the first way that it shows; None for one that shows none."""
+    way = next((way for way in FRONTS.ways if any(map(history.has, way.shown_by))), None)
+    added = _growth(history, way.added) if way is not None else None
+    if way is None or added is None:
+        return None
+    return max(0.0, added - (_growth(history, way.taken) or 0.0))
+
+
+def _growth(history: History, counters: Iterable[Counter]) -> float | None:
+    grown = [history.increase_from_birth(counter.name, counter.labels) for counter in counters]
+    known = [growth for growth in grown if growth is not None]
+    return sum(known) if known else None
+
+
+def _counted_in(window: Window) -> tuple[str, ...]:
+    names = (window.series.finished, window.series.running, window.series.waiting)
+    return tuple(name for name in names if name is not None)
+
+
+def _at_engines(windows: list[Window]) -> Arrived:
+    """Answered, plus the growth of what is inside."""
+    recent = [(window, window.history.recent(ARRIVAL_SECONDS, _counted_in(window))) for window in windows]
+    grown = [history.increase(window.series.finished) for window, history in recent]
+    answered = [growth for growth in grown if growth is not None]
+    seconds = max((history.span_seconds for _, history in recent), default=0.0)
+    if not answered or seconds < ARRIVAL_SECONDS / 2:
+        return Arrived()
+    inside = sum(history.change(name) for window, history in recent for name in _counted_in(window)[1:])
+    return Arrived(max(0.0, sum(answered) + inside), seconds)

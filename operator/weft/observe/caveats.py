@@ -1,0 +1,85 @@
+"""What is not as the engine's version should have it: missing and renamed series, percentiles beyond the buckets.
+
+Sentences hold no live numbers, so that a steady state says the same again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from weft.domain.figures import seconds
+from weft.observe.arithmetic import PERCENTILES, ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.domain.snapshot import Buckets
+    from weft.observe.window import Window
+
+
+def missing(windows: list[Window]) -> tuple[str, ...]:
+    """Series that scaling needs and that some pod which answers does not expose, and signals that no series tells."""
+    return tuple(dict.fromkeys(name for window in windows for name in _missing(window)))
+
+
+def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[str, ...]:
+    """Everything worth knowing before the figures are believed, each once."""
+    said = (*_untold(windows), *_renamed(windows), *_coarse("TTFT", ttft), *_coarse("TPOT", tpot))
+    return tuple(dict.fromkeys(said))
+
+
+def _missing(window: Window) -> Iterator[str]:
+    for signal, names in window.series.scaling_needs:
+        if not names:
+            yield signal
+        elif not (window.never_asked and not _is_gauge(window, names[0])) and not any(map(window.history.shows, names)):
+            yield names[0]
+
+
+def _is_gauge(window: Window, name: str) -> bool:
+    return name in {window.series.running, window.series.waiting, window.series.kv_usage}
+
+
+def _untold(windows: list[Window]) -> Iterator[str]:
+    for window in windows:
+        lacking = set(_missing(window))
+        hint = f"; it needs {window.series.needs}" if window.series.needs else ""
+        for signal, names in (*window.series.scaling_needs, *window.series.also_expected):
+            if not names:
+                yield f"this version of the engine tells no {signal}"
+            elif names[0] in lacking or _is_missed(window, names):
+                yield f"the engine does not show {names[0]}{hint}"
+
+
+def _is_missed(window: Window, names: tuple[str, ...]) -> bool:
+    """Whether an engine whose series are all there from the start lacks these: of others, nobody knows."""
+    return not window.series.born_late and not any(map(window.history.shows, names))
+
+
+def _renamed(windows: list[Window]) -> Iterator[str]:
+    for window in windows:
+        for each in fields(window.series):
+            shown, usual = getattr(window.series, each.name), getattr(window.expected, each.name)
+            if shown == usual:
+                continue
+            if shown is None:
+                yield f"{window.series.per_token} is read, since {usual} is missing"
+            elif usual is None:
+                yield f"{shown} is read, which this version should not have yet"
+            else:
+                yield f"{shown} is read in place of {usual}"
+
+
+def _coarse(word: str, buckets: Buckets) -> Iterator[str]:
+    """Whether percentiles lie where the buckets cannot tell them apart."""
+    found = ends(buckets)
+    if found is None:
+        return
+    if not found.finite:
+        yield f"{word} percentiles cannot be resolved without a finite bucket: the mean stands for them"
+        return
+    if any(found.below(percent) for percent in PERCENTILES):
+        yield f"{word} percentiles below {seconds(found.first)} are in the first bucket: the mean stands for them"
+    if any(found.above(percent) for percent in PERCENTILES):
+        yield f"{word} percentiles above {seconds(found.last)} are beyond the buckets: they are at least that"

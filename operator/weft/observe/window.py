@@ -1,0 +1,120 @@
+"""One pod's window of samples, read by the names that its page really shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import Buckets
+    from weft.engines.series import EngineSeries
+    from weft.observe.history import History
+
+CAPACITY = (("reason", "capacity"),)
+DEFERRED = (("reason", "deferred"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Samples and names. `expected` are the names of the engine's version, `series` those that are there."""
+
+    history: History
+    series: EngineSeries
+    expected: EngineSeries
+
+    @classmethod
+    def of(cls, history: History, expected: EngineSeries) -> Window:
+        """Choose the names by what was seen."""
+        return cls(history, expected.as_shown(history.shows), expected)
+
+    def gauge(self, name: str | None) -> tuple[float, ...]:
+        """The newest value of each series of a gauge."""
+        return self.history.gauge(name) if name is not None else ()
+
+    def increase(self, name: str | None) -> float | None:
+        """Growth of a counter over the window."""
+        return self.history.increase(name) if name is not None else None
+
+    def mean(self, name: str | None) -> float | None:
+        """Mean observation of a histogram."""
+        return self.history.mean(name) if name is not None else None
+
+    def buckets(self, name: str | None) -> Buckets:
+        """Growth of the buckets of a histogram."""
+        return self.history.buckets(name) if name is not None else ()
+
+    @property
+    def never_asked(self) -> bool:
+        """Whether the engine shows its load but had no request yet, so that its counters are not born."""
+        inside = self.gauge(self.series.running) + self.gauge(self.series.waiting)
+        return (
+            self.series.born_late
+            and not self.history.shows(self.series.finished)
+            and self.history.span_seconds > 0
+            and bool(inside)
+            and not any(inside)
+        )
+
+    @property
+    def requests_per_second(self) -> float | None:
+        """Finished requests per second."""
+        return 0.0 if self.never_asked else self.history.rate(self.series.finished)
+
+    @property
+    def waiting(self) -> float | None:
+        """Requests that wait for capacity; where the engine does not tell the two apart, for KV as well."""
+        by_reason = self.series.waiting_by_reason
+        waiting = self.history.gauge(by_reason, CAPACITY) if by_reason else ()
+        waiting = waiting or self.gauge(self.series.waiting)
+        return sum(waiting) if waiting else None
+
+    @property
+    def waiting_for_kv(self) -> float | None:
+        """Requests that wait for KV to arrive or to leave; None where the engine does not tell."""
+        by_reason = self.series.waiting_by_reason
+        waiting = self.history.gauge(by_reason, DEFERRED) if by_reason else ()
+        waiting += tuple(value for name in self.series.waiting_for_kv for value in self.history.gauge(name))
+        return sum(waiting) if waiting else None
+
+    @property
+    def input_tokens(self) -> float | None:
+        """Mean prompt length, by the histogram or by counters."""
+        return self._tokens(self.series.request_input_tokens, self.series.input_tokens)
+
+    @property
+    def output_tokens(self) -> float | None:
+        """Mean answer length, as above."""
+        return self._tokens(self.series.request_output_tokens, self.series.output_tokens)
+
+    @property
+    def prefix_tokens(self) -> tuple[float, float] | None:
+        """Prompt tokens looked up in the prefix cache, and found; None where nothing was looked up."""
+        queries, hits = self.increase(self.series.prefix_queries), self.increase(self.series.prefix_hits)
+        if queries and hits is None and self.series.born_late:
+            hits = 0.0
+        return (queries, hits) if queries and hits is not None else None
+
+    @property
+    def computed_input_tokens(self) -> float | None:
+        """Prompt tokens that were really computed per request: the engine's own count, or what the cache left over."""
+        computed = self.mean(self.series.request_computed_tokens)
+        found, prompt = self.prefix_tokens, self.input_tokens
+        if computed is not None or found is None or prompt is None:
+            return computed
+        return prompt * max(0.0, 1.0 - found[1] / found[0])
+
+    @property
+    def transfer_seconds(self) -> float | None:
+        """Mean time of a KV transfer; that of the newest one where the engine only has a gauge, 0 before the first."""
+        name = self.series.transfer
+        mean = self.mean(name)
+        if mean is None:
+            newest = [value for value in self.gauge(name) if value > 0]
+            mean = sum(newest) / len(newest) if newest else None
+        return None if mean is None else mean * self.series.transfer_unit_seconds
+
+    def _tokens(self, histogram: str | None, counter: str | None) -> float | None:
+        if histogram is not None and self.history.shows(histogram):
+            return self.mean(histogram)
+        tokens, requests = self.increase(counter), self.increase(self.series.finished)
+        return tokens / requests if tokens is not None and requests else None

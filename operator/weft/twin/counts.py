@@ -1,0 +1,89 @@
+"""What an engine counts, as vLLM counts it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.twin.request import Request
+    from weft.twin.steps import Line
+
+# vLLM's default buckets (vllm/v1/metrics/loggers.py), in seconds
+TTFT_BUCKETS = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
+    *(160.0, 640.0, 2560.0),
+)
+TPOT_BUCKETS = (
+    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
+)
+LATENCY_BUCKETS = (
+    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0),
+    *(1920.0, 7680.0),
+)
+TOKEN_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)
+
+
+class Histogram:
+    """Counts by bucket, the last one for what is above all bounds, and the sum."""
+
+    __slots__ = ("bounds", "buckets", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        """A bucket counts what is at most its bound."""
+        self.bounds = bounds
+        self.buckets = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value."""
+        self.buckets[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    def observe_run(self, line: Line, length: float, steps: int, times: int) -> None:
+        """Count the seconds of so many steps by bucket, each one token longer than the one before, all so many times.
+
+        They never become shorter, so steps between two of one bucket are in it too. The sum is left to the caller.
+        """
+        low, high = bisect_left(self.bounds, line.at(length)), bisect_left(self.bounds, line.at(length + steps - 1))
+        if low == high:
+            self.buckets[low] += times * steps
+            return
+        half = steps // 2
+        self.observe_run(line, length, half, times)
+        self.observe_run(line, length + half, steps - half, times)
+
+
+class Counts:
+    """Counters and histograms of one engine since its start; `answered` and `cancelled` are requests."""
+
+    def __init__(self) -> None:
+        """All at zero."""
+        self.prompt_tokens = self.generated_tokens = 0
+        self.prefix_queries = self.prefix_hits = 0
+        self.preemptions = self.answered = self.cancelled = 0
+        self.ttft = Histogram(TTFT_BUCKETS)
+        self.inter_token = Histogram(TPOT_BUCKETS)
+        self.tpot = Histogram(TPOT_BUCKETS)
+        self.latency = Histogram(LATENCY_BUCKETS)
+        self.queue = Histogram(LATENCY_BUCKETS)
+        self.inputs = Histogram(TOKEN_BUCKETS)
+        self.outputs = Histogram(TOKEN_BUCKETS)
+        self.computed = Histogram(TOKEN_BUCKETS)
+
+    def first_token(self, request: Request) -> None:
+        """A prompt is done for the first time."""
+        self.prompt_tokens += request.input_tokens
+        self.ttft.observe(request.ttft)
+
+    def end(self, request: Request) -> None:
+        """A request has its last token."""
+        self.answered += 1
+        self.tpot.observe(request.tpot)
+        self.latency.observe(request.last_token_at - request.arrived)
+        self.queue.observe(request.scheduled_at - request.arrived)
+        self.inputs.observe(request.input_tokens)
+        self.outputs.observe(request.made)
+        self.computed.observe(request.input_tokens - request.cached_tokens)

@@ -1,0 +1,106 @@
+"""Traces that are made up: a steady rate, a step, a ramp, a day or bursts, by one line such as `step:to=20,at=600`.
+
+Arrivals are a Poisson process whose rate follows the shape; lengths are log-normal around their means.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.twin.trace import Trace, TraceError
+from weft.twin.traffic import Lengths, Profile, all_arrivals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.twin.traffic import Corners
+
+    Values = Mapping[str, float]
+
+_HOUR, _DAY = 3600.0, 86400.0
+_MOST_REQUESTS = 50_000_000
+_CORNERS_OF_A_DAY = 288  # one in five minutes
+_EVERYWHERE = {"seconds": _HOUR, "isl": 1000.0, "osl": 200.0}  # how long it lasts, mean tokens in and out
+
+
+def _poisson(values: Values) -> Corners:
+    return ((0.0, values["rate"]), (values["seconds"], values["rate"]))
+
+
+def _step(values: Values) -> Corners:
+    at, low, high = values["at"], values["from"], values["to"]
+    return ((0.0, low), (at, low), (at, high), (max(at, values["seconds"]), high))
+
+
+def _ramp(values: Values) -> Corners:
+    begin, end = values["at"], values["at"] + values["over"]
+    low, high = values["from"], values["to"]
+    return ((0.0, low), (begin, low), (end, high), (max(end, values["seconds"]), high))
+
+
+def _day(values: Values) -> Corners:
+    """A wave with its lowest point at midnight: `peak` is the highest rate over the mean."""
+    swing = values["peak"] - 1.0
+    moments = np.linspace(0.0, values["seconds"], 1 + math.ceil(values["seconds"] / _DAY * _CORNERS_OF_A_DAY))
+    rates = values["rate"] * (1.0 - swing * np.cos(2.0 * math.pi * moments / _DAY))
+    return tuple(zip(moments.tolist(), np.maximum(0.0, rates).tolist(), strict=True))
+
+
+def _burst(values: Values) -> Corners:
+    """`times` the rate for `lasting` seconds, once in `every` seconds, in the middle of that time."""
+    low, high = values["rate"], values["rate"] * values["times"]
+    corners, quiet = [(0.0, low)], (values["every"] - values["lasting"]) / 2.0
+    for begin in np.arange(quiet, values["seconds"], values["every"]).tolist():
+        end = begin + values["lasting"]
+        corners += [(begin, low), (begin, high), (end, high), (end, low)]
+    return (*corners, (max(corners[-1][0], values["seconds"]), low))
+
+
+# What each takes beside `_EVERYWHERE`, with what it is where nobody says: rates in requests a second, times in seconds.
+SHAPES: dict[str, tuple[Callable[[Values], Corners], Mapping[str, float]]] = {
+    "poisson": (_poisson, {"rate": 10.0}),
+    "step": (_step, {"from": 0.0, "to": 20.0, "at": 600.0}),
+    "ramp": (_ramp, {"from": 1.0, "to": 20.0, "at": 600.0, "over": 1200.0}),
+    "day": (_day, {"rate": 10.0, "peak": 1.8, "seconds": _DAY}),
+    "burst": (_burst, {"rate": 10.0, "times": 4.0, "every": 600.0, "lasting": 60.0}),
+}
+_MAY_BE_ZERO = {"from", "to", "at", "rate"}
+
+
+def made_up(line: str, seed: int = 0) -> Trace:
+    """The trace that a line describes: `NAME` or `NAME:KEY=NUMBER,...`; the same line and seed are the same trace.
+
+    Raises `TraceError` for a name, a key or a number that cannot be meant.
+    """
+    name, _, wishes = line.partition(":")
+    if name not in SHAPES:
+        raise TraceError(f"{name!r} is no trace that can be made up: there are {', '.join(SHAPES)}")
+    corners_of, own = SHAPES[name]
+    values = _values(name, wishes, {**_EVERYWHERE, **own})
+    profile, random = Profile(corners_of(values)), np.random.default_rng(seed)
+    if profile.requests > _MOST_REQUESTS:
+        raise TraceError(f"{profile.requests:.3g} requests are more than the {_MOST_REQUESTS:,} that can be made up")
+    arrivals = all_arrivals(profile, values["seconds"], random)
+    if not len(arrivals):
+        raise TraceError(f"{line} has no requests")
+    inputs, outputs = (Lengths(values[each]).draw_many(len(arrivals), random) for each in ("isl", "osl"))
+    return Trace(arrivals, inputs, outputs)
+
+
+def _values(name: str, wishes: str, values: dict[str, float]) -> Values:
+    for wish in filter(None, wishes.split(",")):
+        key, _, text = wish.partition("=")
+        if key not in values:
+            raise TraceError(f"{name} has no {key!r}: it takes {', '.join(values)}")
+        try:
+            values[key] = float(text)
+        except ValueError:
+            raise TraceError(f"{name}: {key} takes a number, not {text!r}") from None
+        if not math.isfinite(values[key]) or values[key] < 0 or (values[key] == 0 and key not in _MAY_BE_ZERO):
+            raise TraceError(f"{name}: {key} cannot be {text}")
+    if values.get("lasting", 0.0) > values.get("every", math.inf):
+        raise TraceError(f"{name}: bursts that last {values['lasting']:g} s cannot come every {values['every']:g} s")
+    return values

@@ -1,0 +1,101 @@
+"""An engine that is as fast as the performance model says of a plan, no more and no less."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.perf.handover import handed_over_seconds
+from weft.perf.replica import ReplicaModel, stored_kv
+from weft.perf.steps import Stepper, stepper
+from weft.shaping import resolve_architecture, resolve_speculation
+from weft.twin.speed import EngineSpeed
+from weft.twin.steps import StepTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.catalog import Catalog
+    from weft.domain.shape import Plan
+    from weft.domain.spec import PoolSpec
+
+_FIRST_CONTEXT, _FIRST_TOKENS, _FIRST_BATCH = 64, 16, 1
+_FINE, _COARSE = 1.25, 2.0  # from one point to the next: what is nearly straight needs few
+_SEVERAL = 2  # of what costs are told apart: a fixed one, and one for each
+
+
+def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
+    """Speed of one replica of a plan, with as much KV memory as its prediction has."""
+    replica = _replica(plan, spec, catalog)
+    ranks, efficiency = plan.shape.data_parallel, replica.efficiency
+    max_batch = max(_SEVERAL, plan.prediction.max_batch)
+    budget = max(max_batch, ranks * int(efficiency.batched_tokens))
+    tokens = float(spec.workload.input_tokens)
+    first, more = (handed_over_seconds(replica, each) for each in (tokens, 2.0 * tokens))
+    return EngineSpeed(
+        steps=step_table(replica, max_batch, budget),
+        max_batch=max_batch,
+        kv_tokens=plan.prediction.kv_tokens,
+        batched_tokens=budget,
+        transfer_seconds=max(0.0, 2.0 * first - more),
+        transfer_seconds_per_token=(more - first) / tokens,
+    )
+
+
+def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog) -> ReplicaModel:
+    shape = plan.shape
+    accelerator = catalog.accelerator(shape.accelerator)
+    architecture = resolve_architecture(spec.model, catalog)
+    return ReplicaModel(
+        architecture=architecture,
+        shape=shape,
+        accelerator=accelerator,
+        efficiency=catalog.efficiency(accelerator, shape.engine, shape.precision),
+        memory_bytes=accelerator.memory_bytes,
+        kv_precision=stored_kv(spec.kv.precision, shape.precision),
+        speculation=resolve_speculation(spec.engine, architecture, catalog),
+    )
+
+
+def step_table(replica: ReplicaModel, max_batch: int, batched_tokens: int) -> StepTable:
+    """Times of all steps of a replica with at most so many sequences, and tokens in a step, on all its ranks together.
+
+    Prompts are spread evenly over data-parallel ranks, as sequences are.
+    """
+    steps, ranks = stepper(replica), float(replica.shape.data_parallel)
+    longest = max(2 * _FIRST_CONTEXT, int(replica.architecture.max_context_tokens))
+    contexts = [1, *_points(_FIRST_CONTEXT, longest, _COARSE)]
+    decode = {
+        (float(batch), float(context)): steps.decode(batch, context).seconds
+        for batch in _points(_FIRST_BATCH, max_batch, _FINE)
+        for context in contexts
+    }
+    prompts = {
+        (float(tokens), float(context)): _prompt_seconds(steps, max(1.0, tokens / ranks), context)
+        for tokens in _points(_FIRST_TOKENS, batched_tokens, _FINE)
+        for context in contexts
+    }
+    alone = steps.prefill(_FIRST_TOKENS, 0.0, 1.0)
+    return StepTable(decode, prompts, alone.launch)
+
+
+def _points(first: int, last: int, growth: float) -> Iterator[int]:
+    """Whole numbers from the first to the last, each so much larger than the one before."""
+    point = min(first, last)
+    while point < last:
+        yield point
+        point = max(point + 1, int(point * growth))
+    yield last
+
+
+def _prompt_seconds(steps: Stepper, tokens: float, mean_context: float) -> float:
+    """A step of prompt tokens that look back on so many on average.
+
+    Alone a prompt of n tokens looks back on n / 2. Where it is less, several shorter ones share the step: then only
+    attention is less.
+    """
+    if 2.0 * mean_context >= tokens:
+        return steps.prefill(tokens, mean_context - tokens / 2.0, 1.0).seconds
+    whole, short = (steps.prefill(each, 0.0, 1.0) for each in (tokens, 2.0 * mean_context))
+    attention = short.parts.attention * tokens / (2.0 * mean_context)
+    factor = whole.seconds / sum(whole.parts)
+    return whole.seconds + factor * (attention - whole.parts.attention)

@@ -1,0 +1,257 @@
+"""Who gets what in the next step of an engine: vLLM's rules (`v1/core/sched/scheduler.py`), first come first served.
+
+Whoever runs goes first, in the order in which they were let in; then whoever waits, as long as tokens, seats and memory
+last, the whole prompt has to fit. Where memory is short, the last one let in is preempted: it goes back to the front of
+those who wait, is computed again, and nobody is let in in that step. A remote prompt has its memory reserved while its
+KV is under way, and goes first once it has come.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from weft.twin.batch import Batch
+from weft.twin.memory import KvMemory
+from weft.twin.request import Request, Stage
+
+if TYPE_CHECKING:
+    from weft.twin.counts import Counts
+    from weft.twin.speed import EngineSpeed
+
+
+class Scheduler:
+    """The requests of one engine, and after `plan` what the next step has of them.
+
+    `tokens` of prompts and the `contexts` that they read in all, `done` the prompts that end with it, `seated` those
+    whose KV came and who get their first token. `held_back`: those who wait cannot be let in, whoever comes behind
+    them. `untested`: somebody was preempted, and nobody asked whether others can be let in.
+    """
+
+    def __init__(self, speed: EngineSpeed, counts: Counts, now: float) -> None:
+        """Nobody is there."""
+        self._counts = counts
+        self._speed = speed
+        self._block, self._group = speed.block_tokens, speed.group_tokens
+        self._span = self._group // self._block
+        self.batch = Batch(self._block)
+        self.memory = KvMemory(speed.kv_blocks, self._span)
+        self.waiting: deque[Request] = deque()
+        self.fetched: deque[Request] = deque()
+        self.fetching: deque[tuple[float, Request]] = deque()
+        self.under_way = 0  # of those that are fetched, without those that were cancelled
+        self.running: dict[int, Request] = {}  # by turn: the last one is the youngest
+        self.tokens, self.contexts = 0, 0.0
+        self.done: list[Request] = []
+        self.seated: list[Request] = []
+        self.held_back = self.untested = False
+        self._prompt: Request | None = None  # goes on in the next step; always the youngest
+        self._turns = 0
+        self._link_free_at = now
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether time alone changes nothing here."""
+        return not (self.running or self.waiting or self.fetching or self.fetched)
+
+    def plan(self, now: float) -> None:
+        """Decide a step that begins now, and take the memory for it."""
+        self.tokens, self.contexts, self.held_back, self.untested = 0, 0.0, False, False
+        if self.fetching:
+            self._receive(now)
+        preempted = bool(self.running) and self._go_on(now)
+        if preempted and self.running:
+            self.untested = True
+        elif self.waiting or self.fetched:
+            self._let_in(now)
+
+    # --------------------------------------------------------------------------------------------------- who runs
+
+    def _go_on(self, now: float) -> bool:
+        """Memory and tokens for those who run; whether somebody had to be preempted for it."""
+        memory, batch = self.memory, self.batch
+        preempted = False
+        needed = batch.next_growth
+        while needed > memory.available:
+            needed -= memory.available
+            memory.take(memory.available)
+            youngest = self.running[next(reversed(self.running))]
+            needed -= youngest.stage is Stage.Decoding and batch.needs(youngest)
+            self._preempt(youngest, now)
+            preempted = True
+        if needed:
+            memory.take(needed)
+        prompt = self._prompt
+        if prompt is not None and not self._compute(prompt, self._speed.batched_tokens - batch.size):
+            self._preempt(prompt, now)
+            preempted = True
+        return preempted
+
+    def _preempt(self, request: Request, now: float) -> None:
+        if request.stage is Stage.Decoding:
+            request.last_token_at = now
+        self._stop(request)
+        self._free(request)
+        request.stage = Stage.Waiting
+        request.preemptions += 1
+        self._counts.preemptions += 1
+        self.waiting.appendleft(request)
+
+    def _compute(self, request: Request, room: int) -> int:
+        """As many tokens of a prompt as there is room for in the step; 0 if memory does not last."""
+        begin, total = request.computed, request.input_tokens + request.made
+        end = min(total, begin + room)
+        blocks = (-begin // self._block) - (-end // self._block)
+        if blocks > self.memory.available:
+            return 0
+        self.memory.take(blocks)
+        self.tokens += end - begin
+        self.contexts += (end - begin) * (begin + end) / 2
+        request.computed = end
+        if request.hashes:
+            self._offer(request)
+        if end == total:
+            self._prompt = None
+            self.done.append(request)
+        else:
+            self._prompt = request
+        return end - begin
+
+    # --------------------------------------------------------------------------------------------------- who waits
+
+    def _let_in(self, now: float) -> None:
+        waiting, fetched, running = self.waiting, self.fetched, self.running
+        room, seats = self._speed.batched_tokens - self.batch.size - self.tokens, self._speed.max_batch
+        while (waiting or fetched) and room > 0 and len(running) < seats:
+            if fetched:
+                self._seat(fetched.popleft(), now)
+                room -= 1
+            elif not self._reserve(waiting[0]):
+                break
+            elif waiting[0].remote:
+                self._fetch(waiting.popleft(), now)
+            else:
+                request = waiting.popleft()
+                self._run(request, now)
+                room -= self._compute(request, room)
+        self.held_back = bool(waiting or fetched)
+
+    def _run(self, request: Request, now: float) -> None:
+        self._turns += 1
+        request.turn, request.stage = self._turns, Stage.Prompt
+        self.running[self._turns] = request
+        if request.scheduled_at < 0.0:
+            request.scheduled_at = now
+
+    def _seat(self, request: Request, now: float) -> None:
+        """Its KV is there: its first token comes with the next step, for which it has memory."""
+        self._run(request, now)
+        self.batch.join(request)
+        self.seated.append(request)
+
+    def _reserve(self, request: Request) -> bool:
+        """Share what the prefix cache has of a prompt, if memory lasts for all of it."""
+        total, hashes, memory = request.input_tokens + request.made, request.hashes, self.memory
+        hits = memory.hits(hashes, (total - 1) // self._group) if hashes else 0
+        needed = -(-total // self._block) - hits * self._span
+        found = hashes[:hits]
+        if found:
+            needed += memory.idle_among(found)
+        if request.remote and self._prompt is not None:
+            needed += self._left(self._prompt)
+        if needed > memory.available:
+            return False
+        if found:
+            memory.hold(found)
+        request.shared, request.hashed, request.computed = list(found), hits, hits * self._group
+        if not request.preemptions:
+            self._counts.prefix_queries += total
+            self._counts.prefix_hits += request.computed
+            request.cached_tokens = request.computed
+        return True
+
+    def _left(self, prompt: Request) -> int:
+        """Blocks that a prompt still needs: KV that is under way must not take them."""
+        return (-prompt.computed // self._block) - (-(prompt.input_tokens + prompt.made) // self._block)
+
+    def _fetch(self, request: Request, now: float) -> None:
+        """Reserve its memory and send for its KV; from then on it is a request like others."""
+        tokens, speed = request.input_tokens - request.computed, self._speed
+        self.memory.take((-request.computed // self._block) - (-request.input_tokens // self._block))
+        self._link_free_at = max(now, self._link_free_at) + tokens * speed.transfer_seconds_per_token
+        request.computed, request.stage, request.remote = request.input_tokens, Stage.Fetching, False
+        self.fetching.append((self._link_free_at + speed.transfer_seconds, request))
+        self.under_way += 1
+
+    def _receive(self, now: float) -> None:
+        """KV that has come by now."""
+        while self.fetching and self.fetching[0][0] <= now:
+            request = self.fetching.popleft()[1]
+            if request.stage is Stage.Cancelled:
+                self._free(request)
+                continue
+            self.under_way -= 1
+            self._offer(request)
+            request.stage = Stage.Fetched
+            self.fetched.append(request)
+
+    # --------------------------------------------------------------------------------------------------- who leaves
+
+    def end(self, request: Request) -> None:
+        """It has its last token; KV that a decode engine will fetch stays."""
+        self._stop(request)
+        if request.keeps_kv:
+            request.stage = Stage.Kept
+        else:
+            self._free(request)
+            request.stage = Stage.Answered
+
+    def leave(self, request: Request) -> None:
+        """It was cancelled, or its kept KV is no longer wanted. Nothing happens to one that has left before."""
+        stage = request.stage
+        if stage in {Stage.Answered, Stage.Cancelled}:
+            return
+        if stage is Stage.Kept:
+            self._free(request)
+            request.stage = Stage.Answered
+            return
+        self._counts.cancelled += 1
+        if stage is Stage.Waiting:
+            self.waiting.remove(request)
+        elif stage is Stage.Fetching:  # its memory is written to until the transfer ends
+            self.under_way -= 1
+        else:
+            self._remove(request)
+        request.stage = Stage.Cancelled
+
+    def _remove(self, request: Request) -> None:
+        if request.stage is Stage.Fetched:
+            self.fetched.remove(request)
+        else:
+            self._stop(request)
+        self._free(request)
+
+    def _stop(self, request: Request) -> None:
+        """It runs no longer; its memory is still held."""
+        if request.stage is Stage.Decoding:
+            self.batch.leave(request)
+        elif request is self._prompt:
+            self._prompt = None
+        del self.running[request.turn]
+
+    def _free(self, request: Request) -> None:
+        """Give its memory back; what others may share stays in the prefix cache as long as nobody needs the room."""
+        if request.hashes and request.stage is not Stage.Cancelled:
+            self._offer(request)
+        self.memory.give_back(-(-request.computed // self._block) - self._span * len(request.shared))
+        if request.shared:
+            self.memory.let_go(request.shared)
+            request.shared = []
+        request.computed = request.hashed = 0
+
+    def _offer(self, request: Request) -> None:
+        """Cache whole groups that it has computed; one that somebody else has cached stays its own."""
+        whole = request.computed // self._group
+        if request.hashed < whole and request.hashed < len(request.hashes):
+            request.shared += self.memory.offer(request.hashes[request.hashed : whole])
+            request.hashed = whole

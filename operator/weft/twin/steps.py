@@ -1,0 +1,155 @@
+"""How long steps take, as a table: between its points time is straight, so many steps alike are timed in closed form.
+
+A table comes from the performance model (`speed`) or from points that were measured. In a step every sequence that
+decodes gets a token and prompts get what room for tokens is left. One with both takes as long as both, less the launch
+that they share.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from bisect import bisect_right
+from itertools import pairwise, product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Points = Mapping[tuple[float, float], float]
+
+_CLOSE = 1e-9  # of a step: a boundary that near is met
+
+
+class Line:
+    """Seconds over a length in tokens: straight between knots, and beyond the last ones as between them."""
+
+    __slots__ = ("_bases", "_inner", "_slopes", "_tops")
+
+    def __init__(self, knots: Sequence[float], values: Sequence[float]) -> None:
+        """A single knot makes a constant."""
+        pairs = zip(pairwise(knots), pairwise(values), strict=True)
+        self._inner = list(knots[1:-1])
+        self._tops = [*self._inner, math.inf]  # the longest of each piece
+        self._slopes = [(high - low) / (end - start) for (start, end), (low, high) in pairs] or [0.0]
+        self._bases = [value - knot * slope for value, knot, slope in zip(values, knots, self._slopes, strict=False)]
+
+    def at(self, length: float) -> float:
+        """Seconds at a length."""
+        piece = bisect_right(self._inner, length)
+        return self._bases[piece] + length * self._slopes[piece]
+
+    def run(self, length: float, steps: int) -> float:
+        """Seconds of so many steps, of which each is one token longer than the one before."""
+        piece = bisect_right(self._inner, length)
+        middle = length + (steps - 1) / 2
+        if 2 * middle - length <= self._tops[piece]:
+            return steps * (self._bases[piece] + middle * self._slopes[piece])
+        first = math.ceil(self._tops[piece] - length)
+        return self.run(length, first) + self.run(length + first, steps - first)
+
+    def within(self, length: float, seconds: float) -> int:
+        """The fewest steps that take so long, each one token longer than the one before."""
+        piece = bisect_right(self._inner, length)
+        slope = self._slopes[piece]
+        straight = self._bases[piece] + (length - 0.5) * slope
+        steps = 2.0 * seconds / (straight + math.sqrt(max(0.0, straight * straight + 2.0 * slope * seconds)))
+        wanted = max(0, math.ceil(steps - _CLOSE))
+        if length + wanted - 1 <= self._tops[piece]:
+            return wanted
+        first = math.ceil(self._tops[piece] - length)
+        return first + self.within(length + first, seconds - self.run(length, first))
+
+
+class Grid:
+    """Seconds over a size and a length, bilinear between points, and beyond the last ones as between them."""
+
+    def __init__(self, points: Points) -> None:
+        """Every size needs every length; raises `ValueError` where a point is missing or takes no time.
+
+        More tokens never take less time: a point that says so is noise, and takes as long as the one before it.
+        """
+        self._sizes = sorted({size for size, _ in points})
+        self._lengths = sorted({length for _, length in points})
+        missing = [pair for pair in product(self._sizes, self._lengths) if pair not in points]
+        if missing or not points:
+            raise ValueError(f"no time for {missing[0] if missing else 'anything'}")
+        if min(points.values()) <= 0.0:
+            raise ValueError("every step takes time")
+        self._rows = [_never_less([points[size, length] for length in self._lengths]) for size in self._sizes]
+        self._lines: dict[float, Line] = {}
+
+    def line(self, size: float) -> Line:
+        """Seconds over length at one size."""
+        found = self._lines.get(size)
+        if found is None:
+            found = self._lines[size] = Line(self._lengths, self._row(size))
+        return found
+
+    def at(self, size: float, length: float) -> float:
+        """Seconds at a size and a length; nothing is remembered, for sizes that seldom come twice."""
+        low, share = self._place(size)
+        if not share:
+            return self.line(self._sizes[low]).at(length)
+        below, above = self.line(self._sizes[low]).at(length), self.line(self._sizes[low + 1]).at(length)
+        return below + share * (above - below)
+
+    def _row(self, size: float) -> list[float]:
+        low, share = self._place(size)
+        if not share:
+            return self._rows[low]
+        pairs = zip(self._rows[low], self._rows[low + 1], strict=True)
+        return [below + share * (above - below) for below, above in pairs]
+
+    def _place(self, size: float) -> tuple[int, float]:
+        """The size below, and how far the next one is away; the smallest size for all that are smaller."""
+        sizes = self._sizes
+        if size <= sizes[0] or len(sizes) == 1:
+            return 0, 0.0
+        low = min(bisect_right(sizes, size) - 1, len(sizes) - 2)
+        return low, (size - sizes[low]) / (sizes[low + 1] - sizes[low])
+
+
+class StepTable:
+    """Times of steps in seconds.
+
+    `decode` is over the sequences of a batch and their mean context in tokens. `prompts` is over the prompt tokens of a
+    step and the mean context of these tokens, which of a whole prompt of n tokens is n / 2. `launch_seconds` of a
+    step with prompts is not paid where sequences decode too.
+    """
+
+    def __init__(self, decode: Points, prompts: Points, launch_seconds: float = 0.0) -> None:
+        """Raises `ValueError` where a grid is not complete or a point takes no time."""
+        self._decode, self._prompts = Grid(decode), Grid(prompts)
+        self.launch_seconds = launch_seconds
+
+    def batch(self, sequences: int) -> Line:
+        """Seconds of a decode step over the mean context, for one size of the batch."""
+        return self._decode.line(sequences)
+
+    def prompts(self, tokens: int, mean_context: float) -> float:
+        """Seconds of a step with so many prompt tokens and nothing else."""
+        return self._prompts.at(tokens, mean_context)
+
+
+def read_table(lines: Iterable[str], launch_seconds: float = 0.0) -> StepTable:
+    """A table of measured points from CSV with the columns step (decode, prompts), size, context_tokens, seconds.
+
+    Raises `ValueError` where a column, a number or a point is missing.
+    """
+    grids: dict[str, dict[tuple[float, float], float]] = {"decode": {}, "prompts": {}}
+    for number, row in enumerate(csv.DictReader(lines), 2):
+        try:
+            grids[row["step"]][float(row["size"]), float(row["context_tokens"])] = float(row["seconds"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"line {number} is no point of a step: {row}") from error
+    return StepTable(grids["decode"], grids["prompts"], launch_seconds)
+
+
+def _never_less(values: list[float]) -> list[float]:
+    """Each at least as large as the ones before it."""
+    highest, lifted = 0.0, []
+    for value in values:
+        highest = max(highest, value)
+        lifted.append(highest)
+    return lifted

@@ -1,0 +1,85 @@
+"""Traffic as it came, or as it is made up: when each request arrives, and how long it and its answer are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+JITTER_SECONDS = 5.0  # by which copies of a request come earlier or later than the request itself
+
+
+class TraceError(ValueError):
+    """A trace that cannot be replayed; the sentence says what is wrong and where."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """Requests in order of arrival, as columns of one length.
+
+    `arrivals` are seconds since the trace began (float64), `inputs` and `outputs` tokens of each request (int32, at
+    least 1). `blocks`, where known, are hashes of the prompt's blocks of `block_tokens` tokens, one tuple a request: a
+    prefix that two prompts share has the same hashes.
+    """
+
+    arrivals: NDArray[np.float64]
+    inputs: NDArray[np.int32]
+    outputs: NDArray[np.int32]
+    blocks: tuple[tuple[int, ...], ...] = ()
+    block_tokens: int = 512
+
+    def __len__(self) -> int:
+        """Requests."""
+        return len(self.arrivals)
+
+    @property
+    def seconds(self) -> float:
+        """From its beginning to its last arrival."""
+        return float(self.arrivals[-1]) if len(self) else 0.0
+
+    @property
+    def rate(self) -> float:
+        """Mean requests per second."""
+        return len(self) / self.seconds if self.seconds > 0 else 0.0
+
+    def part(self, begin: float, end: float) -> Trace:
+        """What arrives in [begin, end) seconds, with a clock that starts at `begin`."""
+        first, last = np.searchsorted(self.arrivals, [begin, end])
+        return self._rows(np.arange(first, last), self.arrivals[first:last] - begin)
+
+    def scaled(self, factor: float, seed: int = 0) -> Trace:
+        """As many requests times `factor`, by copies that come a few seconds apart, or by leaving some out.
+
+        Lengths and the shape of the day stay; copies share only the first block with each other, as users share a
+        system prompt. Raises `TraceError` unless the factor is a positive number.
+        """
+        if not (np.isfinite(factor) and factor > 0):
+            raise TraceError(f"a rate cannot be scaled by {factor:g}: give a number above 0")
+        random = np.random.default_rng(seed)
+        whole = int(factor)
+        times = whole + (random.random(len(self)) < factor - whole)
+        source = np.repeat(np.arange(len(self)), times)
+        copy = np.arange(len(source)) - np.repeat(np.cumsum(times) - times, times)
+        shift = np.where(copy > 0, random.uniform(-JITTER_SECONDS, JITTER_SECONDS, len(source)), 0.0)
+        moments = np.clip(self.arrivals[source] + shift, 0.0, self.seconds)
+        order = np.argsort(moments, kind="stable")
+        found = self._rows(source[order], moments[order])
+        return found if not self.blocks else _told_apart(found, copy[order])
+
+    def _rows(self, rows: NDArray[np.intp], arrivals: NDArray[np.float64]) -> Trace:
+        blocks = tuple([self.blocks[row] for row in rows]) if self.blocks else ()
+        return Trace(arrivals, self.inputs[rows], self.outputs[rows], blocks, self.block_tokens)
+
+
+def _told_apart(trace: Trace, copies: NDArray[np.intp]) -> Trace:
+    """Blocks after the first are each copy's own: hashes of copy 2 differ from those of copy 1."""
+    most = 1 + max((max(each, default=0) for each in trace.blocks), default=0)
+    blocks = [
+        each if copy == 0 else (*each[:1], *[hashed + int(copy) * most for hashed in each[1:]])
+        for each, copy in zip(trace.blocks, copies, strict=True)
+    ]
+    return Trace(trace.arrivals, trace.inputs, trace.outputs, tuple(blocks), trace.block_tokens)

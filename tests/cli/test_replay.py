@@ -1,0 +1,119 @@
+"""`weft replay`: the same input is the same decisions, byte for byte, and what differs is named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.terminal import weft
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board
+from tests.forgetting import forget_everything
+from weft.catalog import load
+from weft.control.recording import Recorder, record_of
+from weft.decide import decide
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TURNS = 8
+
+
+def recorded(folder: Path, most_bytes: int = 10_000_000) -> list[Path]:
+    """The passes of a small cluster that grows, loses a node and shrinks."""
+    recorder = Recorder(folder, most_bytes)
+    cluster = World.of([board("b-0"), board("b-1"), board("b-2")], pool("chat", pool_spec(4, external(3))))
+    for turn in range(TURNS):
+        if turn == TURNS // 2:
+            cluster.nodes = cluster.nodes[1:]
+        snapshot = cluster.snapshot()
+        recorder.record(snapshot, decide(snapshot, load()))
+        cluster.turn()
+    return sorted(folder.iterdir())
+
+
+def changed(path: Path, change: dict[str, Any]) -> None:
+    body = json.loads(gzip.decompress(path.read_bytes()))
+    path.write_bytes(gzip.compress(json.dumps({**body, **change}).encode()))
+
+
+def test_a_folder_of_records_is_decided_the_same_way(tmp_path: Path) -> None:
+    """By a process that remembers nothing of it."""
+    assert len(recorded(tmp_path / "kept")) == TURNS
+    forget_everything()
+    ending = weft("replay", str(tmp_path / "kept"))
+    assert (ending.code, ending.err) == (0, "")
+    assert f"{TURNS} records replayed, all decided as recorded" in ending.out
+
+
+def test_what_is_decided_otherwise_is_named(tmp_path: Path) -> None:
+    path = recorded(tmp_path)[0]
+    body = json.loads(gzip.decompress(path.read_bytes()))
+    body["decisions"]["pools"][0]["status"]["desired_replicas"] = 7
+    changed(path, body | {"weft": "0.0.9"})
+    ending = weft("replay", str(path))
+    assert ending.code == 1
+    assert "1 record replayed, 1 decided otherwise; recorded by weft 0.0.9" in ending.out
+    assert "pools[team/chat].status.desired_replicas  7" in ending.out
+    told = json.loads(weft("replay", str(path), "-o", "json").out)
+    assert [["7", "3"]] == [[one["recorded"], one["decided"]] for one in told[0]["differences"]]
+
+
+def test_the_folder_stays_within_its_size_and_keeps_the_latest(tmp_path: Path) -> None:
+    everything = recorded(tmp_path / "all")
+    sizes = [path.stat().st_size for path in everything]
+    kept = recorded(tmp_path / "some", most_bytes=sum(sizes[-3:]) + 1)
+    assert [path.name for path in kept] == [path.name for path in everything[-3:]]
+    assert [path.name for path in recorded(tmp_path / "one", most_bytes=1)] == [everything[-1].name]
+
+
+def test_a_new_recorder_counts_what_an_earlier_one_left(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    cluster = World.of([board("b-0")], pool("chat", pool_spec(4, external(1))))
+    snapshot = replace(cluster.snapshot(), now=cluster.snapshot().now + 1000.0)
+    Recorder(tmp_path, size // 2).record(snapshot, decide(snapshot, load()))
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= size // 2
+
+
+def test_a_disk_that_takes_nothing_costs_records_and_no_pass(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "gone"
+    recorder = Recorder(folder, 1000)
+    folder.rmdir()
+    snapshot = World.of([board("b-0")]).snapshot()
+    recorder.record(snapshot, decide(snapshot, load()))
+    assert "this pass is not recorded" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is no record of"),
+        (b"\x1f\x8b\x08broken", "is no record of"),
+        (b"\xff\xfe", "is no record of"),
+        (b"[1]", "is no record of"),
+        (b"{}", "cannot be replayed by weft"),
+        (b'{"snapshot": {"~": "Path"}}', "cannot be replayed by weft"),
+        (b'{"snapshot": 5}', "is no record of"),
+    ],
+)
+def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "pass-1.json.gz"
+    path.write_bytes(content)
+    ending = weft("replay", str(path))
+    assert words in ending.sentence
+    assert ending.code == 2
+
+
+def test_a_folder_without_records_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:
+    assert "holds no record: `weft run --record" in weft("replay", str(tmp_path)).sentence
+    assert "No such file" in weft("replay", str(tmp_path / "none")).sentence
+
+
+def test_a_record_names_the_version_that_wrote_it() -> None:
+    snapshot = World.of([board("b-0")]).snapshot()
+    assert {"weft", "snapshot", "decisions"} == record_of(snapshot, decide(snapshot, load())).keys()

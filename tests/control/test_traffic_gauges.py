@@ -1,0 +1,55 @@
+"""What a scrape of the operator tells of a pool's traffic."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from weft.control.traffic_gauges import TrafficGauges
+from weft.domain.snapshot import PoolObservation
+
+SEEN = PoolObservation(
+    expected=1,
+    answered=1,
+    age_seconds=1.0,
+    requests_per_second=2.0,
+    waiting=4.0,
+    waiting_for_kv=3.0,
+    input_tokens=560.0,
+    input_tokens_p95=1500.0,
+    computed_input_tokens=420.0,
+    startup_seconds=95.5,
+    tpot=((95, 0.004),),
+    arrivals=25.0,
+    arrival_seconds=10.0,
+    arrivals_at_front=True,
+    caveats=("the engine does not show x",),
+)
+
+
+def shown(*observations: PoolObservation | None) -> list[str]:
+    registry = CollectorRegistry()
+    gauges = TrafficGauges(registry)
+    for seen in observations:
+        gauges.clear()
+        gauges.show(("team", "chat"), seen)
+    lines = generate_latest(registry).decode().splitlines()
+    return [line.replace('namespace="team",', "").replace('pool="chat"', "*") for line in lines if line[0] != "#"]
+
+
+def test_every_figure_that_is_known_is_told() -> None:
+    assert shown(SEEN) == [
+        "weft_pool_requests_per_second{*} 2.0",
+        "weft_pool_requests_waiting{*} 4.0",
+        "weft_pool_requests_waiting_for_kv{*} 3.0",
+        "weft_pool_startup_seconds{*} 95.5",
+        'weft_pool_latency_seconds{kind="tpot",percentile="95",*} 0.004',
+        'weft_pool_tokens{kind="input",*,statistic="mean"} 560.0',
+        'weft_pool_tokens{kind="input",*,statistic="p95"} 1500.0',
+        'weft_pool_tokens{kind="computed_input",*,statistic="mean"} 420.0',
+        'weft_pool_requests_arriving_per_second{counted_by="front",*} 2.5',
+        'weft_pool_metrics_caveat{caveat="the engine does not show x",*} 1.0',
+    ]
+
+
+def test_what_is_not_known_any_more_is_absent() -> None:
+    assert shown(SEEN, None) == []

@@ -1,0 +1,78 @@
+"""One collection asks the engines of every pool and the routers before them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.observe.pages import pages, scraped
+from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
+from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.snapshot import PoolRecord, ResourceKey
+from weft.domain.status import PoolStatus
+from weft.observe.collector import MetricsCollector
+from weft.observe.history import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.observe.history import History, Target
+
+ROUTER_TEXTS = pages("vllm-router-0.1.17")
+
+
+class Scripted:
+    """A source that scrapes pods which show these texts."""
+
+    def __init__(self, texts: dict[str, tuple[str, ...]]) -> None:
+        self.texts = texts
+        self.asked: dict[str, Target] = {}
+
+    async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
+        self.asked = {target.uid: target for target in targets}
+        return await scraped(tuple(self.asked.values()), {uid: self.texts[uid] for uid in self.asked})
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def pool(uid: str, release: EngineRelease | None, split_uid: str | None = None) -> PoolRecord:
+    key = ResourceKey("InferencePool", "team", f"pool-{uid}", uid)
+    return PoolRecord(key, 1, None, PoolStatus(engine=release), split_uid=split_uid)
+
+
+def engine(uid: str, pool_uid: str) -> PodRecord:
+    return PodRecord(
+        *("team", uid, uid, PodPhase.Running, "node-1", ()),
+        identity=PodIdentity(pool_uid, 0, 0, "r"),
+        ready=True,
+        ip="10.0.0.1",
+        startup_seconds=120.0,
+    )
+
+
+def router(uid: str, before: str) -> PodRecord:
+    return PodRecord(*("team", uid, uid, PodPhase.Running, "node-1", ()), ready=True, ip="10.0.0.2", front_of=before)
+
+
+async def test_both_halves_of_a_split_hear_of_its_front_and_each_engine_is_asked_in_its_own_way() -> None:
+    source = Scripted({"p": pages("vllm-0.32.0"), "s": pages("sglang-0.5.23"), "f": ROUTER_TEXTS})
+    collector = MetricsCollector(source)
+    pools = (
+        pool("prefill", EngineRelease(EngineName.VLLM, "0.32.0", "image"), "split"),
+        pool("decode", EngineRelease(EngineName.SGLang, "0.5.23", "image"), "split"),
+        pool("unknown", None),
+        pool("odd", EngineRelease(EngineName.VLLM, "latest", "image")),
+    )
+    await collector.collect(pools, (engine("p", "prefill"), engine("s", "decode"), router("f", "split")))
+    seen = collector.observations()
+    assert {(one.port, one.path) for one in source.asked.values()} == {
+        (8000, "/metrics"),
+        (30000, "/metrics"),
+        (29000, "/metrics"),
+    }
+    assert {uid: (one.arrivals, one.arrivals_at_front) for uid, one in seen.items()} == {
+        "prefill": (22, True),
+        "decode": (22, True),
+    }
+    assert seen["decode"].startup_seconds == 120  # by its conditions; the engine alone says 95.5
+    assert collector.engines_read == {Origin.Engine: 2, Origin.Prometheus: 0}

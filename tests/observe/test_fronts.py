@@ -1,0 +1,112 @@
+"""Demand is read where it arrives: a full queue or a dead pool does not look like no demand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.observe.pages import APART_SECONDS, pages, scraped, target
+from weft.domain.cluster import PodPhase, PodRecord
+from weft.domain.shape import EngineName
+from weft.domain.snapshot import PoolRecord, ResourceKey
+from weft.domain.status import PoolStatus
+from weft.engines import FRONTS, series_for
+from weft.observe.observation import observe_pool
+from weft.observe.targets import fronts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.domain.snapshot import PoolObservation
+    from weft.observe.history import Target
+
+SERIES = series_for(EngineName.VLLM, "0.32.0")
+POOL = PoolRecord(ResourceKey("InferencePool", "team", "chat", "pool"), 1, None, PoolStatus())
+ROUTER = PodRecord(
+    *("team", "chat-front-1", "f", PodPhase.Running, "node-1", ()), ready=True, ip="10.0.0.9", front_of="pool"
+)
+
+
+def front(uid: str = "f") -> Target:
+    return fronts_of(POOL, [replace(ROUTER, uid=uid)])[0]
+
+
+async def observed(texts: Mapping[str, tuple[str, ...]], fronts: tuple[Target, ...]) -> PoolObservation:
+    """A pool of the engine `a` behind these fronts."""
+    engines = (target(SERIES),)
+    return observe_pool(engines, await scraped((*engines, *fronts), texts), SERIES, fronts)
+
+
+@pytest.mark.parametrize(
+    ("folder", "arrived"),
+    [
+        ("vllm-router-0.1.17", 22),
+        ("vllm-router-0.1.17-dead", 2),  # 6 tries, 4 of them retries
+        ("vllm-router-0.1.17-none", 3),  # 15 tries that found no worker, 12 of them retries
+        ("vllm-router-0.1.17-pairs", 4),  # one of which failed
+    ],
+)
+async def test_a_router_counts_what_arrives_whatever_becomes_of_it(folder: str, arrived: float) -> None:
+    seen = await observed({"a": ("", ""), "f": pages(folder)}, (front(),))
+    assert (seen.arrivals, seen.arrival_seconds, seen.arrivals_at_front) == (arrived, APART_SECONDS, True)
+    assert (seen.answered, seen.complete) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ('smg_http_requests_total{method="POST",path="/v1/chat/completions"}', 'smg_http_requests_total{method="GET"}'),
+        ('sgl_router_requests_total{route="/v1/chat/completions"}', "sgl_router_retries_total"),
+        ('inference_objective_request_total{model_name="m",target_model_name="m"}', "inference_objective_errors"),
+        ('inference_model_request_total{target_model_name="m",model_name="m"}', "inference_model_errors"),
+        ('llm_d_epp_request_total{model_name="m"}', "llm_d_epp_request_error_total"),
+    ],
+)
+async def test_other_fronts_count_in_their_own_words(line: str, other: str) -> None:
+    texts = (f"{line} 100\n{other} 5\n", f"{line} 190\n{other} 77\n")
+    seen = await observed({"a": ("", ""), "f": texts}, (front(),))
+    assert seen.arrivals == 90
+
+
+async def test_fronts_share_the_requests() -> None:
+    texts = pages("vllm-router-0.1.17")
+    seen = await observed({"a": ("", ""), "f": texts, "g": texts}, (front(), front("g")))
+    assert seen.arrivals == 44
+
+
+async def test_without_every_front_the_engines_say_what_arrives() -> None:
+    """A part of the fronts would look like less demand than there is."""
+    texts = {"a": pages("vllm-0.32.0"), "f": pages("vllm-router-0.1.17"), "g": ("", "")}
+    seen = await observed(texts, (front(), front("g")))
+    assert (seen.arrivals, seen.arrivals_at_front) == (22, False)  # 16 answered, 6 more inside
+
+
+async def test_a_restarted_front_counts_from_zero() -> None:
+    name = 'sgl_router_requests_total{route="/v1/completions"}'
+    seen = await observed({"a": ("", ""), "f": (f"{name} 5000\n", f"{name} 12\n")}, (front(),))
+    assert seen.arrivals == 12
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({}, 1),
+        ({"front_of": "another"}, 0),
+        ({"front_of": None}, 0),
+        ({"namespace": "others"}, 0),  # a label is easily written
+        ({"ready": False}, 0),
+        ({"terminating": True}, 0),
+        ({"ip": None}, 0),
+    ],
+)
+def test_only_ready_routers_of_the_pool_are_asked(changes: dict[str, object], count: int) -> None:
+    found = fronts_of(POOL, [replace(ROUTER, **changes)])  # type: ignore[arg-type]
+    assert len(found) == count
+    assert all((one.port, one.names) == (29000, FRONTS.names) for one in found)
+
+
+def test_the_front_of_a_split_is_the_front_of_both_halves() -> None:
+    half = replace(POOL, split_uid="split")
+    assert fronts_of(half, [replace(ROUTER, front_of="split")])

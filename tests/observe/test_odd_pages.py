@@ -1,0 +1,133 @@
+"""Pages that are not as they should be: torn, in another order, restarted, with values that are no numbers."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.observe.pages import observed, pages
+from weft.domain.shape import EngineName
+from weft.engines import series_for
+
+SERIES = series_for(EngineName.VLLM, "0.33.0")
+FIRST, SECOND = pages("vllm-0.33.0")
+
+
+def without(text: str, *names: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith(names))
+
+
+async def test_neither_the_order_of_labels_nor_of_lines_matters() -> None:
+    def mixed(text: str) -> str:
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        Random(7).shuffle(lines)
+        return "\n".join(map(reordered, lines)) + "\n"
+
+    def reordered(line: str) -> str:
+        name, _, rest = line.partition("{")
+        labels, _, value = rest.rpartition("}")
+        return f"{name}{{{','.join(reversed(labels.split(',')))}}} {value.strip()} 1700000000000" if rest else line
+
+    assert await observed(SERIES, mixed(FIRST), mixed(SECOND)) == await observed(SERIES, FIRST, SECOND)
+
+
+async def test_a_page_that_was_cut_off_keeps_what_was_whole() -> None:
+    cut = SECOND[: SECOND.index("vllm:request_generation_tokens_bucket") + 60]
+    seen = await observed(SERIES, FIRST, SECOND, cut)
+    assert seen.running == 6
+
+
+async def test_several_models_on_one_page_are_one_load() -> None:
+    """Adapters and aliases of one pod share its batch."""
+
+    def both(text: str) -> str:
+        return text + "\n" + text.replace("meta-llama/Llama-3.1-8B-Instruct", "an-adapter")
+
+    one, two = await observed(SERIES, FIRST, SECOND), await observed(SERIES, both(FIRST), both(SECOND))
+    assert two.requests_per_second == pytest.approx(2 * (one.requests_per_second or 0.0))
+    assert (two.running, two.waiting) == (12, 8)
+    assert two.kv_usage == pytest.approx(one.kv_usage)
+    assert two.input_tokens == pytest.approx(one.input_tokens)
+    assert [at for _, at in two.ttft] == pytest.approx([at for _, at in one.ttft])
+
+
+async def test_an_engine_that_restarted_counts_from_zero() -> None:
+    """It shows 35 requests before and 5 after: those 5 are new, and nothing is negative."""
+    seen = await observed(SERIES, SECOND, FIRST)
+    assert seen.requests_per_second == pytest.approx(5 / 30)
+    assert seen.input_tokens == pytest.approx(250)
+
+
+@pytest.mark.parametrize("value", ["NaN", "-1", "+Inf"])
+async def test_a_value_that_no_gauge_can_have_is_missing(value: str) -> None:
+    lines = [
+        line.rpartition(" ")[0] + f" {value}" if line.startswith("vllm:kv_cache_usage_perc{") else line
+        for line in SECOND.splitlines()
+    ]
+    broken = "\n".join(lines)
+    seen = await observed(SERIES, broken, broken)
+    assert seen.kv_usage is None
+    assert "vllm:kv_cache_usage_perc" in seen.missing
+
+
+async def test_each_missing_series_is_named_once_and_none_of_its_figures_is_zero() -> None:
+    names = ("vllm:time_to_first_token_seconds", "vllm:num_requests_running", "vllm:request_prompt_tokens")
+    seen = await observed(SERIES, without(FIRST, *names), without(SECOND, *names))
+    assert set(seen.missing) == set(names)
+    assert (seen.ttft, seen.ttft_mean, seen.running, seen.input_tokens, seen.input_tokens_p95) == ((), *[None] * 4)
+    assert {f"the engine does not show {name}" for name in names} <= set(seen.caveats)
+
+
+async def test_a_missing_series_that_scaling_can_do_without_is_said_as_well() -> None:
+    """Requests that wait for KV then count as waiting for capacity, as in older versions."""
+    name = "vllm:num_requests_waiting_by_reason"
+    seen = await observed(SERIES, without(FIRST, name), without(SECOND, name))
+    assert (seen.missing, seen.waiting, seen.waiting_for_kv) == ((), 7, None)
+    assert seen.caveats == (f"the engine does not show {name}",)
+
+
+async def test_without_times_per_request_those_of_gaps_are_read() -> None:
+    name = "vllm:request_time_per_output_token_seconds"
+    seen = await observed(SERIES, without(FIRST, name), without(SECOND, name))
+    assert seen.tpot_mean == pytest.approx(0.03)
+    assert f"vllm:inter_token_latency_seconds is read, since {name} is missing" in seen.caveats
+
+
+class TestBuckets:
+    def faster(self, text: str) -> str:
+        """Every time per token in the first bucket, up to 10 ms, and 4 ms in the mean."""
+        name, lines = "vllm:request_time_per_output_token_seconds", text.splitlines()
+        count = {line.partition("{")[2]: line.split()[-1] for line in lines if line.startswith(f"{name}_count{{")}
+        found = []
+        for line in lines:
+            engine = next((number for tags, number in count.items() if tags[:10] in line), "0")
+            if line.startswith(f"{name}_bucket"):
+                line = f"{line.rpartition(' ')[0]} {engine}"  # noqa: PLW2901 - the line that is kept
+            elif line.startswith(f"{name}_sum"):
+                line = f"{line.rpartition(' ')[0]} {0.004 * float(engine)}"  # noqa: PLW2901 - as above
+            found.append(line)
+        return "\n".join(found)
+
+    async def test_that_are_too_coarse_are_said_to_be_and_the_mean_is_used(self) -> None:
+        """A target of 8 ms is met with 4 ms; inside (0, 10 ms] nobody could tell."""
+        seen = await observed(SERIES, self.faster(FIRST), self.faster(SECOND))
+        assert dict(seen.tpot) == pytest.approx(dict.fromkeys((50, 90, 95, 99), 0.004))
+        assert [percent for kind, percent in seen.unresolved if kind == "tpot"] == [50, 90, 95, 99]
+        assert "TPOT percentiles below 10 ms are in the first bucket: the mean stands for them" in seen.caveats
+
+    async def test_of_which_there_is_only_the_infinite_one_give_the_mean(self) -> None:
+        def bare(text: str) -> str:
+            name = "vllm:time_to_first_token_seconds_bucket"
+            return "\n".join(x for x in text.splitlines() if not x.startswith(name) or 'le="+Inf"' in x)
+
+        seen = await observed(SERIES, bare(FIRST), bare(SECOND))
+        assert dict(seen.ttft) == pytest.approx(dict.fromkeys((50, 90, 95, 99), 0.38))
+        assert any("without a finite bucket" in caveat for caveat in seen.caveats)
+
+    async def test_without_the_infinite_one_give_nothing_but_the_mean(self) -> None:
+        name = "vllm:time_to_first_token_seconds_bucket"
+        texts = ["\n".join(x for x in t.splitlines() if not (name in x and "+Inf" in x)) for t in (FIRST, SECOND)]
+        seen = await observed(SERIES, *texts)
+        assert seen.ttft == ()
+        assert seen.ttft_mean == pytest.approx(0.38)

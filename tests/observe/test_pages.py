@@ -1,0 +1,169 @@
+"""Every engine and version is read to the same observation: 30 requests within half a minute, told in its own names."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.observe.fake_prometheus import FakePrometheus
+from tests.observe.pages import APART_SECONDS, observed, pages, target
+from weft.domain.shape import EngineName
+from weft.engines import series_for
+from weft.observe.exposition import parse
+from weft.observe.observation import observe_pool
+from weft.observe.prometheus import PrometheusSource
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolObservation
+
+ENGINES = {"vllm": EngineName.VLLM, "sglang": EngineName.SGLang, "tensorrt-llm": EngineName.TensorRTLLM}
+SAME = {
+    "requests_per_second": 1.0,
+    "input_tokens": 560.0,  # 27 prompts of 400 and 3 of 2000
+    "output_tokens": 80.0,
+    "prefix_hit": 0.25,
+    "waiting": 4.0,
+    "running": 6.0,
+    "kv_usage": 0.42,
+    "ttft_mean": 0.38,
+    "tpot_mean": 0.03,
+    "input_tokens_p95": None,
+    "output_tokens_p95": None,
+    "computed_input_tokens": 420.0,
+    "waiting_for_kv": None,
+    "transfer_seconds": None,
+    "startup_seconds": None,
+    "missing": (),
+}
+P95: dict[str, object] = {"input_tokens_p95": 1500.0, "output_tokens_p95": 97.5}  # linear in (1000, 2000] and (50, 100]
+REASONS: dict[str, object] = {"waiting_for_kv": 0.0}
+RELEASES: dict[str, dict[str, object]] = {
+    "vllm-0.10.0": P95,
+    "vllm-0.10.2": P95,
+    "vllm-0.11.2": P95,
+    "vllm-0.13.0": P95,
+    "vllm-0.17.1": P95,
+    "vllm-0.20.2": {**P95, **REASONS},
+    "vllm-0.25.1": {**P95, "waiting_for_kv": 3.0, "transfer_seconds": 0.012},
+    "vllm-0.33.0": {**P95, "waiting_for_kv": 3.0, "transfer_seconds": 0.012},
+    "sglang-0.5.3": {"waiting_for_kv": 0.0, "startup_seconds": 95.5},
+    "sglang-0.5.10": {
+        "waiting_for_kv": 3.0,
+        "startup_seconds": 95.5,
+        "transfer_seconds": 0.012,
+        "input_tokens_p95": 1750.0,
+        "output_tokens_p95": 80.0,  # in the first bucket, up to 100: the mean
+    },
+    "sglang-0.5.23": {"waiting_for_kv": 3.0, "startup_seconds": 95.5, "transfer_seconds": 0.012},
+    "tensorrt-llm-1.2.1": {
+        **dict.fromkeys(["input_tokens", "output_tokens", "prefix_hit", "computed_input_tokens"]),
+        **dict.fromkeys(["waiting", "running", "kv_usage"]),
+        "missing": ("running requests", "waiting requests", "KV use", "prompt lengths"),
+    },
+    "tensorrt-llm-1.3.0rc12": {
+        **dict.fromkeys(["input_tokens", "output_tokens", "computed_input_tokens"]),
+        "missing": ("prompt lengths",),
+    },
+    "tensorrt-llm-1.3.0": {"computed_input_tokens": None},
+}
+
+
+def split(release: str) -> tuple[EngineName, str]:
+    name, _, version = release.rpartition("-")
+    return ENGINES[name], version
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_a_page_of_each_release_is_read_to_the_same_figures(release: str) -> None:
+    series = series_for(*split(release))
+    seen = await observed(series, *pages(release))
+    expected = {**SAME, **RELEASES[release]}
+    figures = {name: getattr(seen, name) for name in expected}
+    assert figures == {k: pytest.approx(v, rel=1e-4) if isinstance(v, float) else v for k, v in expected.items()}
+    assert (seen.expected, seen.answered) == (1, 1)
+    assert dict(seen.tpot)[50] == pytest.approx(0.03, abs=0.01)
+    assert dict(seen.ttft)[50] == pytest.approx(0.19, abs=0.03)
+
+
+@pytest.mark.parametrize("release", [*RELEASES, "vllm-0.32.0"])
+async def test_prometheus_tells_the_same_of_each_release(release: str) -> None:
+    series = series_for(*split(release))
+    targets = (target(series),)
+    scrapes = [
+        (1000.0 + APART_SECONDS * step, "a", parse(text, series.names)) for step, text in enumerate(pages(release))
+    ]
+    with ThreadPoolExecutor(1) as executor:
+        async with FakePrometheus(scrapes).served() as url:
+            asked = observe_pool(targets, await PrometheusSource(url, executor).collect(targets), series)
+    assert asked == await observed(series, *pages(release))
+
+
+async def test_what_a_real_engine_showed_is_read_without_a_caveat_of_names() -> None:
+    """VLLM 0.32.0 with 22 requests in 3.2 s, 6 of which are still running; read as if half a minute had passed."""
+    seen = await observed(series_for(EngineName.VLLM, "0.32.0"), *pages("vllm-0.32.0"))
+    assert seen.requests_per_second == pytest.approx(16 / 30)
+    assert (seen.running, seen.waiting, seen.waiting_for_kv) == (6, 0, 0)
+    assert (seen.missing, seen.complete) == ((), True)
+    assert seen.input_tokens == pytest.approx(308, abs=2)  # one token for each of 207 or 607 letters
+    assert seen.output_tokens == pytest.approx((12 * 40 + 4 * 20) / 16)
+    assert (seen.computed_input_tokens or 0.0) < (seen.input_tokens or 0.0)
+    assert not [caveat for caveat in seen.caveats if "read" in caveat or "show" in caveat]
+
+
+async def test_ranks_on_one_page_are_one_replica() -> None:
+    """Data-parallel ranks share the requests; ranks in lockstep tell the same ones."""
+    series = series_for(EngineName.SGLang, "0.5.23")
+    texts = pages("sglang-0.5.23")
+    shadowed = [
+        "\n".join(line + "\n" + line.replace('tp_rank="0"', 'tp_rank="1"') for line in text.splitlines())
+        for text in texts
+    ]
+    assert await observed(series, *shadowed) == await observed(series, *texts)
+
+
+async def test_a_version_is_read_by_the_names_of_another_and_says_so() -> None:
+    """An image of the user's own: the version in status is not the one that answers."""
+    seen = await observed(series_for(EngineName.VLLM, "0.33.0"), *pages("vllm-0.10.0"))
+    as_itself = await observed(series_for(EngineName.VLLM, "0.10.0"), *pages("vllm-0.10.0"))
+    assert as_itself.caveats == ()
+    assert "vllm:time_per_output_token_seconds is read in place of vllm:inter_token_latency_seconds" in seen.caveats
+    assert _figures(seen) == _figures(as_itself)
+
+
+async def test_the_other_way_round_too() -> None:
+    seen = await observed(series_for(EngineName.VLLM, "0.10.0"), *pages("vllm-0.33.0"))
+    as_itself = await observed(series_for(EngineName.VLLM, "0.33.0"), *pages("vllm-0.33.0"))
+    assert any("should not have yet" in caveat for caveat in seen.caveats)
+    assert _figures(seen) == _figures(as_itself)
+
+
+async def test_what_a_version_cannot_tell_is_said() -> None:
+    seen = await observed(series_for(EngineName.TensorRTLLM, "1.2.1"), *pages("tensorrt-llm-1.2.1"))
+    assert "this version of the engine tells no running requests" in seen.caveats
+
+
+async def test_what_is_switched_off_is_said_with_its_switch() -> None:
+    first, second = pages("tensorrt-llm-1.2.1")
+    seen = await observed(series_for(EngineName.TensorRTLLM, "1.3.0"), first, second)
+    assert seen.missing[0] == "trtllm_num_requests_running"
+    assert any("enable_iter_perf_stats: true" in caveat for caveat in seen.caveats)
+
+
+async def test_an_engine_that_nobody_asked_yet_answers_nothing_per_second() -> None:
+    """SGLang's counters are born with the first request; idle is not the same as missing."""
+    gauges = "\n".join(
+        f'sglang:{name}{{engine_type="unified",model_name="m",tp_rank="0"}} 0.0'
+        for name in ("num_running_reqs", "num_queue_reqs", "token_usage")
+    )
+    series = series_for(EngineName.SGLang, "0.5.23")
+    idle = await observed(series, gauges, gauges)
+    assert (idle.requests_per_second, idle.complete, idle.missing) == (0.0, True, ())
+    busy = gauges.replace('num_running_reqs{engine_type="unified",model_name="m",tp_rank="0"} 0', "num_running_reqs 3")
+    assert (await observed(series, busy, busy)).requests_per_second is None
+
+
+def _figures(seen: PoolObservation) -> dict[str, object]:
+    return {each.name: getattr(seen, each.name) for each in fields(seen) if each.name != "caveats"}

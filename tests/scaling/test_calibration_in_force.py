@@ -1,0 +1,103 @@
+"""Design section 6: which learnt factors decisions use, and which of them the status keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.scaling.learning import RELEASE, START, SUBJECT, FixedCosts, Pool, off, shape_of
+from tests.shaping.cases import LLAMA_70B
+from weft.domain.calibration import Calibrated, Subject, factors_for, measured_on
+from weft.domain.shape import Calibration
+from weft.domain.snapshot import CalibrationMemory
+from weft.scaling.calibration import in_force
+
+
+class TestInForce:
+    """What decisions use and the status keeps."""
+
+    def test_the_first_measurement_is_told(self) -> None:
+        pool = Pool(Calibration(1.2, 1.2))
+        pool.run(2)
+        assert [(each.subject, each.factors.points) for each in pool.known] == [(SUBJECT, 1)]
+
+    @pytest.mark.parametrize(
+        ("factor", "points", "after_seconds", "changes"),
+        [
+            (1.5, 12, 299, False),
+            (1.04, 12, 3600, False),
+            (1.06, 12, 300, True),
+            (0.94, 12, 300, True),
+            (1, 24, 300, True),
+        ],
+    )
+    def test_it_stays_until_it_is_old_and_off(
+        self,
+        factor: float,
+        points: int,
+        after_seconds: float,
+        changes: bool,  # noqa: FBT001 - a case
+    ) -> None:
+        """L3: 5 %, or twice as many points, at most every 5 minutes."""
+        known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 12, 12), START),)
+        memory = CalibrationMemory(SUBJECT, Calibration(1.2 * factor, 1.2, points, points))
+        assert (in_force(known, memory, START + after_seconds) != known) is changes
+
+    def test_enough_points_are_told_once(self) -> None:
+        known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 8, 8), START),)
+        assert in_force(known, CalibrationMemory(SUBJECT, Calibration(1.2, 1.2, 9, 9)), START + 900) == known
+        found = in_force(known, CalibrationMemory(SUBJECT, Calibration(1.2, 1.2, 10, 10)), START + 900)
+        assert found[0].factors.points == 10
+
+    def test_a_steady_pool_ends_in_no_write(self) -> None:
+        """L3: a few while it learns, a dozen more as points double, and none after a thousand points."""
+        pool = FixedCosts(Calibration(1.3, 0.9))
+        pool.run(60)
+        learning = pool.writes
+        pool.run(1000)
+        counted = pool.writes
+        pool.run(50)
+        assert learning <= 20
+        assert counted - learning <= 6
+        assert pool.writes == counted
+
+    def test_a_restart_goes_on_from_what_is_in_force(self) -> None:
+        pool = Pool(Calibration(1.6, 1.3))
+        before = pool.run(30)
+        pool.memory = None
+        after = pool.step()
+        assert max(off(after, before)) < 1.05
+        assert after.points > 15
+
+    def test_what_was_measured_with_another_release_or_model_goes(self) -> None:
+        newer = replace(SUBJECT, release=replace(RELEASE, version="0.34.0"))
+        other = replace(SUBJECT, model="meta-llama/Llama-3.1-8B-Instruct")
+        sibling = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 2))
+        known = tuple(Calibrated(each, Calibration(1.5, 1.5, 9, 9), START) for each in (newer, other, sibling))
+        found = in_force(known, CalibrationMemory(SUBJECT, Calibration(1.1, 1.1, 1, 1)), START)
+        assert [SUBJECT, sibling] == [each.subject for each in found]
+
+    def test_the_last_four_shapes_are_kept(self) -> None:
+        known: tuple[Calibrated, ...] = ()
+        for tensor in (1, 2, 4, 8, 16):
+            subject = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, tensor))
+            known = in_force(known, CalibrationMemory(subject, Calibration(1.1, 1.1, 1, 1)), START)
+        assert [each.subject.shape for each in known] == [
+            "H200 BF16 TP16",
+            "H200 BF16 TP8",
+            "H200 BF16 TP4",
+            "H200 BF16 TP2",
+        ]
+
+    def test_kin_lend_factors_but_no_points(self) -> None:
+        known = (Calibrated(SUBJECT, Calibration(1.5, 1.2, 40, 30), START),)
+        sibling = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 8))
+        assert factors_for(sibling, known) == Calibration(1.5, 1.2)
+        assert measured_on(sibling, known) is None
+        for stranger in (
+            replace(sibling, model="another"),
+            replace(sibling, accelerator="H100"),
+            replace(sibling, release=replace(RELEASE, version="0.34.0")),
+        ):
+            assert factors_for(stranger, known) == Calibration()

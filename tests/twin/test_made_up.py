@@ -1,0 +1,86 @@
+"""Made-up traces follow their shape, repeat by seed and refuse what cannot be meant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.twin.made_up import SHAPES, made_up
+from weft.twin.trace import Trace, TraceError
+
+
+def rate(trace: Trace, begin: float, end: float) -> float:
+    """Requests per second in between."""
+    return len(trace.part(begin, end)) / (end - begin)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_has_defaults_and_repeats_by_seed(name: str) -> None:
+    one, again, other = made_up(name, 1), made_up(name, 1), made_up(name, 2)
+    assert one.arrivals.tolist() == again.arrivals.tolist() != other.arrivals.tolist()
+    assert np.all(np.diff(one.arrivals) >= 0)
+    assert one.inputs.min() >= 1
+    assert one.inputs.mean() == pytest.approx(1000, rel=0.03)
+    assert one.outputs.mean() == pytest.approx(200, rel=0.03)
+
+
+def test_a_steady_rate_is_steady() -> None:
+    trace = made_up("poisson:rate=20,seconds=2000")
+    assert trace.rate == pytest.approx(20, rel=0.05)
+    gaps = np.diff(trace.arrivals)
+    assert gaps.std() / gaps.mean() == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_step_goes_from_nothing_to_its_rate_at_once() -> None:
+    trace = made_up("step:from=0,to=20,at=600,seconds=1800")
+    assert 600.0 <= trace.arrivals[0] < 601.0
+    assert rate(trace, 600, 1800) == pytest.approx(20, rel=0.05)
+
+
+def test_a_ramp_is_half_way_in_the_middle() -> None:
+    trace = made_up("ramp:from=0,to=100,at=100,over=1000,seconds=1200")
+    assert rate(trace, 550, 650) == pytest.approx(50, rel=0.05)
+    assert rate(trace, 1100, 1200) == pytest.approx(100, rel=0.05)
+
+
+def test_a_day_has_its_peak_at_noon() -> None:
+    trace = made_up("day:rate=5,peak=1.5")
+    assert rate(trace, 11.5 * 3600, 12.5 * 3600) == pytest.approx(7.5, rel=0.05)
+    assert rate(trace, 0, 3600) == pytest.approx(2.5, rel=0.08)
+    assert trace.rate == pytest.approx(5, rel=0.02)
+
+
+def test_bursts_come_back() -> None:
+    trace = made_up("burst:rate=5,times=10,every=300,lasting=30,seconds=3000")
+    for burst in range(10):
+        assert rate(trace, 300 * burst + 135, 300 * burst + 165) == pytest.approx(50, rel=0.15)
+        assert rate(trace, 300 * burst, 300 * burst + 130) < 8
+
+
+@given(low=st.floats(0, 50), high=st.floats(0.1, 50), over=st.floats(1, 2000))
+def test_as_many_come_as_the_area_says(low: float, high: float, over: float) -> None:
+    trace = made_up(f"ramp:from={low},to={high},at=0,over={over},seconds={over + 500}")
+    expected = over * (low + high) / 2 + 500 * high
+    assert len(trace) == pytest.approx(expected, abs=6 * np.sqrt(expected) + 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("wave", "'wave' is no trace that can be made up: there are poisson, step"),
+        ("step:speed=3", "step has no 'speed': it takes seconds, isl, osl, from, to, at"),
+        ("step:to=many", "step: to takes a number, not 'many'"),
+        ("step:to=-1", "step: to cannot be -1"),
+        ("poisson:seconds=0", "poisson: seconds cannot be 0"),
+        ("poisson:isl=nan", "poisson: isl cannot be nan"),
+        ("poisson:rate=0", "poisson:rate=0 has no requests"),
+        ("poisson:rate=1e9", "more than the 50,000,000 that can be made up"),
+        ("burst:every=10,lasting=20", "bursts that last 20 s cannot come every 10 s"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_sentence(line: str, sentence: str) -> None:
+    with pytest.raises(TraceError) as raised:
+        made_up(line)
+    assert sentence in str(raised.value)

@@ -1,0 +1,132 @@
+"""Traces: every format is read to the same columns, and what is wrong is told in a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.twin.trace import JITTER_SECONDS, Trace, TraceError
+from weft.twin.trace_files import read_trace
+
+PLAIN = "arrival_s,input_tokens,output_tokens\n0,4808,10\n1.25,110,8\n"
+PACKED = gzip.compress(PLAIN.encode(), mtime=0)  # the same bytes in every process that collects tests
+AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:17:03.9799600,4808,10
+2023-11-16 18:17:05.2299600,110,8""".replace("\n", "\r\n")
+MOONCAKE = "\n".join(
+    json.dumps({"timestamp": moment, "input_length": tokens, "output_length": answer, "hash_ids": blocks})
+    for moment, tokens, answer, blocks in ((27_000, 4808, 10, [0, 1]), (28_250, 110, 8, [0]))
+)
+
+
+def read(text: str | bytes) -> Trace:
+    content = text if isinstance(text, bytes) else text.encode()
+    return read_trace(io.BytesIO(content), "t.csv")
+
+
+def trace(count: int, seconds: float = 3600.0, seed: int = 1) -> Trace:
+    random = np.random.default_rng(seed)
+    arrivals = np.sort(random.uniform(0.0, seconds, count))
+    blocks = tuple((0, 7 * number + 1, 7 * number + 2) for number in range(count))
+    lengths = random.integers(1, 5000, count, dtype=np.int32)
+    return Trace(arrivals, lengths, lengths, blocks)
+
+
+@pytest.mark.parametrize("text", [AZURE, PLAIN, MOONCAKE, "\n\n" + PLAIN, PACKED])
+def test_every_format_is_read_to_the_same_columns(text: str | bytes) -> None:
+    found = read(text)
+    assert found.arrivals.tolist() == [0.0, 1.25]
+    assert found.inputs.tolist() == [4808, 110]
+    assert found.outputs.tolist() == [10, 8]
+
+
+def test_blocks_are_those_of_mooncake() -> None:
+    assert read(MOONCAKE).blocks == ((0, 1), (0,))
+    assert read(PLAIN).blocks == ()
+
+
+def test_other_columns_and_another_order_of_columns_do_no_harm() -> None:
+    assert read("output_tokens,user,arrival_s,input_tokens\n8,x,1.5,100\n").outputs.tolist() == [8]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "t.csv is empty"),
+        ("\n \n", "t.csv is empty"),
+        ("arrival_s,input_tokens,output_tokens\n", "t.csv has no requests"),
+        ("arrival_s,input_tokens\n1,2\n", "t.csv lacks the column output_tokens"),
+        ("TIMESTAMP,ContextTokens\n1,2\n", "t.csv lacks the column generatedtokens"),
+        ("a,b\n1,2\n", "t.csv has no head with the columns arrival_s, input_tokens, output_tokens"),
+        ("arrival_s,input_tokens,output_tokens\n5,1,1\n4,1,1\n", "line 3: a request arrives at 4 s, before the one"),
+        ("arrival_s,input_tokens,output_tokens\n-1,1,1\n", "line 2: a request arrives at -1 s, but times count from 0"),
+        ("arrival_s,input_tokens,output_tokens\nnan,1,1\n", "line 2: a request arrives at nan s, which is no time"),
+        ("arrival_s,input_tokens,output_tokens\n1,0,1\n", "line 2: 0 tokens: a request has at least one"),
+        ("arrival_s,input_tokens,output_tokens\n1,1,9999999999\n", "line 2: 9999999999 tokens"),
+        ("arrival_s,input_tokens,output_tokens\n1,x,1\n", "line 2: '1,x,1' is no time and two whole numbers"),
+        ("arrival_s,input_tokens,output_tokens\n1,2\n", "line 2: '1,2' is no time and two whole numbers"),
+        ('{"timestamp": 1, "input_length": 5}', "line 1 lacks output_length"),
+        ('{"timestamp": 1, "input_length": 5.5, "output_length": 1}', "is no request"),
+        ("{ nothing", "line 1: '{ nothing' is no request"),
+        (b"\xff\xfe\x00\x01", "t.csv is not text"),
+        (b"\x1f\x8b\x08\x00broken", "t.csv cannot be read"),
+        (PACKED[:-9], "t.csv cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(text: str | bytes, sentence: str) -> None:
+    with pytest.raises(TraceError, match=r"^t\.csv") as raised:
+        read(text)
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_trace_or_a_sentence(content: bytes) -> None:
+    try:
+        found = len(read(content))
+    except TraceError as error:
+        found = len(str(error).removeprefix("t.csv"))
+    assert found > 0
+
+
+@given(factor=st.floats(0.1, 6.0), seed=st.integers(0, 10))
+def test_a_scaled_trace_has_as_many_requests_at_about_the_same_times(factor: float, seed: int) -> None:
+    whole = trace(2000)
+    found = whole.scaled(factor, seed)
+    assert len(found) == pytest.approx(2000 * factor, abs=4 * np.sqrt(2000 * factor) + 1)
+    assert np.all(np.diff(found.arrivals) >= 0)
+    noise = 2.5 / np.sqrt(len(found))
+    for share in (0.25, 0.5, 0.75):
+        before = np.searchsorted(whole.arrivals, share * 3600.0) / len(whole)
+        assert np.searchsorted(found.arrivals, share * 3600.0) / len(found) == pytest.approx(before, abs=noise)
+
+
+def test_copies_come_a_few_seconds_apart_and_share_only_the_first_block() -> None:
+    one = Trace(np.array([100.0, 400.0]), np.array([9, 9], np.int32), np.array([1, 1], np.int32), ((0, 1), (0, 2)))
+    found = one.scaled(3.0)
+    assert 6 == len(found) == len(set(found.blocks))
+    assert {each[0] for each in found.blocks} == {0}
+    assert all(min(abs(moment - 100.0), abs(moment - 400.0)) <= JITTER_SECONDS for moment in found.arrivals)
+
+
+def test_the_same_seed_scales_the_same_way() -> None:
+    assert trace(50).scaled(1.5, 3).arrivals.tolist() == trace(50).scaled(1.5, 3).arrivals.tolist()
+    assert trace(50).scaled(1.5, 3).arrivals.tolist() != trace(50).scaled(1.5, 4).arrivals.tolist()
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rate_is_scaled_by_a_positive_number(factor: float) -> None:
+    with pytest.raises(TraceError, match="give a number above 0"):
+        trace(10).scaled(factor)
+
+
+def test_a_part_starts_its_clock_anew() -> None:
+    found = trace(1000).part(600.0, 1200.0)
+    assert 0.0 <= found.arrivals[0] <= found.arrivals[-1] < 600.0
+    assert len(found) == len(found.blocks) == int(np.sum((trace(1000).arrivals >= 600) & (trace(1000).arrivals < 1200)))
