@@ -1,0 +1,138 @@
+"""What came out of one simulation: every request, a timeline, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from weft.domain.reasons import Explanation
+    from weft.domain.workload import Role, Slo
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """One stream's requests as columns of one length, in order of arrival.
+
+    `arrived` are seconds since the trace began (float64), `ttft` and `tpot` seconds (float32); both are infinite for a
+    request that failed: refused, given up by its client for the last time, or lost with its engine. `tpot` is NaN for
+    an answer of one token, which has none.
+    """
+
+    arrived: NDArray[np.float64]
+    ttft: NDArray[np.float32]
+    tpot: NDArray[np.float32]
+
+    @property
+    def completed(self) -> NDArray[np.bool_]:
+        """Which have an answer."""
+        return np.isfinite(self.ttft)
+
+    def within(self, ttft_seconds: float, tpot_seconds: float) -> NDArray[np.bool_]:
+        """Which met both targets; an answer of one token meets any target of TPOT."""
+        return (self.ttft <= ttft_seconds) & (np.isnan(self.tpot) | (self.tpot <= tpot_seconds))
+
+    def part(self, begin: float, end: float) -> Answers:
+        """Those that arrived in [begin, end) seconds."""
+        kept = slice(*np.searchsorted(self.arrived, [begin, end]))
+        return Answers(self.arrived[kept], self.ttft[kept], self.tpot[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSample:
+    """One pool at one moment. `desired` replicas were wanted, `ready` served, `paid` held GPUs, starting ones too."""
+
+    desired: int
+    ready: int
+    paid: int
+    waiting: int = 0
+    running: int = 0
+    kv_usage: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The fleet at `at` seconds since the trace began; `pools` are in the order of `Outcome.pools`."""
+
+    at: float
+    pools: tuple[PoolSample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A decision with its reason, as an event says it; `pool` is a name."""
+
+    at: float
+    pool: str
+    explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """One pool of the outcome, after the warm-up.
+
+    `gpu_seconds` are those of its replicas from binding to end, starting and draining ones too; `changes` are of the
+    count that was wanted. `cost` is GPU-hours times the accelerator's cost in the catalog.
+    """
+
+    name: str
+    role: Role
+    gpus: int
+    accelerator: str
+    shape: str
+    gpu_seconds: float
+    cost: float
+    changes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """One policy on one trace. The first `warm_up` seconds count for nothing but the timeline.
+
+    `slo` is the user's; `model` and `stream` name what served whom. Of `retried` requests only the last attempt counts,
+    by the clock of the first.
+    """
+
+    policy: str
+    stream: str
+    model: str
+    slo: Slo
+    answers: Answers
+    pools: tuple[PoolFigures, ...]
+    timeline: tuple[Moment, ...]
+    told: tuple[Told, ...]
+    seconds: float
+    warm_up: float
+    retried: int = 0
+    wall_seconds: float = 0.0
+
+    @property
+    def counted(self) -> Answers:
+        """The requests after the warm-up."""
+        return self.answers.part(self.warm_up, np.inf)
+
+    @property
+    def targets(self) -> tuple[float, float]:
+        """TTFT and TPOT in seconds that each request is held against: those of the highest percentiles."""
+        ttft, tpot = (kind[-1][1] if kind else np.inf for kind in (self.slo.ttft, self.slo.tpot))
+        return float(ttft), float(tpot)
+
+    @property
+    def attainment(self) -> float:
+        """Fraction of counted requests within both targets; failed ones are not. NaN without requests."""
+        within = self.counted.within(*self.targets)
+        return float(within.mean()) if len(within) else float("nan")
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours of all pools after the warm-up, of starting and draining replicas too."""
+        return sum(pool.gpu_seconds for pool in self.pools) / 3600.0
+
+    @property
+    def cost(self) -> float:
+        """Of the GPU-hours."""
+        return sum(pool.cost for pool in self.pools)
