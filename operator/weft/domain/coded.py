@@ -18,6 +18,7 @@ from weft.domain import (
     calibration,
     cluster,
     decision,
+    forecast,
     hardware,
     model,
     moves,
@@ -34,7 +35,7 @@ from weft.domain import (
 
 # Those whose values a snapshot or a decision is made of.
 _MODULES = (
-    *(calibration, cluster, decision, hardware, model, moves, queueing),
+    *(calibration, cluster, decision, forecast, hardware, model, moves, queueing),
     *(reasons, reports, room, shape, snapshot, spec, status, workload),
 )
 Coded = Any  # what `json` writes and reads
