@@ -88,7 +88,7 @@ _RULES: dict[str, _Rule] = {
     "aibrix": _Rule(
         AibrixOptions(),
         tuple(AibrixOptions(target=target, window_seconds=seconds) for target, seconds in product(_KV, (60.0, 180.0))),
-        tuple(AibrixOptions(target=target) for target in _KV_RISK),
+        tuple(AibrixOptions(target=kv, prefill_waiting=queue) for kv, queue in zip(_KV_RISK, _QUEUE_RISK, strict=True)),
         "the target, part of the KV cache in use, and the window of its mean",
     ),
     "wva": _Rule(
