@@ -121,6 +121,14 @@ def test_hours_of_zeros_ask_for_nothing() -> None:
     assert at_most(state, 0.99) < 0.2
 
 
+def test_bursts_of_the_day_ask_for_nothing_in_a_night_without_traffic() -> None:
+    random = np.random.default_rng(7)
+    day = (20.0 * np.exp(np.repeat(random.normal(0.0, 0.5, 240), 6))).tolist()
+    state = followed(day + [0.0] * 120)
+    assert at_most(followed(day)) > 25.0
+    assert at_most(state, 0.99) < 0.5
+
+
 def test_a_dip_does_not_count_as_a_burst_when_it_ends() -> None:
     steady = followed([9.0] * 400)
     dipped = followed([0.0] * 12 + [9.0] * 60, start=steady.seen, state=steady)

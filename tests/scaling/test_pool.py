@@ -104,12 +104,12 @@ def test_scale_down_goes_to_the_most_of_the_last_window() -> None:
     pool.run(seen(14.0, 8), 400)
     pool.run(seen(5.0, 8), 60)
     pool.step(seen(9.0, 8))
-    pool.run(seen(3.0, 8), 230)
+    pool.run(seen(2.5, 8), 230)
     assert pool.current == 8
     assert reason(pool) is Reason.HoldStabilizing
-    pool.run(seen(3.0, 8), 60)
+    pool.run(seen(2.5, 8), 60)
     assert pool.current == 5, "9 requests/s were seen within the window"
-    pool.run(seen(3.0, 5), 300)
+    pool.run(seen(2.5, 5), 420)
     assert pool.current == 2
 
 

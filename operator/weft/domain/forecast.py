@@ -34,10 +34,10 @@ class ForecastState:
 
     `seen` is the epoch second of the last look. `bin` counts bins since 1970: the one under way, with its `requests`
     in `seconds` so far. `latest` is the last bin that was learnt from, None before any was; `level` and `trend` are the
-    log rate there and its growth a bin. `noise` is the usual size of a surprise one bin ahead, `dispersion` the
-    variance of counts over their mean, `upward` and `usual` how far forecasts fell short lately, and at all times.
-    `errors` are weights of past errors at the horizon, by size. `startup_seconds` is what a start takes, None before
-    one was measured.
+    log rate there and its growth a bin, `count` its requests. `noise` is the usual size of a surprise one bin ahead,
+    `dispersion` the variance of counts over their mean, `upward` and `usual` how far forecasts fell short lately, and
+    at all times. `errors` are weights of past errors at the horizon, by size. `startup_seconds` is what a start takes,
+    None before one was measured.
 
     `days` are the log changes from each part of a workday and of a weekend day to the next, None where none was seen
     yet. `foretold` is how well they did: the sums of error x change and of change squared.
@@ -53,8 +53,8 @@ class ForecastState:
     noise: float = 0.1
     dispersion: float = 1.0
     count: float | None = None
-    upward: float = 0.1
-    usual: float = 0.1
+    upward: float = 0.02
+    usual: float = 0.02
     errors: tuple[float, ...] = ()
     pending: tuple[Pending, ...] = ()
     startup_seconds: float | None = None

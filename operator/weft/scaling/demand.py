@@ -210,7 +210,8 @@ def demand(sight: Sight) -> Demand:
     lately = _counted(reading, SURELY) + backlog
     if state is None:
         return Demand(arriving, lately)
-    ahead = None if is_old(state, sight.request.now) else forecast(state, sight.request.now)
+    # A gap widens a forecast, and buys nothing: for some time the last one holds.
+    ahead = None if is_old(state, sight.request.now) else forecast(state, state.seen)
     foreseen = ahead.quantile(1.0 - RISK) + backlog if ahead is not None else 0.0
     return Demand(arriving, lately, foreseen, ahead)
 

@@ -6,8 +6,9 @@ nearly all the way. What days before did at this hour is added as far as it has 
 is comes from the pool's own past: every bin foretells the one in which its replica would be ready, and when that is
 over, what it got over what was foretold joins the errors whose quantiles are added to the next forecast.
 
-Counts scatter by chance alone the more the fewer they are, so errors are told in units of sqrt(1 + N / count). When
-forecasts fell short more than usual lately, the next ones are wider: bursts come in clusters.
+Counts scatter by chance alone the more the fewer they are, and errors are told in units of that: bursts of the day make
+no wide forecast of a quiet night. When forecasts fell short more than usual lately, the next ones are wider: bursts
+come in clusters.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LEVEL_GAIN, _TREND_GAIN, _DAMPING = 0.2, 0.01, 0.97
 _NOISE_GAIN, _UPWARD_GAIN, _USUAL_GAIN, _STARTUP_GAIN, _DISPERSION_GAIN = 0.05, 0.1, 0.003, 0.1, 0.02
 _CHANCE, _NEARLY_ALL = 3.0, 0.9  # usual surprises that are chance; the part of twice as great a one that is followed
 _DEVIATION = 1.25  # standard deviation over mean deviation of a normal distribution
-_FEW = 400.0  # requests in a bin, below which chance rules
+_SPREAD_OVER_UPWARD = 2.5  # standard deviation over the mean of what is above the middle, of a normal distribution
 _LEAST_NOISE, _LEAST_USUAL = 0.04, 0.02
 _CALMEST, _WILDEST = 0.5, 3.0  # of the usual
 _LEFT_OF_ERRORS = 0.5 ** (BIN_SECONDS / 43_200.0)  # half of their weight is gone after half a day
@@ -47,6 +48,8 @@ _LEFT_OF_SEASONS = 0.5 ** (BIN_SECONDS / 259_200.0)
 _DOUBT_OF_SEASONS = 0.05  # squared error that a pattern of days has to outdo
 _MOST_PENDING = 12
 _MOST_DISPERSION = 100.0
+_MOST_MARGIN = 3.0  # logarithm: twenty times what is likely
+_MOST_RATE = 1e9  # requests/s: more is a broken metric
 _MOST_GROWTH = 0.7  # logarithm: what a trend takes from one bin
 _SURPRISE = 4.0  # times what was usual is the most that one bin tells about dispersion
 
@@ -66,7 +69,7 @@ class Forecast:
 
     def quantile(self, part: float) -> float:
         """The rate that is exceeded with the probability of 1 - `part`, given that forecasts are held for a while."""
-        return math.exp(self.level + self.scale * quantile(self.errors, part))
+        return math.exp(self.level + min(_MOST_MARGIN, self.scale * quantile(self.errors, part)))
 
 
 def watched(state: ForecastState | None, now: float, rate: float | None, startup: float | None) -> ForecastState:
@@ -82,6 +85,7 @@ def watched(state: ForecastState | None, now: float, rate: float | None, startup
         return state
     if now - state.seen > LONGEST_APART_SECONDS:
         return changed(state, seen=now, bin=int(now // BIN_SECONDS), requests=0.0, seconds=0.0)
+    rate = min(rate, _MOST_RATE)
     while state.seen < now:
         end = (state.bin + 1) * BIN_SECONDS
         spent = max(0.0, min(now, end) - state.seen)
@@ -145,14 +149,18 @@ def _damped(bins: int) -> float:
     return float(_DAMPING * (1.0 - _DAMPING**bins) / (1.0 - _DAMPING))
 
 
-def _by_chance(rate: float) -> float:
-    """Scatter of a count at some log rate, in units of that of large counts."""
-    return math.sqrt(1.0 + _FEW / max(0.5, math.exp(rate) * BIN_SECONDS))
+def _by_chance(state: ForecastState, rate: float) -> float:
+    """Scatter of a count at some log rate, in units of that of large counts.
+
+    What bursts do (s) and chance (1 / n) add up in squares: sqrt(s^2 + 1 / n) is s times this.
+    """
+    bursts = _SPREAD_OVER_UPWARD * max(_LEAST_USUAL, state.usual)
+    return math.sqrt(1.0 + 1.0 / (bursts * bursts * max(0.5, math.exp(rate) * BIN_SECONDS)))
 
 
 def _scale(state: ForecastState, rate: float) -> float:
     restless = max(_LEAST_USUAL, state.upward) / max(_LEAST_USUAL, state.usual)
-    return _by_chance(rate) * math.sqrt(min(_WILDEST, max(_CALMEST, restless)))
+    return _by_chance(state, rate) * math.sqrt(min(_WILDEST, max(_CALMEST, restless)))
 
 
 def _trust(foretold: tuple[float, float]) -> float:
@@ -192,9 +200,9 @@ def _judged(state: ForecastState, found: float) -> ForecastState:
         weight = min(1.0, _spacing(ahead) / ahead)  # forecasts whose times overlap err together
         rest = min(error, max(0.0, found - held)) - _trust(foretold) * each.season
         errors = with_error(errors, rest / each.scale, weight)
-        short = min(max(0.0, rest / _by_chance(each.rate)), _WILDEST * max(_LEAST_USUAL, usual) * 2)
+        short = min(max(0.0, rest / _by_chance(state, each.rate)), _WILDEST * max(_LEAST_USUAL, usual) * 2)
         upward += _UPWARD_GAIN * (short - upward)
-        usual += _USUAL_GAIN * (short - usual)
+        usual += max(_USUAL_GAIN, weight / math.fsum(errors)) * (short - usual)  # a new pool learns faster
         left = _LEFT_OF_SEASONS
         foretold = (
             foretold[0] * left + weight * error * each.season,
@@ -210,7 +218,7 @@ def _followed(state: ForecastState, found: float, count: float) -> ForecastState
     bins = max(1, state.bin - state.latest)
     foretold = state.level + state.trend * _damped(bins)
     surprise = found - foretold
-    by_chance = _by_chance(max(foretold, found))
+    by_chance = _by_chance(state, max(foretold, found))
     usual = _DEVIATION * max(_LEAST_NOISE, state.noise)
     beyond = min(1.0, max(0.0, (abs(surprise) / by_chance / usual - _CHANCE) / _CHANCE))
     steady = 1.0 - (1.0 - _LEVEL_GAIN) ** bins
