@@ -43,9 +43,10 @@ KIBI, MEGA, _MINUTE = 1024, 1e6, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is run. `point` is a place on the rule's frontier, or in its grid where it is `tuning`.
+    """What is run. `point` is a place on the rule's frontier, or in its grid where `of_grid`.
 
-    `minutes` is how much of the trace is played, all of it where that is 0.
+    `tuning` plays the trace that rules are tuned on, and not the one that they are judged on; `minutes` is how much of
+    it, all where that is 0.
     """
 
     scenario: str
@@ -53,15 +54,14 @@ class Run:
     point: int
     startup_seconds: float
     seed: int
+    of_grid: bool = False
     tuning: bool = False
     minutes: float = 0.0
 
     @property
     def key(self) -> str:
         """Its name among results; the same run has the same name."""
-        stage = "tuning" if self.tuning else "judged"
-        part = f" {self.minutes:g} min" if self.minutes else ""
-        return f"{self.scenario} {stage}{part} {self.policy} {self.point} start {self.startup_seconds:g} seed {self.seed}"
+        return " ".join(f"{name}={value}" for name, value in asdict(self).items())
 
     @property
     def options(self) -> str:
@@ -69,9 +69,9 @@ class Run:
         return f"headroomPercent {HEADROOMS[self.point]}" if self.policy == OWN_RULE else repr(_options(self))
 
 
-def points(policy: str, *, tuning: bool = False) -> int:
+def points(policy: str, *, of_grid: bool = False) -> int:
     """How many settings of a rule there are to run."""
-    return len(HEADROOMS) if policy == OWN_RULE else len(grid(policy) if tuning else frontier(policy))
+    return len(HEADROOMS) if policy == OWN_RULE else len(grid(policy) if of_grid else frontier(policy))
 
 
 def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
@@ -115,7 +115,7 @@ def traffic(name: str, seed: int, *, tuning: bool = False, minutes: float = 0.0)
 
 
 def _options(what: Run) -> Options:
-    return (grid if what.tuning else frontier)(what.policy)[what.point]
+    return (grid if what.of_grid else frontier)(what.policy)[what.point]
 
 
 def _body(scenario: Scenario, workload: Workload, slo: Slo, scaling: Json) -> Json:
@@ -182,4 +182,7 @@ def _percentiles(seconds: NDArray[np.float32]) -> dict[str, float | None]:
     if not len(known):
         return {}
     found = np.percentile(known, PERCENTS, method="higher")
-    return {f"p{percent:g}": round(float(each), 4) if math.isfinite(each) else None for percent, each in zip(PERCENTS, found, strict=True)}
+    return {
+        f"p{percent:g}": round(float(each), 4) if math.isfinite(each) else None
+        for percent, each in zip(PERCENTS, found, strict=True)
+    }

@@ -83,7 +83,8 @@ class Simulation:
         self._setting, self._policy = setting, policy
         self._asked = {setting.route.pool, setting.route.decode_pool}
         self._serving = Serving(setting.trace, setting.route, setting.front, setting.scrapes, setting.seed)
-        self._engines = Engines(self._serving, setting.route, self._pool, setting.catalog, setting.truth or _as_modelled)
+        truth = setting.truth or _as_modelled
+        self._engines = Engines(self._serving, setting.route, self._pool, setting.catalog, truth)
         self._cluster = SimulatedCluster(setting.nodes, setting.pods, setting.start_up, setting.seed, self._engines)
         self._operation = SimulatedOperation(
             (replace(each, key=_known(each.key)) for each in setting.pools),
