@@ -20,7 +20,7 @@ Written by `python -m bench.scaling` ({machine}) from {count} runs. The same tra
 under every rule; Weft plans shapes and places for all of them, and only the count is the rule's. `bench/scenarios.yaml`
 fixes everything that could flatter: replicas are pinned, traffic is multiplied until the mean fleet has {fleet:.0f}
 replicas or more, engines are off the performance model by up to {off:.0%} in a way that no rule knows, the first
-{warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let go of them.
+{warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go.
 {parts}
 A rule is no point but a frontier: its one knob of risk goes from cheap to safe. Below are the GPU-hours of its cheapest
 setting with so many requests within both targets; a dash: none got there. *Best* is the most that any setting reached.
