@@ -175,7 +175,7 @@ def calibrated(
     `plan` answers for a slack, and `simulate` says which part of the requests meets the SLO where these counts are
     asked for. Slack grows from 1 by quarters until it is enough, and the last step is halved until it is small: one
     simulation if 1 is enough, else about eight. More slack is taken to be never worse, which holds but for chance.
-    Raises `ValueError` if the most is not enough.
+    Raises `ValueError` if the most is not enough; what no slack reaches says `weft.twin.need.attainable`.
     """
 
     def tried(slack: float) -> Calibrated:
