@@ -78,10 +78,8 @@ def demand(trace: Trace, bin_seconds: float, token_seconds: float = 0.0) -> Dema
     cached, tokens = cached_tokens(trace), trace.outputs.astype(np.float64) - 1.0
     middle = (trace.inputs + trace.outputs / 2.0).astype(np.float64)
     edges = bin_seconds * np.arange(bins + 1.0)
-    decoded, read, held = (
-        np.diff(_done_by(edges, trace.arrivals, tokens * token_seconds, tokens * each))
-        for each in (np.ones(len(trace)), middle, middle - cached)
-    )
+    work = tokens * np.stack([np.ones(len(trace)), middle, middle - cached])
+    decoded, read, held = np.diff(_done_by(edges, trace.arrivals, tokens * token_seconds, work))
     every = np.maximum(decoded, 1e-9)
     return Demand(
         bin_seconds=bin_seconds,
@@ -100,20 +98,21 @@ def _binned(where: NDArray[np.intp], values: Column, bins: int) -> Column:
 
 
 def _done_by(edges: Column, begins: Column, lasts: Column, work: Column) -> Column:
-    """Work of all that is done by each of some moments, if each is done evenly over the time it lasts."""
+    """Rows of work, as far as done by each of some moments, if each column is done evenly over the time it lasts."""
     at_once = lasts <= 0.0
     pace = np.divide(work, lasts, out=np.zeros_like(work), where=~at_once)
-    done = _summed(edges, begins[at_once], work[at_once])
+    done = _summed(edges, begins[at_once], work[:, at_once])
     for moments, paces in ((begins, pace), (begins + lasts, -pace)):
-        done += edges * _summed(edges, moments, paces) - _summed(edges, moments, paces * moments)
-    return np.maximum.accumulate(done)
+        begun, since = np.split(_summed(edges, moments, np.concatenate([paces, paces * moments])), 2)
+        done += edges * begun - since
+    return np.maximum.accumulate(done, axis=1)
 
 
-def _summed(edges: Column, moments: Column, values: Column) -> Column:
-    """Sums of what comes before each edge."""
+def _summed(edges: Column, moments: Column, rows: Column) -> Column:
+    """Sums of each row over what comes before each edge."""
     order = np.argsort(moments, kind="stable")
-    sums = np.concatenate([[0.0], np.cumsum(values[order])])
-    return np.asarray(sums[np.searchsorted(moments[order], edges)])
+    sums = np.cumsum(np.pad(rows[:, order], ((0, 0), (1, 0))), axis=1)
+    return np.asarray(sums[:, np.searchsorted(moments[order], edges)])
 
 
 def cached_tokens(trace: Trace) -> Column:
