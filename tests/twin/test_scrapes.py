@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.serving_cases import CHAT, SPEED, SPLIT, poisson, serving, trace
-from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.shape import EngineName
 from weft.engines import FRONTS, series_for
 from weft.observe import arithmetic
@@ -25,9 +24,12 @@ from weft.twin.observing import percentiles
 from weft.twin.scrapes import ScrapeOptions
 
 if TYPE_CHECKING:
+    from weft.domain.snapshot import PodObservation, PoolObservation
     from weft.twin.serving import Route, Serving
 
 SERIES = series_for(EngineName.VLLM, "0.21.0")
+STARTUP_SECONDS = 33.0
+GAP = (210.0, 330.0)
 
 
 class Pages:
@@ -49,9 +51,9 @@ class Pages:
         page = f"vllm_router_processed_requests_total {tried}\nvllm_router_retries_total 0\n"
         self._source.remember("front", parse(page, FRONTS.names))
 
-    def observe(self, names: list[str], startup: float, now: float) -> PoolObservation:
+    def observe(self, names: list[str], now: float) -> PoolObservation:
         self.now = now
-        targets = [target(name, startup) for name in names]
+        targets = [target(name, STARTUP_SECONDS) for name in names]
         return observe_pool(targets, self._source.windows(), SERIES, [target("front")])
 
 
@@ -79,21 +81,16 @@ def assert_same(expected: PoolObservation | PodObservation, found: PoolObservati
 @pytest.mark.parametrize("route", [CHAT, SPLIT], ids=["one pool", "split"])
 def test_every_figure_is_that_of_the_pages(route: Route) -> None:
     """At each scrape, with engines that start late or die, prompts in common, and nobody to ask for two minutes."""
-    gap = (210.0, 330.0)
-    served = serving(poisson(8.0, 500.0, families=20), route, delay_seconds=0.0, gaps=(gap,))
+    served = serving(poisson(8.0, 500.0, families=20), route, delay_seconds=0.0, gaps=(GAP,))
     pages, resolved = Pages(served), 0
     names = {pool: [f"{pool}-{number}" for number in range(3)] for pool in route.pools}
     for now in (15.0 * turn for turn in range(35)):
-        if not gap[0] <= now < gap[1]:
+        if not GAP[0] <= now < GAP[1]:
             pages.scrape(now)
         for pool in route.pools:
-            if now in {0.0, 105.0}:
-                for name in names[pool][:2] if now == 0.0 else names[pool][2:]:
-                    served.start(name, pool, SPEED, now, startup_seconds=33.0)
-            if now == 405.0:
-                served.kill(names[pool][0], now)
+            come_and_go(served, pool, names[pool], now)
         for pool in route.pools:
-            expected, found = pages.observe(names[pool], 33.0, now + 4.0), served.observe(pool, names[pool], now + 4.0)
+            expected, found = pages.observe(names[pool], now + 4.0), served.observe(pool, names[pool], now + 4.0)
             assert found is not None
             assert_same(expected, found)
             for one, other in zip(expected.pods, found.pods, strict=True):
@@ -101,6 +98,14 @@ def test_every_figure_is_that_of_the_pages(route: Route) -> None:
                 assert_same(replace(one, age_seconds=other.age_seconds) if expected.age_seconds > 15.0 else one, other)
             resolved += found.arrivals_at_front and len(found.ttft) > 0 and found.prefix_hit is not None
     assert resolved > 20
+
+
+def come_and_go(served: Serving, pool: str, names: list[str], now: float) -> None:
+    """Two engines start, later a third one, and still later the first one dies."""
+    for name in {0.0: names[:2], 105.0: names[2:]}.get(now, []):
+        served.start(name, pool, SPEED, now, STARTUP_SECONDS)
+    if now == 405.0:
+        served.kill(names[0], now)
 
 
 def test_nothing_is_known_before_the_first_scrape_is() -> None:

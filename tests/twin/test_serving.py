@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from tests.twin.serving_cases import PREFILL_SECONDS, SPEED, poisson, serving, trace
 from weft.twin.front import FrontOptions, FrontRule
-from weft.twin.serving import Serving
+
+if TYPE_CHECKING:
+    from weft.twin.serving import Serving
 
 LONG = 1e4
 

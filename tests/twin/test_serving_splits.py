@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.twin.serving_cases import PREFILL_SECONDS, SPEED, SPLIT, poisson, serving, trace
 from weft.twin.front import FrontOptions
-from weft.twin.serving import Serving
+
+if TYPE_CHECKING:
+    from weft.twin.serving import Serving
 
 TRANSFER, STEP = 0.03, 0.0102
 LINK = replace(SPEED, transfer_seconds=TRANSFER, transfer_seconds_per_token=0.001)  # a second for a prompt

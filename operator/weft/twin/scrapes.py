@@ -118,8 +118,10 @@ class Scrapes:
         newest, known = tries[-1].at, self._known.get(pool)
         if known is None or known.newest != newest or known.engines != engines or now > known.holds_until:
             known = self._known[pool] = self._observe(engines, tries, now)
-        age = known.observation.age_seconds + now - known.at
-        return replace(known.observation, age_seconds=age) if now > known.at else known.observation
+        observation, passed = known.observation, now - known.at
+        if not passed or not observation.pods:
+            return observation
+        return replace(observation, age_seconds=observation.age_seconds + passed)
 
     def _observe(self, engines: tuple[str, ...], tries: list[Tries], now: float) -> _Known:
         seen, oldest = [], tries[-1].at
