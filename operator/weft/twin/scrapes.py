@@ -136,8 +136,10 @@ class Scrapes:
 
     def _window(self, ring: deque[T], now: float) -> list[T]:
         """The scrapes that are known, from the window of the newest one."""
-        known = [taken for taken in ring if taken.at <= now - self._options.delay_seconds]
-        return [taken for taken in known if taken.at >= known[-1].at - self._options.window_seconds]
+        latest = now - self._options.delay_seconds
+        known = [taken for taken in ring if taken.at <= latest]
+        earliest = known[-1].at - self._options.window_seconds if known else latest
+        return [taken for taken in known if taken.at >= earliest]
 
     def _keep(self, ring: deque[T], taken: T) -> None:
         """Add one, and let go of what no window of a fresh scrape has."""
