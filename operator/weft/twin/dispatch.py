@@ -59,18 +59,17 @@ class Dispatch:
     def look(self, served: ServedEngine, now: float) -> None:
         """Take note of who has ended there by now, and of when that may be again."""
         if served.alive:
-            ended = served.engine.ended_by(now)
-            if ended:
-                self._ended(served, ended, now)
+            self.hear(served, now)
             following = served.engine.next_event()
             if served.fetching:
                 self._release_fetched(served, now)
             self._agenda.look(served, following)
 
-    def count(self, served: ServedEngine, now: float) -> None:
-        """Take note of who has ended there, and let all of its figures be those of now."""
-        if served.alive:
-            self._ended(served, served.engine.advance(now), now)
+    def hear(self, served: ServedEngine, now: float) -> None:
+        """Take note of who has ended there by now."""
+        ended = served.engine.ended_by(now)
+        if ended:
+            self._ended(served, ended, now)
 
     def kill(self, served: ServedEngine, now: float) -> None:
         """Its node dies, which the front does not notice at once."""

@@ -118,8 +118,10 @@ class Scrapes:
         newest, known = tries[-1].at, self._known.get(pool)
         if known is None or known.newest != newest or known.engines != engines or now > known.holds_until:
             known = self._known[pool] = self._observe(engines, tries, now)
-        age = known.observation.age_seconds + now - known.at
-        return replace(known.observation, age_seconds=age) if now > known.at else known.observation
+        observation, passed = known.observation, now - known.at
+        if not passed or not observation.pods:
+            return observation
+        return replace(observation, age_seconds=observation.age_seconds + passed)
 
     def _observe(self, engines: tuple[str, ...], tries: list[Tries], now: float) -> _Known:
         seen, oldest = [], tries[-1].at
@@ -134,8 +136,10 @@ class Scrapes:
 
     def _window(self, ring: deque[T], now: float) -> list[T]:
         """The scrapes that are known, from the window of the newest one."""
-        known = [taken for taken in ring if taken.at <= now - self._options.delay_seconds]
-        return [taken for taken in known if taken.at >= known[-1].at - self._options.window_seconds]
+        latest = now - self._options.delay_seconds
+        known = [taken for taken in ring if taken.at <= latest]
+        earliest = known[-1].at - self._options.window_seconds if known else latest
+        return [taken for taken in known if taken.at >= earliest]
 
     def _keep(self, ring: deque[T], taken: T) -> None:
         """Add one, and let go of what no window of a fresh scrape has."""

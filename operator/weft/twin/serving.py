@@ -124,7 +124,8 @@ class Serving:
         agenda, front = self._agenda, self._front
         calls, looks = agenda.calls, agenda.looks
         while True:
-            due = min(self._arrival, calls[0][0])
+            arrival, called = self._arrival, calls[0][0]
+            due = arrival if arrival <= called else called  # noqa: FURB136 - `min` takes several times as long
             if looks and looks[0][0] < due:
                 due = looks[0][0]
                 if due > until:
@@ -134,7 +135,7 @@ class Serving:
                     front.look(served, due)
             elif due > until:
                 return
-            elif due == self._arrival:
+            elif due == arrival:
                 self._arrive(due)
             else:
                 agenda.next_call()
@@ -148,7 +149,7 @@ class Serving:
         """Requests that wait, at the front or for capacity, that run, and the mean share of KV memory held."""
         alive = [served for served in self._engines.values() if served.pool == pool and served.alive]
         for served in alive:
-            self._front.count(served, self._now)
+            self._front.hear(served, self._now)
         engines = [served.engine for served in alive]
         return (
             self._front.waiting(pool) + sum(engine.waiting_for_capacity for engine in engines),
@@ -180,6 +181,6 @@ class Serving:
         if not self._scrapes.in_gap(now):
             for name, served in self._engines.items():
                 if served.alive and not self._scrapes.loses_one():
-                    self._front.count(served, now)
+                    self._front.hear(served, now)
                     self._scrapes.take(name, served, now)
             self._scrapes.count_tries(self._front.tried, now)
