@@ -6,10 +6,12 @@ new places by priority. Nothing here reads a clock, an API or a random number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
+from weft.decide.accounts import Accounts
+from weft.decide.budgets import Claim, charge_owed, claim_of, priority_of, share_out
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Turn
 from weft.decide.halves import decide_splits
@@ -21,7 +23,7 @@ from weft.decide.order import Unit, in_order
 from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts
 from weft.decide.promises import free_map
-from weft.decide.steps import Outcome, take_turns
+from weft.decide.steps import Ground, Outcome, take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.changed import changed
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
+    from weft.decide.budgets import Share
     from weft.decide.holes import Replan
     from weft.decide.planning import Wish
     from weft.domain.cluster import PodRecord
@@ -52,6 +55,8 @@ class _Stage:
     prospects: dict[str, Prospect]
     survivors: dict[str, Survivors]
     splits: Mapping[str, SplitRecord]
+    accounts: Accounts = field(default_factory=Accounts)
+    shares: Mapping[str, Share] = field(default_factory=dict)
 
     def is_planned(self, unit: Unit) -> bool:
         """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
@@ -69,10 +74,12 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)
     stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, pairs))
+    stage = _within_budgets(units, stage) if snapshot.quotas else stage
     turns = [_turns(unit, stage) for unit in units if stage.is_planned(unit)]
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
     held = [_hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
-    taken = take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts), Purse.of(snapshot))
+    ground = Ground(stage.free, stage.accounts, snapshot.now)
+    taken = take_turns(turns, ground, _replanner(stage, facts), Purse.of(snapshot))
     outcomes = (*taken, *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     memory = dict(_remembered(outcomes, roll))
@@ -135,6 +142,28 @@ def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll,
     return replace(stage, survivors=settled)
 
 
+def _within_budgets(units: Sequence[Unit], stage: _Stage) -> _Stage:
+    """Share out what quotas leave; replicas that wait for pods in vain lose what they were promised of them."""
+    accounts, now = Accounts.of(stage.snapshot.quotas), stage.snapshot.now
+    pools = [pool for unit in units for pool in unit]
+    charge_owed(accounts, pools, stage.survivors, now, paid=True)
+    limited = [unit for unit in units if stage.is_planned(unit) and accounts.limit(unit[0].key.namespace)]
+    shares = share_out([(priority_of(unit), _claims(unit, stage)) for unit in limited], accounts.copy())
+    charge_owed(accounts, pools, stage.survivors, now, paid=False)
+    return replace(stage, accounts=accounts, shares=shares)
+
+
+def _claims(unit: Unit, stage: _Stage) -> list[Claim]:
+    """What every pool of a unit would have without quotas."""
+    known = [stage.prospects[pool.key.uid] for pool in unit]
+    plans = [prospect.planned for prospect in known if prospect.planned is not None]
+    answers = count(known, _split_of(unit, stage), stage.snapshot, {})
+    return [
+        claim_of(planned, stage.survivors[planned.pool.key.uid], answer.desired, stage.roll)
+        for planned, answer in zip(plans, answers, strict=True)
+    ]
+
+
 def _listed(decision: PoolDecision) -> tuple[str, str, str]:
     return decision.key.namespace, decision.key.name, decision.key.uid
 
@@ -143,7 +172,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    answers = count(known, _split_of(unit, stage), stage.snapshot)
+    answers = count(known, _split_of(unit, stage), stage.snapshot, stage.shares)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.moves import MoveBudget
     from weft.domain.queueing import Queueing
+    from weft.domain.quotas import QuotaRecord
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
     from weft.domain.spec import PoolSpec, SplitSpec
@@ -212,6 +213,7 @@ class Snapshot:
     """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID.
 
     `queueing` is what is known of Kueue, None where nobody looked; `budget` is what may move, where that is known.
+    `quotas` are the ResourceQuotas of the served namespaces, as far as Weft may read them.
     """
 
     now: float
@@ -224,3 +226,4 @@ class Snapshot:
     reports: Reports = field(default_factory=Reports)
     queueing: Queueing | None = None
     budget: MoveBudget | None = None
+    quotas: tuple[QuotaRecord, ...] = ()

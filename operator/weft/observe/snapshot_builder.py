@@ -62,6 +62,7 @@ class SnapshotBuilder:
             memory=dict(memory),
             reports=self._sources.cluster.reports(),
             queueing=self._sources.cluster.queueing(),
+            quotas=self._sources.cluster.quotas(),
         )
 
     def pools(self) -> tuple[PoolRecord, ...]:
