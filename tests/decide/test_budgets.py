@@ -7,49 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.world import NVIDIA, World, external, pool, pool_spec
+from tests.decide.limited import GPUS, PODS, desired, limited, paired
+from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
-from weft.domain.cluster import PodPhase
 from weft.domain.quotas import QuotaRecord, QuotaScope
-from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
-from weft.domain.spec import RolloutSpec, RouterSpec, ScalingSpec, SplitSpec
-from weft.domain.status import SplitStatus
-from weft.domain.workload import Role
+from weft.domain.spec import RolloutSpec, ScalingSpec
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import Snapshot
-
-GPUS, PODS = f"requests.{NVIDIA}", "pods"
-
-
-class Limited(World):
-    """A world whose namespace has quotas that the API server counts, with what others use of each."""
-
-    quotas: tuple[QuotaRecord, ...] = ()
-
-    def snapshot(self) -> Snapshot:
-        return replace(super().snapshot(), quotas=tuple(self._counted(each) for each in self.quotas))
-
-    def _counted(self, quota: QuotaRecord) -> QuotaRecord:
-        others = dict(quota.used)
-        return replace(quota, used=tuple((limit, others.get(limit, 0) + self.used(limit)) for limit, _ in quota.hard))
-
-    def used(self, limit: str) -> int:
-        """By pods of ours, as the quota controller counts them."""
-        pods = [pod for pod in self.pods.values() if pod.phase not in {PodPhase.Failed, PodPhase.Succeeded}]
-        return len(pods) if limit == PODS else sum(count for pod in pods for _, count in pod.requests)
-
-
-def limited(boards: int, hard: dict[str, int], *pools: PoolRecord, used: dict[str, int] | None = None) -> Limited:
-    world = Limited.of([board(f"b-{i}") for i in range(boards)], *pools)
-    assert isinstance(world, Limited)
-    world.quotas = (QuotaRecord("team", "gpus", tuple(hard.items()), tuple((used or {}).items())),)
-    return world
-
-
-def desired(world: World, *names: str) -> tuple[int, ...]:
-    return tuple(world.status(name).desired_replicas for name in names)
+    from weft.domain.snapshot import PoolRecord
 
 
 def said(world: World, name: str) -> tuple[str, str]:
@@ -206,28 +172,11 @@ def test_of_those_who_have_equally_little_small_replicas_come_first() -> None:
     assert (0, 2) == desired(world, "big", "small")
 
 
-def pair(prefill: int, decode: int) -> tuple[SplitRecord, PoolRecord, PoolRecord]:
-    sides = [
-        pool_spec(8, external(count), role=role) for role, count in ((Role.Prefill, prefill), (Role.Decode, decode))
-    ]
-    key = ResourceKey("PDSplit", "team", "pair", "uid-pair")
-    split = SplitRecord(key, 1, SplitSpec(sides[0], sides[1], RouterSpec(), "{}", "{}"), SplitStatus())
-    first, second = (pool(f"pair-{side.role.value.lower()}", side, split_uid="uid-pair") for side in sides)
-    return split, first, second
-
-
-def paired(boards: int, gpus: int, prefill: int, decode: int) -> Limited:
-    split, *halves = pair(prefill, decode)
-    world = limited(boards, {GPUS: gpus}, *halves)
-    world.splits = {"pair": split}
-    world.turn(4)
-    return world
-
-
 @pytest.mark.parametrize(("gpus", "expected"), [(8, (0, 0)), (16, (1, 1)), (24, (2, 1)), (32, (3, 1)), (48, (4, 2))])
 def test_a_pair_is_filled_in_the_ratio_that_it_wants(gpus: int, expected: tuple[int, int]) -> None:
     """4 : 2 are wanted. Half a pair is not paid for."""
     world = paired(8, gpus, 4, 2)
+    world.turn(4)
     assert expected == desired(world, "pair-prefill", "pair-decode")
 
 
