@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.placement import FreeMap
 
 NOTHING: Sequence[Hold] = ()
+_OTHERWISE_REFUSED = frozenset({Reason.BudgetExhausted, Reason.Preempting, Reason.Preempted})
 
 
 @dataclass(slots=True)
@@ -55,8 +56,8 @@ class Growth:
 
     @property
     def lacks_room(self) -> bool:
-        """Whether it is the fabric, and no budget, that has no room for more."""
-        return self.refusal is not None and self.refusal.reason is not Reason.BudgetExhausted
+        """Whether it is the fabric that has no room for more, no budget, and nobody makes it."""
+        return self.refusal is not None and self.refusal.reason not in _OTHERWISE_REFUSED
 
     @property
     def is_empty(self) -> bool:
@@ -123,7 +124,7 @@ def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
 
 def _held_back(other: Growth) -> Explanation:
     refusal = other.refusal or Explanation(Reason.NoSlot, "")
-    reason, lacks = (Reason.NoSlot, "slot") if other.lacks_room else (refusal.reason, "budget")
+    reason, lacks = (refusal.reason, "budget") if refusal.reason is Reason.BudgetExhausted else (Reason.NoSlot, "slot")
     return Explanation(
         reason, f"held back, as the {other.planned.spec.role.value} half has no {lacks}: {refusal.message}"
     )

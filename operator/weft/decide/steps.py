@@ -15,6 +15,7 @@ from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shap
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import moves_under_way, still_told
 from weft.decide.placing import capacity_request, is_replaced, placement_of
+from weft.decide.preemption import keep_what_leaves, lower_than, may_preempt, preempt
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
 from weft.decide.rounds import in_rounds
@@ -71,12 +72,17 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     courses = _all_set_out(units, start, replan)
     keep_spares((course.growth for together in courses for course in together), free)
     for _, peers in groupby(courses, key=_priority):
-        in_rounds([_Rising(together, start, replan) for together in peers if _wants_more(together)])
+        wanting = [together for together in peers if _wants_more(together)]
+        in_rounds([_Rising(together, start, replan) for together in wanting])
+        for together in filter(may_preempt, wanting):
+            lower = lower_than(together[0], courses)
+            keep_what_leaves(together[0], (each for unit in lower for each in unit), free)
     every = [course for together in courses for course in together]
     explain_again([course.growth for course in every], free)
     say_who_fits_in_place(every, free)
     say_what_is_awaited(every)
     make_room(every, free, purse, now)
+    preempt(courses, free)
     return tuple(_outcome(course, free, now) for course in every)
 
 
@@ -267,8 +273,7 @@ def _events(course: Course) -> tuple[Explanation, ...]:
     if course.growth.added:
         replaced = (*course.moving, *course.gone)
         events += [Explanation(each.displaced.reason, is_replaced(each)) for each in replaced if each.displaced]
-    if turn.scale.changed is not None:
-        events.append(turn.scale.changed)
+    events += [told for told in (course.preempted, turn.scale.changed) if told is not None]
     before = planned.pool.status.plan
     if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
         events.append(_shape_event(before, planned.plan))

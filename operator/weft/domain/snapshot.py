@@ -39,7 +39,8 @@ class PoolRecord:
     """One InferencePool as read. `spec` is None when it cannot be understood, and `problem` then says why.
 
     `deleting` says that it goes away, by itself or with its namespace; nothing is decided or done for it any more.
-    `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0.
+    `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0,
+    and `preempts` whether its `preemptionPolicy` lets it take places from lower pools.
     `written` holds the status we last wrote as canonical JSON, so that an unchanged status is not written again.
     """
 
@@ -53,6 +54,7 @@ class PoolRecord:
     priority: int = 0
     created: float = 0.0
     conditions: tuple[Condition, ...] = ()  # of both writers, as last written
+    preempts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
