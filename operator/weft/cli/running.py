@@ -77,7 +77,7 @@ def _metadata(body: Json) -> Json:
 
 
 def _priorities(world: World) -> Classes:
-    """Values of PriorityClasses by name, and whether they preempt; none where they may not be read: then age and name decide alone."""
+    """PriorityClasses by name; none where they may not be read: then age and name decide alone."""
     bodies = [body for body in world.beside if body.get("kind") == "PriorityClass"]
     if world.cluster is not None:
         try:

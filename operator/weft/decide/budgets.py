@@ -120,6 +120,8 @@ def share_out(claims: Iterable[tuple[int, Sequence[Claim]]], accounts: Accounts)
 
 def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll) -> Claim:
     """What a pool has: replicas that are paid for, and what its own leaving pods give back to it."""
+    if seen.standing is not None and want <= len(seen.replicas):
+        return Claim(planned, want, want)
     paid = sum(is_paid(each, roll.now) for each in seen.replicas)
     staying = {each.assignment.replica for each in seen.replicas}
     leaving = [pod for pod in roll.pods_of(planned.pool) if pod.identity and pod.identity.replica not in staying]
@@ -147,9 +149,9 @@ def charge_owed(
 ) -> None:
     """Count the pods that are to be made for replicas that are, or are not, paid for."""
     for pool in pools:
-        if pool.spec is not None and accounts.limit(pool.key.namespace):
-            replicas = [each for each in survivors[pool.key.uid].replicas if is_paid(each, now) is paid]
-            for shape, pods in owed(pool, replicas):
+        seen = survivors[pool.key.uid]  # where all stand as they should, every pod is there
+        if pool.spec is not None and seen.standing is None and accounts.limit(pool.key.namespace):
+            for shape, pods in owed(pool, [each for each in seen.replicas if is_paid(each, now) is paid]):
                 accounts.charge(pool.key.namespace, pool.spec, shape, pods)
 
 

@@ -43,11 +43,12 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot, SplitRecord
     from weft.placement import FreeMap
+    from weft.scaling import ScaleAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """What one pass has looked up so far."""
+    """What one pass has looked up so far; `counted` are answers without any budget, by UID of the unit's first pool."""
 
     snapshot: Snapshot
     roll: Roll
@@ -57,6 +58,7 @@ class _Stage:
     splits: Mapping[str, SplitRecord]
     accounts: Accounts = field(default_factory=Accounts)
     shares: Mapping[str, Share] = field(default_factory=dict)
+    counted: Mapping[str, tuple[ScaleAnswer, ...]] = field(default_factory=dict)
 
     def is_planned(self, unit: Unit) -> bool:
         """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
@@ -113,7 +115,7 @@ def _replanner(stage: _Stage, facts: Facts) -> Replan:
         if planned is None:
             return None
         again = {each.pool.key.uid: replace(before, planned=each) for each, before in zip(planned, known, strict=True)}
-        return _turns(unit, replace(stage, prospects={**stage.prospects, **again}))
+        return _turns(unit, replace(stage, prospects={**stage.prospects, **again}, counted={}))
 
     return replan
 
@@ -148,16 +150,22 @@ def _within_budgets(units: Sequence[Unit], stage: _Stage) -> _Stage:
     pools = [pool for unit in units for pool in unit]
     charge_owed(accounts, pools, stage.survivors, now, paid=True)
     limited = [unit for unit in units if stage.is_planned(unit) and accounts.limit(unit[0].key.namespace)]
-    shares = share_out([(priority_of(unit), _claims(unit, stage)) for unit in limited], accounts.copy())
+    counted = {unit[0].key.uid: _count_freely(unit, stage) for unit in limited}
+    claims = [(priority_of(unit), _claims(unit, counted[unit[0].key.uid], stage)) for unit in limited]
+    shares = share_out(claims, accounts.copy())
     charge_owed(accounts, pools, stage.survivors, now, paid=False)
-    return replace(stage, accounts=accounts, shares=shares)
+    return replace(stage, accounts=accounts, shares=shares, counted=counted)
 
 
-def _claims(unit: Unit, stage: _Stage) -> list[Claim]:
+def _count_freely(unit: Unit, stage: _Stage) -> tuple[ScaleAnswer, ...]:
     """What every pool of a unit would have without quotas."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
-    plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    answers = count(known, _split_of(unit, stage), stage.snapshot, {})
+    return count(known, _split_of(unit, stage), stage.snapshot, {})
+
+
+def _claims(unit: Unit, answers: Iterable[ScaleAnswer], stage: _Stage) -> list[Claim]:
+    planned = (stage.prospects[pool.key.uid].planned for pool in unit)
+    plans = [each for each in planned if each is not None]
     return [
         claim_of(planned, stage.survivors[planned.pool.key.uid], answer.desired, stage.roll)
         for planned, answer in zip(plans, answers, strict=True)
@@ -172,7 +180,9 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    answers = count(known, _split_of(unit, stage), stage.snapshot, stage.shares)
+    is_short = any(pool.key.uid in stage.shares for pool in unit)
+    answers = None if is_short else stage.counted.get(unit[0].key.uid)
+    answers = answers or count(known, _split_of(unit, stage), stage.snapshot, stage.shares)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
