@@ -51,7 +51,7 @@ class Course:
     """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced.
 
     `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one,
-    which open the nodes `opening`.
+    which open the nodes `opening`. `preempted` says which replica goes for a pool of higher priority.
     """
 
     turn: Turn
@@ -62,3 +62,4 @@ class Course:
     relocations: tuple[Relocation, ...] = ()
     awaited: Explanation | None = None
     opening: tuple[str, ...] = ()
+    preempted: Explanation | None = None
