@@ -77,6 +77,23 @@ Buckets = tuple[tuple[float, float], ...]  # (upper bound, cumulative count), as
 
 
 @dataclass(frozen=True, slots=True)
+class Caveat:
+    """A sentence about what is not as the engine's version should have it, without live numbers.
+
+    `figure` is `ttft` or `tpot` where it is about that latency, empty for all others. `blurred` are the seconds (from,
+    to) between which buckets tell no percentile apart; None where the caveat is about the figure whatever it is.
+    """
+
+    says: str
+    figure: str = ""
+    blurred: tuple[float, float] | None = None
+
+    def blurs(self, seconds: float) -> bool:
+        """Whether nobody can tell what is below and what is above so many seconds."""
+        return self.blurred is not None and self.blurred[0] < seconds < self.blurred[1]
+
+
+@dataclass(frozen=True, slots=True)
 class PodObservation:
     """What one pod's engine metrics say over the last window. None means that the series is missing, never zero.
 
@@ -115,7 +132,7 @@ class PoolObservation:
     have but has not, and signals of which its version has no series; `complete` is False when the values may not be
     trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
     `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
-    `caveats` are sentences about all that is not as the engine's version should have it; they hold no live numbers.
+    `caveats` say all that is not as the engine's version should have it.
     """
 
     expected: int
@@ -146,7 +163,7 @@ class PoolObservation:
     startup_seconds: float | None = None
     arrivals_at_front: bool = False
     unresolved: tuple[tuple[str, int], ...] = ()
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
     @property
     def complete(self) -> bool:
