@@ -200,6 +200,35 @@ class CalibrationMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowReplica:
+    """A replica that is slower than its siblings at no higher load, and its first pod.
+
+    `since` is the first whole look that found it so without a break, None after a break; `named` is when that had
+    lasted; `times` is its latency over the median of its siblings, as last seen.
+    """
+
+    replica: int
+    pod: str
+    since: float | None
+    times: float
+    named: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedMemory:
+    """How fast the replicas of a pool are beside each other. Times are epoch seconds.
+
+    `seen` is the last look at all of them; `replaced` is the replica that goes once its successor serves, and `begun`
+    when the last such was decided.
+    """
+
+    seen: float
+    slow: tuple[SlowReplica, ...] = ()
+    replaced: int | None = None
+    begun: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
@@ -209,7 +238,7 @@ class ScaleMemory:
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
     was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
-    bind a pod of it, each with the time when that was given up.
+    bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any.
     """
 
     since: float
@@ -222,6 +251,7 @@ class ScaleMemory:
     lost: tuple[tuple[str, float], ...] = ()
     calibration: CalibrationMemory | None = None
     refused_by: tuple[tuple[str, float], ...] = ()
+    speed: SpeedMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)

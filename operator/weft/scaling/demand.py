@@ -14,6 +14,7 @@ from weft.domain.changed import changed
 from weft.domain.figures import digits
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
+from weft.scaling.slowness import without_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,8 +195,16 @@ def _true_capacity(sight: Sight) -> float:
     )
     if reading is None or not saturated:
         return predicted
-    measured = reading.rate / reading.answered
+    measured = _rate_of_one(sight, reading)
     return min(predicted, max(measured, predicted * LEAST_TRUE_CAPACITY)) if predicted > 0 else measured
+
+
+def _rate_of_one(sight: Sight, reading: Reading) -> float:
+    """Requests per second of a replica that is as fast as most."""
+    usual = without_slow(sight.request.observation, sight.memory.speed)
+    if usual is None or usual.requests_per_second is None:
+        return reading.rate / reading.answered
+    return usual.requests_per_second / usual.answered
 
 
 def _remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:
