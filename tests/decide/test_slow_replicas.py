@@ -50,16 +50,17 @@ def test_it_is_replaced_first_and_drained_after() -> None:
     assert "slower" not in placed(world)
 
 
-def test_a_second_pass_at_the_same_time_says_the_same() -> None:
-    """L1, before it is named, when its successor is placed, and while that starts."""
-    world = serving()
+@pytest.mark.parametrize("boards", [4, 6], ids=["no room", "room"])
+def test_a_second_pass_at_the_same_time_says_the_same(boards: int) -> None:
+    """L1 and L3, before it is named, when its successor is placed or has no room, and while that starts."""
+    world = serving(4, boards)
     for _ in range(PATIENCE + 3):
         tell(world, SLOW)
         world.now += STEP
         world.decide()
-        first = world.status("chat"), world.decision("chat").conditions, speed(world)
-        world.decide()
-        assert first == (world.status("chat"), world.decision("chat").conditions, speed(world))
+        first = world.decide()
+        second = world.decide()
+        assert second == replace(first, pools=tuple(replace(each, events=()) for each in first.pools))
         world.turn(1, 0.0)
 
 

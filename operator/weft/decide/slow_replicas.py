@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.growth import add_one
+from weft.decide.learning import unwatched
 from weft.decide.rollout import limits_of
+from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure
@@ -143,19 +145,23 @@ def _remarks(course: Course, now: float) -> Iterator[str]:
 
 
 def speed_after(course: Course, now: float) -> ScaleMemory:
-    """The memory of a pool with what this pass began."""
+    """The memory of a pool with what this pass began and told."""
     memory = course.turn.memory
-    if course.replaced_as_slow is None or memory.speed is None:
+    if memory.speed is None:
         return memory
-    return replace(memory, speed=replace(memory.speed, replaced=course.replaced_as_slow, begun=now))
+    told = tuple(replace(each, told=each.named is not None) for each in memory.speed.slow)
+    speed = changed(memory.speed, slow=told)
+    if course.replaced_as_slow is None:
+        return changed(memory, speed=speed)
+    return unwatched(changed(memory, speed=changed(speed, replaced=course.replaced_as_slow, begun=now)))
 
 
-def slow_events(course: Course, now: float) -> list[Explanation]:
-    """Replicas that are named in this pass and not replaced at once: that is an event of its own."""
+def slow_events(course: Course) -> list[Explanation]:
+    """Replicas that were named just now and are not replaced at once: that is an event of its own."""
     speed = course.turn.memory.speed
-    slow = [each.replica for each in speed.slow if each.named == now] if speed is not None else []
+    named = [each for each in speed.slow if each.named is not None and not each.told] if speed is not None else []
     return [
-        Explanation(Reason.SlowerThanSiblings, f"replica {replica} {_SLOW}")
-        for replica in slow
-        if replica != course.replaced_as_slow
+        Explanation(Reason.SlowerThanSiblings, f"replica {each.replica} {_SLOW}")
+        for each in named
+        if each.replica != course.replaced_as_slow
     ]

@@ -207,17 +207,18 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
             *conditions.capacity_requested(request),
         ),
-        (*_events(course), *slow_events(course, now)),
+        (*_events(course), *slow_events(course)),
         request,
     )
+    memory = speed_after(course, now)
     waits = (
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
         turn.survivors.wake_after_seconds(growth.kept, now),
         tries_again_after_seconds(growth.added, free),
-        wake_after_seconds(turn.memory.speed, now),
+        wake_after_seconds(memory.speed, now),
     )
-    return Outcome(decision, speed_after(course, now), min((wait for wait in waits if wait is not None), default=None))
+    return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
 
 
 def _events(course: Course) -> tuple[Explanation, ...]:

@@ -204,7 +204,7 @@ class SlowReplica:
     """A replica that is slower than its siblings at no higher load, and its first pod.
 
     `since` is the first whole look that found it so without a break, None after a break; `named` is when that had
-    lasted; `times` is its latency over the median of its siblings, as last seen.
+    lasted, and `told` whether an event said so; `times` is its latency over the median of its siblings, as last seen.
     """
 
     replica: int
@@ -212,6 +212,7 @@ class SlowReplica:
     since: float | None
     times: float
     named: float | None = None
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,10 +156,9 @@ def wake_after_seconds(memory: SpeedMemory | None, now: float) -> float | None:
 
 
 def _seen(before: SlowReplica | None, replica: int, pod: str, times: float, now: float) -> SlowReplica:
-    since = now if before is None or before.since is None else min(before.since, now)
-    named = None if before is None else before.named
-    found = SlowReplica(replica, pod, since, times, named)
-    return replace(found, named=now) if named is None and lasting(found, now) else found
+    known = before or SlowReplica(replica, pod, None, times)
+    found = replace(known, times=times, since=now if known.since is None else min(known.since, now))
+    return replace(found, named=now) if found.named is None and lasting(found, now) else found
 
 
 def _or_nothing(memory: SpeedMemory, now: float) -> SpeedMemory | None:
