@@ -52,6 +52,8 @@ class Course:
 
     `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one,
     which open the nodes `opening`. `preempted` says which replica goes for a pool of higher priority.
+    `replaced_as_slow` is the replica of which that was decided in this pass; `no_room` says that another had no place;
+    `remarks` are told beside where the replicas are.
     """
 
     turn: Turn
@@ -63,3 +65,6 @@ class Course:
     awaited: Explanation | None = None
     opening: tuple[str, ...] = ()
     preempted: Explanation | None = None
+    replaced_as_slow: int | None = None
+    no_room: bool = False
+    remarks: tuple[str, ...] = ()
