@@ -49,6 +49,8 @@ class Reason(StrEnum):
     NoSlot = "NoSlot"
     MovesUnderWay = "MovesUnderWay"
     MakesRoom = "MakesRoom"
+    Preempting = "Preempting"
+    Preempted = "Preempted"
     NothingToPlace = "NothingToPlace"
     # where another scheduler picks the nodes: condition Placed
     SchedulerMissing = "SchedulerMissing"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.moves import MoveBudget
     from weft.domain.queueing import Queueing
+    from weft.domain.quotas import QuotaRecord
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
     from weft.domain.spec import PoolSpec, SplitSpec
@@ -38,7 +39,8 @@ class PoolRecord:
     """One InferencePool as read. `spec` is None when it cannot be understood, and `problem` then says why.
 
     `deleting` says that it goes away, by itself or with its namespace; nothing is decided or done for it any more.
-    `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0.
+    `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0,
+    and `preempts` whether its `preemptionPolicy` lets it take places from lower pools.
     `written` holds the status we last wrote as canonical JSON, so that an unchanged status is not written again.
     """
 
@@ -52,6 +54,7 @@ class PoolRecord:
     priority: int = 0
     created: float = 0.0
     conditions: tuple[Condition, ...] = ()  # of both writers, as last written
+    preempts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +263,7 @@ class Snapshot:
     """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID.
 
     `queueing` is what is known of Kueue, None where nobody looked; `budget` is what may move, where that is known.
+    `quotas` are the ResourceQuotas of the served namespaces, as far as Weft may read them.
     """
 
     now: float
@@ -272,3 +276,4 @@ class Snapshot:
     reports: Reports = field(default_factory=Reports)
     queueing: Queueing | None = None
     budget: MoveBudget | None = None
+    quotas: tuple[QuotaRecord, ...] = ()

@@ -36,8 +36,13 @@ def missing(windows: list[Window]) -> tuple[str, ...]:
 
 def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
     """Everything worth knowing before the figures are believed, each once."""
-    said = (*_untold(windows), *_renamed(windows), *_coarse("ttft", ttft), *_coarse("tpot", tpot))
+    said = (*_untold(windows), *_renamed(windows), *coarse(ttft, tpot))
     return tuple(dict.fromkeys(said))
+
+
+def coarse(ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
+    """Whether percentiles lie where the buckets cannot tell them apart."""
+    return (*_coarse("ttft", ttft), *_coarse("tpot", tpot))
 
 
 def _missing(window: Window) -> Iterator[str]:
@@ -86,7 +91,6 @@ def _other_name(window: Window, shown: str | None, usual: str | None) -> str:
 
 
 def _coarse(figure: str, buckets: Buckets) -> Iterator[Caveat]:
-    """Whether percentiles lie where the buckets cannot tell them apart."""
     found, word = ends(buckets), figure.upper()
     if found is None:
         return

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
     from weft.domain.workload import Role
+    from weft.scaling.bounds import Ceiling
 
 # A backlog shall be worked off in this time, on top of serving what arrives. Shorter would buy replicas for the very
 # requests that those already starting will serve.
@@ -44,7 +45,7 @@ class ScaleRequest:
 
     `current` is the desired count so far, 0 before the first decision; `capacity` is requests per second that one
     replica serves at the SLO under the workload in force, `declared_rate` the rate the user expects; `gpus` and `pods`
-    are of one replica; `previous` is the persisted explanation.
+    are of one replica; `previous` is the persisted explanation; `ceiling` is set by budgets that pools share.
     """
 
     spec: ScalingSpec
@@ -58,6 +59,7 @@ class ScaleRequest:
     observation: PoolObservation | None = None
     memory: ScaleMemory | None = None
     previous: Explanation | None = None
+    ceiling: Ceiling | None = None
 
 
 @dataclass(frozen=True, slots=True)
