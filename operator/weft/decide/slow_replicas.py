@@ -111,7 +111,7 @@ def _is_settled(course: Course) -> bool:
     replicas, revision = turn.survivors.replicas, turn.planned.revision
     stands = all(each.ready and each.assignment.revision == revision for each in replicas)
     moves = (*course.gone, *course.moving, *growth.added, *turn.left, *turn.survivors.losses)
-    waits = growth.refusal is not None or course.awaited is not None
+    waits = growth.refusal is not None or course.awaited is not None or course.preempted is not None
     return stands and not moves and not waits and len(replicas) == growth.desired
 
 
