@@ -111,6 +111,15 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> bool:
     return any(growth.wants_more for growth in growths)
 
 
+def add_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float, *, avoiding: tuple[str, ...]) -> bool:
+    """Place one replica more than is desired, on other nodes than these where it can be; whether there is room."""
+    growth.avoided = (*growth.avoided, *avoiding)
+    _place_one(growth, unit, free, now)
+    placed = growth.refusal is None
+    growth.refusal = None
+    return placed
+
+
 def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
     """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
     for growth in growths:

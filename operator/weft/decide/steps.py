@@ -19,6 +19,7 @@ from weft.decide.preemption import keep_what_leaves, lower_than, may_preempt, pr
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
 from weft.decide.rounds import in_rounds
+from weft.decide.slow_replicas import because_it_is_slow, replace_slow, slow_events, slow_one_that_goes, speed_after
 from weft.decide.spares import gives_way_to_its_spare, keep_spares
 from weft.decide.succession import tries_again_after_seconds
 from weft.domain.changed import changed
@@ -27,6 +28,7 @@ from weft.domain.reasons import Explanation
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure
 from weft.scaling import live_figures
+from weft.scaling.slowness import wake_after_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +85,7 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     say_what_is_awaited(every)
     make_room(every, free, purse, now)
     preempt(courses, free)
+    replace_slow(courses, free, now)
     return tuple(_outcome(course, free, now) for course in every)
 
 
@@ -156,7 +159,7 @@ def _set_out(turn: Turn, start: _Start) -> Course:
         kept = [replica.assignment for replica in turn.survivors.replicas]
         at_rest = Growth(planned, desired, kept, 0, pool.status.next_replica, accounts=start.accounts)
         return Course(turn, _failure(turn, now), (), at_rest, ())
-    present = [_departure(replica, planned, start) for replica in turn.survivors.replicas]
+    present = _departures(turn, start)
     failure = _failure(turn, now)
     gone = leaving(present, desired, rollout, free)
     gone += tuple(each for each in present if each not in gone and gives_way_to_its_spare(each, turn, free))
@@ -191,6 +194,13 @@ def _stays_as_it_is(turn: Turn, start: _Start) -> bool:
         return False
     as_planned = len(standing.replicas) == turn.scale.desired and standing.revisions <= {turn.planned.revision}
     return as_planned and start.free.fabric.troubled().isdisjoint(standing.nodes)
+
+
+def _departures(turn: Turn, start: _Start) -> list[Departure]:
+    """All replicas, each with why it has to go or may, where that is so."""
+    present = [_departure(replica, turn.planned, start) for replica in turn.survivors.replicas]
+    slow = slow_one_that_goes(turn, present)
+    return [because_it_is_slow(each) if each.assignment.replica == slow else each for each in present]
 
 
 def _departure(replica: Replica, planned: Planned, start: _Start) -> Departure:
@@ -255,16 +265,18 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
             *conditions.capacity_requested(request),
         ),
-        _events(course),
+        (*_events(course), *slow_events(course)),
         request,
     )
+    memory = speed_after(course, now)
     waits = (
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
         turn.survivors.wake_after_seconds(growth.kept, now),
         tries_again_after_seconds(growth.added, free),
+        wake_after_seconds(memory.speed, now),
     )
-    return Outcome(decision, turn.memory, min((wait for wait in waits if wait is not None), default=None))
+    return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
 
 
 def _events(course: Course) -> tuple[Explanation, ...]:

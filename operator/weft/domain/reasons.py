@@ -91,6 +91,7 @@ class Reason(StrEnum):
     PodRefused = "PodRefused"
     BackingOff = "BackingOff"
     Outdated = "Outdated"
+    SlowerThanSiblings = "SlowerThanSiblings"
     # scaling, in status
     Steady = "Steady"
     ScaleUp = "ScaleUp"

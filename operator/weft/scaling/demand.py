@@ -17,7 +17,8 @@ from weft.domain.figures import digits, seconds
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, watched
-from weft.scaling.reading import Reading, read
+from weft.scaling.reading import Reading, counted_at_front, front_tells, read
+from weft.scaling.slowness import without_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,12 +78,21 @@ class ScaleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One pool as seen in this pass: what may be believed (or what is missing), and the memory with this look added."""
+    """One pool as seen in this pass: what may be believed (or what is missing), and the memory with this look added.
+
+    `at_front` are requests per second that the front counts while no engine answers: a reason to grow, never to shrink.
+    """
 
     request: ScaleRequest
     reading: Reading | None
     problem: str
     memory: ScaleMemory
+    at_front: float = 0.0
+
+    @property
+    def blind(self) -> bool:
+        """Whether nobody tells anything of demand."""
+        return self.reading is None and self.at_front <= 0
 
     @property
     def backlogged(self) -> bool:
@@ -135,7 +145,7 @@ def look(request: ScaleRequest) -> Sight:
         memory = replace(memory, since=request.now)
     found = read(request.observation, request.role)
     if isinstance(found, str):
-        return Sight(request, None, found, memory)
+        return _without_engines(request, found, memory)
     loads = _remembered(memory.loads, LoadSample(request.now, found.waiting, found.outstanding, found.answered))
     if not found.whole:
         return Sight(request, found, "", changed(memory, loads=loads))
@@ -147,9 +157,17 @@ def look(request: ScaleRequest) -> Sight:
     return Sight(request, found, "", memory)
 
 
+def _without_engines(request: ScaleRequest, problem: str, memory: ScaleMemory) -> Sight:
+    """What is left of sight; a pool that has no count yet starts as declared, whatever a front counts."""
+    if not front_tells(request.observation) or request.current == 0:
+        return Sight(request, None, problem, memory)
+    told = f"{problem}, and the front alone tells what arrives"
+    return Sight(request, None, told, memory, counted_at_front(request.observation))
+
+
 def want(sight: Sight) -> Want:
     """Replicas that one pool's own demand needs."""
-    if sight.reading is None:
+    if sight.blind:
         return Want(None, may_shrink=False, basis=sight.problem)
     return want_for(sight, demand(sight))
 
@@ -158,7 +176,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     """Replicas of this pool for a demand; its own backlog keeps it from shrinking."""
     request, reading = sight.request, sight.reading
     capacity = _true_capacity(sight)
-    if reading is None or capacity <= 0:
+    if sight.blind or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
     rate = max(request.spec.with_headroom(wished.offered), wished.lately, wished.foreseen)
     needed, kept = carrying(rate, capacity), carrying(_with_chance(rate), capacity)
@@ -166,12 +184,13 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         needed, kept = max(needed, request.current), max(kept, request.current)
 
     def basis() -> str:
-        return (
-            f"{digits(wished.offered)} requests/s offered ({digits(reading.rate)} answered, "
-            f"{digits(reading.waiting)} waiting){_foreseen(wished)}, one replica serves {digits(capacity)}"
-        )
+        told = sight.problem
+        if reading is not None:
+            told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
+        said = f"{digits(wished.offered)} requests/s offered ({told}){_foreseen(wished)}"
+        return f"{said}, one replica serves {digits(capacity)}"
 
-    return Want(needed, may_shrink=reading.whole, basis=basis, kept=kept)
+    return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
 
 
 def _with_chance(rate: float) -> float:
@@ -206,7 +225,7 @@ def demand(sight: Sight) -> Demand:
     """
     reading, state = sight.reading, sight.memory.forecast
     if reading is None:
-        return Demand(0.0)
+        return Demand(sight.at_front)
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
     arriving = max(_grown(reading, sight.memory.loads), _surprising(reading, state)) + backlog
     lately = _counted(reading, SURELY) + backlog
@@ -268,8 +287,16 @@ def _true_capacity(sight: Sight) -> float:
     )
     if reading is None or not saturated:
         return predicted
-    measured = reading.rate / reading.answered
+    measured = _rate_of_one(sight, reading)
     return min(predicted, max(measured, predicted * LEAST_TRUE_CAPACITY)) if predicted > 0 else measured
+
+
+def _rate_of_one(sight: Sight, reading: Reading) -> float:
+    """Requests per second of a replica that is as fast as most."""
+    usual = without_slow(sight.request.observation, sight.memory.speed)
+    if usual is None or usual.requests_per_second is None:
+        return reading.rate / reading.answered
+    return usual.requests_per_second / usual.answered
 
 
 def _remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:

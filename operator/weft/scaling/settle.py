@@ -50,7 +50,7 @@ def settle(sight: Sight, want: Want) -> ScaleAnswer:
 def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     if sight.request.spec.mode is ScalingMode.External:
         return _external(sight, want, bounds)
-    sight = Sight(sight.request, sight.reading, sight.problem, _remember_want(sight, want, bounds))
+    sight = replace(sight, memory=_remember_want(sight, want, bounds))
     desired = bounds.clamp(_next_count(sight, want, bounds))
     current = sight.request.current
     if desired == current:
@@ -134,11 +134,14 @@ def _is_frozen(sight: Sight) -> bool:
 
 
 def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
-    """Add this pass's want to the window."""
-    if want.replicas is None or sight.reading is None:
+    """Add this pass's want to the window. While no engine answers, nothing takes back what was wanted before."""
+    if want.replicas is None or sight.blind:
         return sight.memory
     wanted, kept = bounds.clamp(want.replicas), bounds.clamp(max(want.replicas, want.kept))
     memory = sight.memory
+    if sight.reading is None:
+        wanted = max(wanted, max((count for _, count in memory.wanted), default=sight.request.current))
+        kept = max(kept, wanted)
     return changed(memory, wanted=_added(memory.wanted, wanted, sight), kept=_added(memory.kept, kept, sight))
 
 
@@ -159,10 +162,10 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, flo
             Explanation(Reason.Frozen, f"held at {request.current} replicas by freezeUntil"),
             request.spec.freeze_until - request.now,
         )
+    if want.replicas is not None and want.replicas > request.current:
+        return _why_not_more(sight, bounds)
     if want.replicas is None or sight.reading is None:
         return _missing(sight, want), None
-    if want.replicas > request.current:
-        return _why_not_more(sight, bounds)
     if want.replicas < request.current:
         return _why_not_fewer(sight, want, bounds)
     return _steady(request.current), None
