@@ -11,7 +11,7 @@ from e2e.cluster.presets import nvl72_rack
 from e2e.cluster.waiting import eventually
 from tests.installed import PLACE_LABEL
 from tests.manifests import install
-from tests.scenarios.audit import writes
+from tests.scenarios.audit import CREATED, writes
 from tests.scenarios.tenants import engines, hold_gpus, is_bound
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.timeout(200)
 
 Json = dict[str, Any]
 RACKS = [*nvl72_rack("rack-a", trays=2), *nvl72_rack("rack-b", trays=3)]  # the first is the tighter place for a pair
-CREATED = 201
 
 
 def pair(place: Place) -> Json:

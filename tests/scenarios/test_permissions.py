@@ -12,7 +12,7 @@ from e2e.cluster.presets import h200_boards
 from e2e.cluster.simulated_pods import AfterCrash, Crash, crash_container
 from e2e.cluster.waiting import eventually
 from tests.manifests import install, load
-from tests.scenarios.audit import asked
+from tests.scenarios.audit import CREATED, asked
 from tests.scenarios.nvlink import Driver
 from tests.scenarios.tenants import change_split, create_split, engines, hold_gpus, split_condition
 
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.timeout(150)
 
 Json = dict[str, Any]
 
-CREATED = 201
 A_FRONT = {"type": "Managed", "resources": {"cpu": "1", "memory": "1Gi"}}
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],

@@ -94,6 +94,12 @@ class Grid:
         below, above = self.line(self._sizes[low]).at(length), self.line(self._sizes[low + 1]).at(length)
         return below + share * (above - below)
 
+    @property
+    def points(self) -> dict[tuple[float, float], float]:
+        """The seconds of each size and length that it was made of."""
+        pairs = zip(self._sizes, self._rows, strict=True)
+        return {(size, length): time for size, row in pairs for length, time in zip(self._lengths, row, strict=True)}
+
     def _row(self, size: float) -> list[float]:
         low, share = self._place(size)
         if not share:
@@ -122,6 +128,16 @@ class StepTable:
         """Raises `ValueError` where a grid is not complete or a point takes no time."""
         self._decode, self._prompts = Grid(decode), Grid(prompts)
         self.launch_seconds = launch_seconds
+
+    @property
+    def decode_points(self) -> dict[tuple[float, float], float]:
+        """Seconds by sequences and mean context."""
+        return self._decode.points
+
+    @property
+    def prompt_points(self) -> dict[tuple[float, float], float]:
+        """Seconds by prompt tokens and their mean context."""
+        return self._prompts.points
 
     def batch(self, sequences: int) -> Line:
         """Seconds of a decode step over the mean context, for one size of the batch."""

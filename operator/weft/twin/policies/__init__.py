@@ -1,0 +1,143 @@
+"""Rules of other projects that decide counts, rebuilt from what they do, so that Weft is held against them fairly.
+
+Each is tuned before it is judged, over its `grid` on another trace; `frontier` turns its one knob of risk, from cheap
+to safe. What a grid varies is what its users set; periods and windows that a project has in its code stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Protocol
+
+from weft.twin.policies.aibrix import AibrixOptions
+from weft.twin.policies.dynamo import DynamoOptions
+from weft.twin.policies.heteroscale import HeteroScaleOptions
+from weft.twin.policies.hpa import HpaOptions
+from weft.twin.policies.predictors import PredictorName
+from weft.twin.policies.schedule import Change, ScheduleOptions
+from weft.twin.policies.static import StaticOptions
+from weft.twin.policies.wva import CHART, SAMPLE, WvaOptions
+
+if TYPE_CHECKING:
+    from weft.twin.policy import Policy
+
+__all__ = [
+    "NAMES",
+    "AibrixOptions",
+    "Change",
+    "DynamoOptions",
+    "HeteroScaleOptions",
+    "HpaOptions",
+    "Options",
+    "PredictorName",
+    "ScheduleOptions",
+    "StaticOptions",
+    "WvaOptions",
+    "default",
+    "frontier",
+    "grid",
+    "tuned",
+]
+
+
+class Options(Protocol):
+    """How a rule is set; frozen, and shown by its `repr`."""
+
+    def policy(self) -> Policy:
+        """A policy of its own for one simulation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Options as the project ships them, those to tune over, those from cheap to safe, and in words what is tuned."""
+
+    default: Options
+    grid: tuple[Options, ...]
+    frontier: tuple[Options, ...]
+    tuned: str
+
+
+_KV = (0.15, 0.25, 0.4, 0.55, 0.7)
+_KV_RISK = (0.85, 0.7, 0.55, 0.4, 0.25, 0.15)
+_QUEUE_RISK = (32.0, 8.0, 4.0, 2.0, 1.0, 0.5)
+_WVA_RISK = ((0.95, 0.80), (0.85, 0.70), (0.70, 0.55), (0.55, 0.40), (0.40, 0.30), (0.25, 0.18))
+_PARTS = (1.2, 1.0, 0.85, 0.7, 0.55, 0.4)
+_LOADS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.45)
+
+_RULES: dict[str, _Rule] = {
+    "hpa": _Rule(
+        HpaOptions(),
+        tuple(HpaOptions(queue=queue, kv=kv) for queue, kv in product((0.5, 2.0, 8.0), _KV)),
+        tuple(HpaOptions(queue=queue, kv=kv) for queue, kv in zip(_QUEUE_RISK, _KV_RISK, strict=True)),
+        "both targets: requests waiting a pod, and part of the KV cache in use",
+    ),
+    "hpa-queue": _Rule(
+        HpaOptions(kv=None),
+        tuple(HpaOptions(queue=queue, kv=None) for queue in (0.25, *reversed(_QUEUE_RISK))),
+        tuple(HpaOptions(queue=queue, kv=None) for queue in _QUEUE_RISK),
+        "the target: requests waiting a pod",
+    ),
+    "hpa-kv": _Rule(
+        HpaOptions(queue=None),
+        tuple(HpaOptions(queue=None, kv=kv) for kv in (0.1, *reversed(_KV_RISK))),
+        tuple(HpaOptions(queue=None, kv=kv) for kv in _KV_RISK),
+        "the target: part of the KV cache in use",
+    ),
+    "aibrix": _Rule(
+        AibrixOptions(),
+        tuple(AibrixOptions(target=target, window_seconds=seconds) for target, seconds in product(_KV, (60.0, 180.0))),
+        tuple(AibrixOptions(target=target) for target in _KV_RISK),
+        "the target, part of the KV cache in use, and the window of its mean",
+    ),
+    "wva": _Rule(
+        WvaOptions(),
+        tuple(
+            WvaOptions(grow_at=grow, shrink_at=shrink, behavior=behavior, tolerance=tolerance)
+            for (grow, shrink), behavior, tolerance in product(_WVA_RISK[1:5], (CHART, SAMPLE), (0.1, 0.0))
+        ),
+        tuple(WvaOptions(grow_at=grow, shrink_at=shrink) for grow, shrink in _WVA_RISK),
+        "the parts of the capacity at which to grow and to shrink, the HPA's behaviour (chart or sample) and tolerance",
+    ),
+    "dynamo": _Rule(
+        DynamoOptions(),
+        tuple(DynamoOptions(predictor, part) for predictor, part in product(PredictorName, _PARTS)),
+        tuple(DynamoOptions(target=part) for part in _PARTS),
+        "the predictor, and the part of the SLO given as targets",
+    ),
+    "heteroscale": _Rule(
+        HeteroScaleOptions(),
+        tuple(HeteroScaleOptions(load=load) for load in _LOADS),
+        tuple(HeteroScaleOptions(load=load) for load in _LOADS),
+        "the part of a replica's capacity that is aimed at",
+    ),
+    "static": _Rule(
+        StaticOptions(),
+        tuple(StaticOptions(part=part) for part in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)),
+        tuple(StaticOptions(part=part) for part in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)),
+        "the part of the peak fleet",
+    ),
+}
+
+NAMES = tuple(_RULES)
+
+
+def default(name: str) -> Options:
+    """As the project ships it; `name` as `--policy` has it. Raises `KeyError` for another."""
+    return _RULES[name].default
+
+
+def grid(name: str) -> tuple[Options, ...]:
+    """The options that a rule is tuned over."""
+    return _RULES[name].grid
+
+
+def frontier(name: str) -> tuple[Options, ...]:
+    """The same rule from cheap to safe, by its one knob of risk."""
+    return _RULES[name].frontier
+
+
+def tuned(name: str) -> str:
+    """In words, what its grid varies."""
+    return _RULES[name].tuned

@@ -1,0 +1,93 @@
+"""How Dynamo's planner guesses the next value of requests, prompt tokens and answer tokens, each on its own.
+
+Source: ai-dynamo/dynamo, `components/src/dynamo/planner/core/load/predictors.py` (September 2026). Zeros before the
+first other value are skipped. Two of its four predictors are here; auto-ARIMA and Prophet need libraries of their own,
+and the project's study found them no better.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+_LEVEL_NOISE, _TREND_NOISE, _MEASUREMENT_NOISE = 1.0, 0.1, 10.0
+_FIRST_DOUBT = 1000.0
+_FEWEST_POINTS = 5
+
+
+class Predictor(Protocol):
+    """Guesses one step ahead."""
+
+    def add(self, value: float) -> None:
+        """Take in the value of the interval that just ended."""
+        ...
+
+    def next(self) -> float | None:
+        """The value of the interval that begins; None before there was one."""
+        ...
+
+
+class Constant:
+    """The next value is the last one."""
+
+    def __init__(self) -> None:
+        """No value yet."""
+        self._last: float | None = None
+
+    def add(self, value: float) -> None:
+        if value or self._last is not None:
+            self._last = value
+
+    def next(self) -> float | None:
+        return self._last
+
+
+class Kalman:
+    """A filter of a local linear trend: the level moves by the trend, both drift. The last value until 5 are known."""
+
+    def __init__(self) -> None:
+        """No value yet."""
+        self._last = Constant()
+        self._points = 0
+        self._level = self._trend = 0.0
+        self._doubt = (_FIRST_DOUBT, 0.0, _FIRST_DOUBT)  # variance of the level, covariance, variance of the trend
+
+    def add(self, value: float) -> None:
+        self._last.add(value)
+        if self._last.next() is None:
+            return
+        self._points += 1
+        if self._points == 1:
+            self._level = value
+            return
+        self._step()
+        self._correct(value)
+
+    def next(self) -> float | None:
+        if self._points < _FEWEST_POINTS:
+            return self._last.next()
+        return max(0.0, self._level + self._trend)
+
+    def _step(self) -> None:
+        level, both, trend = self._doubt
+        self._level += self._trend
+        self._doubt = (level + 2.0 * both + trend + _LEVEL_NOISE, both + trend, trend + _TREND_NOISE)
+
+    def _correct(self, value: float) -> None:
+        level, both, trend = self._doubt
+        of_level, of_trend = level / (level + _MEASUREMENT_NOISE), both / (level + _MEASUREMENT_NOISE)
+        surprise = value - self._level
+        self._level += of_level * surprise
+        self._trend += of_trend * surprise
+        self._doubt = ((1.0 - of_level) * level, (1.0 - of_level) * both, trend - of_trend * both)
+
+
+class PredictorName(StrEnum):
+    """Which one guesses."""
+
+    Constant = "constant"
+    Kalman = "kalman"
+
+    def make(self) -> Predictor:
+        """One that knows nothing yet."""
+        return Kalman() if self is PredictorName.Kalman else Constant()

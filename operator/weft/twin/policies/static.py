@@ -1,0 +1,51 @@
+"""A fixed count of each pool: a fleet for the peak, bought once. No project's rule, and the ceiling for any saving."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.twin.policies.windows import replicas_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.twin.policy import PoolView
+
+
+@dataclass(frozen=True, slots=True)
+class StaticOptions:
+    """`counts` are (pool, replicas at the peak), of which `part` is run.
+
+    A pool that is not named gets what the declared rate needs by the performance model.
+    """
+
+    counts: tuple[tuple[str, int], ...] = ()
+    part: float = 1.0
+
+    def policy(self) -> Static:
+        """It has no memory."""
+        return Static(self)
+
+
+class Static:
+    """The same answer for ever."""
+
+    name = "static"
+    every_seconds = 60.0
+
+    def __init__(self, options: StaticOptions) -> None:
+        """Nothing to remember."""
+        self.options = options
+        self._named = dict(options.counts)
+
+    def counts(self, now: float, pools: tuple[PoolView, ...]) -> Mapping[str, int]:  # noqa: ARG002 - whenever it is
+        answers = {view.name: self._count(view) for view in pools}
+        return {name: count for name, count in answers.items() if count is not None}
+
+    def _count(self, view: PoolView) -> int | None:
+        peak: float | None = self._named.get(view.name)
+        if peak is None and 0 < view.capacity < math.inf:
+            peak = view.workload.requests_per_second / view.capacity
+        return None if peak is None else view.clamp(replicas_for(peak * self.options.part, 1.0))
