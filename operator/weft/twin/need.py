@@ -1,0 +1,203 @@
+"""How many replicas the traffic of a trace keeps busy, bin by bin, for who knows it all: a fluid need, with fractions.
+
+It is the work of a bin in seconds of one replica, over the bin, from the steps that are true in the simulation:
+- a prompt takes its tokens, without those that a cache which forgets nothing has, in steps of the best size;
+- a token takes its part of a decode step of the largest batch that TPOT, the seats and the KV memory allow.
+
+Nothing is lost to queues, to steps that are not full, to uneven routing or to prompts that are computed again, so real
+replicas do at most that much. Work falls into the bin where it is done if answers are as slow as TPOT allows, which
+makes peaks as flat as waiting for tokens can; prompts fall into the bin in which they arrive, though TTFT would let
+them wait. That, and bins in which load is not even, are why peaks shorter than a bin or than TTFT are only near the
+truth; work of longer ones is never overstated.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from weft.domain.workload import Slo
+    from weft.twin.speed import EngineSpeed
+    from weft.twin.trace import Trace
+
+    Column = NDArray[np.float64]
+
+_CONTEXTS = 200  # points between which the time of a prompt's token is taken as straight
+_HALVINGS = 10  # of the size of a step with prompts, from the largest allowed one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """What a trace asks for, as columns with one value for each bin of `bin_seconds`.
+
+    `requests` that arrive and their `inputs` in tokens, of which `computed` are in no cache; `decoded` tokens that are
+    made there after the first one of each answer, the mean `context` in tokens that one of them reads, and what of
+    it no other sequence `held` too.
+    """
+
+    bin_seconds: float
+    requests: Column
+    inputs: Column
+    computed: Column
+    decoded: Column
+    context: Column
+    held: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How decode batches are filled: `tpot_seconds` a token may take, of which prompts on the same replica take none.
+
+    `interrupted`: they do, each sequence waits while prompts are computed. This is no bound, since bursts of prompts
+    may interrupt fewer, but nearer to what replicas do.
+    """
+
+    tpot_seconds: float = math.inf
+    interrupted: bool = False
+
+
+def demand(trace: Trace, bin_seconds: float, token_seconds: float = 0.0) -> Demand:
+    """Requests and tokens by bin until the last arrival; tokens of an answer are made so many seconds apart.
+
+    What is made after the last bin is left out. Raises `ValueError` for bins without length.
+    """
+    if bin_seconds <= 0.0:
+        raise ValueError("a bin has a length")
+    bins = int(trace.seconds // bin_seconds) + 1
+    where = (trace.arrivals // bin_seconds).astype(np.intp)
+    cached, tokens = cached_tokens(trace), trace.outputs.astype(np.float64) - 1.0
+    middle = (trace.inputs + trace.outputs / 2.0).astype(np.float64)
+    edges = bin_seconds * np.arange(bins + 1.0)
+    decoded, read, held = (
+        np.diff(_done_by(edges, trace.arrivals, tokens * token_seconds, tokens * each))
+        for each in (np.ones(len(trace)), middle, middle - cached)
+    )
+    every = np.maximum(decoded, 1e-9)
+    return Demand(
+        bin_seconds=bin_seconds,
+        requests=_binned(where, np.ones(len(trace)), bins),
+        inputs=_binned(where, trace.inputs.astype(np.float64), bins),
+        computed=_binned(where, trace.inputs - cached, bins),
+        decoded=decoded,
+        context=np.maximum(1.0, read / every),
+        held=np.maximum(1.0, held / every),
+    )
+
+
+def _binned(where: NDArray[np.intp], values: Column, bins: int) -> Column:
+    """Sums by bin."""
+    return np.bincount(where, values, bins).astype(np.float64)
+
+
+def _done_by(edges: Column, begins: Column, lasts: Column, work: Column) -> Column:
+    """Work of all that is done by each of some moments, if each is done evenly over the time it lasts."""
+    at_once = lasts <= 0.0
+    pace = np.divide(work, lasts, out=np.zeros_like(work), where=~at_once)
+    done = _summed(edges, begins[at_once], work[at_once])
+    for moments, paces in ((begins, pace), (begins + lasts, -pace)):
+        done += edges * _summed(edges, moments, paces) - _summed(edges, moments, paces * moments)
+    return np.maximum.accumulate(done)
+
+
+def _summed(edges: Column, moments: Column, values: Column) -> Column:
+    """Sums of what comes before each edge."""
+    order = np.argsort(moments, kind="stable")
+    sums = np.concatenate([[0.0], np.cumsum(values[order])])
+    return np.asarray(sums[np.searchsorted(moments[order], edges)])
+
+
+def cached_tokens(trace: Trace) -> Column:
+    """Of each prompt, the tokens that a cache has which all replicas share and which forgets nothing."""
+    if not trace.blocks:
+        return np.zeros(len(trace))
+    known: set[int] = set()
+    found = np.zeros(len(trace))
+    for row, (blocks, tokens) in enumerate(zip(trace.blocks, trace.inputs.tolist(), strict=True)):
+        most = (tokens - 1) // trace.block_tokens  # the last token of a prompt is always computed
+        hits = next((place for place, block in enumerate(blocks[:most]) if block not in known), len(blocks[:most]))
+        found[row] = hits * trace.block_tokens
+        known.update(blocks)
+    return found
+
+
+def prompt_seconds(trace: Trace, speed: EngineSpeed, bin_seconds: float) -> Column:
+    """Seconds of one replica for the prompts that arrive in each bin."""
+    cached = cached_tokens(trace)
+    middle = (cached + trace.inputs) / 2.0
+    contexts = np.geomspace(1.0, max(2.0, float(middle.max())), _CONTEXTS)
+    seconds = np.interp(middle, contexts, [_token_seconds(speed, context) for context in contexts.tolist()])
+    where = (trace.arrivals // bin_seconds).astype(np.intp)
+    return _binned(where, (trace.inputs - cached) * seconds, int(trace.seconds // bin_seconds) + 1)
+
+
+def _token_seconds(speed: EngineSpeed, context: float) -> float:
+    """Of one prompt token in a step of the best size, whose launch a decode step pays."""
+    sizes = {max(1, speed.batched_tokens >> halving) for halving in range(_HALVINGS)}
+    return min((speed.steps.prompts(size, context) - speed.steps.launch_seconds) / size for size in sizes)
+
+
+def decode_seconds(wanted: Demand, speed: EngineSpeed, batching: Batching, prompts: Column) -> Column:
+    """Seconds of one replica for the tokens made in each bin, beside so many seconds of `prompts`."""
+    delays = np.divide(prompts, wanted.decoded, out=np.zeros_like(prompts), where=wanted.decoded > 0.0)
+    delays *= batching.interrupted
+    seconds = np.zeros_like(prompts)
+    for at in np.flatnonzero(wanted.decoded).tolist():
+        context, most = float(wanted.context[at]), _fitting(speed, float(wanted.held[at]))
+        size = _batch(speed, context, most, (batching.tpot_seconds, float(delays[at])))
+        seconds[at] = wanted.decoded[at] * speed.steps.batch(size).at(context) / size
+    return seconds
+
+
+def _fitting(speed: EngineSpeed, held: float) -> int:
+    """Sequences for which there are seats and memory, at least one."""
+    return max(1, min(speed.max_batch, int(speed.kv_tokens / held)))
+
+
+def _batch(speed: EngineSpeed, context: float, most: int, target: tuple[float, float]) -> int:
+    """The largest batch within a target of TPOT, where prompts delay each token by so much for each sequence.
+
+    Where even one sequence misses it no count of replicas helps, and it limits nothing.
+    """
+    tpot, delay = target
+
+    def is_late(size: int) -> bool:
+        return speed.steps.batch(size).at(context) + size * delay > tpot
+
+    return bisect_right(range(1, most + 1), 0, key=is_late) or most
+
+
+def replicas_needed(
+    trace: Trace, speed: EngineSpeed, slo: Slo, bin_seconds: float, *, interrupted: bool = False
+) -> Column:
+    """Replicas that serve prompts and answers, by bin, with fractions; see `Batching` for `interrupted`."""
+    batching = Batching(_tpot(slo), interrupted)
+    wanted, prompts = _wanted(trace, slo, bin_seconds), prompt_seconds(trace, speed, bin_seconds)
+    return (prompts + decode_seconds(wanted, speed, batching, prompts)) / bin_seconds
+
+
+def split_needed(
+    trace: Trace, prefill: EngineSpeed, decode: EngineSpeed, slo: Slo, bin_seconds: float
+) -> tuple[Column, Column]:
+    """Replicas of both pools of a split by bin; those that decode also need the links that bring them their KV."""
+    wanted, prompts = _wanted(trace, slo, bin_seconds), prompt_seconds(trace, prefill, bin_seconds)
+    decoding = decode_seconds(wanted, decode, Batching(_tpot(slo)), np.zeros_like(prompts))
+    links = wanted.computed * decode.transfer_seconds_per_token
+    return prompts / bin_seconds, np.maximum(decoding, links) / bin_seconds
+
+
+def _wanted(trace: Trace, slo: Slo, bin_seconds: float) -> Demand:
+    """As slow as allowed."""
+    tpot = _tpot(slo)
+    return demand(trace, bin_seconds, tpot if math.isfinite(tpot) else 0.0)
+
+
+def _tpot(slo: Slo) -> float:
+    """What each request is held against: the target of the highest percentile."""
+    return slo.tpot[-1][1] if slo.tpot else math.inf

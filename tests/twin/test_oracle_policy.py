@@ -1,0 +1,263 @@
+"""The oracle: what bins need, the cheapest counts in hindsight, a bound below any, and what a fixed ratio wastes."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.twin.fixed_ratio import fixed_ratio
+from weft.twin.oracle import PoolNeed, Terms, bound_hours, calibrated, oracle_hours, paid_seconds, schedule, timed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from weft.twin.oracle import OracleHours, Steps
+
+HOUR = 3600.0
+
+
+def pool(*needed: float, gpus: int = 1, least: int = 0, name: str = "pool") -> PoolNeed:
+    return PoolNeed(name, gpus, np.array(needed, dtype=np.float64), least)
+
+
+def all_counts(need: PoolNeed) -> Iterator[NDArray[np.int64]]:
+    most = max(need.least, int(np.ceil(need.needed.max())))
+    for counts in product(range(need.least, most + 1), repeat=len(need.needed)):
+        yield np.array(counts)
+
+
+def paid_one_by_one(need: PoolNeed, counts: NDArray[np.int64], terms: Terms) -> float:
+    """GPU-seconds of each replica by itself, from its start to the end of its drain, within the trace."""
+    end, seconds = terms.bin_seconds * len(counts), 0.0
+    for level in range(1, int(counts.max(initial=0)) + 1):
+        held = np.concatenate([[0], counts >= level, [0]]).astype(np.int64)
+        begins, ends = (np.flatnonzero(np.diff(held) == sign) * terms.bin_seconds for sign in (1, -1))
+        paid = np.minimum(end, ends + terms.drain_seconds) - np.maximum(0.0, begins - terms.start_up_seconds)
+        seconds += float(paid.sum())
+    return need.gpus * seconds
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[PoolNeed, NDArray[np.float64], Terms]:
+    bins = draw(st.integers(1, 4))
+    needed = draw(st.lists(st.integers(0, 12), min_size=bins, max_size=bins))
+    requests = draw(st.lists(st.integers(0, 20), min_size=bins, max_size=bins))
+    terms = Terms(
+        bin_seconds=60.0,
+        start_up_seconds=draw(st.sampled_from([0.0, 30.0, 60.0, 150.0])),
+        drain_seconds=draw(st.sampled_from([0.0, 20.0, 90.0])),
+        attainment=draw(st.sampled_from([0.0, 0.5, 0.8, 0.9, 1.0])),
+    )
+    need = pool(*[each / 4.0 for each in needed], gpus=draw(st.integers(1, 3)), least=draw(st.integers(0, 1)))
+    return need, np.array(requests, dtype=np.float64), terms
+
+
+# -------------------------------------------------------------------------------------------------------- the schedule
+
+
+@given(case=cases(), seed=st.integers(0, 1000))
+def test_counts_cost_what_each_replica_costs_from_its_start_to_the_end_of_its_drain(
+    case: tuple[PoolNeed, NDArray[np.float64], Terms], seed: int
+) -> None:
+    need, _, terms = case
+    counts = np.random.default_rng(seed).integers(0, 4, len(need.needed))
+    assert paid_one_by_one(need, counts, terms) == pytest.approx(paid_seconds(need, counts, terms))
+
+
+def lost(need: PoolNeed, requests: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
+    """Requests that bins with too few lose: until their work is done, and what is too much alone."""
+    short = counts < need.needed
+    lasting = np.maximum(1.0, need.needed / np.maximum(1, counts))
+    excess = 1.0 - counts / np.maximum(need.needed, 1e-12)
+    return float((requests * lasting)[short].sum()), float((requests * excess)[short].sum())
+
+
+@settings(deadline=None, max_examples=50)
+@given(case=cases())
+def test_the_oracle_is_between_its_bound_and_everything_else(
+    case: tuple[PoolNeed, NDArray[np.float64], Terms],
+) -> None:
+    """By brute force over all counts: the bound is below the best, also if a bin loses only what is too much."""
+    need, requests, terms = case
+    found, bound = oracle_hours([need], requests, terms), bound_hours([need], requests, terms)
+    allowed = (1.0 - terms.attainment) * requests.sum() + 1e-6
+    losing_bins, losing_excess = np.inf, np.inf
+    for counts in all_counts(need):
+        cost = paid_seconds(need, counts, terms) / HOUR
+        by_bins, by_excess = lost(need, requests, counts)
+        losing_bins = min(losing_bins, cost if by_bins <= allowed else np.inf)
+        losing_excess = min(losing_excess, cost if by_excess <= allowed else np.inf)
+    assert bound <= losing_excess + 1e-9
+    assert losing_excess <= losing_bins <= found.hours + 1e-9
+    assert found.hours == pytest.approx(paid_seconds(need, found.counts["pool"], terms) / HOUR)
+    assert lost(need, requests, found.counts["pool"])[0] <= allowed
+    if terms.attainment == 1.0:
+        assert losing_bins == pytest.approx(found.hours) == pytest.approx(bound)
+
+
+@settings(deadline=None, max_examples=5)
+@given(seed=st.integers(0, 10_000), start_up=st.sampled_from([0.0, 60.0, 300.0]))
+def test_of_a_day_the_allowance_is_used_up(seed: int, start_up: float) -> None:
+    random = np.random.default_rng(seed)
+    wave = 8.0 + 5.0 * np.sin(np.arange(240) / 20.0) + random.normal(0.0, 1.0, 240)
+    need, requests = pool(*np.maximum(0.0, wave)), np.full(240, 50.0)
+    terms = [Terms(60.0, start_up, 30.0, part) for part in (0.95, 1.0)]
+    some, none = (oracle_hours([need], requests, each) for each in terms)
+    below_some, below_none = (bound_hours([need], requests, each) for each in terms)
+    assert some.lost <= 0.05 < some.lost + 3.0 / 240.0
+    assert 0.8 * some.hours < below_some < some.hours < none.hours
+    assert none.lost == 0.0
+    assert below_none == pytest.approx(none.hours)
+
+
+def test_a_valley_shorter_than_a_start_and_a_drain_is_bridged_and_a_longer_one_is_not() -> None:
+    terms, requests = Terms(60.0, 120.0, 60.0, 1.0), np.ones(9)
+    short, long = (pool(*[2.0] * 3, *[1.0] * bins, *[2.0] * (6 - bins)) for bins in (2, 4))
+    assert [2] * 9 == schedule(short, requests, terms).tolist()
+    assert [2, 2, 2, 1, 1, 1, 1, 2, 2] == schedule(long, requests, terms).tolist()
+
+
+def test_a_peak_of_few_requests_is_given_up() -> None:
+    need, requests = pool(1.0, 1.0, 5.0, 1.0, 1.0, least=1), np.array([30.0, 30.0, 1.0, 30.0, 30.0])
+    assert [1, 1, 1, 1, 1] == schedule(need, requests, Terms(60.0, 60.0, attainment=0.95)).tolist()
+    assert [1, 1, 5, 1, 1] == schedule(need, requests, Terms(60.0, 60.0, attainment=0.999)).tolist()
+
+
+def test_a_bin_that_is_given_up_keeps_as_many_as_its_work_needs_to_end_in_time() -> None:
+    """Ten requests arrive while twenty replicas are needed: with eight their work takes 2.5 bins, which loses 25."""
+    need, requests = pool(*[20.0] * 20), np.array([10.0, *[1000.0] * 19])
+    allowed = Terms(60.0, 0.0, attainment=1.0 - 26.0 / requests.sum())
+    assert [8, *[20] * 19] == schedule(need, requests, allowed).tolist()
+
+
+def test_a_fraction_of_a_replica_is_a_replica_and_slack_multiplies_the_need() -> None:
+    need, requests, terms = pool(1.2, 2.0, 0.4), np.ones(3), Terms(60.0, 0.0, attainment=1.0)
+    assert [2, 2, 1] == schedule(need, requests, terms).tolist()
+    assert [2, 3, 1] == oracle_hours([need], requests, terms, slack=1.1).counts["pool"].tolist()
+
+
+def test_pools_share_what_may_be_lost() -> None:
+    """A peak costs two of ten bins, and two may be lost: alone each pool would give up its own, together the dearer."""
+    cheap = pool(*[1.0] * 4, 2.0, *[1.0] * 5, least=1, name="prefill")
+    dear = pool(*[1.0] * 8, 2.0, 1.0, gpus=4, least=1, name="decode")
+    requests, terms = np.ones(10), Terms(60.0, 60.0, attainment=0.8)
+    found = oracle_hours([cheap, dear], requests, terms)
+    assert [1] * 10 == found.counts["decode"].tolist()
+    assert cheap.needed.tolist() == found.counts["prefill"].tolist()
+    assert found.lost == pytest.approx(0.2)
+    assert bound_hours([cheap, dear], requests, terms) < found.hours
+
+
+@pytest.mark.parametrize(("pools", "bins"), [([], 3), ([pool(1.0, 1.0)], 3), ([pool()], 0)])
+def test_pools_and_requests_have_the_same_bins(pools: list[PoolNeed], bins: int) -> None:
+    for asked in (oracle_hours, bound_hours):
+        with pytest.raises(ValueError, match="same bins"):
+            asked(pools, np.ones(bins), Terms(60.0, 60.0))
+
+
+@pytest.mark.parametrize("wrong", [(0.0, 1.0, 1.0, 0.9), (60.0, -1.0, 0.0, 0.9), (60.0, 1.0, 0.0, 1.5)])
+def test_terms_that_cannot_be_are_refused(wrong: tuple[float, float, float, float]) -> None:
+    with pytest.raises(ValueError, match=r"negative time|no part"):
+        Terms(*wrong)
+
+
+# --------------------------------------------------------------------------------------------------- when to ask for it
+
+
+def test_replicas_are_asked_for_as_long_before_as_they_take_to_start() -> None:
+    counts = {"pool": np.array([1, 1, 1, 3, 3, 1])}
+    asked = ((0.0, {"pool": 1}), (90.0, {"pool": 3}), (300.0, {"pool": 1}))
+    assert asked == timed(counts, Terms(60.0, 90.0))
+
+
+def test_pools_that_change_together_are_told_together() -> None:
+    counts = {"prefill": np.array([1, 2, 2]), "decode": np.array([2, 2, 1])}
+    asked = ((0.0, {"prefill": 2, "decode": 2}), (120.0, {"prefill": 2, "decode": 1}))
+    assert asked == timed(counts, Terms(60.0, 60.0))
+
+
+@given(counts=st.lists(st.integers(0, 4), min_size=1, max_size=8), start_up=st.sampled_from([0.0, 45.0, 60.0, 200.0]))
+def test_whoever_asks_by_these_times_has_the_counts_in_every_bin(counts: list[int], start_up: float) -> None:
+    """What is asked for during all of a start, or since the trace began, is ready."""
+    steps = timed({"pool": np.array(counts)}, Terms(60.0, start_up))
+    moments = [moment for moment, _ in steps]
+    assert moments == sorted(set(moments))
+    for place, count in enumerate(counts):
+        for now in (60.0 * place, 60.0 * place + 59.0):
+            since = max(0.0, now - start_up)
+            at_first = max(at for at, moment in enumerate(moments) if moment <= since + 1e-6)
+            asked = [each["pool"] for moment, each in steps[at_first:] if moment <= now]
+            assert min(asked) >= count
+
+
+# ------------------------------------------------------------------------------------------------------------- slack
+
+
+def plan(slack: float) -> OracleHours:
+    return oracle_hours([pool(4.0, 8.0)], np.ones(2), Terms(60.0, 0.0, attainment=1.0), slack)
+
+
+@pytest.mark.parametrize("enough", [9, 11, 13, 20])
+def test_the_least_slack_that_is_enough_is_found_in_few_simulations(enough: int) -> None:
+    asked: list[int] = []
+
+    def simulate(steps: Steps) -> float:
+        asked.append(max(each["pool"] for _, each in steps))
+        return 0.999 if asked[-1] >= enough else 0.9
+
+    found = calibrated(plan, simulate, 0.99)
+    assert enough == found.found.counts["pool"].max()
+    assert 0.0 <= found.slack - (enough - 1) / 8.0 <= 0.01
+    assert 0.999 == found.attainment
+    assert len(asked) <= 12
+
+
+def test_no_slack_is_added_where_none_is_needed() -> None:
+    assert 1.0 == calibrated(plan, lambda _: 1.0, 0.99).slack
+
+
+def test_what_no_slack_reaches_is_said() -> None:
+    with pytest.raises(ValueError, match=r"4 times the need reach 90\.00%, not 99\.00%"):
+        calibrated(plan, lambda _: 0.9, 0.99)
+
+
+# ------------------------------------------------------------------------------------------------------- fixed ratio
+
+
+def test_a_mix_that_never_moves_wastes_nothing() -> None:
+    found = fixed_ratio(pool(1.0, 2.0, 3.0, gpus=2), pool(2.0, 4.0, 6.0, gpus=4), HOUR)
+    assert found.ratio == pytest.approx(0.5)
+    assert found.following_hours == pytest.approx(60.0)
+    assert found.waste_percent == pytest.approx(0.0)
+
+
+def test_a_mix_that_turns_around_wastes_a_third() -> None:
+    """At ratio 1 two replicas of each run in both bins, of which one of each pool is too many: 8 for 6 GPU-hours."""
+    found = fixed_ratio(pool(2.0, 1.0), pool(1.0, 2.0), HOUR)
+    assert found.ratio == pytest.approx(1.0)
+    assert found.waste_percent == pytest.approx(100.0 / 3.0)
+
+
+NEEDS = st.lists(st.tuples(st.floats(0.1, 9.0), st.floats(0.1, 9.0)), min_size=1, max_size=8)
+
+
+@given(needs=NEEDS, gpus=st.tuples(st.integers(1, 8), st.integers(1, 8)))
+def test_no_other_ratio_costs_less(needs: list[tuple[float, float]], gpus: tuple[int, int]) -> None:
+    prompts, answers = zip(*needs, strict=True)
+    found = fixed_ratio(pool(*prompts, gpus=gpus[0]), pool(*answers, gpus=gpus[1]), HOUR)
+    assert found.waste_percent >= -1e-6
+    for ratio in np.geomspace(0.005, 200.0, 300).tolist():
+        decoding = np.maximum(answers, np.array(prompts) / ratio)
+        assert found.fixed_hours <= decoding.sum() * (gpus[1] + ratio * gpus[0]) + 1e-6
+
+
+def test_one_half_alone_has_no_ratio() -> None:
+    with pytest.raises(ValueError, match="prompts and answers"):
+        fixed_ratio(pool(0.0, 0.0), pool(1.0, 2.0), HOUR)
