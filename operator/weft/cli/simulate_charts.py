@@ -243,7 +243,7 @@ def _points(line: Line, axis: _Axis, scene: Scene) -> Iterator[tuple[float, floa
             yield (scene.x(at), axis.y(value)) if math.isfinite(value) else None
         return
     times, values = only_changes(line.times, line.values)
-    ends = [*times.tolist()[1:], scene.seconds]
+    ends = [*times.tolist(), scene.seconds][1:]
     for begin, end, value in zip(times.tolist(), ends, values.tolist(), strict=True):
         if math.isfinite(value):
             yield scene.x(begin), axis.y(value)
