@@ -63,7 +63,10 @@ def quantile(buckets: Buckets, fraction: float) -> float | None:
 
     Linear inside a bucket, as Prometheus' `histogram_quantile` is; the highest finite bound when the answer lies above.
     """
-    ordered = _cumulative(buckets)
+    return _quantile(_cumulative(buckets), fraction)
+
+
+def _quantile(ordered: list[tuple[float, float]], fraction: float) -> float | None:
     if not ordered or not math.isinf(ordered[-1][0]) or ordered[-1][1] <= 0:
         return None
     rank = fraction * ordered[-1][1]
@@ -102,7 +105,10 @@ class Ends:
 
 def ends(buckets: Buckets) -> Ends | None:
     """The ends of a histogram that counted anything, or None."""
-    ordered = _cumulative(buckets)
+    return _ends(_cumulative(buckets))
+
+
+def _ends(ordered: list[tuple[float, float]]) -> Ends | None:
     if not ordered or not math.isinf(ordered[-1][0]) or ordered[-1][1] <= 0:
         return None
     total = ordered[-1][1]
@@ -115,10 +121,11 @@ def percentiles(buckets: Buckets, mean: float | None = None) -> tuple[tuple[int,
 
     Where the buckets cannot resolve one, the mean stands for it, as far as the bucket allows; without it, nothing does.
     """
-    found = ends(buckets)
+    ordered = _cumulative(buckets)
+    found = _ends(ordered)
     if found is None:
         return ()
-    values = ((percent, _percentile(buckets, percent, found, mean)) for percent in PERCENTILES)
+    values = ((percent, _percentile(ordered, percent, found, mean)) for percent in PERCENTILES)
     return tuple((percent, value) for percent, value in values if value is not None)
 
 
@@ -128,12 +135,12 @@ def unresolved(buckets: Buckets) -> tuple[int, ...]:
     return () if found is None else tuple(one for one in PERCENTILES if found.below(one) or found.above(one))
 
 
-def _percentile(buckets: Buckets, percent: int, found: Ends, mean: float | None) -> float | None:
+def _percentile(ordered: list[tuple[float, float]], percent: int, found: Ends, mean: float | None) -> float | None:
     if found.below(percent):
         return None if mean is None else min(mean, found.first)
     if found.above(percent):
         return None if mean is None else max(mean, found.last)
-    return quantile(buckets, percent / 100)
+    return _quantile(ordered, percent / 100)
 
 
 def _cumulative(buckets: Buckets) -> list[tuple[float, float]]:

@@ -25,8 +25,13 @@ def missing(windows: list[Window]) -> tuple[str, ...]:
 
 def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[str, ...]:
     """Everything worth knowing before the figures are believed, each once."""
-    said = (*_untold(windows), *_renamed(windows), *_coarse("TTFT", ttft), *_coarse("TPOT", tpot))
+    said = (*_untold(windows), *_renamed(windows), *coarse(ttft, tpot))
     return tuple(dict.fromkeys(said))
+
+
+def coarse(ttft: Buckets, tpot: Buckets) -> tuple[str, ...]:
+    """Whether percentiles lie where the buckets cannot tell them apart."""
+    return (*_coarse("TTFT", ttft), *_coarse("TPOT", tpot))
 
 
 def _missing(window: Window) -> Iterator[str]:
@@ -72,7 +77,6 @@ def _renamed(windows: list[Window]) -> Iterator[str]:
 
 
 def _coarse(word: str, buckets: Buckets) -> Iterator[str]:
-    """Whether percentiles lie where the buckets cannot tell them apart."""
     found = ends(buckets)
     if found is None:
         return

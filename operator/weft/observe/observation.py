@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import Buckets
     from weft.engines.series import EngineSeries
+    from weft.observe.arriving import Arrived
     from weft.observe.history import History, Target
 
 STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
@@ -24,8 +25,8 @@ LONG_PROMPT = 95  # the percentile of prompt and answer lengths that workloads a
 
 
 @dataclass(frozen=True, slots=True)
-class _Histograms:
-    """What all windows together counted."""
+class Histograms:
+    """What was counted by bucket over the window, at one pod or at all together."""
 
     ttft: Buckets
     tpot: Buckets
@@ -33,14 +34,14 @@ class _Histograms:
     outputs: Buckets
 
     @classmethod
-    def of(cls, window: Window) -> _Histograms:
+    def of(cls, window: Window) -> Histograms:
         """Of one pod."""
         series = window.series
         names = (series.ttft, series.per_token, series.request_input_tokens, series.request_output_tokens)
         return cls(*(window.buckets(name) for name in names))
 
     @classmethod
-    def merged(cls, pods: Iterable[_Histograms]) -> _Histograms:
+    def merged(cls, pods: Iterable[Histograms]) -> Histograms:
         """Of all pods together."""
         every = list(pods)
         return cls(
@@ -63,15 +64,15 @@ class _Seen:
 
     pod: PodObservation
     window: Window
-    histograms: _Histograms
+    histograms: Histograms
 
     @classmethod
     def of(cls, target: Target, window: Window) -> _Seen:
-        histograms = _Histograms.of(window)
+        histograms = Histograms.of(window)
         return cls(observe_pod(target, window, histograms), window, histograms)
 
 
-def observe_pod(target: Target, window: Window, found: _Histograms) -> PodObservation:
+def observe_pod(target: Target, window: Window, found: Histograms) -> PodObservation:
     """One pod's figures over the window; its start-up time by its conditions, else by the engine's own word."""
     input_tokens, output_tokens = window.input_tokens, window.output_tokens
     ttft_mean, tpot_mean = window.mean(window.series.ttft), window.mean(window.series.per_token)
@@ -97,13 +98,25 @@ def observe_pod(target: Target, window: Window, found: _Histograms) -> PodObserv
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What the pods that answered tell in common: `prefix_tokens` were looked up in the prefix cache, and found."""
+
+    histograms: Histograms
+    arrived: Arrived
+    prefix_tokens: tuple[float, float]
+    hit_rate: float | None = None
+    missing: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+
 def observe_pool(
     targets: Iterable[Target],
     histories: Mapping[str, History],
     series: EngineSeries,
     fronts: Iterable[Target] = (),
 ) -> PoolObservation:
-    """A pool's figures: sums over the pods that answered, means weighted by their requests, percentiles of all buckets.
+    """What the pods of a pool tell, in the windows of samples that there are.
 
     A pod counts as answered once its window is fresh and long enough for a rate.
     """
@@ -112,21 +125,37 @@ def observe_pool(
     fresh = [(target, history) for target, history in fresh if history.age_seconds <= STALE_SECONDS]
     seen = [_Seen.of(target, Window.of(history, series)) for target, history in fresh]
     answered = [each for each in seen if each.pod.requests_per_second is not None]
-    pods = tuple(each.pod for each in answered)
     windows = [each.window for each in answered]
     told = windows or [each.window for each in seen]
-    arrived = arrivals(windows, list(fronts), histories)
-    found = _Histograms.merged(each.histograms for each in answered)
+    found = Histograms.merged(each.histograms for each in answered)
+    together = Together(
+        histograms=found,
+        arrived=arrivals(windows, list(fronts), histories),
+        prefix_tokens=_prefix_tokens(windows),
+        hit_rate=_mean(_all(_mean(window.gauge(window.series.hit_rate)) for window in windows)),
+        missing=missing(told),
+        caveats=caveats(told, found.ttft, found.tpot),
+    )
+    return add_up(len(expected), tuple(each.pod for each in answered), together)
+
+
+def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) -> PoolObservation:
+    """A pool's figures: sums over the pods that answered, means weighted by their requests, percentiles of all buckets.
+
+    So many pods were expected to answer.
+    """
+    found, arrived = together.histograms, together.arrived
     input_tokens, output_tokens = _weighted(pods, _input_tokens), _weighted(pods, lambda pod: pod.output_tokens)
+    computed = _weighted(pods, lambda pod: pod.computed_input_tokens)
     ttft_mean, tpot_mean = _of_all(pods, lambda pod: pod.ttft_mean), _of_all(pods, lambda pod: pod.tpot_mean)
     return PoolObservation(
-        expected=len(expected),
+        expected=expected,
         answered=len(pods),
         age_seconds=max((pod.age_seconds for pod in pods), default=0.0),
         requests_per_second=_total(_known(pods, lambda pod: pod.requests_per_second)),
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        prefix_hit=_prefix_hit(windows, pods),
+        prefix_hit=_prefix_hit(together, input_tokens, computed),
         waiting=_total(_known(pods, lambda pod: pod.waiting)),
         running=_total(_known(pods, lambda pod: pod.running)),
         kv_usage=_mean(_known(pods, lambda pod: pod.kv_usage)),
@@ -139,30 +168,33 @@ def observe_pool(
         arrival_seconds=arrived.seconds,
         ttft_mean=ttft_mean,
         tpot_mean=tpot_mean,
-        missing=missing(told),
+        missing=together.missing,
         pods=pods,
-        computed_input_tokens=_weighted(pods, lambda pod: pod.computed_input_tokens),
+        computed_input_tokens=computed,
         input_tokens_p95=_p95(found.inputs, input_tokens),
         output_tokens_p95=_p95(found.outputs, output_tokens),
         waiting_for_kv=_total(_known(pods, lambda pod: pod.waiting_for_kv)),
         startup_seconds=_median(_known(pods, lambda pod: pod.startup_seconds)),
         arrivals_at_front=arrived.at_front,
         unresolved=found.unresolved,
-        caveats=caveats(told, found.ttft, found.tpot),
+        caveats=together.caveats,
     )
 
 
-def _prefix_hit(windows: list[Window], pods: tuple[PodObservation, ...]) -> float | None:
+def _prefix_tokens(windows: list[Window]) -> tuple[float, float]:
+    """Prompt tokens looked up in the prefix caches of all, and found."""
+    found = [tokens for tokens in (window.prefix_tokens for window in windows) if tokens is not None]
+    return sum(tokens[0] for tokens in found), sum(tokens[1] for tokens in found)
+
+
+def _prefix_hit(together: Together, prompt: float | None, computed: float | None) -> float | None:
     """Fraction of prompt tokens found in the prefix cache: by its own counters, else by what was left to compute."""
-    found = [window.prefix_tokens for window in windows]
-    queries = sum(tokens[0] for tokens in found if tokens is not None)
+    queries, hits = together.prefix_tokens
     if queries > 0:
-        return min(1.0, sum(tokens[1] for tokens in found if tokens is not None) / queries)
-    prompt = _weighted(pods, _input_tokens)
-    computed = _weighted(pods, lambda pod: pod.computed_input_tokens)
+        return min(1.0, hits / queries)
     if prompt and computed is not None:
         return max(0.0, 1.0 - computed / prompt)
-    return _mean(_all(_mean(window.gauge(window.series.hit_rate)) for window in windows))
+    return together.hit_rate
 
 
 def _startup(target: Target, window: Window) -> float | None:

@@ -56,8 +56,10 @@ class SimulatedEngine:
 
     @property
     def kv_usage(self) -> float:
-        """Part of KV memory that is held."""
-        return self._scheduler.memory.usage
+        """Part of KV memory that is held, at the time of the last call."""
+        memory = self._scheduler.memory
+        done = self._done_by(self._told) if self._leaps else 0
+        return memory.usage + (self._scheduler.batch.growth(done, 1) / memory.blocks if done else 0.0)
 
     def holds(self, request: Request) -> bool:
         """Whether all of its KV fits into an empty engine, but for the last token, which nobody reads."""
@@ -108,6 +110,11 @@ class SimulatedEngine:
         self._come_to(until)
         if self._leaps:
             self._split_leap(until)
+        return self.take_ended()
+
+    def ended_by(self, until: float) -> list[Request]:
+        """The same, where a leap goes on in one piece: its tokens are counted when it ends."""
+        self._come_to(until)
         return self.take_ended()
 
     def take_ended(self) -> list[Request]:
@@ -186,15 +193,21 @@ class SimulatedEngine:
     def _split_leap(self, until: float) -> None:
         """Count those steps of a leap that end by then as done; the others go on."""
         batch, steps, end = self._scheduler.batch, self._steps, self._end
-        context = batch.context / batch.size
-        done = min(steps - 1, self._line.within(context, until - self._clock))
-        while done and self._clock + self._line.run(context, done) > until:
-            done -= 1
+        done = self._done_by(until)
         if done:
-            self._steps, self._end = done, self._clock + self._line.run(context, done)
+            self._steps, self._end = done, self._clock + self._line.run(batch.context / batch.size, done)
             self._finish_steps()
             self._steps, self._end, self._leaps = steps - done, end, True
             self._scheduler.memory.take(batch.next_growth)
+
+    def _done_by(self, until: float) -> int:
+        """Steps of a leap that end by then, but for its last one."""
+        batch = self._scheduler.batch
+        context = batch.context / batch.size
+        done = min(self._steps - 1, self._line.within(context, until - self._clock))
+        while done and self._clock + self._line.run(context, done) > until:
+            done -= 1
+        return done
 
     def _finish_steps(self) -> None:
         """The steps under way end: tokens, contexts, memory, and whoever has the first or the last token."""

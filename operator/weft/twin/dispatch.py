@@ -1,0 +1,211 @@
+"""What the front does with each request: where it goes, when it goes on to decode, and when it is tried again.
+
+A request waits at the front while there is no engine. Of a split it goes to a prefill engine for one token, which keeps
+its KV until a decode engine has fetched it: the token that the user sees first is that engine's.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from weft.twin.front import choice
+from weft.twin.ledger import Ledger
+from weft.twin.request import Request, Stage
+from weft.twin.served import Attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from weft.twin.agenda import Agenda
+    from weft.twin.front import FrontOptions
+    from weft.twin.served import ServedEngine
+    from weft.twin.trace import Trace
+
+
+class Dispatch:
+    """The front of one stream. `tried` are all tries that came to it, and `retried` those that were not the first."""
+
+    def __init__(self, trace: Trace, pools: tuple[str, ...], options: FrontOptions, agenda: Agenda) -> None:
+        """The first pool is asked first, and the last one answers the user: of a split they are two."""
+        self.tried = self.retried = 0
+        self.ledger = Ledger(trace)
+        self._first, self._last = pools[0], pools[-1]
+        self._options, self._agenda = options, agenda
+        self._patient = math.isinf(options.patience_seconds)
+        self._blocks = trace.blocks
+        self._inputs, self._outputs = (array("i", column.tobytes()) for column in (trace.inputs, trace.outputs))
+        self._choices = {pool: choice(options.rule) for pool in pools}
+        self._backlog: dict[str, deque[Attempt]] = {pool: deque() for pool in pools}
+        self._tries: dict[int, int] = {}  # by row, of those that were tried again
+
+    # -------------------------------------------------------------------------------------------------------- engines
+
+    def add(self, served: ServedEngine, now: float) -> None:
+        """It may be chosen from now on, and gets what has waited for one."""
+        self._choices[served.pool].add(served)
+        waiting, self._backlog[served.pool] = self._backlog[served.pool], deque()
+        for attempt in waiting:
+            if not attempt.over:
+                self._send(attempt, served.pool, now)
+
+    def remove(self, served: ServedEngine) -> None:
+        """It is chosen no more."""
+        self._choices[served.pool].remove(served)
+
+    def look(self, served: ServedEngine, now: float) -> None:
+        """Take note of who has ended there by now, and of when that may be again."""
+        if served.alive:
+            self.hear(served, now)
+            following = served.engine.next_event()
+            if served.fetching:
+                self._release_fetched(served, now)
+            self._agenda.look(served, following)
+
+    def hear(self, served: ServedEngine, now: float) -> None:
+        """Take note of who has ended there by now."""
+        ended = served.engine.ended_by(now)
+        if ended:
+            self._ended(served, ended, now)
+
+    def kill(self, served: ServedEngine, now: float) -> None:
+        """Its node dies, which the front does not notice at once."""
+        self.die(served, now)
+        self._agenda.call(now + self._options.notices_after_seconds, partial(self.bury, served))
+
+    def die(self, served: ServedEngine, now: float) -> None:
+        """Nothing comes from it any more, and KV that it kept cannot be fetched."""
+        served.alive = False
+        for attempt in list(served.kept.values()):
+            self._withdraw(attempt, now)
+            self._lose(attempt, now)
+
+    def bury(self, served: ServedEngine, now: float) -> None:
+        """The front has noticed: what is inside is lost."""
+        self.remove(served)
+        inside, served.inside = served.inside, {}
+        for attempt in inside.values():
+            self._lose(attempt, now)
+
+    def waiting(self, pool: str) -> int:
+        """Requests that no engine has yet."""
+        return sum(not attempt.over for attempt in self._backlog[pool])
+
+    # -------------------------------------------------------------------------------------------------------- requests
+
+    def ask(self, row: int, now: float) -> None:
+        """A client asks, for the first time or again."""
+        self.tried += 1
+        attempt = Attempt(row)
+        if not self._patient:
+            self._agenda.call(now + self._options.patience_seconds, partial(self._lose_patience, attempt))
+        self._send(attempt, self._first, now)
+
+    def _send(self, attempt: Attempt, pool: str, now: float) -> None:
+        """To an engine of a pool, or to those who wait for one."""
+        rule = self._choices[pool]
+        served = rule.choose()
+        if served is None:
+            attempt.served = None
+            self._backlog[pool].append(attempt)
+            return
+        request = self._request(attempt, now)
+        if not served.engine.holds(request):
+            self._lose(attempt, now)
+            return
+        attempt.served, attempt.request = served, request
+        served.inside[request] = attempt
+        rule.sent(served)
+        if served.alive:
+            self._submit(served, attempt, request, now)
+
+    def _request(self, attempt: Attempt, now: float) -> Request:
+        """What an engine is asked for; its clock begins when it is."""
+        row = attempt.row
+        output, hands_over, remote = self._outputs[row], self._first != self._last, attempt.kept is not None
+        keeps_kv = hands_over and not remote
+        hashes = self._blocks[row] if self._blocks else ()
+        return Request(now, self._inputs[row], 1 if keeps_kv else output, hashes, remote, keeps_kv)
+
+    def _submit(self, served: ServedEngine, attempt: Attempt, request: Request, now: float) -> None:
+        """Nobody looks before it can have ended; where KV is handed over, at every event."""
+        served.engine.submit(request, now)
+        if request.remote:
+            served.fetching.append(attempt)
+            self._agenda.look(served, now)
+        else:
+            self._agenda.look(served, now + (request.output_tokens - 1) * served.shortest_step_seconds)
+
+    def _ended(self, served: ServedEngine, ended: list[Request], now: float) -> None:
+        for request in ended:
+            attempt = served.inside.pop(request, None)
+            if attempt is None:  # its client went away during its last step
+                served.engine.release(request, now)
+                continue
+            self._choices[served.pool].left(served)
+            if request.keeps_kv:
+                served.kept[request], attempt.kept = attempt, (served, request)
+                self._send(attempt, self._last, now)
+            else:
+                attempt.over = True
+                self.ledger.answered(attempt.row, request)
+
+    def _release_fetched(self, served: ServedEngine, now: float) -> None:
+        """Prefill engines keep KV until decode has it."""
+        fetching = served.fetching
+        while fetching and (fetching[0].kept is None or _is_fetched(fetching[0].request)):
+            self._release(fetching.popleft(), now)
+
+    def _release(self, attempt: Attempt, now: float) -> None:
+        """Nobody needs the KV of its prompt any more."""
+        if attempt.kept is not None:
+            (source, prompt), attempt.kept = attempt.kept, None
+            del source.kept[prompt]
+            if source.alive:
+                source.engine.release(prompt, now)
+                self._agenda.look(source, now)
+
+    def _lose_patience(self, attempt: Attempt, now: float) -> None:
+        """Its client goes away, unless it sees a token by now."""
+        if not attempt.over and attempt.served is not None:
+            self.look(attempt.served, now)
+        if not attempt.over and not attempt.has_a_token:
+            self._withdraw(attempt, now)
+            self._lose(attempt, now)
+
+    def _withdraw(self, attempt: Attempt, now: float) -> None:
+        """Take it from where it is."""
+        served, request = attempt.served, attempt.request
+        if served is None or request is None:
+            return
+        del served.inside[request]
+        self._choices[served.pool].left(served)
+        if served.alive:
+            served.engine.cancel(request, now)
+            self._agenda.look(served, now)
+
+    def _lose(self, attempt: Attempt, now: float) -> None:
+        """This try has failed: there is another one, or the request has."""
+        attempt.over = True
+        self._release(attempt, now)
+        row = attempt.row
+        tries = self._tries.get(row, 0)
+        if tries == self._options.retries:
+            self.ledger.failed(row)
+            return
+        self._tries[row] = tries + 1
+        self.retried += 1
+        self._agenda.call(now + self._options.retry_after_seconds, partial(self.ask, row))
+
+
+def _is_fetched(request: Request | None) -> bool:
+    """Whether an engine has the KV that it was told to fetch."""
+    return request is not None and not request.remote and request.stage is not Stage.Fetching
+
+
+def begun(engines: Iterable[ServedEngine]) -> Iterator[int]:
+    """Rows of requests that have a token already, and more to come."""
+    return (attempt.row for served in engines for attempt in served.inside.values() if attempt.has_a_token)

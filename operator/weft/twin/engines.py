@@ -1,0 +1,67 @@
+"""Engines of a simulated cluster's replicas: each as fast as it truly is, which may not be what the model says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.twin.modelled import engine_speed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.catalog import Catalog
+    from weft.domain.shape import Plan, Shape
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.spec import PoolSpec
+    from weft.twin.pods import SimulatedPod
+    from weft.twin.serving import Route, Serving
+    from weft.twin.speed import EngineSpeed
+
+
+class Engines:
+    """What the cluster tells of pods, told on to what serves; before second 0 of the trace nobody asks anything."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        route: Route,
+        pool: Callable[[str], PoolRecord],
+        catalog: Catalog,
+        true: Mapping[str, EngineSpeed],
+    ) -> None:
+        """`pool` gives a pool by UID; `true` are speeds by name of those that differ from the model."""
+        self._serving, self._pool, self._catalog, self._true = serving, pool, catalog, true
+        self._asked = {route.pool, route.decode_pool}
+        self._running: set[str] = set()  # of the pools that anybody asks
+        self._modelled: dict[tuple[str, Shape, int, int], EngineSpeed] = {}
+
+    def modelled(self, pool: PoolRecord, plan: Plan, spec: PoolSpec) -> EngineSpeed:
+        """Of one replica of a plan, by the performance model."""
+        asked = plan.prediction
+        key = (pool.key.uid, plan.shape, asked.max_batch, asked.kv_tokens)
+        if key not in self._modelled:
+            self._modelled[key] = engine_speed(plan, spec, self._catalog)
+        return self._modelled[key]
+
+    def started(self, pod: SimulatedPod, now: float) -> None:
+        pool = self._pool(pod.pool)
+        plan, spec = pool.status.plan, pool.spec
+        if plan is None or spec is None or pool.key.name not in self._asked:
+            return
+        speed = self._true.get(pool.key.name) or self.modelled(pool, plan, spec)
+        self._running.add(pod.uid)
+        self._serving.start(pod.uid, pool.key.name, speed, max(0.0, now), pod.record.startup_seconds)
+
+    def unrouted(self, pod: SimulatedPod, now: float) -> None:
+        if pod.uid in self._running:
+            self._serving.unroute(pod.uid, max(0.0, now))
+
+    def ended(self, pod: SimulatedPod, now: float, *, silently: bool) -> None:
+        if pod.uid not in self._running:
+            return
+        self._running.remove(pod.uid)
+        end = self._serving.kill if silently else self._serving.end
+        end(pod.uid, max(0.0, now))
+
+    def load(self, pod: SimulatedPod) -> int:
+        return self._serving.load(pod.uid) if pod.uid in self._running else 0

@@ -1,0 +1,86 @@
+"""Policies at work: pools that belong to them, what they see of these, and the counts that they write."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.domain.changed import changed
+from weft.domain.spec import ScalingMode
+from weft.twin.policy import PoolView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from weft.domain.snapshot import PoolObservation, PoolRecord, SplitRecord
+    from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.twin.engines import Engines
+    from weft.twin.operation import SimulatedOperation
+
+
+def hand_over(operation: SimulatedOperation) -> None:
+    """Give every count to others, through `scaling.mode: External`; each pool keeps the one that it has."""
+    for uid, pool in list(operation.pools.items()):
+        if pool.split_uid is None and pool.spec is not None:
+            count = max(1, pool.status.desired_replicas)
+            operation.edit(uid, _external(pool.spec, count))
+    for split in list(operation.splits.values()):
+        if split.spec is not None:
+            operation.edit_split(_external_split(split, split.spec))
+
+
+def views(
+    operation: SimulatedOperation, engines: Engines, observations: Mapping[str, PoolObservation]
+) -> Iterator[PoolView]:
+    """Every pool that has a plan."""
+    for uid, pool in operation.pools.items():
+        view = _view(pool, operation.ready(uid), engines)
+        if view is not None:
+            yield changed(view, observation=observations.get(uid))
+
+
+def write(operation: SimulatedOperation, counts: Mapping[str, int]) -> None:
+    """Through `/scale`."""
+    for uid, pool in list(operation.pools.items()):
+        if pool.key.name in counts:
+            operation.scale(uid, counts[pool.key.name])
+
+
+def _view(pool: PoolRecord, ready: int, engines: Engines) -> PoolView | None:
+    spec, plan = pool.spec, pool.status.plan
+    if spec is None or plan is None:
+        return None
+    shape, count = plan.shape, pool.status.desired_replicas
+    return PoolView(
+        name=pool.key.name,
+        role=spec.role,
+        count=count,
+        ready=ready,
+        starting=max(0, len(pool.status.assignments) - ready),
+        least=spec.scaling.min_replicas,
+        most=spec.scaling.affordable(shape.gpus, shape.pods),
+        gpus=shape.gpus,
+        capacity=plan.prediction.capacity,
+        plan=plan,
+        speed=engines.modelled(pool, plan, spec),
+        slo=spec.slo,
+        workload=spec.workload,
+    )
+
+
+def _external(spec: PoolSpec, count: int | None) -> PoolSpec:
+    return replace(spec, scaling=replace(spec.scaling, mode=ScalingMode.External, replicas=count))
+
+
+def _external_split(split: SplitRecord, spec: SplitSpec) -> SplitRecord:
+    prefill, decode = _external(spec.prefill, None), _external(spec.decode, None)
+    bodies = _external_body(spec.prefill_body), _external_body(spec.decode_body)
+    given = replace(spec, prefill=prefill, decode=decode, prefill_body=bodies[0], decode_body=bodies[1])
+    return changed(split, spec=given)
+
+
+def _external_body(side: str) -> str:
+    body = json.loads(side)
+    body.setdefault("scaling", {})["mode"] = ScalingMode.External.value
+    return json.dumps(body, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,58 @@
+"""What became of every request of a trace, in columns: records of so many requests would fill the memory."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.twin.outcome import Answers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.twin.request import Request
+    from weft.twin.trace import Trace
+
+UNDECIDED_SECONDS = 60.0  # who has waited longer for a first token when the simulation ends has failed
+
+
+class Ledger:
+    """Every row of the trace ends once: answered, or failed."""
+
+    def __init__(self, trace: Trace) -> None:
+        """Nothing has ended."""
+        self._trace = trace
+        self._arrivals = array("d", trace.arrivals.tobytes())
+        self._ttft = array("f", [math.inf]) * len(trace)
+        self._tpot = array("f", [math.inf]) * len(trace)
+        self._ended = bytearray(len(trace))
+
+    def answered(self, row: int, request: Request) -> None:
+        """It has its last token; raises `ValueError` if it has ended before."""
+        self._end(row)
+        self._ttft[row] = request.first_token_at - self._arrivals[row]
+        self._tpot[row] = request.tpot if request.made > 1 else math.nan
+
+    def failed(self, row: int) -> None:
+        """Nobody will answer it; raises as `answered` does."""
+        self._end(row)
+
+    def answers(self, arrived: int, now: float, begun: Iterable[int]) -> Answers:
+        """Of the first `arrived` rows; what has not ended failed if it has waited too long for a first token.
+
+        The rest is left out, as are rows in `begun`, which have one: what becomes of them is not known.
+        """
+        overdue = self._trace.arrivals[:arrived] < now - UNDECIDED_SECONDS
+        overdue[list(begun)] = False
+        ended = np.array(self._ended[:arrived], dtype=np.bool_)
+        kept = np.flatnonzero(ended | overdue)
+        ttft, tpot = (np.array(column, dtype=np.float32)[kept] for column in (self._ttft, self._tpot))
+        return Answers(self._trace.arrivals[kept], ttft, tpot)
+
+    def _end(self, row: int) -> None:
+        if self._ended[row]:
+            raise ValueError(f"request {row} has ended before")
+        self._ended[row] = True

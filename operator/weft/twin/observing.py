@@ -1,0 +1,144 @@
+"""What scrapes of simulated engines tell, in the figures of `observe_pool` and without a page in between.
+
+An engine's page has every series from its start, under the names of the newest vLLM: nothing is missing or renamed. All
+of its counts are finite and never fall, so differences of two scrapes are the growth over a window.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from operator import sub
+from typing import TYPE_CHECKING
+
+from weft.domain.snapshot import PodObservation
+from weft.observe.arithmetic import PERCENTILES
+from weft.observe.caveats import coarse
+from weft.observe.observation import LONG_PROMPT, Histograms, Together, add_up
+from weft.twin.counts import TOKEN_BUCKETS, TPOT_BUCKETS, TTFT_BUCKETS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.domain.snapshot import Buckets, PoolObservation
+    from weft.observe.arriving import Arrived
+    from weft.twin.engine import SimulatedEngine
+
+    Percentiles = tuple[tuple[int, float], ...]
+
+_TTFT, _TPOT, _TOKENS = ((*bounds, math.inf) for bounds in (TTFT_BUCKETS, TPOT_BUCKETS, TOKEN_BUCKETS))
+_SUMS = 8  # numbers before the buckets
+_ENDS = tuple(accumulate(map(len, (_TTFT, _TPOT, _TOKENS, _TOKENS)), initial=_SUMS))
+_PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One engine at a time: counts since its start, then gauges.
+
+    `counts` are requests ended, prompt tokens looked up in the prefix cache and found, sums of TTFT, TPOT, and tokens
+    of prompts, of answers, and computed of prompts, and then buckets of the first four of these.
+    """
+
+    at: float
+    counts: list[float]
+    waiting: int
+    waiting_for_kv: int
+    running: int
+    kv_usage: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEngine:
+    """One engine's figures, and how much its counts grew."""
+
+    pod: PodObservation
+    grown: list[float]
+
+
+def scrape(engine: SimulatedEngine, now: float) -> Scrape:
+    """What an engine that has come to this time tells."""
+    counts = engine.counts
+    ttft, tpot, inputs, outputs = counts.ttft, counts.tpot, counts.inputs, counts.outputs
+    copied = [
+        *(counts.answered + counts.cancelled, counts.prefix_queries, counts.prefix_hits),
+        *(ttft.total, tpot.total, inputs.total, outputs.total, counts.computed.total),
+        *(*ttft.buckets, *tpot.buckets, *inputs.buckets, *outputs.buckets),
+    ]
+    return Scrape(
+        now, copied, engine.waiting_for_capacity, engine.waiting_for_transfer, engine.running, engine.kv_usage
+    )
+
+
+def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_seconds: float | None) -> SeenEngine:
+    """Figures of one engine between two scrapes, as `observe_pod` has them."""
+    grown = list(map(sub, last.counts, first.counts))
+    ended, _, _, ttft_sum, tpot_sum, inputs_sum, outputs_sum, computed_sum = grown[:_SUMS]
+    ttft, tpot, inputs, outputs = (list(accumulate(grown[part])) for part in _PARTS)
+    answered, ttft_mean, tpot_mean = inputs[-1], _mean(ttft_sum, ttft[-1]), _mean(tpot_sum, tpot[-1])
+    input_tokens, output_tokens = _mean(inputs_sum, answered), _mean(outputs_sum, answered)
+    pod = PodObservation(
+        pod=name,
+        age_seconds=max(0.0, now - last.at),
+        requests_per_second=ended / (last.at - first.at),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        computed_input_tokens=_mean(computed_sum, answered),
+        waiting=last.waiting,
+        running=last.running,
+        kv_usage=last.kv_usage,
+        ttft=percentiles(_TTFT, ttft, ttft_mean),
+        tpot=percentiles(_TPOT, tpot, tpot_mean),
+        ttft_mean=ttft_mean,
+        tpot_mean=tpot_mean,
+        input_tokens_p95=_p95(inputs, input_tokens),
+        output_tokens_p95=_p95(outputs, output_tokens),
+        waiting_for_kv=last.waiting_for_kv,
+        startup_seconds=startup_seconds,
+    )
+    return SeenEngine(pod, grown)
+
+
+def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived) -> PoolObservation:
+    """Figures of a pool, of which so many engines were expected to answer and these did."""
+    found, prefix_tokens = Histograms((), (), (), ()), (0.0, 0.0)
+    if seen:
+        grown = [sum(column) for column in zip(*(each.grown for each in seen), strict=True)]
+        bounds = (_TTFT, _TPOT, _TOKENS, _TOKENS)
+        found = Histograms(*(_buckets(each, grown[part]) for each, part in zip(bounds, _PARTS, strict=True)))
+        prefix_tokens = (grown[1], grown[2])
+    together = Together(found, arrived, prefix_tokens, caveats=coarse(found.ttft, found.tpot))
+    return add_up(expected, tuple(each.pod for each in seen), together)
+
+
+def percentiles(bounds: Sequence[float], counts: Sequence[float], mean: float | None) -> Percentiles:
+    """As `weft.observe.arithmetic.percentiles` has them, of counts up to each bound that are known to be in order."""
+    if mean is None:
+        return ()
+    return tuple([(percent, _percentile(percent / 100, bounds, counts, mean)) for percent in PERCENTILES])
+
+
+def _percentile(share: float, bounds: Sequence[float], counts: Sequence[float], mean: float) -> float:
+    total = counts[-1]
+    if share <= counts[0] / total:
+        return min(mean, bounds[0])
+    if share > counts[-2] / total:
+        return max(mean, bounds[-2])
+    rank = share * total
+    place = bisect_left(counts, rank, 1, len(counts) - 2)
+    lower, below = bounds[place - 1], counts[place - 1]
+    return lower + (bounds[place] - lower) * (rank - below) / (counts[place] - below)
+
+
+def _p95(counts: Sequence[float], mean: float | None) -> float | None:
+    return None if mean is None else _percentile(LONG_PROMPT / 100, _TOKENS, counts, mean)
+
+
+def _mean(total: float, count: float) -> float | None:
+    return total / count if count else None
+
+
+def _buckets(bounds: Sequence[float], counts: list[float]) -> Buckets:
+    return tuple(zip(bounds, map(float, accumulate(counts)), strict=True))

@@ -1,0 +1,242 @@
+"""The operator of a simulated cluster: its own `decide` and its own `converge`, one after the other, as its loops do.
+
+What passes between the two is the status of each resource, of which each of the two owns its part.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from weft.api import parse_pool
+from weft.converge import converge_pool, converge_split
+from weft.decide import decide, in_safe_order
+from weft.domain.action import ApplyObject, DeleteObject
+from weft.domain.changed import changed
+from weft.domain.decision import PoolDecision
+from weft.domain.moves import MoveBudget
+from weft.domain.snapshot import Snapshot
+from weft.domain.status import SplitStatus
+from weft.fabric import build_fabric
+from weft.twin.objects import SimulatedObjects
+from weft.twin.outcome import Told
+from weft.twin.pods import EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from weft.catalog import Catalog
+    from weft.domain.action import Action
+    from weft.domain.cluster import PodRecord
+    from weft.domain.decision import Decisions, SplitDecision
+    from weft.domain.fabric import Fabric
+    from weft.domain.snapshot import PoolObservation, PoolRecord, ScaleMemory, SplitRecord
+    from weft.domain.spec import PoolSpec
+    from weft.domain.status import Condition, PoolProgress, PoolStatus, SplitProgress
+    from weft.twin.cluster import SimulatedCluster
+
+MOST_TURNS = 8  # of the operator at one moment: what is left then waits for the next wake-up
+POOL = "InferencePool"
+
+
+class SimulatedOperation:
+    """Pools and splits by UID, and the loops around them. Times are seconds of the trace."""
+
+    def __init__(
+        self, pools: Iterable[PoolRecord], splits: Iterable[SplitRecord], cluster: SimulatedCluster, catalog: Catalog
+    ) -> None:
+        """Nothing is decided yet."""
+        self.pools = {each.key.uid: each for each in pools}
+        self.splits = {each.key.uid: each for each in splits}
+        self.told: list[Told] = []
+        self._cluster, self._catalog = cluster, catalog
+        self._objects = SimulatedObjects()
+        self._decided: dict[str, tuple[Condition, ...]] = {}
+        self._progress: dict[str, PoolProgress | SplitProgress] = {}
+        self._memory: dict[str, ScaleMemory] = {}
+        self._stale = {*self.pools, *self.splits}  # what converging has to look at
+        self._fabric: tuple[int, Fabric] | None = None
+
+    # for those around it
+
+    def ready(self, uid: str) -> int:
+        """Replicas of a pool that answer, as its status says."""
+        found = self._progress.get(uid)
+        return getattr(found, "ready_replicas", 0)
+
+    def forget(self) -> None:
+        """As if the process had just started: it knows what statuses say."""
+        self._memory = {}
+
+    def edit(self, uid: str, spec: PoolSpec) -> None:
+        """Somebody writes a pool that belongs to no split."""
+        pool = self.pools[uid]
+        self.pools[uid] = changed(pool, spec=spec, generation=pool.generation + 1)
+        self._stale.add(uid)
+
+    def edit_split(self, split: SplitRecord) -> None:
+        """Somebody writes a split."""
+        self.splits[split.key.uid] = changed(split, generation=split.generation + 1)
+        self._stale.add(split.key.uid)
+
+    def scale(self, uid: str, replicas: int) -> None:
+        """Somebody writes the count of a pool through `/scale`."""
+        pool = self.pools[uid]
+        if pool.spec is None or pool.spec.scaling.replicas == replicas:
+            return
+        record = self._objects.at(pool.key.namespace, POOL, pool.key.name)
+        if record is not None:
+            body = copy.deepcopy(record.body)
+            body["spec"]["scaling"]["replicas"] = replicas
+            self._objects.rewrite(record, body)
+        self.edit(uid, replace(pool.spec, scaling=replace(pool.spec.scaling, replicas=replicas)))
+
+    # the loops
+
+    def turn(self, now: float, observations: Mapping[str, PoolObservation]) -> float | None:
+        """Decide and converge until nothing changes; gives the seconds after which time alone changes an answer.
+
+        Every write wakes the loops again, so that what follows from it is done at the same moment.
+        """
+        wake = None
+        for _ in range(MOST_TURNS):
+            decisions = self._decide(now, observations)
+            wake = decisions.wake_after_seconds
+            if not self._converge(now):
+                break
+        return wake
+
+    def _decide(self, now: float, observations: Mapping[str, PoolObservation]) -> Decisions:
+        pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
+        world = self._cluster.nodes, self._cluster.pods
+        snapshot = Snapshot(
+            EPOCH + now, pools, splits, *world, dict(observations), dict(self._memory), budget=MoveBudget()
+        )
+        decisions = decide(snapshot, self._catalog)
+        self._memory = decisions.memory
+        for each in in_safe_order(decisions.pools, pools):
+            if isinstance(each.decision, PoolDecision):
+                self._write_pool(each.decision, now)
+        for split in decisions.splits:
+            self._write_split(split, now)
+        return decisions
+
+    def _write_pool(self, decision: PoolDecision, now: float) -> None:
+        uid, status = decision.key.uid, decision.status
+        pool = self.pools[uid]
+        conditions = (*decision.conditions, *_conditions(self._progress.get(uid)))
+        if _asks_for_more(pool.status, status) or not _alike(self._decided.get(uid, ()), decision.conditions):
+            self._stale.update((uid, pool.split_uid) if pool.split_uid else (uid,))
+        self._decided[uid] = decision.conditions
+        self.pools[uid] = changed(pool, status=status, conditions=conditions)
+        self.told += [Told(now, decision.key.name, event) for event in decision.events]
+
+    def _write_split(self, decision: SplitDecision, now: float) -> None:
+        uid = decision.key.uid
+        split = self.splits[uid]
+        conditions = (*decision.conditions, *_conditions(self._progress.get(uid)))
+        if split.status.engine != decision.engine or not _alike(self._decided.get(uid, ()), decision.conditions):
+            self._stale.add(uid)
+        self._decided[uid] = decision.conditions
+        self.splits[uid] = changed(split, status=SplitStatus(decision.engine), conditions=conditions)
+        self.told += [Told(now, decision.key.name, event) for event in decision.events]
+
+    # converging
+
+    def _converge(self, now: float) -> bool:
+        """Look at everything that is stale until nothing is; says whether anything was done."""
+        acted = False
+        for _ in range(MOST_TURNS):
+            stale = self._take_stale()
+            if not stale:
+                break
+            for uid in stale:
+                acted |= self._look_at(uid, now)
+        return acted
+
+    def _take_stale(self) -> list[str]:
+        """Pools first, in their order; whoever waits behind its gates waits for anything."""
+        touched, self._cluster.touched = self._cluster.touched, set()
+        if touched:
+            self._stale |= {pod.identity.pool_uid for pod in self._cluster.pods if pod.gated and pod.identity}
+        self._stale |= touched | {pool.split_uid or "" for uid, pool in self.pools.items() if uid in touched}
+        found = [uid for uid in (*self.pools, *self.splits) if uid in self._stale]
+        self._stale = set()
+        return found
+
+    def _look_at(self, uid: str, now: float) -> bool:
+        pool = self.pools.get(uid)
+        if pool is not None:
+            objects = self._objects.of(pool.key.namespace)
+            done = converge_pool(pool, self._fabric_now(), self._pods_of({uid}), objects, EPOCH + now)
+            self._progress[uid] = done.progress
+            conditions = (*self._decided.get(uid, ()), *done.progress.conditions)
+            self.pools[uid] = changed(pool, conditions=conditions)
+            return self._carry_out(uid, done.actions, now)
+        split = self.splits[uid]
+        children = tuple(each for each in self.pools.values() if each.split_uid == uid)
+        pods = self._pods_of({each.key.uid for each in children})
+        seen = converge_split(split, children, self._objects.of(split.key.namespace), pods, EPOCH + now)
+        self._progress[uid] = seen.progress
+        self.splits[uid] = changed(split, conditions=(*self._decided.get(uid, ()), *seen.progress.conditions))
+        self.told += [Told(now, split.key.name, event) for event in seen.events]
+        return self._carry_out(uid, seen.actions, now)
+
+    def _pods_of(self, uids: set[str]) -> tuple[PodRecord, ...]:
+        return tuple(pod for pod in self._cluster.pods if pod.identity is not None and pod.identity.pool_uid in uids)
+
+    def _fabric_now(self) -> Fabric:
+        if self._fabric is None or self._fabric[0] != self._cluster.revision:
+            fabric = build_fabric(self._cluster.nodes, self._cluster.pods, self._catalog)
+            self._fabric = self._cluster.revision, fabric
+        return self._fabric[1]
+
+    def _carry_out(self, uid: str, actions: Iterable[Action], now: float) -> bool:
+        """Everything in its order; what was written is looked at again."""
+        acted = False
+        for action in actions:
+            acted = True
+            self._stale.add(uid)
+            match action:
+                case ApplyObject():
+                    self._apply(action)
+                case DeleteObject():
+                    self._objects.delete(action)
+                case _:
+                    self._cluster.carry_out(action, now)
+        return acted
+
+    def _apply(self, action: ApplyObject) -> None:
+        record = self._objects.apply(action)
+        if record.kind != POOL:
+            return
+        read = parse_pool(record.body)
+        known = self.pools.get(record.uid)
+        if known is not None:
+            read = changed(read, status=known.status, conditions=known.conditions)
+        self.pools[record.uid] = read
+        self._stale.add(record.uid)
+
+
+def _asks_for_more(old: PoolStatus, new: PoolStatus) -> bool:
+    """Whether a status differs in what converging looks at: live figures and explanations are none of it."""
+    return any(one is not other and one != other for one, other in zip(_asked(old), _asked(new), strict=True))
+
+
+def _asked(status: PoolStatus) -> Iterator[Any]:
+    yield from (status.assignments, status.desired_replicas, status.revision, status.plan, status.failure)
+    yield status.engine
+
+
+def _conditions(progress: PoolProgress | SplitProgress | None) -> tuple[Condition, ...]:
+    return progress.conditions if progress is not None else ()
+
+
+def _alike(old: tuple[Condition, ...], new: tuple[Condition, ...]) -> bool:
+    """Whether what keeps a plan or a place from being is the same: no other condition is converging's concern."""
+    return _refusals(old) == _refusals(new)
+
+
+def _refusals(conditions: tuple[Condition, ...]) -> list[Condition]:
+    return [each for each in conditions if each.status == "False" and each.kind in {"Planned", "Placed"}]

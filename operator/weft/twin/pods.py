@@ -1,0 +1,141 @@
+"""One simulated pod: what the API server shows of it, and what only its scheduler and its kubelet look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from weft.domain.changed import changed
+from weft.observe.records import read_pod
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord, PodRecord, Taint
+
+Json = dict[str, Any]
+
+EPOCH = 1_800_000_000.0  # second 0 of a trace, as the cluster's clock shows it
+# Kubernetes' own; that a node does not answer passes by itself.
+_PASSING = "node.kubernetes.io/"
+
+
+@dataclass(slots=True)
+class SimulatedPod:
+    """A pod with the node that it is pinned to; times are seconds of the trace.
+
+    `grace_seconds` are those between its deletion and its end at the latest, of which `stopping_seconds` pass in any
+    case. Between `bound` and `freed` it holds its GPUs. `serves` says that it has an engine that answers, `dead` that
+    nothing in it runs any more, whatever the API server shows.
+    """
+
+    record: PodRecord
+    pinned: str | None = None
+    image: str = ""
+    grace_seconds: float = 30.0
+    stopping_seconds: float = 0.0
+    tolerations: tuple[Json, ...] = field(default=(), repr=False)
+    bound: float | None = None
+    deleted: float | None = None
+    freed: float | None = None
+    serves: bool = False
+    dead: bool = False
+
+    @classmethod
+    def of(cls, body: Json, uid: str, now: float) -> SimulatedPod | None:
+        """A created pod as the operator's own reader sees it; None for one that is not of an engine."""
+        record = read_pod({**body, "metadata": {**body["metadata"], "uid": uid}, "status": {"phase": "Pending"}})
+        if record is None:
+            return None
+        spec = body["spec"]
+        (container,) = spec["containers"]
+        return cls(
+            changed(record, created=EPOCH + now, released=None),
+            _pinned(spec),
+            container["image"],
+            float(spec["terminationGracePeriodSeconds"]),
+            float(container["lifecycle"]["preStop"]["sleep"]["seconds"]),
+            tuple(spec.get("tolerations") or ()),
+        )
+
+    @property
+    def uid(self) -> str:
+        """Its UID."""
+        return self.record.uid
+
+    @property
+    def pool(self) -> str:
+        """UID of its pool; empty for a pod of others."""
+        return self.record.identity.pool_uid if self.record.identity is not None else ""
+
+    @property
+    def replica(self) -> tuple[str, int]:
+        """Pool and number of the replica that it is part of."""
+        return self.pool, self.record.identity.replica if self.record.identity is not None else -1
+
+    @property
+    def leads(self) -> bool:
+        """Whether it answers its replica's requests."""
+        return self.record.identity is not None and self.record.identity.rank == 0
+
+    @property
+    def gpus(self) -> int:
+        """Devices that it asks for."""
+        return sum(count for _, count in self.record.requests)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the scheduler looks for its node."""
+        return self.record.unscheduled and not self.record.queued
+
+    @property
+    def runs(self) -> bool:
+        """Whether it holds a place in which something runs or starts."""
+        return self.bound is not None and not self.dead and self.record.holds_devices
+
+    def gpu_seconds(self, begin: float, end: float) -> float:
+        """For how long it held how many GPUs between two times."""
+        if self.bound is None:
+            return 0.0
+        until = end if self.freed is None else min(end, self.freed)
+        return self.gpus * max(0.0, until - max(begin, self.bound))
+
+    def change(self, **members: Any) -> None:  # noqa: ANN401 - as `dataclasses.replace`
+        """The API server shows something else."""
+        self.record = changed(self.record, **members)
+
+
+def what_keeps_off(pod: SimulatedPod, node: NodeRecord | None, held: dict[str, int]) -> str:
+    """Why the scheduler cannot bind a pod to its node, in its words, or nothing; `held` are devices of others there."""
+    if node is None:
+        return "node(s) didn't match Pod's node affinity/selector"
+    if not node.ready:
+        return "node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
+    if node.cordoned:
+        return "node(s) were unschedulable"
+    for taint in node.taints:
+        if taint.effect in {"NoSchedule", "NoExecute"} and not _tolerated(taint, pod.tolerations):
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    offered = dict(node.allocatable)
+    for name, count in pod.record.requests:
+        if held.get(name, 0) + count > offered.get(name, 0):
+            return f"Insufficient {name}"
+    return ""
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Json, ...]) -> bool:
+    return taint.key.startswith(_PASSING) or any(_tolerates(each, taint) for each in tolerations)
+
+
+def _tolerates(toleration: Json, taint: Taint) -> bool:
+    if toleration.get("effect", "") not in {"", taint.effect}:
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key", "") in {"", taint.key}
+    return toleration.get("key") == taint.key and toleration.get("value", "") == taint.value
+
+
+def _pinned(spec: Json) -> str | None:
+    """The node that its affinity names; None where another scheduler picks."""
+    affinity = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = affinity["nodeSelectorTerms"] if affinity else ()
+    found = [name for term in terms for each in term.get("matchFields", ()) for name in each["values"]]
+    return found[0] if found else None

@@ -1,0 +1,160 @@
+"""Scrapes of simulated engines: when they succeed, what they keep, and what the operator knows by them.
+
+An engine's page is never written: what it would tell is copied from what the engine counts, and windows are differences
+of such copies. They are as long as those of `DirectSource`, and mean what `observe_pool` reads in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from weft.observe.arriving import ARRIVAL_SECONDS, Arrived
+from weft.observe.observation import STALE_SECONDS
+from weft.twin.observing import Scrape, observe_engine, observe_engines, scrape
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolObservation
+    from weft.twin.served import ServedEngine
+
+
+class Taken(Protocol):
+    """Something that was scraped at a time."""
+
+    @property
+    def at(self) -> float:
+        """Seconds."""
+
+
+T = TypeVar("T", bound=Taken)
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeOptions:
+    """All engines and the front are scraped together at multiples of the interval, known `delay_seconds` later.
+
+    Rates are over the last `window_seconds`. Nobody answers in `gaps`, each [from, to), and `lost_share` of all scrapes
+    of single engines fail.
+    """
+
+    interval_seconds: float = 15.0
+    delay_seconds: float = 1.0
+    window_seconds: float = 60.0
+    gaps: tuple[tuple[float, float], ...] = ()
+    lost_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` where nothing could ever be observed."""
+        if self.interval_seconds <= 0 or self.delay_seconds < 0 or not 0 <= self.lost_share <= 1:
+            raise ValueError("an interval is above 0 seconds, a delay not below, and a share from 0 to 1")
+        if self.window_seconds < self.interval_seconds:
+            raise ValueError("a window has room for two scrapes")
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What the front has counted up to a scrape."""
+
+    at: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An observation as it was made at a time, of these engines by these scrapes, and until when it holds."""
+
+    at: float
+    engines: tuple[str, ...]
+    newest: float
+    holds_until: float
+    observation: PoolObservation
+
+
+class Scrapes:
+    """The last scrapes of every engine, and of the front."""
+
+    def __init__(self, options: ScrapeOptions, seed: int) -> None:
+        """Nothing was scraped."""
+        self._options = options
+        self._random = Random(seed)
+        self._rings: defaultdict[str, deque[Scrape]] = defaultdict(deque)
+        self._startups: dict[str, float | None] = {}
+        self._tries: deque[Tries] = deque()
+        self._known: dict[str, _Known] = {}
+
+    def in_gap(self, now: float) -> bool:
+        """Whether nobody answers."""
+        return any(begin <= now < end for begin, end in self._options.gaps)
+
+    def loses_one(self) -> bool:
+        """Whether the next scrape of an engine fails."""
+        return self._options.lost_share > 0.0 and self._random.random() < self._options.lost_share
+
+    def take(self, name: str, served: ServedEngine, now: float) -> None:
+        """What an engine tells."""
+        self._startups[name] = served.startup_seconds
+        self._keep(self._rings[name], scrape(served.engine, now))
+
+    def count_tries(self, count: int, now: float) -> None:
+        """What the front tells, as vllm-router counts it: every request of a client, whether or not it is sent on."""
+        self._keep(self._tries, Tries(now, count))
+
+    def forget(self, name: str) -> None:
+        """An engine is gone."""
+        self._rings.pop(name, None)
+        self._startups.pop(name, None)
+
+    def observe(self, pool: str, engines: tuple[str, ...], now: float) -> PoolObservation | None:
+        """What is known now of these engines; None before the first scrape is known.
+
+        Where nothing new is known, it is the same again, and older.
+        """
+        tries = self._window(self._tries, now)
+        if not tries:
+            return None
+        newest, known = tries[-1].at, self._known.get(pool)
+        if known is None or known.newest != newest or known.engines != engines or now > known.holds_until:
+            known = self._known[pool] = self._observe(engines, tries, now)
+        observation, passed = known.observation, now - known.at
+        if not passed or not observation.pods:
+            return observation
+        return replace(observation, age_seconds=observation.age_seconds + passed)
+
+    def _observe(self, engines: tuple[str, ...], tries: list[Tries], now: float) -> _Known:
+        seen, oldest = [], tries[-1].at
+        for name in engines:
+            window = self._window(self._rings[name], now) if name in self._rings else []
+            if len(window) > 1 and now - window[-1].at <= STALE_SECONDS:
+                seen.append(observe_engine(name, window[0], window[-1], now, self._startups[name]))
+                oldest = min(oldest, window[-1].at)
+        observation = observe_engines(len(engines), seen, _arrived(tries, now))
+        holds_until = oldest + STALE_SECONDS if now - oldest <= STALE_SECONDS else math.inf
+        return _Known(now, engines, tries[-1].at, holds_until, observation)
+
+    def _window(self, ring: deque[T], now: float) -> list[T]:
+        """The scrapes that are known, from the window of the newest one."""
+        latest = now - self._options.delay_seconds
+        known = [taken for taken in ring if taken.at <= latest]
+        earliest = known[-1].at - self._options.window_seconds if known else latest
+        return [taken for taken in known if taken.at >= earliest]
+
+    def _keep(self, ring: deque[T], taken: T) -> None:
+        """Add one, and let go of what no window of a fresh scrape has."""
+        options = self._options
+        ring.append(taken)
+        while ring[0].at < taken.at - options.delay_seconds - STALE_SECONDS - options.window_seconds:
+            ring.popleft()
+
+
+def _arrived(tries: list[Tries], now: float) -> Arrived:
+    """From the newest scrape of the front on that is old enough for a rate of arrivals."""
+    last = tries[-1]
+    older = [taken for taken in tries if taken.at <= last.at - ARRIVAL_SECONDS]
+    first = older[-1] if older else tries[0]
+    seconds = last.at - first.at
+    if now - last.at > STALE_SECONDS or seconds < ARRIVAL_SECONDS / 2:
+        return Arrived()
+    return Arrived(last.count - first.count, seconds, at_front=True)

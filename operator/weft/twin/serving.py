@@ -1,0 +1,186 @@
+"""Everything between a trace and what is measured: a front, engines that come and go, scrapes, and who was answered.
+
+It goes from event to event in order of time: arrivals, looks at engines where somebody may have ended, and calls: for
+scrapes, retries, and clients that lose patience.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from weft.twin.agenda import Agenda
+from weft.twin.dispatch import Dispatch, begun
+from weft.twin.scrapes import Scrapes
+from weft.twin.served import ServedEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.domain.snapshot import PoolObservation
+    from weft.twin.front import FrontOptions
+    from weft.twin.outcome import Answers
+    from weft.twin.scrapes import ScrapeOptions
+    from weft.twin.speed import EngineSpeed
+    from weft.twin.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which pool serves a stream of requests; of a split its prefill pool, and `decode_pool` where decoding happens."""
+
+    stream: str
+    pool: str
+    decode_pool: str | None = None
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The pools that serve it, in the order in which a request goes through them."""
+        return (self.pool,) if self.decode_pool is None else (self.pool, self.decode_pool)
+
+
+class Serving:
+    """One stream of requests, its front and its engines. Times are seconds since the trace began, and never go back.
+
+    What is done at a time is done after all traffic up to then.
+    """
+
+    def __init__(self, trace: Trace, route: Route, front: FrontOptions, scrapes: ScrapeOptions, seed: int) -> None:
+        """No engine is there; the same seed and the same calls have the same outcome."""
+        self._trace, self._route = trace, route
+        self._agenda = Agenda()
+        self._front = Dispatch(trace, route.pools, front, self._agenda)
+        self._scrapes = Scrapes(scrapes, seed)
+        self._interval = scrapes.interval_seconds
+        self._engines: dict[str, ServedEngine] = {}
+        self._started = 0
+        self._arrivals = array("d", trace.arrivals.tobytes())
+        self._row, self._arrival = 0, self._arrivals[0] if len(trace) else math.inf  # the next one
+        self._now = -math.inf
+
+    @property
+    def retried(self) -> int:
+        """Tries that were not the first one of their request."""
+        return self._front.retried
+
+    def start(
+        self, engine: str, pool: str, speed: EngineSpeed, now: float, startup_seconds: float | None = None
+    ) -> None:
+        """An engine is ready and routed from now on, and gets what has waited at the front.
+
+        Raises `ValueError` for a name that is taken, and `KeyError` for a pool that does not serve this stream.
+        """
+        self.advance(now)
+        if engine in self._engines:
+            raise ValueError(f"{engine} runs already")
+        if self._trace.blocks and not speed.hash_tokens:
+            speed = replace(speed, hash_tokens=self._trace.block_tokens)
+        self._started += 1
+        served = ServedEngine(pool, speed, now, self._started)
+        served.startup_seconds = startup_seconds
+        self._front.add(served, now)
+        self._engines[engine] = served
+
+    def unroute(self, engine: str, now: float) -> None:
+        """The front chooses it no more; what is inside goes on."""
+        self.advance(now)
+        self._front.remove(self._engines[engine])
+
+    def end(self, engine: str, now: float) -> None:
+        """It is gone, and the front knows: what is still inside is lost now."""
+        self.advance(now)
+        served = self._engines.pop(engine)
+        self._scrapes.forget(engine)
+        self._front.die(served, now)
+        self._front.bury(served, now)
+
+    def kill(self, engine: str, now: float) -> None:
+        """Its node died: nothing comes from it any more, and the front sends requests there until it notices."""
+        self.advance(now)
+        self._front.kill(self._engines[engine], now)
+
+    def load(self, engine: str) -> int:
+        """Requests inside, and prompts whose KV is still to be fetched; 0 for one that is dead or gone."""
+        served = self._engines.get(engine)
+        if served is None or not served.alive:
+            return 0
+        self._front.look(served, self._now)
+        return served.engine.load + len(served.kept)
+
+    def advance(self, until: float) -> None:
+        """Let traffic arrive and engines work; raises `ValueError` for the past."""
+        if until < self._now:
+            raise ValueError(f"it is {self._now} already, and not {until}")
+        if not self._agenda.calls:
+            self._call_scrape(math.ceil(min(0.0, until) / self._interval))
+        self._go_on(until)
+        self._now = until
+
+    def _go_on(self, until: float) -> None:
+        """Whatever is due by then, in order of time; of what is due together, arrivals first and looks last."""
+        agenda, front = self._agenda, self._front
+        calls, looks = agenda.calls, agenda.looks
+        while True:
+            arrival, called = self._arrival, calls[0][0]
+            due = arrival if arrival <= called else called  # noqa: FURB136 - `min` takes several times as long
+            if looks and looks[0][0] < due:
+                due = looks[0][0]
+                if due > until:
+                    return
+                served = agenda.next_look()
+                if served is not None:
+                    front.look(served, due)
+            elif due > until:
+                return
+            elif due == arrival:
+                self._arrive(due)
+            else:
+                agenda.next_call()
+
+    def observe(self, pool: str, expected: Sequence[str], now: float) -> PoolObservation | None:
+        """What the newest scrapes that are old enough tell of these engines; None before there are any."""
+        self.advance(now)
+        return self._scrapes.observe(pool, tuple(expected), now)
+
+    def sample(self, pool: str) -> tuple[int, int, float]:
+        """Requests that wait, at the front or for capacity, that run, and the mean share of KV memory held."""
+        alive = [served for served in self._engines.values() if served.pool == pool and served.alive]
+        for served in alive:
+            self._front.hear(served, self._now)
+        engines = [served.engine for served in alive]
+        return (
+            self._front.waiting(pool) + sum(engine.waiting_for_capacity for engine in engines),
+            sum(engine.running for engine in engines),
+            fmean(engine.kv_usage for engine in engines) if engines else 0.0,
+        )
+
+    def answers(self) -> Answers:
+        """Every request that has ended, and as failed those that have waited a minute for a first token.
+
+        Others that are not done are left out: advance until nobody is inside, and there are none.
+        """
+        for served in self._engines.values():
+            self._front.look(served, self._now)
+        return self._front.ledger.answers(self._row, self._now, begun(self._engines.values()))
+
+    def _arrive(self, now: float) -> None:
+        row = self._row
+        self._row = row + 1
+        self._arrival = self._arrivals[row + 1] if row + 1 < len(self._arrivals) else math.inf
+        self._front.ask(row, now)
+
+    def _call_scrape(self, turn: int) -> None:
+        """Every so many seconds, at multiples of them."""
+        self._agenda.call(turn * self._interval, lambda now: self._scrape(turn, now))
+
+    def _scrape(self, turn: int, now: float) -> None:
+        self._call_scrape(turn + 1)
+        if not self._scrapes.in_gap(now):
+            for name, served in self._engines.items():
+                if served.alive and not self._scrapes.loses_one():
+                    self._front.hear(served, now)
+                    self._scrapes.take(name, served, now)
+            self._scrapes.count_tries(self._front.tried, now)

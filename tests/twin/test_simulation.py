@@ -1,0 +1,155 @@
+"""Whole simulations: the operator's own functions run the cluster that serves a trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.twin.simulated import Written, chat, duo, setting, trace
+from weft.domain.reasons import Reason
+from weft.twin.simulation import simulate
+from weft.twin.start_up import Fault, FaultKind, StartUp
+from weft.twin.steps import StepTable
+
+if TYPE_CHECKING:
+    from weft.twin.outcome import Outcome, PoolSample
+
+EVEN = StartUp(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
+
+
+def samples(outcome: Outcome, at: float, pool: int = 0) -> PoolSample:
+    """One pool at one moment of the timeline."""
+    return next(moment.pools[pool] for moment in outcome.timeline if moment.at >= at)
+
+
+def reasons(outcome: Outcome) -> list[Reason]:
+    return [each.explanation.reason for each in outcome.told]
+
+
+def test_the_fleet_is_up_for_the_declared_rate_before_the_first_request() -> None:
+    """At no cost: its GPU-hours begin with the trace."""
+    outcome = simulate(setting(trace((120.0, 0.5)), chat(), start_up=EVEN))
+    first = outcome.timeline[0]
+    assert first.at == 0.0
+    assert first.pools[0].ready == first.pools[0].desired == first.pools[0].paid > 0
+    assert outcome.answers.completed.all()
+    assert outcome.pools[0].gpu_seconds == pytest.approx(120.0 * first.pools[0].desired)
+    assert outcome.pools[0].cost == pytest.approx(outcome.pools[0].gpu_seconds / 3600.0 * 1.2)
+    assert (outcome.policy, outcome.stream, outcome.model) == ("weft", "chat", "meta-llama/Llama-3.1-8B-Instruct")
+
+
+def test_a_step_in_the_demand_grows_the_pool_and_its_end_shrinks_it_without_a_lost_request() -> None:
+    step = trace((180.0, 1.0), (420.0, 6.0), (600.0, 1.0))
+    outcome = simulate(setting(step, chat(), start_up=EVEN))
+    before, grown, after = (samples(outcome, at).desired for at in (120.0, 540.0, 1140.0))
+    assert before < grown
+    assert after < grown
+    assert samples(outcome, 540.0).ready == grown
+    assert samples(outcome, 1140.0).paid == after
+    assert {Reason.ScaleUp, Reason.ScaleDown} <= set(reasons(outcome))
+    assert outcome.answers.completed.all()
+    assert outcome.pools[0].changes == sum(reason in {Reason.ScaleUp, Reason.ScaleDown} for reason in reasons(outcome))
+
+
+def test_what_starts_is_paid_for_before_it_serves() -> None:
+    outcome = simulate(setting(trace((360.0, 1.0)), chat(), start_up=EVEN), Written((0.0, 1), (60.0, 3)))
+    growing = samples(outcome, 120.0)
+    assert (growing.desired, growing.ready, growing.paid) == (3, 1, 3)
+    assert samples(outcome, 240.0).ready == 3
+
+
+def test_gpu_seconds_are_those_from_binding_to_end() -> None:
+    """One replica of two GPUs throughout, a second one from 61 s on, when it is bound."""
+    written = Written((0.0, 1), (60.0, 2))
+    outcome = simulate(setting(trace((300.0, 0.2)), chat(tp=2), start_up=EVEN), written)
+    assert outcome.pools[0].gpu_seconds == pytest.approx(2 * (300.0 + 300.0 - 61.0))
+    later = simulate(setting(trace((300.0, 0.2)), chat(tp=2), start_up=EVEN, warm_up=100.0), Written(*written.plan))
+    assert later.pools[0].gpu_seconds == pytest.approx(2 * (200.0 + 200.0))
+    assert later.pools[0].changes == 0
+
+
+def test_a_replica_on_a_node_that_fails_is_replaced() -> None:
+    """Kubernetes needs 40 s to see it; whoever was inside is lost or tries again, nobody else."""
+    faults = (Fault("b-0", 200.0, FaultKind.Fails), Fault("b-1", 200.0, FaultKind.Fails))
+    found = setting(trace((600.0, 1.0)), chat(tp=8, min_replicas=2), start_up=EVEN, boards=4)
+    outcome = simulate(replace(found, faults=faults))
+    assert Reason.NodeNotReady in reasons(outcome)
+    assert samples(outcome, 180.0).ready == 2
+    assert samples(outcome, 240.0).ready < 2
+    assert samples(outcome, 540.0).ready == 2
+    late = outcome.answers.arrived > 300.0
+    assert outcome.answers.completed[late].all()
+
+
+def test_a_replica_leaves_a_cordoned_node_once_another_one_serves() -> None:
+    faults = tuple(Fault(f"b-{index}", 100.0, FaultKind.Cordoned) for index in (0, 1))
+    found = setting(trace((420.0, 1.0)), chat(tp=8, min_replicas=2), start_up=EVEN, boards=4)
+    outcome = simulate(replace(found, faults=faults))
+    assert len({each.explanation.message for each in outcome.told}) == 2
+    assert set(reasons(outcome)) == {Reason.NodeCordoned}
+    assert {sample.paid for moment in outcome.timeline for sample in moment.pools} >= {2, 3}
+    assert all(moment.pools[0].ready >= 2 for moment in outcome.timeline)
+    assert outcome.answers.completed.all()
+
+
+def test_a_policy_sees_its_pools_and_gets_its_counts() -> None:
+    written = Written((0.0, 2), (120.0, 4), (300.0, 1))
+    outcome = simulate(setting(trace((480.0, 0.5)), chat(min_replicas=2, max_replicas=3), start_up=EVEN), written)
+    assert [samples(outcome, at).desired for at in (60.0, 240.0, 480.0)] == [2, 3, 2]
+    assert outcome.pools[0].changes == 2
+    assert outcome.policy == "written"
+    (view,) = written.seen[6][1]
+    assert (view.name, view.count, view.ready, view.least, view.most, view.gpus) == ("chat", 3, 2, 2, 3, 1)
+    assert view.starting == 1
+    assert view.capacity > 0
+    assert view.observation is not None
+    assert [now for now, _ in written.seen[:3]] == [0.0, 30.0, 60.0]
+    assert Reason.ScaleUp not in reasons(outcome)
+
+
+def test_both_halves_of_a_split_serve_and_are_counted_apart() -> None:
+    outcome = simulate(duo(trace((240.0, 3.0)), start_up=EVEN))
+    assert [pool.name for pool in outcome.pools] == ["duo-prefill", "duo-decode"]
+    assert all(sample.ready > 0 for sample in outcome.timeline[0].pools)
+    assert outcome.answers.completed.all()
+    assert outcome.slo.ttft == ((95, 5.0),)
+    assert outcome.slo.tpot == ((95, 0.1),)
+
+
+def test_a_policy_counts_both_halves_of_a_split() -> None:
+    outcome = simulate(duo(trace((480.0, 1.0)), start_up=EVEN), Written((0.0, 2), (300.0, 3)))
+    assert [sample.ready for sample in outcome.timeline[4].pools] == [2, 2]
+    assert [sample.ready for sample in outcome.timeline[-1].pools] == [3, 3]
+
+
+def test_the_same_setting_has_the_same_outcome() -> None:
+    """Byte for byte, and another seed starts replicas at other times."""
+    step = trace((60.0, 1.0), (240.0, 5.0))
+    one, two = (simulate(setting(step, chat())) for _ in range(2))
+    assert repr(replace(one, wall_seconds=0.0, answers=two.answers)) == repr(replace(two, wall_seconds=0.0))
+    assert one.answers.ttft.tobytes() == two.answers.ttft.tobytes()
+    assert one.answers.tpot.tobytes() == two.answers.tpot.tobytes()
+    other = simulate(setting(step, chat(), seed=1))
+    assert other.pools[0].gpu_seconds != one.pools[0].gpu_seconds
+
+
+def test_engines_may_be_slower_than_the_model_has_them() -> None:
+    """Weft plans with the model, and policies see it, but answers come as fast as engines truly are."""
+    found = setting(trace((120.0, 0.5)), chat(), start_up=EVEN)
+    written = Written((0.0, 1))
+    usual = simulate(found, written)
+    (view,) = written.seen[0][1]
+    slow = StepTable({(1, 1): 0.2, (101, 1): 0.3}, {(1, 1): 0.0001, (20_001, 1): 1.0})
+    slower = simulate(replace(found, speeds={"chat": replace(view.speed, steps=slow)}), Written((0.0, 1)))
+    assert np.nanmax(usual.answers.tpot) < 0.1
+    assert np.nanmin(slower.answers.tpot) >= 0.19
+
+
+def test_progress_goes_from_nothing_to_all_of_it() -> None:
+    told: list[float] = []
+    simulate(setting(trace((60.0, 0.5)), chat(), start_up=EVEN), progress=told.append)
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (0.0, 1.0)
