@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.figures import counted
-from weft.cli.simulate_report import PERCENTS, Figures, percent, slo_words, time, times_oracle
+from weft.cli.simulate_report import PERCENTS, Figures, percent, slo_words, time, times_least
 from weft.cli.simulate_series import clock
 from weft.domain.figures import digits, seconds
 
@@ -135,7 +135,7 @@ def _table(report: Report) -> Table:
             table.add_row(f"{name} p{percentile}", *(time(getattr(each, kind)[place]) for each in figures))
     table.add_row("GPU-hours", *(digits(outcome.gpu_hours) for outcome in report.outcomes))
     if report.oracle_gpu_hours is not None:
-        table.add_row("  times the oracle's", *(times_oracle(report, outcome) for outcome in report.outcomes))
+        table.add_row("  times the least", *(times_least(report, outcome) for outcome in report.outcomes))
     table.add_row("cost in H100-hours", *(digits(outcome.cost) for outcome in report.outcomes))
     table.add_row("changes of replicas", *(str(each.changes) for each in figures))
     table.add_row("failed requests", *(_failed(each) for each in figures))

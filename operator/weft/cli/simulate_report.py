@@ -23,7 +23,7 @@ class Report:
     """Outcomes of one trace, in the order in which their policies were named.
 
     `trace` is what was typed, `seconds` how long it lasts, `faults` times and names of nodes that fail.
-    `oracle_gpu_hours` are those of who knows the future, None where they cannot be told.
+    `oracle_gpu_hours` are the least for who knows the future, None where they cannot be told.
     """
 
     resource: str
@@ -114,7 +114,7 @@ def time(value: float) -> str:
     return seconds(value) if math.isfinite(value) else "-"
 
 
-def times_oracle(report: Report, outcome: Outcome) -> str:
-    """`1.08`: GPU-hours over the oracle's."""
+def times_least(report: Report, outcome: Outcome) -> str:
+    """`1.8`: GPU-hours over the least with which the SLO can be met."""
     oracle = report.oracle_gpu_hours
     return digits(outcome.gpu_hours / oracle) if oracle else "-"
