@@ -127,8 +127,8 @@ def chart_svg(chart: Chart, scene: Scene, label: str) -> str:
     return _svg(height, label, parts)
 
 
-def marks_svg(rows: Sequence[str], marks: Sequence[Mark], scene: Scene, label: str) -> str:
-    """Rows of marks on the same time axis, each row with its name at its end."""
+def marks_svg(rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: Scene, label: str) -> str:
+    """Rows of marks on the same time axis; each row is a name that stands at its end, and how that looks."""
     step = 26.0
     tall = step * len(rows)
     middles = [TOP + step * (index + 0.5) for index in range(len(rows))]
@@ -136,7 +136,7 @@ def marks_svg(rows: Sequence[str], marks: Sequence[Mark], scene: Scene, label: s
         *_ground(scene, tall),
         *_times(scene, TOP + tall),
         *(f'<line class=grid x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>' for y in middles),
-        *(_text(WIDTH - RIGHT + 8, y + 4, name, "name") for y, name in zip(middles, rows, strict=True)),
+        *(_text(WIDTH - RIGHT + 8, y + 4, name, f"name {look}") for y, (name, look) in zip(middles, rows, strict=True)),
         *(_mark(mark, scene.x(mark.at), middles[mark.row]) for mark in marks),
         f'<line class=cursor y1="{TOP:g}" y2="{TOP + tall:g}"/>',
     )

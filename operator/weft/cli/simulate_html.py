@@ -118,28 +118,29 @@ def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
     """A row for each policy; the best of each column stands out."""
     heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in PERCENTS)]
     heads += ["GPU-hours", *(["/ least"] if report.oracle_gpu_hours else []), "cost", "changes", "failed"]
-    columns = list(zip(*(_cells(report, *row) for row in rows), strict=True))
-    best = [_best([value for value, _ in column]) for column in columns]
-    body = ""
-    for number, (outcome, figures) in enumerate(rows):
-        cells = [column[number] for column in columns]
-        marked = "".join(
-            f"<td{' class=best' if value == best[place] else ''}>{words}</td>"
-            for place, (value, words) in enumerate(cells)
-        )
-        verdict = "" if figures.meets else "<small class=missed>misses the SLO</small>"
-        swatch = f'<i class="{look_of(outcome.policy)}"></i>'
-        body += f"<tr><th scope=row>{swatch}{escape(outcome.policy)}{verdict}</th>{marked}</tr>"
+    cells = [_cells(report, *row) for row in rows]
+    best = [_best(column) for column in zip(*cells, strict=True)]
+    body = "".join(_row(*row, own, best) for row, own in zip(rows, cells, strict=True))
     head = "".join(f"<th scope=col>{each}</th>" for each in ["policy", *heads])
     table = f"<table class=compared><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<section class=card>{table}</section>"
 
 
+def _row(outcome: Outcome, figures: Figures, cells: Sequence[tuple[float, str]], best: Sequence[str]) -> str:
+    look = look_of(outcome.policy)
+    part = 0.0 if math.isnan(figures.attainment) else figures.attainment
+    bars = [f'<u class="{look}"><s style="width:{part:.2%}"></s></u>', *[""] * (len(cells) - 1)]
+    marked = "".join(
+        f"<td{' class=best' if words == first else ''}>{words}{bar}</td>"
+        for (_, words), first, bar in zip(cells, best, bars, strict=True)
+    )
+    verdict = "" if figures.meets else "<small class=missed>misses the SLO</small>"
+    return f'<tr><th scope=row><i class="{look}"></i>{escape(outcome.policy)}{verdict}</th>{marked}</tr>'
+
+
 def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[float, str]]:
     """Values, the less the better, with their words."""
-    part = 0.0 if math.isnan(figures.attainment) else figures.attainment
-    bar = f'<u class="{look_of(outcome.policy)}"><s style="width:{part:.2%}"></s></u>'
-    cells = [(-figures.attainment, percent(figures.attainment) + bar)]
+    cells = [(-figures.attainment, percent(figures.attainment))]
     cells += [(value, time(value)) for value in (*figures.ttft, *figures.tpot)]
     cells.append((outcome.gpu_hours, digits(outcome.gpu_hours)))
     if report.oracle_gpu_hours:
@@ -148,10 +149,10 @@ def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[flo
     return [*cells, (float(figures.failed), f"{figures.failed:,}")]
 
 
-def _best(values: Sequence[float]) -> float:
-    """NaN, which equals nothing, where all are the same."""
-    known = [value for value in values if not math.isnan(value)]
-    return min(known) if len(set(known)) > 1 else math.nan
+def _best(column: Sequence[tuple[float, str]]) -> str:
+    """The words of the least value; empty where all read the same."""
+    known = sorted(cell for cell in column if not math.isnan(cell[0]))
+    return known[0][1] if len({words for _, words in column}) > 1 and known else ""
 
 
 def _panel(panel: Panel, scene: Scene) -> str:

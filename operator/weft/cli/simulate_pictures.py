@@ -167,13 +167,16 @@ def _held(outcome: Outcome, samples: tuple[PoolSample, ...]) -> int:
     return sum(sample.paid * pool.gpus for sample, pool in zip(samples, outcome.pools, strict=True))
 
 
-def reason_marks(report: Report) -> tuple[list[str], list[Mark]]:
+def reason_marks(report: Report) -> tuple[list[tuple[str, str]], list[Mark]]:
     """A row for each policy, or for each pool where there is one policy."""
-    rows = [pool.name for pool in report.first.pools] if report.alone else [each.policy for each in report.outcomes]
+    pools = [pool.name for pool in report.first.pools]
+    rows = [(name, "") for name in pools]
+    if not report.alone:
+        rows = [(each.policy, look_of(each.policy)) for each in report.outcomes]
     marks = []
     for number, outcome in enumerate(report.outcomes):
         for told in outcome.told:
-            row = rows.index(told.pool) if report.alone and told.pool in rows else (0 if report.alone else number)
+            row = pools.index(told.pool) if report.alone and told.pool in pools else number
             reason = told.explanation.reason
             kind = _KINDS.get(reason, "amiss" if reason in _AMISS else "other")
             words = f"{clock(told.at)} {told.pool} {reason.value}: {told.explanation.message}"
