@@ -10,6 +10,7 @@ import pytest
 
 from tests.twin.simulated import Written, chat, duo, setting, trace
 from weft.domain.reasons import Reason
+from weft.twin.front import FrontOptions
 from weft.twin.simulation import simulate
 from weft.twin.start_up import Fault, FaultKind, StartUp
 from weft.twin.steps import StepTable
@@ -153,3 +154,33 @@ def test_progress_goes_from_nothing_to_all_of_it() -> None:
     simulate(setting(trace((60.0, 0.5)), chat(), start_up=EVEN), progress=told.append)
     assert told == sorted(told)
     assert (told[0], told[-1]) == (0.0, 1.0)
+
+
+def test_a_pool_that_nobody_asks_keeps_its_replicas_and_costs() -> None:
+    """Without metrics nothing shrinks."""
+    idle = replace(chat(), key=replace(chat().key, name="idle", uid="uid-idle"))
+    outcome = simulate(setting(trace((180.0, 0.5)), chat(), idle, start_up=EVEN))
+    assert [pool.name for pool in outcome.pools] == ["chat", "idle"]
+    asked, quiet = outcome.timeline[-1].pools
+    assert quiet.ready == outcome.timeline[0].pools[1].ready > 0
+    assert (quiet.waiting, quiet.running) == (0, 0)
+    assert asked.ready > 0
+    assert outcome.pools[1].gpu_seconds == pytest.approx(180.0 * quiet.ready)
+
+
+def test_a_fleet_that_has_no_room_begins_as_far_as_it_came() -> None:
+    """What nobody could place is wanted all the same, and costs nothing."""
+    outcome = simulate(setting(trace((60.0, 0.2)), chat(tp=8, min_replicas=3), start_up=EVEN, boards=2))
+    first = outcome.timeline[0].pools[0]
+    assert (first.desired, first.ready, first.paid) == (3, 2, 2)
+    assert outcome.answers.completed.all()
+
+
+def test_what_is_inside_an_engine_on_a_failed_node_is_lost_unless_its_client_tries_again() -> None:
+    faults = (Fault("b-0", 60.0, FaultKind.Fails),)
+    found = setting(trace((240.0, 1.0)), chat(tp=8, min_replicas=2), start_up=EVEN, boards=2)
+    lost = simulate(replace(found, faults=faults))
+    again = simulate(replace(found, faults=faults, front=FrontOptions(retries=2)))
+    assert not lost.answers.completed.all()
+    assert again.answers.completed.all()
+    assert again.retried > 0 == lost.retried

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _TTFT, _TPOT, _TOKENS = ((*bounds, math.inf) for bounds in (TTFT_BUCKETS, TPOT_BUCKETS, TOKEN_BUCKETS))
 _SUMS = 8  # numbers before the buckets
 _ENDS = tuple(accumulate(map(len, (_TTFT, _TPOT, _TOKENS, _TOKENS)), initial=_SUMS))
-_PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
+_IN_TTFT, _IN_TPOT, _IN_INPUTS, _IN_OUTPUTS = _PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
+_SHARES, _LONG = tuple(percent / 100 for percent in PERCENTILES), (LONG_PROMPT / 100,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
     """Figures of one engine between two scrapes, as `observe_pod` has them."""
     grown = list(map(sub, last.counts, first.counts))
     ended, _, _, ttft_sum, tpot_sum, inputs_sum, outputs_sum, computed_sum = grown[:_SUMS]
-    ttft, tpot, inputs, outputs = (list(accumulate(grown[part])) for part in _PARTS)
+    ttft, tpot = list(accumulate(grown[_IN_TTFT])), list(accumulate(grown[_IN_TPOT]))
+    inputs, outputs = list(accumulate(grown[_IN_INPUTS])), list(accumulate(grown[_IN_OUTPUTS]))
     answered, ttft_mean, tpot_mean = inputs[-1], _mean(ttft_sum, ttft[-1]), _mean(tpot_sum, tpot[-1])
     input_tokens, output_tokens = _mean(inputs_sum, answered), _mean(outputs_sum, answered)
     pod = PodObservation(
@@ -105,7 +107,7 @@ def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived)
     """Figures of a pool, of which so many engines were expected to answer and these did."""
     found, prefix_tokens = Histograms((), (), (), ()), (0.0, 0.0)
     if seen:
-        grown = [sum(column) for column in zip(*(each.grown for each in seen), strict=True)]
+        grown = list(map(sum, zip(*(each.grown for each in seen), strict=True)))
         bounds = (_TTFT, _TPOT, _TOKENS, _TOKENS)
         found = Histograms(*(_buckets(each, grown[part]) for each, part in zip(bounds, _PARTS, strict=True)))
         prefix_tokens = (grown[1], grown[2])
@@ -115,30 +117,33 @@ def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived)
 
 def percentiles(bounds: Sequence[float], counts: Sequence[float], mean: float | None) -> Percentiles:
     """As `weft.observe.arithmetic.percentiles` has them, of counts up to each bound that are known to be in order."""
-    if mean is None:
-        return ()
-    return tuple([(percent, _percentile(percent / 100, bounds, counts, mean)) for percent in PERCENTILES])
+    return () if mean is None else tuple(zip(PERCENTILES, _values(_SHARES, bounds, counts, mean), strict=True))
 
 
-def _percentile(share: float, bounds: Sequence[float], counts: Sequence[float], mean: float) -> float:
-    total = counts[-1]
-    if share <= counts[0] / total:
-        return min(mean, bounds[0])
-    if share > counts[-2] / total:
-        return max(mean, bounds[-2])
-    rank = share * total
-    place = bisect_left(counts, rank, 1, len(counts) - 2)
-    lower, below = bounds[place - 1], counts[place - 1]
-    return lower + (bounds[place] - lower) * (rank - below) / (counts[place] - below)
+def _values(shares: Sequence[float], bounds: Sequence[float], counts: Sequence[float], mean: float) -> list[float]:
+    """Those values below which such shares of all lie; one function without calls, for there are millions."""
+    total, last, values = counts[-1], len(counts) - 2, []
+    in_first, in_all = counts[0] / total, counts[last] / total
+    for share in shares:
+        if share <= in_first:
+            values.append(min(mean, bounds[0]))
+        elif share > in_all:
+            values.append(max(mean, bounds[last]))
+        else:
+            rank = share * total
+            place = bisect_left(counts, rank, 1, last)
+            lower, below = bounds[place - 1], counts[place - 1]
+            values.append(lower + (bounds[place] - lower) * (rank - below) / (counts[place] - below))
+    return values
 
 
 def _p95(counts: Sequence[float], mean: float | None) -> float | None:
-    return None if mean is None else _percentile(LONG_PROMPT / 100, _TOKENS, counts, mean)
+    return None if mean is None else _values(_LONG, _TOKENS, counts, mean)[0]
 
 
 def _mean(total: float, count: float) -> float | None:
     return total / count if count else None
 
 
-def _buckets(bounds: Sequence[float], counts: list[float]) -> Buckets:
+def _buckets(bounds: Sequence[float], counts: Sequence[float]) -> Buckets:
     return tuple(zip(bounds, map(float, accumulate(counts)), strict=True))

@@ -17,7 +17,7 @@ from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
 from weft.domain.snapshot import Snapshot
-from weft.domain.status import SplitStatus
+from weft.domain.status import PoolProgress, SplitStatus
 from weft.fabric import build_fabric
 from weft.twin.objects import SimulatedObjects
 from weft.twin.outcome import Told
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weft.domain.fabric import Fabric
     from weft.domain.snapshot import PoolObservation, PoolRecord, ScaleMemory, SplitRecord
     from weft.domain.spec import PoolSpec
-    from weft.domain.status import Condition, PoolProgress, PoolStatus, SplitProgress
+    from weft.domain.status import Condition, PoolStatus, SplitProgress
     from weft.twin.cluster import SimulatedCluster
 
 MOST_TURNS = 8  # of the operator at one moment: what is left then waits for the next wake-up
@@ -63,7 +63,7 @@ class SimulatedOperation:
     def ready(self, uid: str) -> int:
         """Replicas of a pool that answer, as its status says."""
         found = self._progress.get(uid)
-        return getattr(found, "ready_replicas", 0)
+        return found.ready_replicas if isinstance(found, PoolProgress) else 0
 
     def forget(self) -> None:
         """As if the process had just started: it knows what statuses say."""
@@ -166,22 +166,24 @@ class SimulatedOperation:
         return found
 
     def _look_at(self, uid: str, now: float) -> bool:
-        pool = self.pools.get(uid)
-        if pool is not None:
-            objects = self._objects.of(pool.key.namespace)
-            done = converge_pool(pool, self._fabric_now(), self._pods_of({uid}), objects, EPOCH + now)
-            self._progress[uid] = done.progress
-            conditions = (*self._decided.get(uid, ()), *done.progress.conditions)
-            self.pools[uid] = changed(pool, conditions=conditions)
-            return self._carry_out(uid, done.actions, now)
+        return self._look_at_pool(self.pools[uid], now) if uid in self.pools else self._look_at_split(uid, now)
+
+    def _look_at_pool(self, pool: PoolRecord, now: float) -> bool:
+        uid, objects = pool.key.uid, self._objects.of(pool.key.namespace)
+        done = converge_pool(pool, self._fabric_now(), self._pods_of({uid}), objects, EPOCH + now)
+        self._progress[uid] = done.progress
+        self.pools[uid] = changed(pool, conditions=(*self._decided.get(uid, ()), *done.progress.conditions))
+        return self._carry_out(uid, done.actions, now)
+
+    def _look_at_split(self, uid: str, now: float) -> bool:
         split = self.splits[uid]
         children = tuple(each for each in self.pools.values() if each.split_uid == uid)
-        pods = self._pods_of({each.key.uid for each in children})
-        seen = converge_split(split, children, self._objects.of(split.key.namespace), pods, EPOCH + now)
-        self._progress[uid] = seen.progress
-        self.splits[uid] = changed(split, conditions=(*self._decided.get(uid, ()), *seen.progress.conditions))
-        self.told += [Told(now, split.key.name, event) for event in seen.events]
-        return self._carry_out(uid, seen.actions, now)
+        pods, objects = self._pods_of({each.key.uid for each in children}), self._objects.of(split.key.namespace)
+        done = converge_split(split, children, objects, pods, EPOCH + now)
+        self._progress[uid] = done.progress
+        self.splits[uid] = changed(split, conditions=(*self._decided.get(uid, ()), *done.progress.conditions))
+        self.told += [Told(now, split.key.name, event) for event in done.events]
+        return self._carry_out(uid, done.actions, now)
 
     def _pods_of(self, uids: set[str]) -> tuple[PodRecord, ...]:
         return tuple(pod for pod in self._cluster.pods if pod.identity is not None and pod.identity.pool_uid in uids)

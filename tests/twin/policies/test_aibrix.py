@@ -6,6 +6,7 @@ import pytest
 
 from tests.twin.policies.fluid import Fluid
 from tests.twin.policies.views import pod, view
+from weft.domain.workload import Role
 from weft.twin.policies.aibrix import AibrixOptions
 from weft.twin.policies.horizontal import Behavior, Controller, wanted_by_pods
 from weft.twin.policies.signals import Signal
@@ -51,6 +52,11 @@ def test_it_grows_again_while_replicas_start() -> None:
 def test_it_scales_on_what_it_is_told_to() -> None:
     policy = AibrixOptions(signal=Signal.Running, target=16.0).policy()
     assert {"chat": 8} == policy.counts(0.0, (view(*[pod(running=32.0)] * 4),))
+
+
+def test_a_prefill_pool_is_scaled_on_its_queue() -> None:
+    seen = view(*[pod(waiting=3.0, kv=0.0)] * 4, role=Role.Prefill)
+    assert {"chat": 6} == AibrixOptions().policy().counts(0.0, (seen,))
 
 
 def test_without_metrics_it_holds() -> None:

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.twin.policies.fluid import Fluid
-from tests.twin.policies.views import SPEED, pod, view
+from tests.twin.policies.views import SPEED, STEPS, pod, view
 from weft.domain.workload import Role
 from weft.twin.policies.dynamo import DynamoOptions
 from weft.twin.policies.forward_pass import ForwardPass, Requests, Targets
 from weft.twin.policies.predictors import Kalman, PredictorName
+from weft.twin.steps import StepTable
 
 PASSES = ForwardPass(SPEED)
 REQUESTS = Requests.of(1000.0, 200.0, 0.0)
@@ -41,6 +42,12 @@ def test_prefill_serves_batches_within_the_ttft_and_computes_what_is_not_cached(
 def test_an_aggregated_engine_takes_in_prompts_with_every_pass() -> None:
     # a pass of 36 sequences has 180 prompt tokens: 10 + 18 + 1.8 ms
     assert 36 / (200 * 0.0298) == pytest.approx(PASSES.aggregated_capacity(REQUESTS, TARGETS))
+
+
+def test_a_launch_is_paid_once_where_prompts_and_sequences_share_a_pass() -> None:
+    passes = ForwardPass(replace(SPEED, steps=StepTable(STEPS.decode_points, STEPS.prompt_points, 0.002)))
+    assert pytest.approx(0.010 + 0.015 - 0.002) == passes.drained(1000.0, 10.0, 11_000.0)
+    assert pytest.approx(0.030 + 40 / 200 * (0.010 - 0.002)) == passes.mean_pass(REQUESTS, 40.0, 44_000.0)
 
 
 def test_long_prompts_are_computed_in_chunks() -> None:

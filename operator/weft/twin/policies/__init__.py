@@ -59,11 +59,12 @@ class _Rule:
     tuned: str
 
 
-_KV = (0.15, 0.25, 0.4, 0.55, 0.7)
-_KV_RISK = (0.85, 0.7, 0.55, 0.4, 0.25, 0.15)
+# A strict TPOT fills a few percent of the KV cache only, so that targets reach far below those of any sample.
+_KV = (0.03, 0.07, 0.15, 0.35, 0.7)
+_KV_RISK = (0.7, 0.45, 0.25, 0.12, 0.06, 0.03)
 _QUEUE_RISK = (32.0, 8.0, 4.0, 2.0, 1.0, 0.5)
-_WVA_RISK = ((0.95, 0.80), (0.85, 0.70), (0.70, 0.55), (0.55, 0.40), (0.40, 0.30), (0.25, 0.18))
-_PARTS = (1.2, 1.0, 0.85, 0.7, 0.55, 0.4)
+_WVA_RISK = ((0.85, 0.70), (0.50, 0.40), (0.25, 0.20), (0.12, 0.09), (0.06, 0.045), (0.03, 0.022))
+_PARTS = (1.2, 1.0, 0.9, 0.8, 0.7, 0.62)  # a target below an unloaded step would be met by nothing
 _LOADS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.45)
 
 _RULES: dict[str, _Rule] = {
@@ -81,21 +82,23 @@ _RULES: dict[str, _Rule] = {
     ),
     "hpa-kv": _Rule(
         HpaOptions(queue=None),
-        tuple(HpaOptions(queue=None, kv=kv) for kv in (0.1, *reversed(_KV_RISK))),
+        tuple(HpaOptions(queue=None, kv=kv) for kv in (0.02, *reversed(_KV_RISK))),
         tuple(HpaOptions(queue=None, kv=kv) for kv in _KV_RISK),
         "the target: part of the KV cache in use",
     ),
     "aibrix": _Rule(
         AibrixOptions(),
         tuple(AibrixOptions(target=target, window_seconds=seconds) for target, seconds in product(_KV, (60.0, 180.0))),
-        tuple(AibrixOptions(target=target) for target in _KV_RISK),
+        tuple(AibrixOptions(target=kv, prefill_waiting=queue) for kv, queue in zip(_KV_RISK, _QUEUE_RISK, strict=True)),
         "the target, part of the KV cache in use, and the window of its mean",
     ),
     "wva": _Rule(
         WvaOptions(),
         tuple(
             WvaOptions(grow_at=grow, shrink_at=shrink, behavior=behavior, tolerance=tolerance)
-            for (grow, shrink), behavior, tolerance in product(_WVA_RISK[1:5], (CHART, SAMPLE), (0.1, 0.0))
+            for (grow, shrink), behavior, tolerance in product(
+                (_WVA_RISK[0], *_WVA_RISK[2:5]), (CHART, SAMPLE), (0.1, 0.0)
+            )
         ),
         tuple(WvaOptions(grow_at=grow, shrink_at=shrink) for grow, shrink in _WVA_RISK),
         "the parts of the capacity at which to grow and to shrink, the HPA's behaviour (chart or sample) and tolerance",

@@ -6,6 +6,9 @@ Rule: every 10 s the mean of a metric over the pods that answered is recorded; i
 target, is r. Above 1.1 the pool wants `ceil(n x r)` but at most twice n; below 0.9 `ceil(n x r)` but at least half of
 n; else n. Without a metric nothing happens.
 
+A prefill pool is scaled on requests waiting, as its sample for splits means to: the metrics that the sample names,
+`prefill_queue_length` and `decode_batch_utilization`, are exported by nothing.
+
 Defects that are kept, as users get them:
 - Inverted stabilisation: to shrink it takes the LEAST wish of the last 300 s, where Kubernetes takes the most. A short
   dip minutes ago is replayed as soon as any later look wishes for less.
@@ -20,6 +23,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from weft.domain.workload import Role
 from weft.twin.policies.signals import Signal
 from weft.twin.policies.windows import Recent, replicas_for
 
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AibrixOptions:
-    """The metric with its target, then the defaults of the project.
+    """The metric with its target, requests waiting in a prefill replica, then the defaults of the project.
 
     `window_seconds` is what the metric is averaged over, `rate` the largest factor of one step, `down_seconds` the
     window that the least wish is taken of.
@@ -39,10 +43,15 @@ class AibrixOptions:
 
     signal: Signal = Signal.KvUse
     target: float = 0.5
+    prefill_waiting: float = 2.0
     window_seconds: float = 180.0
     tolerance: float = 0.1
     rate: float = 2.0
     down_seconds: float = 300.0
+
+    def metric(self, role: Role) -> tuple[Signal, float]:
+        """What pools of a role are scaled on, and its target."""
+        return (Signal.Waiting, self.prefill_waiting) if role is Role.Prefill else (self.signal, self.target)
 
     def policy(self) -> Aibrix:
         """A controller that remembers nothing yet."""
@@ -66,7 +75,7 @@ class _Pool:
 
     def _wish(self, view: PoolView) -> int:
         options = self._options
-        ratio = self._means.mean / options.target
+        ratio = self._means.mean / options.metric(view.role)[1]
         wish = replicas_for(view.count * ratio, 1.0)
         if ratio > 1.0 + options.tolerance:
             return view.clamp(min(wish, math.ceil(view.count * options.rate)))
@@ -87,7 +96,7 @@ class Aibrix:
         self._pools: dict[str, _Pool] = {}
 
     def counts(self, now: float, pools: tuple[PoolView, ...]) -> Mapping[str, int]:
-        seen = ((view, self.options.signal.seen(view)) for view in pools)
+        seen = ((view, self.options.metric(view.role)[0].seen(view)) for view in pools)
         return {view.name: self._of(view).count(now, view, values) for view, values in seen if values}
 
     def _of(self, view: PoolView) -> _Pool:

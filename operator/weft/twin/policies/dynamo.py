@@ -132,12 +132,17 @@ class _Judge:
         return self.passes.drained(tokens)
 
     def _itl(self, engine: _Engine) -> float:
-        """A pass with the queue in the batch; in an aggregated engine beside the prompt tokens that a pass takes in."""
+        """A pass with the queue in the batch; in an aggregated engine on average, prompts included."""
         sequences = min(engine.sequences + engine.queue, float(self.passes.speed.max_batch))
         kv_tokens = engine.kv_tokens + engine.queue * self.requests.prompt
-        tokens = engine.sequences * self.requests.computed / self.requests.answer
-        prompts = tokens if self.role is Role.Aggregated else 0.0
-        return self.passes.mixed(min(prompts, float(self.passes.speed.batched_tokens)), sequences, kv_tokens)
+        return _pass(self.passes, self.role, self.requests, _Engine(sequences, kv_tokens, 0.0))
+
+
+def _pass(passes: ForwardPass, role: Role, requests: Requests, engine: _Engine) -> float:
+    """Seconds of a pass of what an engine has in its batch."""
+    if role is Role.Aggregated:
+        return passes.mean_pass(requests, engine.sequences, engine.kv_tokens)
+    return passes.decode(engine.sequences, engine.kv_tokens)
 
 
 class _Forecast:
@@ -241,8 +246,7 @@ def _token_ratios(view: PoolView, requests: Requests) -> list[float]:
     for pod in busy(view):
         engine = _Engine.of(view, pod)
         if engine is not None and is_sane(pod.tpot_mean) and pod.tpot_mean > 0:
-            prompts = engine.sequences * requests.computed / requests.answer if view.role is Role.Aggregated else 0.0
-            ratios.append(pod.tpot_mean / passes.mixed(prompts, engine.sequences, engine.kv_tokens))
+            ratios.append(pod.tpot_mean / _pass(passes, view.role, requests, engine))
     return ratios
 
 

@@ -2,7 +2,9 @@
 
 Source: ai-dynamo/dynamo, `components/src/dynamo/planner/core/perf_model/engine_query.py` (September 2026). The project
 takes times of passes from a profile that it corrects by what engines report of each pass. Here the profile is the
-performance model's table (`PoolView.speed`) and one factor corrects all passes of a pool.
+performance model's table (`PoolView.speed`) and one factor corrects all passes of a pool. An aggregated engine's mean
+pass has the whole prompts of the sequences that it begins, where the project spreads their tokens over all passes: in
+the table a few prompt tokens cost a read of all weights, and that would count it in every pass.
 """
 
 from __future__ import annotations
@@ -82,6 +84,14 @@ class ForwardPass:
         prompt = self.factor * steps.prompts(math.ceil(prompt_tokens), prompt_tokens / 2.0)
         return prompt + decode - (self.factor * steps.launch_seconds if decode else 0.0)
 
+    def mean_pass(self, requests: Requests, sequences: float, kv_tokens: float) -> float:
+        """A pass of an engine that does both, on average: each sequence brings its prompt once in an answer."""
+        launches = (
+            math.ceil(requests.computed / self.speed.batched_tokens) * self.factor * self.speed.steps.launch_seconds
+        )
+        prompt = self.drained(requests.computed) - launches
+        return self.decode(sequences, kv_tokens) + sequences / requests.answer * prompt
+
     def drained(self, prompt_tokens: float, sequences: float = 0.0, kv_tokens: float = 0.0) -> float:
         """Until so many prompt tokens are computed, in full chunks and the rest, beside sequences that decode."""
         chunk = self.speed.batched_tokens
@@ -121,7 +131,7 @@ class ForwardPass:
         for batch in _batches(self._most_sequences(requests)):
             tokens, kv = batch * requests.computed / requests.answer, batch * requests.context
             if tokens <= self.speed.batched_tokens - batch:
-                itl = self.mixed(tokens, batch, kv)
+                itl = self.mean_pass(requests, batch, kv)
                 ttft = self.drained(tokens + requests.computed, batch, kv)
                 yield Capacity(batch / (requests.answer * itl), ttft, itl)
 
