@@ -47,7 +47,7 @@ def test_a_trace_has_a_row_for_each_time_to_start_and_figures_in_order() -> None
     rows = list(oracle.rows(oracle.Source("ramp", "", 1.0), made_up(RAMPING, seed=1)))
     assert ["60", "120", "300"] == [row[1] for row in rows]
     for row in rows:
-        bound, hours, peak = (float(row[column]) for column in (5, 6, 10))
+        bound, hours, peak = (float(row[column]) for column in (6, 7, 11))
         assert 0.0 < bound < hours < peak
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weft.domain.workload import Slo
 from weft.twin.engine import SimulatedEngine
-from weft.twin.need import cached_tokens, demand, replicas_needed, split_needed
+from weft.twin.need import attainable, cached_tokens, demand, replicas_needed, split_needed
 from weft.twin.request import Request
 from weft.twin.speed import EngineSpeed
 from weft.twin.steps import StepTable
@@ -115,6 +115,16 @@ def test_a_target_that_one_sequence_misses_limits_nothing() -> None:
     hopeless, none = Slo(tpot=((99, 0.001),)), Slo()
     found = [replicas_needed(steady(1000, 101), speed(max_batch=50), each, 60.0)[5] for each in (hopeless, none)]
     assert found == pytest.approx([1.0 + 1000.0 * 0.060 / 50.0] * 2)
+
+
+def test_no_count_serves_prompts_and_answers_in_time_that_one_replica_alone_is_too_slow_for() -> None:
+    """A prompt of 30,000 tokens takes 3 s, one whose beginning is cached less; a token takes 11 ms."""
+    some = trace((0.0, 30_000, 5), (1.0, 1000, 5), (2.0, 1000, 5), (3.0, 1000, 1))
+    assert 0.75 == attainable(some, speed(), SLO)
+    assert 0.25 == attainable(some, speed(), Slo(((99, 2.0),), ((99, 0.0109),)))
+    assert 1.0 == attainable(some, speed(), Slo())
+    seen = trace((0.0, 20_000, 5), (1.0, 30_000, 5), blocks=((1,), (1, 2)), block_tokens=20_000)
+    assert 1.0 == attainable(seen, speed(), Slo(ttft=((99, 2.1),)))
 
 
 def test_a_split_needs_both_pools_and_the_links_between_them() -> None:

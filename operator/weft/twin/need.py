@@ -16,11 +16,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from weft.domain.workload import Slo
@@ -75,10 +78,8 @@ def demand(trace: Trace, bin_seconds: float, token_seconds: float = 0.0) -> Dema
     cached, tokens = cached_tokens(trace), trace.outputs.astype(np.float64) - 1.0
     middle = (trace.inputs + trace.outputs / 2.0).astype(np.float64)
     edges = bin_seconds * np.arange(bins + 1.0)
-    decoded, read, held = (
-        np.diff(_done_by(edges, trace.arrivals, tokens * token_seconds, tokens * each))
-        for each in (np.ones(len(trace)), middle, middle - cached)
-    )
+    work = tokens * np.stack([np.ones(len(trace)), middle, middle - cached])
+    decoded, read, held = np.diff(_done_by(edges, trace.arrivals, tokens * token_seconds, work))
     every = np.maximum(decoded, 1e-9)
     return Demand(
         bin_seconds=bin_seconds,
@@ -97,20 +98,21 @@ def _binned(where: NDArray[np.intp], values: Column, bins: int) -> Column:
 
 
 def _done_by(edges: Column, begins: Column, lasts: Column, work: Column) -> Column:
-    """Work of all that is done by each of some moments, if each is done evenly over the time it lasts."""
+    """Rows of work, as far as done by each of some moments, if each column is done evenly over the time it lasts."""
     at_once = lasts <= 0.0
     pace = np.divide(work, lasts, out=np.zeros_like(work), where=~at_once)
-    done = _summed(edges, begins[at_once], work[at_once])
+    done = _summed(edges, begins[at_once], work[:, at_once])
     for moments, paces in ((begins, pace), (begins + lasts, -pace)):
-        done += edges * _summed(edges, moments, paces) - _summed(edges, moments, paces * moments)
-    return np.maximum.accumulate(done)
+        begun, since = np.split(_summed(edges, moments, np.concatenate([paces, paces * moments])), 2)
+        done += edges * begun - since
+    return np.maximum.accumulate(done, axis=1)
 
 
-def _summed(edges: Column, moments: Column, values: Column) -> Column:
-    """Sums of what comes before each edge."""
+def _summed(edges: Column, moments: Column, rows: Column) -> Column:
+    """Sums of each row over what comes before each edge."""
     order = np.argsort(moments, kind="stable")
-    sums = np.concatenate([[0.0], np.cumsum(values[order])])
-    return np.asarray(sums[np.searchsorted(moments[order], edges)])
+    sums = np.cumsum(np.pad(rows[:, order], ((0, 0), (1, 0))), axis=1)
+    return np.asarray(sums[:, np.searchsorted(moments[order], edges)])
 
 
 def cached_tokens(trace: Trace) -> Column:
@@ -129,12 +131,20 @@ def cached_tokens(trace: Trace) -> Column:
 
 def prompt_seconds(trace: Trace, speed: EngineSpeed, bin_seconds: float) -> Column:
     """Seconds of one replica for the prompts that arrive in each bin."""
-    cached = cached_tokens(trace)
-    middle = (cached + trace.inputs) / 2.0
-    contexts = np.geomspace(1.0, max(2.0, float(middle.max())), _CONTEXTS)
-    seconds = np.interp(middle, contexts, [_token_seconds(speed, context) for context in contexts.tolist()])
     where = (trace.arrivals // bin_seconds).astype(np.intp)
-    return _binned(where, (trace.inputs - cached) * seconds, int(trace.seconds // bin_seconds) + 1)
+    return _binned(where, _each_prompt(trace, speed), int(trace.seconds // bin_seconds) + 1)
+
+
+def _each_prompt(trace: Trace, speed: EngineSpeed) -> Column:
+    """Seconds of one replica for each prompt."""
+    cached = cached_tokens(trace)
+    return (trace.inputs - cached) * _over_contexts((cached + trace.inputs) / 2.0, partial(_token_seconds, speed))
+
+
+def _over_contexts(lengths: Column, seconds: Callable[[float], float]) -> Column:
+    """Seconds at each of many lengths, from those at some of them."""
+    contexts = np.geomspace(1.0, max(2.0, float(lengths.max())), _CONTEXTS)
+    return np.interp(lengths, contexts, [seconds(context) for context in contexts.tolist()])
 
 
 def _token_seconds(speed: EngineSpeed, context: float) -> float:
@@ -173,11 +183,21 @@ def _batch(speed: EngineSpeed, context: float, most: int, target: tuple[float, f
     return bisect_right(range(1, most + 1), 0, key=is_late) or most
 
 
+def attainable(trace: Trace, speed: EngineSpeed, slo: Slo) -> float:
+    """The part of requests that would meet the SLO if each had a replica for itself: no count of replicas reaches more.
+
+    Targets are those of the highest percentiles, which each is held against. An answer of one token has no TPOT.
+    """
+    tpot = _over_contexts(trace.inputs + trace.outputs / 2.0, speed.steps.batch(1).at)
+    in_time = _each_prompt(trace, speed) <= _strictest(slo.ttft)
+    return float(np.mean(in_time & ((trace.outputs == 1) | (tpot <= _strictest(slo.tpot)))))
+
+
 def replicas_needed(
     trace: Trace, speed: EngineSpeed, slo: Slo, bin_seconds: float, *, interrupted: bool = False
 ) -> Column:
     """Replicas that serve prompts and answers, by bin, with fractions; see `Batching` for `interrupted`."""
-    batching = Batching(_tpot(slo), interrupted)
+    batching = Batching(_strictest(slo.tpot), interrupted)
     wanted, prompts = _wanted(trace, slo, bin_seconds), prompt_seconds(trace, speed, bin_seconds)
     return (prompts + decode_seconds(wanted, speed, batching, prompts)) / bin_seconds
 
@@ -187,17 +207,17 @@ def split_needed(
 ) -> tuple[Column, Column]:
     """Replicas of both pools of a split by bin; those that decode also need the links that bring them their KV."""
     wanted, prompts = _wanted(trace, slo, bin_seconds), prompt_seconds(trace, prefill, bin_seconds)
-    decoding = decode_seconds(wanted, decode, Batching(_tpot(slo)), np.zeros_like(prompts))
+    decoding = decode_seconds(wanted, decode, Batching(_strictest(slo.tpot)), np.zeros_like(prompts))
     links = wanted.computed * decode.transfer_seconds_per_token
     return prompts / bin_seconds, np.maximum(decoding, links) / bin_seconds
 
 
 def _wanted(trace: Trace, slo: Slo, bin_seconds: float) -> Demand:
     """As slow as allowed."""
-    tpot = _tpot(slo)
+    tpot = _strictest(slo.tpot)
     return demand(trace, bin_seconds, tpot if math.isfinite(tpot) else 0.0)
 
 
-def _tpot(slo: Slo) -> float:
-    """What each request is held against: the target of the highest percentile."""
-    return slo.tpot[-1][1] if slo.tpot else math.inf
+def _strictest(targets: tuple[tuple[int, float], ...]) -> float:
+    """Seconds that each request is held against: those of the highest percentile."""
+    return targets[-1][1] if targets else math.inf

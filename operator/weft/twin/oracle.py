@@ -175,7 +175,7 @@ def calibrated(
     `plan` answers for a slack, and `simulate` says which part of the requests meets the SLO where these counts are
     asked for. Slack grows from 1 by quarters until it is enough, and the last step is halved until it is small: one
     simulation if 1 is enough, else about eight. More slack is taken to be never worse, which holds but for chance.
-    Raises `ValueError` if the most is not enough.
+    Raises `ValueError` if the most is not enough; what no slack reaches says `weft.twin.need.attainable`.
     """
 
     def tried(slack: float) -> Calibrated:
@@ -233,10 +233,10 @@ class _Program:
 
     def cheapest(self, price: float) -> Counts:
         """Counts of least cost where each lost request costs so many GPU-seconds."""
-        levels = self._levels
-        best = self._bin_cost * levels + price * self._lost
+        ups, downs = (np.outer(each, self._levels) for each in (self._up, self._down))
+        best = self._bin_cost * self._levels + price * self._lost
         for at in range(1, len(best)):
-            before, up, down = best[at - 1], self._up[at] * levels, self._down[at] * levels
+            before, up, down = best[at - 1], ups[at], downs[at]
             rising = np.minimum.accumulate(before - up) + up
             falling = np.minimum.accumulate((before + down)[::-1])[::-1] - down
             best[at] += np.minimum(rising, falling)
@@ -244,13 +244,13 @@ class _Program:
 
     def _walked_back(self, best: Column) -> Counts:
         """The way to the cheapest end."""
-        places = np.empty(len(best), dtype=np.intp)
-        places[-1] = np.argmin(best[-1])
+        below, (ups, downs) = np.arange(len(self._levels)), (each.tolist() for each in (self._up, self._down))
+        places = [int(best[-1].argmin())]
         for at in range(len(best) - 1, 0, -1):
-            steps = places[at] - np.arange(len(self._levels))
-            costs = np.where(steps > 0, self._up[at] * steps, -self._down[at] * steps)
-            places[at - 1] = np.argmin(best[at - 1] + costs)
-        return self._levels[places]
+            steps = places[-1] - below
+            costs = np.maximum(ups[at] * steps, -downs[at] * steps)
+            places.append(int((best[at - 1] + costs).argmin()))
+        return self._levels[places[::-1]]
 
     def changes(self, before: Counts, after: Counts) -> Column:
         """GPU-seconds of going from counts in the bins before to counts in each bin but the first."""
