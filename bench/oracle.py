@@ -1,6 +1,6 @@
 """`python -m bench.oracle`: what hindsight is worth on published traces, in GPU-hours, without simulating anything.
 
-For each trace and time to start: a bound below any policy, the oracle's counts, a moving maximum tuned in hindsight,
+For each trace and time to start: a bound in the fluid model, the oracle's counts, a moving maximum tuned in hindsight,
 and fleets that never change; then what a split wastes at the best fixed ratio. All in the fluid model of
 `weft.twin.need`: Llama 70B in FP8 on two H200, TPOT of 50 ms for 99 % of the requests. `in time alone` are those that a
 replica for each would answer with that TPOT and a TTFT of 2 s: no policy reaches more.

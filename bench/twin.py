@@ -1,4 +1,7 @@
-"""How fast the twin's engines are: a day of 1.4 million requests on 40 replicas, round robin, on one core.
+"""How fast the twin is: a day of 1.4 million requests on 40 replicas, on one core.
+
+First its engines alone, round robin, and then all of serving: the least loaded engine for each request, scrapes, and
+what the operator is told at every scrape.
 
 Lengths are log-normal, 1000 tokens of prompt and 800 of answer on average with the spread of ServeGen's reasoning model
 (Alibaba, Apache-2.0), and so is the curve of the day.
@@ -17,15 +20,21 @@ import time
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bench.percentiles import replica_of
 from bench.result import Result
 from weft.domain.hardware import Precision
 from weft.twin.engine import SimulatedEngine
+from weft.twin.front import FrontOptions
 from weft.twin.modelled import step_table
 from weft.twin.request import Request
+from weft.twin.scrapes import ScrapeOptions
+from weft.twin.serving import Route, Serving
 from weft.twin.speed import EngineSpeed
+from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +47,7 @@ TIMED_TOGETHER = 10_000
 DAY_SECONDS, MILLION, KIBI = 86_400.0, 1e6, 1024
 # For a million requests: 56 s for the day, and 70 s where prompts have prefixes in common.
 SECONDS_LIMIT, SECONDS_WITH_PREFIXES_LIMIT, RESIDENT_LIMIT_BYTES = 40.0, 50.0, 1e9
+SECONDS_SERVED_LIMIT, SCRAPED_EVERY_SECONDS = 65.0, 15.0
 _PROMPT, _PROMPT_SPREAD, _ANSWER, _ANSWER_SPREAD = 1000.0, 1.2, 800.0, 0.97
 _LONGEST = 32_768
 # Requests of each hour of ServeGen's day, in thousands.
@@ -60,6 +70,17 @@ class Day:
     peak_resident_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class ServedDay:
+    """What a day took through a front, in seconds: `served` is everything, of which `observing` is a part."""
+
+    served_seconds: float
+    observing_seconds: float
+    traffic_seconds: float
+    answered: int
+    peak_resident_bytes: int
+
+
 def replica_speed(*, prefixes: bool) -> EngineSpeed:
     """Llama 70B in FP8 on two H200, as the performance model has it."""
     replica = replica_of("Llama-3.3-70B-Instruct", "H200", Precision.FP8, 2)
@@ -67,7 +88,7 @@ def replica_speed(*, prefixes: bool) -> EngineSpeed:
     return EngineSpeed(steps, MAX_BATCH, KV_TOKENS, BATCHED_TOKENS, hash_tokens=HASH_TOKENS if prefixes else 0)
 
 
-def requests(count: int, generator: random.Random, *, prefixes: bool) -> Iterator[Request]:
+def requests(count: int, generator: random.Random, *, prefixes: bool = False) -> Iterator[Request]:
     """Arrivals at random under the curve of the day. With prefixes two of three prompts begin like others."""
     gap = DAY_SECONDS / len(_HOURS)
     for hour, part in enumerate(_HOURS):
@@ -116,15 +137,56 @@ def day(count: int, engines: int, *, prefixes: bool = False) -> Day:
     )
 
 
+def served_day(count: int, engines: int) -> ServedDay:
+    """The same day through a front, and observed."""
+    clock, begun = time.process_time, time.process_time()
+    trace, speed, names = day_trace(count), replica_speed(prefixes=False), [f"engine-{each}" for each in range(engines)]
+    options = ScrapeOptions(interval_seconds=SCRAPED_EVERY_SECONDS)
+    serving, observing = Serving(trace, Route("day", "day"), FrontOptions(), options, SEED), 0.0
+    for name in names:
+        serving.start(name, "day", speed, 0.0)
+    made = clock()
+    for turn in range(1, math.ceil(DAY_SECONDS / SCRAPED_EVERY_SECONDS)):
+        now = turn * SCRAPED_EVERY_SECONDS + options.delay_seconds
+        serving.advance(now)
+        before = clock()
+        serving.observe("day", names, now)
+        observing += clock() - before
+    serving.advance(2 * DAY_SECONDS)
+    answers = serving.answers()
+    return ServedDay(
+        served_seconds=round(clock() - made, 2),
+        observing_seconds=round(observing, 2),
+        traffic_seconds=round(made - begun, 2),
+        answered=int(answers.completed.sum()),
+        peak_resident_bytes=KIBI * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    )
+
+
+def day_trace(count: int) -> Trace:
+    """The requests of a day in columns."""
+    made = ((each.arrived, each.input_tokens, each.output_tokens) for each in requests(count, random.Random(SEED)))
+    rows = np.fromiter(made, dtype=[("at", np.float64), ("input", np.int32), ("output", np.int32)])
+    return Trace(rows["at"], rows["input"], rows["output"])
+
+
 def measure(count: int = REQUESTS, engines: int = ENGINES) -> tuple[Result, ...]:
-    """Both days, each in a process of its own: what it holds is nobody else's."""
-    return tuple(result for prefixes in (False, True) for result in _results(_apart(count, engines, prefixes=prefixes)))
+    """All days, each in a process of its own: what it holds is nobody else's."""
+    plain, shared = (Day(**_apart(count, engines, *option)) for option in ((), ("--prefixes",)))
+    served = ServedDay(**_apart(count, engines, "--served"))
+    return (*_results(plain), *_results(shared), _served(served))
 
 
-def _apart(count: int, engines: int, *, prefixes: bool) -> Day:
-    command = [sys.executable, "-m", "bench.twin", str(count), str(engines), *(["--prefixes"] if prefixes else [])]
+def _apart(count: int, engines: int, *options: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.twin", str(count), str(engines), *options]
     ended = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
-    return Day(**json.loads(ended.stdout))
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def _served(day: ServedDay) -> Result:
+    seconds = round(day.served_seconds / day.answered * MILLION, 1)
+    return Result("twin-served-million-requests", seconds, "s", SECONDS_SERVED_LIMIT, asdict(day))
 
 
 def _results(day: Day) -> tuple[Result, ...]:
@@ -145,8 +207,14 @@ def main() -> None:
     parser.add_argument("count", nargs="?", type=int, default=REQUESTS)
     parser.add_argument("engines", nargs="?", type=int, default=ENGINES)
     parser.add_argument("--prefixes", action="store_true", help="some prompts begin like others")
+    parser.add_argument("--served", action="store_true", help="through a front, and scraped")
     options = parser.parse_args()
-    print(json.dumps(asdict(day(options.count, options.engines, prefixes=options.prefixes))))
+    count, engines = options.count, options.engines
+    print(
+        json.dumps(
+            asdict(served_day(count, engines) if options.served else day(count, engines, prefixes=options.prefixes))
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from operator import sub
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from weft.domain.snapshot import PodObservation
 from weft.observe.arithmetic import PERCENTILES
@@ -21,6 +22,8 @@ from weft.twin.counts import TOKEN_BUCKETS, TPOT_BUCKETS, TTFT_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from weft.domain.snapshot import Buckets, PoolObservation
     from weft.observe.arriving import Arrived
@@ -44,7 +47,7 @@ class Scrape:
     """
 
     at: float
-    counts: list[float]
+    counts: NDArray[np.float64]  # in one piece of memory: when it is read again, it has been out of mind for a minute
     waiting: int
     waiting_for_kv: int
     running: int
@@ -56,7 +59,7 @@ class SeenEngine:
     """One engine's figures, and how much its counts grew."""
 
     pod: PodObservation
-    grown: list[float]
+    grown: NDArray[np.float64]
 
 
 def scrape(engine: SimulatedEngine, now: float) -> Scrape:
@@ -69,13 +72,14 @@ def scrape(engine: SimulatedEngine, now: float) -> Scrape:
         *(*ttft.buckets, *tpot.buckets, *inputs.buckets, *outputs.buckets),
     ]
     return Scrape(
-        now, copied, engine.waiting_for_capacity, engine.waiting_for_transfer, engine.running, engine.kv_usage
+        now, np.array(copied), engine.waiting_for_capacity, engine.waiting_for_transfer, engine.running, engine.kv_usage
     )
 
 
 def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_seconds: float | None) -> SeenEngine:
     """Figures of one engine between two scrapes, as `observe_pod` has them."""
-    grown = list(map(sub, last.counts, first.counts))
+    growth = last.counts - first.counts
+    grown = growth.tolist()
     ended, _, _, ttft_sum, tpot_sum, inputs_sum, outputs_sum, computed_sum = grown[:_SUMS]
     ttft, tpot = list(accumulate(grown[_IN_TTFT])), list(accumulate(grown[_IN_TPOT]))
     inputs, outputs = list(accumulate(grown[_IN_INPUTS])), list(accumulate(grown[_IN_OUTPUTS]))
@@ -100,14 +104,14 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
         waiting_for_kv=last.waiting_for_kv,
         startup_seconds=startup_seconds,
     )
-    return SeenEngine(pod, grown)
+    return SeenEngine(pod, growth)
 
 
 def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived) -> PoolObservation:
     """Figures of a pool, of which so many engines were expected to answer and these did."""
     found, prefix_tokens = Histograms((), (), (), ()), (0.0, 0.0)
     if seen:
-        grown = list(map(sum, zip(*(each.grown for each in seen), strict=True)))
+        grown = np.sum([each.grown for each in seen], axis=0).tolist()
         bounds = (_TTFT, _TPOT, _TOKENS, _TOKENS)
         found = Histograms(*(_buckets(each, grown[part]) for each, part in zip(bounds, _PARTS, strict=True)))
         prefix_tokens = (grown[1], grown[2])
@@ -146,4 +150,4 @@ def _mean(total: float, count: float) -> float | None:
 
 
 def _buckets(bounds: Sequence[float], counts: Sequence[float]) -> Buckets:
-    return tuple(zip(bounds, map(float, accumulate(counts)), strict=True))
+    return tuple(zip(bounds, accumulate(counts), strict=True))
