@@ -191,8 +191,8 @@ def test_a_fabric_without_room_for_a_replica_is_refused() -> None:
 
 
 def test_both_file_and_trace_are_needed_and_one_of_them_may_be_standard_input() -> None:
-    is_refused(weft("simulate", "-f", "pool.yaml"), "give --file with a resource, and --trace")
-    is_refused(weft("simulate", "--trace", SHORT), "give --file with a resource, and --trace")
+    is_refused(weft("simulate", "-f", "pool.yaml"), "give --file with a resource, and the requests")
+    is_refused(weft("simulate", "--trace", SHORT), "give --file with a resource, and the requests")
     is_refused(weft("simulate", "-f", "-", "--trace", "-"), "standard input can be read once")
     ending = weft(
         "simulate",

@@ -138,6 +138,8 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     start_up: options.StartUp = None,
     warm_up: options.WarmUp = 0.0,
     scale: options.Scale = 1.0,
+    from_prometheus: options.FromPrometheus = None,
+    hours: options.Hours = 24.0,
     seed: options.Seed = 0,
 ) -> None:
     """Replay requests against a simulated cluster: whether the SLO would hold, at how many GPU-hours, by which policy.
@@ -149,8 +151,10 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     from weft.cli.asking import documents_of
     from weft.cli.files import STANDARD_INPUT
 
-    if not files or trace is None:
-        raise CommandFailure("give --file with a resource, and --trace with the requests that it is asked")
+    if not files or (trace is None) == (from_prometheus is None):
+        raise CommandFailure(
+            "give --file with a resource, and the requests that it is asked with --trace or with --from-prometheus"
+        )
     if [*files, fabric, trace].count(STANDARD_INPUT) > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
     from weft.cli.simulate_command import SimulateOptions, run_simulate
@@ -165,6 +169,8 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
         seed=seed,
         scale=scale,
         warm_up=warm_up,
+        prometheus=from_prometheus,
+        hours=hours,
     )
     documents = documents_of(tuple(files), None)
     world = _world(fabric, None, imagine=True)

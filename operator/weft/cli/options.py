@@ -192,6 +192,18 @@ TraceFile = Annotated[
         "step:from=2,to=20,at=600, ramp:from=1,to=20,over=1200, day:rate=10,peak=1.8, burst:rate=10,times=4,every=600",
     ),
 ]
+FromPrometheus = Annotated[
+    str | None,
+    typer.Option(
+        "--from-prometheus",
+        metavar="URL",
+        help="draw the requests from what the engines of the resource counted",
+        callback=web_address,
+    ),
+]
+Hours = Annotated[
+    float, typer.Option("--hours", metavar="COUNT", min=0.1, max=24.0 * 366, help="the last ones, of --from-prometheus")
+]
 Policies = Annotated[
     list[str] | None,
     typer.Option(

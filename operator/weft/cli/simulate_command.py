@@ -47,12 +47,12 @@ def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[
     policies = _known(options.policies)
     if options.html is not None and not options.html.parent.is_dir():
         raise CommandFailure(f"cannot write {options.html}: there is no such folder")  # told before any work
-    with working("planning"):
+    with working("planning" if wishes.trace is not None else "asking Prometheus, and planning"):
         case = case_of(wishes, documents, world, load())
     outcomes = tuple(_outcomes(case, policies))
     report = Report(
         resource=case.resource,
-        trace=wishes.trace,
+        trace=case.words,
         seconds=case.setting.trace.seconds,
         seed=wishes.seed,
         outcomes=outcomes,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weft.cli import what_if
 from weft.cli.failure import CommandFailure
 from weft.cli.files import STANDARD_INPUT, shown
+from weft.cli.live_trace import Recorded, live_trace
 from weft.cli.planning import plan_all, records_of, the_resources
 from weft.cli.world import imagined_world
 from weft.domain.errors import Invalid
@@ -36,9 +37,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is usual."""
+    """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is usual.
 
-    trace: str
+    Without a `trace` the last `hours` are read from the Prometheus at `prometheus`.
+    """
+
+    trace: str | None
     what_if: tuple[str, ...] = ()
     fail: tuple[str, ...] = ()
     pool: str | None = None
@@ -46,13 +50,19 @@ class Wishes:
     seed: int = 0
     scale: float = 1.0
     warm_up: float = 0.0
+    prometheus: str | None = None
+    hours: float = 24.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A setting, the resource it is about by kind and name, and what would be planned of it before any traffic."""
+    """A setting, the resource it is about by kind and name, and what would be planned of it before any traffic.
+
+    `words` say where the requests are from.
+    """
 
     resource: str
+    words: str
     setting: Setting
     planned: Planned
 
@@ -65,10 +75,10 @@ class Case:
 
 def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> Case:
     """Everything that a simulation depends on; raises `CommandFailure` for what cannot be simulated."""
-    trace = trace_of(wishes)
+    title, body = _chosen(documents, world, wishes.pool)
+    words, trace = _requests(wishes, body)
     if wishes.warm_up >= trace.seconds > 0.0:
         raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {trace.seconds:g} s")
-    title, body = _chosen(documents, world, wishes.pool)
     changed = what_if.changed(body, wishes.what_if)
     beside = [each for each in documents if each.get("kind") == "ConfigMap"]
     (planned,) = plan_all([changed, *beside], world, catalog, 0.0)
@@ -88,21 +98,30 @@ def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalo
         warm_up=wishes.warm_up,
         seed=wishes.seed,
     )
-    return Case(title, setting, planned)
+    return Case(title, words, setting, planned)
 
 
-def trace_of(wishes: Wishes) -> Trace:
+def _requests(wishes: Wishes, body: Json) -> tuple[str, Trace]:
+    """Where requests are from, and the requests."""
+    if wishes.trace is not None:
+        words, trace = wishes.trace, _trace_of(wishes.trace, wishes.seed)
+    else:
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        pool = f"{name}-decode" if body["kind"] == "PDSplit" else name
+        recorded = Recorded(wishes.prometheus or "", wishes.hours, namespace, pool)
+        words, trace = recorded.words, live_trace(recorded, wishes.seed)
+    return words, trace if wishes.scale == 1.0 else trace.scaled(wishes.scale, wishes.seed)
+
+
+def _trace_of(text: str, seed: int) -> Trace:
     """The requests of a file, or those that a line describes."""
-    text = wishes.trace
     try:
         if _is_made_up(text):
-            trace = made_up(text, wishes.seed)
-        elif text == STANDARD_INPUT:
-            trace = read_trace(sys.stdin.buffer, shown(text))
-        else:
-            with Path(text).open("rb") as file:
-                trace = read_trace(file, shown(text))
-        return trace if wishes.scale == 1.0 else trace.scaled(wishes.scale, wishes.seed)
+            return made_up(text, seed)
+        if text == STANDARD_INPUT:
+            return read_trace(sys.stdin.buffer, shown(text))
+        with Path(text).open("rb") as file:
+            return read_trace(file, shown(text))
     except (TraceError, csv.Error) as error:
         raise CommandFailure(f"--trace: {error}") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
