@@ -91,6 +91,12 @@ def test_a_file_may_be_compressed_and_scaled(tmp_path: Path) -> None:
     assert 6 == data("--scale", "2", trace="trace.csv.gz")["requests"]
 
 
+def test_requests_of_one_moment_cost_no_time(tmp_path: Path) -> None:
+    (tmp_path / "moment.csv").write_text(f"{ROWS}0,9,9\n0,9,1\n")
+    found = data("--html", "moment.html", trace="moment.csv")
+    assert [2, 0.0, None] == [found["completed"], found["gpu_hours"], found["oracle_gpu_hours"]]
+
+
 def test_the_warm_up_does_not_count() -> None:
     assert 2 == data("--warm-up", "10", trace="trace.csv")["requests"]
 

@@ -118,7 +118,7 @@ def chart_svg(chart: Chart, scene: Scene, label: str) -> str:
         *(_times(scene, TOP + chart.height) if chart.timed else ()),
         *(_faults(scene) if chart.first else ()),
         *(_tick(tick, axis, chart) for tick in axis.ticks),
-        *(part for line in chart.lines for part in _drawn(line, axis, scene)),
+        *(part for line in _from_below(chart.lines) for part in _drawn(line, axis, scene)),
         *_targets(chart, axis),
         *_names(chart, axis),
         _text(WIDTH - RIGHT + 8, TOP + chart.height / 2 + 4, chart.name[0], f"name {chart.name[1]}"),
@@ -223,6 +223,11 @@ def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
         found[place] = min(found[place], limit)
         limit = found[place] - LINE
     return found
+
+
+def _from_below(lines: Sequence[Line]) -> list[Line]:
+    """Areas beneath all lines, and of lines the first on top."""
+    return sorted(reversed(lines), key=lambda line: "area" not in line.look)
 
 
 def _drawn(line: Line, axis: _Axis, scene: Scene) -> Iterator[str]:

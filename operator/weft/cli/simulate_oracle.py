@@ -29,12 +29,14 @@ _SLIGHTLY = 1.0 + 1e-9  # more than the trace, so that its last request falls in
 _USUAL_ATTAINMENT = 0.99  # where no target is declared
 
 
-def oracle_gpu_hours(case: Case) -> float:
+def oracle_gpu_hours(case: Case) -> float | None:
     """GPU-hours after the warm-up below which no counts serve as many requests within the SLO, by what engines can do.
 
-    Nothing is lost there to queues or to steps that are not full, so nobody reaches it.
+    Nothing is lost there to queues or to steps that are not full, so nobody reaches it. None for a single moment.
     """
     trace = case.setting.trace.part(case.setting.warm_up, math.inf)
+    if trace.seconds <= 0.0:
+        return None
     return bound_hours(*_hindsight(case, trace, interrupted=False)) / _SLIGHTLY
 
 

@@ -24,7 +24,18 @@ if TYPE_CHECKING:
 
 MOST_BINS, FINE_BINS = 100, 240  # of latencies, which need requests, and of rates
 _VISIBLE = 0.02  # of the highest rate: a line that is lower needs no name
-_KNOWN = ("weft", "hpa", "aibrix", "wva", "dynamo", "heteroscale", "static", "oracle")  # each has its colour
+_KNOWN = (
+    "weft",
+    "hpa",
+    "aibrix",
+    "wva",
+    "dynamo",
+    "heteroscale",
+    "static",
+    "oracle",
+    "hpa-queue",
+    "hpa-kv",
+)  # each has its colour
 _AMISS = frozenset(
     {
         Reason.NoSlot,
@@ -54,7 +65,7 @@ class Panel:
 
 def look_of(policy: str) -> str:
     """The class of a policy's colour."""
-    return f"p{_KNOWN.index(policy)}" if policy in _KNOWN else "p8"
+    return f"p{_KNOWN.index(policy)}" if policy in _KNOWN else "p6"
 
 
 def panels(report: Report, scene: Scene) -> Iterator[Panel]:
