@@ -186,3 +186,17 @@ def test_metrics_carry_the_names_that_weft_reads() -> None:
     assert f'vllm:num_requests_waiting_by_reason{{{labels},reason="capacity"}} 0.0' in text
     success = 'vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"}'
     assert f"{success} {float(len(answers))}" in text
+
+
+def test_memory_is_told_in_the_middle_of_a_leap_as_where_it_is_cut() -> None:
+    """Whole engines are asked for their load now and then; cutting leaps for it would only take time."""
+    whole, cut = SimulatedEngine(SPEED), SimulatedEngine(SPEED)
+    for engine in (whole, cut):
+        for number in range(5):
+            engine.submit(Request(0.0, 1000 + number, 2000), 0.0)
+    seen = set()
+    for moment in (0.1 * turn for turn in range(1, 100)):
+        assert whole.ended_by(moment) == cut.advance(moment)
+        assert cut.kv_usage == pytest.approx(whole.kv_usage)
+        seen.add(round(whole.kv_usage, 6))
+    assert len(seen) > 50

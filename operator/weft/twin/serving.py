@@ -50,7 +50,7 @@ class Serving:
 
     def __init__(self, trace: Trace, route: Route, front: FrontOptions, scrapes: ScrapeOptions, seed: int) -> None:
         """No engine is there; the same seed and the same calls have the same outcome."""
-        self._trace, self._route = trace, route
+        self._trace = trace
         self._agenda = Agenda()
         self._front = Dispatch(trace, route.pools, front, self._agenda)
         self._scrapes = Scrapes(scrapes, seed)
