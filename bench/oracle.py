@@ -5,7 +5,7 @@ and fleets that never change; then what a split wastes at the best fixed ratio. 
 `weft.twin.need`: Llama 70B in FP8 on two H200, TPOT of 50 ms for 99 % of the requests. `in time alone` are those that a
 replica for each would answer with that TPOT and a TTFT of 2 s: no policy reaches more.
 
-The traces are no part of Weft: they are looked for in the folder `traces` of `WEFT_SHARED_DATA`, or of `shared/data`
+The traces are no part of Weft: they are looked for in the folder `traces` of `WEFT_BENCH_DATA`, or of `shared/data`
 beside the repository.
 """
 
@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.oracle_bench.moving_maximum import HOUR, moving_maximum
+from bench.scaling_bench.scenarios import data_folder
 from bench.twin import replica_speed
 from weft.domain.workload import Slo
 from weft.twin.fixed_ratio import fixed_ratio
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from weft.twin.trace import Trace
 
-REPOSITORY = Path(__file__).parents[1]
 GPUS, SLO = 2, Slo(ttft=((99, 2.0),), tpot=((99, 0.05),))
 BIN_SECONDS, RATIO_BIN_SECONDS, DRAIN_SECONDS = 30.0, 300.0, 30.0
 START_UPS_SECONDS = (60.0, 120.0, 300.0)
@@ -60,12 +58,6 @@ SOURCES = (
     Source("Mooncake conversation", "mooncake/conversation_trace.jsonl", 3.0),
     Source("ServeGen deepseek-r1", "servegen/deepseek-r1-24h.csv.gz", 4.0),
 )
-
-
-def traces_folder() -> Path:
-    """Where the traces would be."""
-    given = os.environ.get("WEFT_SHARED_DATA")
-    return (Path(given) if given else REPOSITORY.parent / "shared" / "data") / "traces"
 
 
 def static_count(pool: PoolNeed, requests: NDArray[np.float64], terms: Terms) -> int:
@@ -130,10 +122,10 @@ def shown(title: str, columns: Iterable[str], lines: Iterable[tuple[str, ...]]) 
 
 def main() -> int:
     """Print both tables; ends with 1 where a trace is missing."""
-    folder = traces_folder()
+    folder = data_folder() / "traces"
     missing = [source.path for source in SOURCES if not (folder / source.path).is_file()]
     if missing:
-        print(f"there is no {missing[0]} in {folder}: set WEFT_SHARED_DATA to the folder that has traces/")
+        print(f"there is no {missing[0]} in {folder}: set WEFT_BENCH_DATA to the folder that has traces/")
         return 1
     hours, ratios = [], []
     for source in SOURCES:

@@ -23,7 +23,7 @@ from weft.api import (
 )
 from weft.api.fields import MAX_MESSAGE_CHARACTERS
 from weft.api.figures import figure, instant, milliseconds, read_figure, read_instant, read_milliseconds
-from weft.api.status import InferencePoolStatus, PDSplitStatus
+from weft.api.status import InferencePoolStatus, PDSplitStatus, PoolObservedStatus
 from weft.domain.calibration import Calibrated, Subject
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.hardware import Precision
@@ -253,6 +253,15 @@ class TestLiveFigures:
         shown = self.written(self.OBSERVED, {}, NOW)
         changed = replace(self.OBSERVED, ttft=((95, 0.4), (99, 0.9)))
         assert self.written(changed, {"observed": shown}, NOW + 300)["ttft"] == {"p95": "400ms", "p99": "900ms"}
+
+    def test_caveats_stay_as_they_are_written_in_whatever_order_they_come(self) -> None:
+        """L3, for names of live values too: neither has an order of its own."""
+        said = replace(self.OBSERVED, caveats=("b" * 300, "a"), live=("requestsPerSecond", "inputTokens"))
+        shown = self.written(said, {}, NOW)
+        assert shown["caveats"] == ["a", "b" * 256]
+        PoolObservedStatus.model_validate(shown)
+        assert self.written(said, {"observed": shown}, NOW + 3600) == shown
+        assert "caveats" not in self.written(self.OBSERVED, {"observed": shown}, NOW + 300)
 
     @given(st.floats(1, 100), st.floats(0, 1e6))
     def test_a_figure_that_does_not_change_is_written_once(self, value: float, later: float) -> None:

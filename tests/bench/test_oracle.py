@@ -54,6 +54,6 @@ def test_a_trace_has_a_row_for_each_time_to_start_and_figures_in_order() -> None
 def test_a_missing_trace_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("WEFT_SHARED_DATA", str(tmp_path))
+    monkeypatch.setenv("WEFT_BENCH_DATA", str(tmp_path))
     assert 1 == oracle.main()
-    assert "set WEFT_SHARED_DATA to the folder that has traces/" in capsys.readouterr().out
+    assert "set WEFT_BENCH_DATA to the folder that has traces/" in capsys.readouterr().out

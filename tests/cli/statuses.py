@@ -26,6 +26,7 @@ OBSERVED = Observed(
     tpot=((95, 0.0371),),
     attainment=0.97,
     live=("requestsPerSecond",),
+    caveats=("the engine does not show vllm:kv_cache_usage_perc",),
 )
 
 

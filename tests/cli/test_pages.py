@@ -47,6 +47,7 @@ def test_explain_tells_shape_places_load_and_the_losers() -> None:
     assert "replica 0  " in page
     assert "since 2027-01-15T08:00:00Z" in page
     assert "observed: 7.91 requests/s, 1200 tokens in, 250 tokens out, 97 % within the SLO" in page
+    assert "note: the engine does not show vllm:kv_cache_usage_perc" in page
     assert "TTFT p50 200 ms p95 1.43 s, TPOT p95 37.1 ms" in page
     assert "instead of spec.workload: requestsPerSecond" in page
     assert page.count("\nnot  ") == len(body["status"]["plan"]["alternatives"]) > 0

@@ -60,15 +60,29 @@ def test_engine_pods_pass_the_restricted_policy(place: Place, chat: str) -> None
     place.wait_ready(chat)
 
 
-def test_a_quota_that_refuses_pods_is_named_and_its_rise_heals(
+def test_a_quota_of_gpus_that_leaves_no_room_is_named_and_its_rise_heals(
+    place: Place, operator: OperatorProcess, chat: str
+) -> None:
+    """F24: no pod is asked for that the quota would refuse, and no manual step is needed afterwards."""
+    quota(place, {"requests.nvidia.com/gpu": "0"})
+    place.create_pool(chat)
+    eventually(lambda: place.condition(chat, "Placed") == ("False", "BudgetExhausted"), "the quota is named")
+    assert "ResourceQuota limit" in message(place, chat, "Placed")
+    assert place.pods() == []
+    quota(place, {"requests.nvidia.com/gpu": "16"})
+    place.wait_ready(chat, seconds=90)
+    assert operator.counted("weft_pass_failures_total", loop="converge", reason="PodRefused") == 0
+
+
+def test_a_quota_that_weft_does_not_read_is_named_and_its_rise_heals(
     place: Place, operator: OperatorProcess, chat: str
 ) -> None:
     """F24: a condition with the API server's words, no storm of attempts, and no manual step afterwards."""
-    quota(place, {"requests.nvidia.com/gpu": "0"})
-    place.create_pool(chat)
+    quota(place, {"requests.cpu": "0", "requests.nvidia.com/gpu": "16"})
+    place.create_pool(chat, engine={"resources": {"cpu": "1"}})
     eventually(lambda: place.condition(chat, "Stalled") == ("True", "PodRefused"), "the refusal is said")
     assert operator.counted("weft_pass_failures_total", loop="converge", reason="PodRefused") < 8
-    quota(place, {"requests.nvidia.com/gpu": "16"})
+    quota(place, {"requests.cpu": "64", "requests.nvidia.com/gpu": "16"})
     place.wait_ready(chat, seconds=90)
     assert place.condition(chat, "Stalled") == ("", "")
 

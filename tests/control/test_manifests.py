@@ -8,6 +8,7 @@ import pytest
 
 from tests.manifests import Json, load
 from weft.observe.queue_records import LOCAL_QUEUES, WORKLOADS
+from weft.observe.quota_records import RESOURCE_QUOTAS
 from weft.observe.report_records import COMPUTE_DOMAINS, RESOURCE_SLICES, TOPOLOGIES
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ def test_what_others_report_about_the_fabric_may_be_listed_and_watched_and_nothi
     assert {"topologies", "localqueues", "workloads"} == {
         resource for _, rule in rules("base") if "kueue.x-k8s.io" in rule["apiGroups"] for resource in rule["resources"]
     }
+
+
+def test_quotas_are_read_in_the_served_namespaces_and_nothing_more() -> None:
+    assert [("weft-resources", ["list", "watch"])] == granted(RESOURCE_QUOTAS)
 
 
 def test_compute_domains_are_read_everywhere_and_written_beside_pods_alone() -> None:

@@ -12,6 +12,7 @@ from weft.control.telemetry import Telemetry
 from weft.domain.decision import Decisions
 from weft.domain.room import DomainRoom
 from weft.domain.shape import Calibration
+from weft.domain.snapshot import SlowReplica, SpeedMemory
 
 POOLS = 50
 ROUNDS = 20
@@ -44,6 +45,20 @@ def test_factors_are_shown_exactly_once_there_are_any() -> None:
         'weft_calibration{kind="decode",namespace="team",pool="chat"} 0.9',
         'weft_calibration{kind="prefill",namespace="team",pool="chat"} 1.1234567',
     ]
+
+
+def test_replicas_that_are_named_as_slow_are_told_and_no_others() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec(1)))
+    snapshot, decisions, telemetry = world.snapshot(), world.decide(), Telemetry()
+    slow = (SlowReplica(2, "chat-2-0", 800.0, 1.75, 1000.0), SlowReplica(3, "chat-3-0", 900.0, 1.6))
+    memory = {"uid-chat": replace(decisions.memory["uid-chat"], speed=SpeedMemory(1000.0, slow))}
+    telemetry.show(snapshot, replace(decisions, memory=memory))
+    shown = [
+        line for line in telemetry.text().decode().splitlines() if line.startswith("weft_pool_slow_replica_ratio{")
+    ]
+    assert ['weft_pool_slow_replica_ratio{namespace="team",pool="chat",replica="2"} 1.75'] == shown
+    telemetry.show(snapshot, decisions)
+    assert "weft_pool_slow_replica_ratio{" not in telemetry.text().decode()
 
 
 def _fabric_lines(telemetry: Telemetry, metric: str) -> list[str]:

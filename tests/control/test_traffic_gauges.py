@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, generate_latest
 
 from weft.control.traffic_gauges import TrafficGauges
-from weft.domain.snapshot import PoolObservation
+from weft.domain.snapshot import Caveat, PoolObservation
 
 SEEN = PoolObservation(
     expected=1,
@@ -22,7 +22,7 @@ SEEN = PoolObservation(
     arrivals=25.0,
     arrival_seconds=10.0,
     arrivals_at_front=True,
-    caveats=("the engine does not show x",),
+    caveats=(Caveat("the engine does not show x"),),
 )
 
 

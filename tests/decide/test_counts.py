@@ -12,6 +12,7 @@ from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.domain.reasons import Reason
+from weft.domain.snapshot import Caveat
 from weft.domain.spec import ScalingSpec
 from weft.domain.workload import Slo
 
@@ -173,6 +174,42 @@ def test_a_target_inside_the_first_bucket_is_judged_by_the_mean_and_says_so() ->
     world.observations = {"uid-chat": fast}
     world.turn()
     assert world.condition("chat", "SLOMet") == ("True", "WithinSLO", "p95 TPOT (by its mean) within target")
+
+
+class TestCaveats:
+    """SLOMet says what is odd about the latencies that it judges, and nothing about others."""
+
+    FIRST_BUCKET = Caveat("TPOT percentiles below 10 ms are in the first bucket", "tpot", (0.0, 0.01))
+    RENAMED = Caveat("x is read in place of y", "tpot")
+    OTHERS = (Caveat("the engine does not show z"), Caveat("TTFT is odd", "ttft"))
+
+    def told(self, target: float, *caveats: Caveat) -> str:
+        world = auto_world()
+        spec = world.pools["chat"].spec
+        assert spec is not None
+        world.edit("chat", replace(spec, slo=Slo(tpot=((95, target),))))
+        unresolved = (("tpot", 95), ("ttft", 95))
+        world.observations = {"uid-chat": measured(tpot=((95, 0.004),), unresolved=unresolved, caveats=caveats)}
+        world.turn()
+        return world.condition("chat", "SLOMet")[2]
+
+    def test_one_about_a_latency_with_a_target_is_told(self) -> None:
+        assert self.told(0.03, *self.OTHERS, self.RENAMED) == "p95 TPOT within target; x is read in place of y"
+        assert self.told(0.001, self.RENAMED) == "p95 TPOT is above 1 ms; x is read in place of y"
+
+    def test_one_about_blurred_percentiles_only_where_the_target_is_in_the_blur(self) -> None:
+        assert self.told(0.008, self.FIRST_BUCKET).endswith(
+            "target; TPOT percentiles below 10 ms are in the first bucket"
+        )
+        assert self.told(0.03, self.FIRST_BUCKET) == "p95 TPOT within target"
+
+    def test_all_of_them_are_in_the_status(self) -> None:
+        world = auto_world()
+        world.observations = {"uid-chat": measured(caveats=(*self.OTHERS, self.RENAMED))}
+        world.turn()
+        observed = world.status("chat").observed
+        assert observed is not None
+        assert observed.caveats == ("the engine does not show z", "TTFT is odd", "x is read in place of y")
 
 
 def test_latencies_that_an_engine_does_not_show_are_no_lack_of_traffic() -> None:

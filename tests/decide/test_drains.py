@@ -202,6 +202,7 @@ def test_the_spare_is_a_tray_that_its_pool_may_use() -> None:
 
 def test_without_a_spare_it_says_what_is_missing_and_comes_back_with_the_tray() -> None:
     world = wide(spares=0)
+    world.pools["wide"] = replace(world.pools["wide"], preempts=False)
     (before,) = world.nodes_of("wide")
     lost = next(node for node in world.nodes if node.name == before[5])
     world.nodes.remove(lost)

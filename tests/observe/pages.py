@@ -41,6 +41,11 @@ class Clock:
         return self.now
 
 
+def said(seen: PoolObservation) -> tuple[str, ...]:
+    """The sentences of its caveats."""
+    return tuple(caveat.says for caveat in seen.caveats)
+
+
 async def scraped(targets: tuple[Target, ...], texts: Mapping[str, tuple[str, ...]]) -> dict[str, History]:
     """What the direct source remembers after it scraped every pod for each of its texts, half a minute apart."""
     clock, step = Clock(), 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tests.decide.world import pool_spec
 from tests.observe.pages import pages, scraped
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import PoolRecord, ResourceKey
+from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import PoolStatus
-from weft.observe.collector import MetricsCollector
+from weft.observe.collector import AT_A_GATEWAY, MetricsCollector
 from weft.observe.history import Origin
 
 if TYPE_CHECKING:
@@ -76,3 +79,13 @@ async def test_both_halves_of_a_split_hear_of_its_front_and_each_engine_is_asked
     }
     assert seen["decode"].startup_seconds == 120  # by its conditions; the engine alone says 95.5
     assert collector.engines_read == {Origin.Engine: 2, Origin.Prometheus: 0}
+
+
+async def test_a_pool_behind_a_gateway_says_that_nobody_asks_its_picker() -> None:
+    release = EngineRelease(EngineName.VLLM, "0.32.0", "image")
+    specs = {kind: replace(pool_spec(1), router=RouterSpec(kind)) for kind in RouterKind}
+    pools = [replace(pool(kind.value, release), spec=spec) for kind, spec in specs.items()]
+    collector = MetricsCollector(Scripted({"p": pages("vllm-0.32.0")}))
+    await collector.collect(pools, (engine("p", "Managed"),))
+    told = {uid: AT_A_GATEWAY in seen.caveats for uid, seen in collector.observations().items()}
+    assert told == {"None": False, "Managed": False, "Gateway": True}

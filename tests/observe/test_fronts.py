@@ -110,3 +110,14 @@ def test_only_ready_routers_of_the_pool_are_asked(changes: dict[str, object], co
 def test_the_front_of_a_split_is_the_front_of_both_halves() -> None:
     half = replace(POOL, split_uid="split")
     assert fronts_of(half, [replace(ROUTER, front_of="split")])
+
+
+async def test_a_front_is_heard_while_no_engine_answers() -> None:
+    """A pool without any ready replica as well."""
+    routers = {"f": pages("vllm-router-0.1.17")}
+    silent = await observed({**routers, "a": ("", "")}, (front(),))
+    assert (silent.expected, silent.answered, silent.requests_per_second) == (1, 0, None)
+    empty = observe_pool((), await scraped((front(),), routers), SERIES, (front(),))
+    assert (empty.expected, empty.answered) == (0, 0)
+    for seen in (silent, empty):
+        assert (seen.arrivals, seen.arrival_seconds, seen.arrivals_at_front) == (22, APART_SECONDS, True)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.observe.pages import observed, pages
+from tests.observe.pages import observed, pages, said
 from weft.domain.shape import EngineName
 from weft.engines import series_for
 
@@ -76,7 +76,7 @@ async def test_each_missing_series_is_named_once_and_none_of_its_figures_is_zero
     seen = await observed(SERIES, without(FIRST, *names), without(SECOND, *names))
     assert set(seen.missing) == set(names)
     assert (seen.ttft, seen.ttft_mean, seen.running, seen.input_tokens, seen.input_tokens_p95) == ((), *[None] * 4)
-    assert {f"the engine does not show {name}" for name in names} <= set(seen.caveats)
+    assert {f"the engine does not show {name}" for name in names} <= set(said(seen))
 
 
 async def test_a_missing_series_that_scaling_can_do_without_is_said_as_well() -> None:
@@ -84,14 +84,26 @@ async def test_a_missing_series_that_scaling_can_do_without_is_said_as_well() ->
     name = "vllm:num_requests_waiting_by_reason"
     seen = await observed(SERIES, without(FIRST, name), without(SECOND, name))
     assert (seen.missing, seen.waiting, seen.waiting_for_kv) == ((), 7, None)
-    assert seen.caveats == (f"the engine does not show {name}",)
+    assert said(seen) == (f"the engine does not show {name}",)
+
+
+async def test_a_caveat_about_a_latency_says_which() -> None:
+    latencies = ("time_to_first_token_seconds", "inter_token_latency_seconds", "request_time_per_output_token_seconds")
+    names = [f"vllm:{name}" for name in (*latencies, "kv_cache_usage_perc")]
+    seen = await observed(SERIES, without(FIRST, *names), without(SECOND, *names))
+    told = {caveat.says.removeprefix("the engine does not show "): caveat.figure for caveat in seen.caveats}
+    assert told == {
+        "vllm:time_to_first_token_seconds": "ttft",
+        "vllm:request_time_per_output_token_seconds": "tpot",
+        "vllm:kv_cache_usage_perc": "",
+    }
 
 
 async def test_without_times_per_request_those_of_gaps_are_read() -> None:
     name = "vllm:request_time_per_output_token_seconds"
     seen = await observed(SERIES, without(FIRST, name), without(SECOND, name))
     assert seen.tpot_mean == pytest.approx(0.03)
-    assert f"vllm:inter_token_latency_seconds is read, since {name} is missing" in seen.caveats
+    assert f"vllm:inter_token_latency_seconds is read, since {name} is missing" in said(seen)
 
 
 class TestBuckets:
@@ -114,7 +126,7 @@ class TestBuckets:
         seen = await observed(SERIES, self.faster(FIRST), self.faster(SECOND))
         assert dict(seen.tpot) == pytest.approx(dict.fromkeys((50, 90, 95, 99), 0.004))
         assert [percent for kind, percent in seen.unresolved if kind == "tpot"] == [50, 90, 95, 99]
-        assert "TPOT percentiles below 10 ms are in the first bucket: the mean stands for them" in seen.caveats
+        assert "TPOT percentiles below 10 ms are in the first bucket: the mean stands for them" in said(seen)
 
     async def test_of_which_there_is_only_the_infinite_one_give_the_mean(self) -> None:
         def bare(text: str) -> str:
@@ -123,7 +135,7 @@ class TestBuckets:
 
         seen = await observed(SERIES, bare(FIRST), bare(SECOND))
         assert dict(seen.ttft) == pytest.approx(dict.fromkeys((50, 90, 95, 99), 0.38))
-        assert any("without a finite bucket" in caveat for caveat in seen.caveats)
+        assert any("without a finite bucket" in caveat for caveat in said(seen))
 
     async def test_without_the_infinite_one_give_nothing_but_the_mean(self) -> None:
         name = "vllm:time_to_first_token_seconds_bucket"

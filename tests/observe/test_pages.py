@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.observe.fake_prometheus import FakePrometheus
-from tests.observe.pages import APART_SECONDS, observed, pages, target
+from tests.observe.pages import APART_SECONDS, observed, pages, said, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.exposition import parse
@@ -110,7 +110,7 @@ async def test_what_a_real_engine_showed_is_read_without_a_caveat_of_names() -> 
     assert seen.input_tokens == pytest.approx(308, abs=2)  # one token for each of 207 or 607 letters
     assert seen.output_tokens == pytest.approx((12 * 40 + 4 * 20) / 16)
     assert (seen.computed_input_tokens or 0.0) < (seen.input_tokens or 0.0)
-    assert not [caveat for caveat in seen.caveats if "read" in caveat or "show" in caveat]
+    assert not [caveat for caveat in said(seen) if "read" in caveat or "show" in caveat]
 
 
 async def test_ranks_on_one_page_are_one_replica() -> None:
@@ -128,28 +128,28 @@ async def test_a_version_is_read_by_the_names_of_another_and_says_so() -> None:
     """An image of the user's own: the version in status is not the one that answers."""
     seen = await observed(series_for(EngineName.VLLM, "0.33.0"), *pages("vllm-0.10.0"))
     as_itself = await observed(series_for(EngineName.VLLM, "0.10.0"), *pages("vllm-0.10.0"))
-    assert as_itself.caveats == ()
-    assert "vllm:time_per_output_token_seconds is read in place of vllm:inter_token_latency_seconds" in seen.caveats
+    assert said(as_itself) == ()
+    assert "vllm:time_per_output_token_seconds is read in place of vllm:inter_token_latency_seconds" in said(seen)
     assert _figures(seen) == _figures(as_itself)
 
 
 async def test_the_other_way_round_too() -> None:
     seen = await observed(series_for(EngineName.VLLM, "0.10.0"), *pages("vllm-0.33.0"))
     as_itself = await observed(series_for(EngineName.VLLM, "0.33.0"), *pages("vllm-0.33.0"))
-    assert any("should not have yet" in caveat for caveat in seen.caveats)
+    assert any("should not have yet" in caveat for caveat in said(seen))
     assert _figures(seen) == _figures(as_itself)
 
 
 async def test_what_a_version_cannot_tell_is_said() -> None:
     seen = await observed(series_for(EngineName.TensorRTLLM, "1.2.1"), *pages("tensorrt-llm-1.2.1"))
-    assert "this version of the engine tells no running requests" in seen.caveats
+    assert "this version of the engine tells no running requests" in said(seen)
 
 
 async def test_what_is_switched_off_is_said_with_its_switch() -> None:
     first, second = pages("tensorrt-llm-1.2.1")
     seen = await observed(series_for(EngineName.TensorRTLLM, "1.3.0"), first, second)
     assert seen.missing[0] == "trtllm_num_requests_running"
-    assert any("enable_iter_perf_stats: true" in caveat for caveat in seen.caveats)
+    assert any("enable_iter_perf_stats: true" in caveat for caveat in said(seen))
 
 
 async def test_an_engine_that_nobody_asked_yet_answers_nothing_per_second() -> None:

@@ -94,6 +94,13 @@ class TestPriorities:
         assert [priorities.value(name) for name in ("high", "unknown", None)] == [1000, 0, 0]
         assert len(server.requests) == 1
 
+    def test_say_which_classes_take_no_place_of_others(self, server: ScriptedServer, reader: Reader) -> None:
+        polite = {"metadata": {"name": "polite"}, "value": 10, "preemptionPolicy": "Never"}
+        says(server, {"items": [polite, {"metadata": {"name": "usual"}, "preemptionPolicy": "PreemptLowerPriority"}]})
+        priorities = Priorities(reader)
+        assert priorities.value("polite") == 10
+        assert [priorities.preempts(name) for name in ("polite", "usual", "unknown", None)] == [False, True, True, True]
+
     def test_are_zero_where_nobody_may_read_them(self, server: ScriptedServer, reader: Reader) -> None:
         says(server, {}, 403)
         assert Priorities(reader).value("high") == 0

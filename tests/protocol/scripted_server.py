@@ -34,6 +34,7 @@ KINDS = {
     "topologies": "Topology",
     "localqueues": "LocalQueue",
     "workloads": "Workload",
+    "resourcequotas": "ResourceQuota",
 }
 
 
@@ -243,7 +244,7 @@ def _served(version: str, *plurals: str, namespaced: bool) -> Json:
 # kopf begins only once it has found namespaces and CRDs, though it is told to watch neither.
 _DISCOVERY: dict[str, Json] = {
     "/api": {"kind": "APIVersions", "versions": ["v1"]},
-    "/api/v1": _served("v1", "nodes", "namespaces", namespaced=False),
+    "/api/v1": _served("v1", "nodes", "namespaces", "resourcequotas", namespaced=False),
     "/apis": {"groups": [_group("weft.dev", "v1alpha1"), _group("apiextensions.k8s.io", "v1")]},
     "/apis/apiextensions.k8s.io/v1": _served("apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False),
     WEFT: _served("weft.dev/v1alpha1", "inferencepools", "pdsplits", namespaced=True),

@@ -140,11 +140,9 @@ def test_the_same_setting_has_the_same_outcome() -> None:
 def test_engines_may_be_slower_than_the_model_has_them() -> None:
     """Weft plans with the model, and policies see it, but answers come as fast as engines truly are."""
     found = setting(trace((120.0, 0.5)), chat(), start_up=EVEN)
-    written = Written((0.0, 1))
-    usual = simulate(found, written)
-    (view,) = written.seen[0][1]
+    usual = simulate(found, Written((0.0, 1)))
     slow = StepTable({(1, 1): 0.2, (101, 1): 0.3}, {(1, 1): 0.0001, (20_001, 1): 1.0})
-    slower = simulate(replace(found, speeds={"chat": replace(view.speed, steps=slow)}), Written((0.0, 1)))
+    slower = simulate(replace(found, truth=lambda speed: replace(speed, steps=slow)), Written((0.0, 1)))
     assert np.nanmax(usual.answers.tpot) < 0.1
     assert np.nanmin(slower.answers.tpot) >= 0.19
 

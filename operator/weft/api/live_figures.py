@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.api.figures import SHORTEST_REWRITE_SECONDS, figure, instant, is_off, milliseconds, read_instant, rounded
+from weft.api.status import LONGEST_SENTENCE, MOST_CAVEATS
 from weft.api.status_reading import read_pool_status
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _is_due(shown: Json, now: float) -> bool:
 
 
 def _observed_is_off(previous: Observed, current: Observed) -> bool:
-    if previous.live != current.live:
+    if sorted(previous.live) != sorted(current.live) or list(previous.caveats) != _sentences(current):
         return True
     return any(is_off(*pair) for pair in zip(_numbers(previous, current), _numbers(current, previous), strict=True))
 
@@ -70,4 +71,11 @@ def _observed(observed: Observed) -> Json:
             figures[name] = {f"p{key}": milliseconds(rounded(seconds)) for key, seconds in percentiles}
     if observed.live:
         figures["live"] = sorted(observed.live)
+    if observed.caveats:
+        figures["caveats"] = _sentences(observed)
     return figures
+
+
+def _sentences(observed: Observed) -> list[str]:
+    """Caveats as far as the schema lets them in, each once and in an order of their own."""
+    return sorted({caveat[:LONGEST_SENTENCE] for caveat in observed.caveats})[:MOST_CAVEATS]

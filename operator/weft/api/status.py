@@ -33,6 +33,8 @@ Count = Annotated[int, Field(ge=0)]
 ReasonWord = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
 Message = Annotated[str, Field(max_length=MAX_MESSAGE_CHARACTERS)]
 Word = Annotated[str, Field(max_length=128)]
+LONGEST_SENTENCE, MOST_CAVEATS = 256, 16
+Sentence = Annotated[str, Field(max_length=LONGEST_SENTENCE)]
 Node = Annotated[str, Field(max_length=253)]
 
 
@@ -200,6 +202,17 @@ class ObservedStatus(ApiModel):
     updated: Instant | None = described("When these figures were written.")
 
 
+class PoolObservedStatus(ObservedStatus):
+    """Live figures of one pool, and what to know before they are believed."""
+
+    caveats: list[Sentence] = Field(
+        default_factory=list,
+        max_length=MOST_CAVEATS,
+        description="What is not as the engine's version should show it.",
+        json_schema_extra=SET,
+    )
+
+
 class CalibrationStatus(ApiModel):
     """Factors learnt from live metrics, and what they were measured on."""
 
@@ -247,7 +260,7 @@ class InferencePoolStatus(ApiModel):
     )
     failure: FailureStatus | None = described("The last failure of a replica of the current revision.")
     scale: Explained | None = described("Why desiredReplicas is what it is.")
-    observed: ObservedStatus | None = described("Live figures, rounded.")
+    observed: PoolObservedStatus | None = described("Live figures, rounded.")
     calibration: list[CalibrationStatus] | None = Field(
         default=None,
         max_length=8,

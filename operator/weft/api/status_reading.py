@@ -61,7 +61,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         assignments=assignments,
         failure=_part(status, "failure", shown.FailureStatus, _failure),
         scale=_part(status, "scale", shown.Explained, _explanation),
-        observed=_part(status, "observed", shown.ObservedStatus, _observed),
+        observed=_part(status, "observed", shown.PoolObservedStatus, _observed),
         calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
         moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
         opening=_words(status.get("opening")),
@@ -204,7 +204,7 @@ def _calibrated(read: shown.CalibrationStatus) -> Calibrated:
     )
 
 
-def _observed(read: shown.ObservedStatus) -> Observed:
+def _observed(read: shown.PoolObservedStatus) -> Observed:
     return Observed(
         requests_per_second=_optional(read.requests_per_second),
         input_tokens=_optional(read.input_tokens),
@@ -214,6 +214,7 @@ def _observed(read: shown.ObservedStatus) -> Observed:
         tpot=_percentiles(read.tpot),
         attainment=_fraction(read.attainment_percent),
         live=tuple(read.live),
+        caveats=tuple(read.caveats),
     )
 
 

@@ -141,7 +141,11 @@ def _observed(status: Json) -> RenderableType | None:
         figures += [f"{key.upper()} {targets}"] if targets else []
     text = Text("observed: ", style="bold").append(", ".join(figures), style="not bold default")
     live = ", ".join(observed.get("live") or ())
-    return text.append(f"\nmeasured values in force instead of spec.workload: {live}", style="dim") if live else text
+    if live:
+        text.append(f"\nmeasured values in force instead of spec.workload: {live}", style="dim")
+    for caveat in observed.get("caveats") or ():
+        text.append(f"\nnote: {caveat}", style="yellow")
+    return text
 
 
 def _calibrated(status: Json) -> RenderableType | None:

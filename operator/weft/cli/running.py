@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
 
 Json = dict[str, Any]
+Classes = dict[str, tuple[int, bool]]  # by name: the value, and whether it preempts
+_NO_CLASS = (0, True)
 NOT_FOUND = 404
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
@@ -42,13 +44,22 @@ def running(world: World) -> Running:
         replace(each, priority=_priority(each.spec.prefill if each.spec else None, priorities)) for each in splits
     )
     return Running(
-        tuple(replace(each, priority=_priority(each.spec, priorities)) for each in pools),
+        tuple(_ranked(each, priorities) for each in pools),
         tuple(ranked),
     )
 
 
-def _priority(spec: PoolSpec | None, priorities: dict[str, int]) -> int:
-    return priorities.get(spec.pod.priority_class or "", 0) if spec is not None else 0
+def _ranked(pool: PoolRecord, classes: Classes) -> PoolRecord:
+    _, preempts = _class_of(pool.spec, classes)
+    return replace(pool, priority=_priority(pool.spec, classes), preempts=preempts)
+
+
+def _priority(spec: PoolSpec | None, classes: Classes) -> int:
+    return _class_of(spec, classes)[0]
+
+
+def _class_of(spec: PoolSpec | None, classes: Classes) -> tuple[int, bool]:
+    return classes.get(spec.pod.priority_class or "", _NO_CLASS) if spec is not None else _NO_CLASS
 
 
 def _bodies(world: World) -> list[Json]:
@@ -65,13 +76,13 @@ def _metadata(body: Json) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _priorities(world: World) -> dict[str, int]:
-    """Values of PriorityClasses by name; none where they may not be read: then age and name decide alone."""
+def _priorities(world: World) -> Classes:
+    """PriorityClasses by name; none where they may not be read: then age and name decide alone."""
     bodies = [body for body in world.beside if body.get("kind") == "PriorityClass"]
     if world.cluster is not None:
         try:
             bodies = world.cluster.listed("priorityclasses", PRIORITIES)
         except CommandFailure:
             bodies = []
-    found = ((_metadata(body).get("name"), body.get("value")) for body in bodies)
-    return {str(name): value for name, value in found if isinstance(value, int)}
+    found = ((_metadata(body).get("name"), body.get("value"), body.get("preemptionPolicy")) for body in bodies)
+    return {str(name): (value, policy != "Never") for name, value, policy in found if isinstance(value, int)}

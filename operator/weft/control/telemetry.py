@@ -62,6 +62,9 @@ class Telemetry:
         self._calibration = self._gauge(
             "weft_calibration", "Measured over predicted time of prompts and of decode steps", (*POOL, "kind")
         )
+        self._slow = self._gauge(
+            "weft_pool_slow_replica_ratio", "Latency of a slow replica over that of its siblings", (*POOL, "replica")
+        )
         self._fabric = FabricGauges(self.registry)
         self._traffic = TrafficGauges(self.registry)
         self._per_pool = (
@@ -75,6 +78,7 @@ class Telemetry:
                 self._capacity,
             ),
             self._calibration,
+            self._slow,
         )
 
     def count_write(self, kind: str, verb: str) -> None:
@@ -98,6 +102,7 @@ class Telemetry:
                 self._show_decision(place, decision)
                 self._traffic.show(place, snapshot.observations.get(decision.key.uid))
                 self._show_learning(place, decisions.memory.get(decision.key.uid))
+                self._show_slow(place, decisions.memory.get(decision.key.uid))
                 self._ready.labels(*place).set(_ready_replicas(snapshot, decision.key.uid))
 
     def text(self) -> bytes:
@@ -128,6 +133,13 @@ class Telemetry:
         factors = memory.calibration.factors
         self._calibration.labels(*place, "prefill").set(factors.prefill)
         self._calibration.labels(*place, "decode").set(factors.decode)
+
+    def _show_slow(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
+        """Replicas that are named as slow."""
+        speed = memory.speed if memory is not None else None
+        for each in speed.slow if speed is not None else ():
+            if each.named is not None:
+                self._slow.labels(*place, str(each.replica)).set(each.times)
 
     def _gauge(self, name: str, text: str, names: tuple[str, ...]) -> Gauge:
         return Gauge(name, text, names, registry=self.registry)

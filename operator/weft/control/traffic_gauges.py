@@ -62,7 +62,7 @@ class TrafficGauges:
             counted_by = "front" if seen.arrivals_at_front else "engines"
             _set(self._arriving, (*place, counted_by), seen.arrivals / seen.arrival_seconds)
         for caveat in seen.caveats:
-            _set(self._caveat, (*place, caveat), 1)
+            _set(self._caveat, (*place, caveat.says), 1)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"weft_pool_{name}", text, ("namespace", "pool", *labels), registry=self._registry)

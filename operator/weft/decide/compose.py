@@ -6,10 +6,12 @@ new places by priority. Nothing here reads a clock, an API or a random number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
+from weft.decide.accounts import Accounts
+from weft.decide.budgets import Claim, charge_owed, claim_of, priority_of, share_out
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Turn
 from weft.decide.halves import decide_splits
@@ -21,7 +23,8 @@ from weft.decide.order import Unit, in_order
 from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts
 from weft.decide.promises import free_map
-from weft.decide.steps import Outcome, take_turns
+from weft.decide.slow_replicas import compare_speeds
+from weft.decide.steps import Ground, Outcome, take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.changed import changed
@@ -35,16 +38,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
+    from weft.decide.budgets import Share
     from weft.decide.holes import Replan
     from weft.decide.planning import Wish
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot, SplitRecord
     from weft.placement import FreeMap
+    from weft.scaling import ScaleAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """What one pass has looked up so far."""
+    """What one pass has looked up so far; `counted` are answers without any budget, by UID of the unit's first pool."""
 
     snapshot: Snapshot
     roll: Roll
@@ -52,6 +57,9 @@ class _Stage:
     prospects: dict[str, Prospect]
     survivors: dict[str, Survivors]
     splits: Mapping[str, SplitRecord]
+    accounts: Accounts = field(default_factory=Accounts)
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    counted: Mapping[str, tuple[ScaleAnswer, ...]] = field(default_factory=dict)
 
     def is_planned(self, unit: Unit) -> bool:
         """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
@@ -65,14 +73,16 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     """
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
     facts, roll = Facts(fabric, catalog), Roll.of(snapshot)
-    snapshot = learn(snapshot, facts, roll)
+    snapshot = learn(compare_speeds(snapshot, roll), facts, roll)
     pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)
     stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, pairs))
+    stage = _within_budgets(units, stage) if snapshot.quotas else stage
     turns = [_turns(unit, stage) for unit in units if stage.is_planned(unit)]
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
     held = [_hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
-    taken = take_turns(turns, stage.free, snapshot.now, _replanner(stage, facts), Purse.of(snapshot))
+    ground = Ground(stage.free, stage.accounts, snapshot.now)
+    taken = take_turns(turns, ground, _replanner(stage, facts), Purse.of(snapshot))
     outcomes = (*taken, *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     memory = dict(_remembered(outcomes, roll))
@@ -106,7 +116,7 @@ def _replanner(stage: _Stage, facts: Facts) -> Replan:
         if planned is None:
             return None
         again = {each.pool.key.uid: replace(before, planned=each) for each, before in zip(planned, known, strict=True)}
-        return _turns(unit, replace(stage, prospects={**stage.prospects, **again}))
+        return _turns(unit, replace(stage, prospects={**stage.prospects, **again}, counted={}))
 
     return replan
 
@@ -135,6 +145,34 @@ def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll,
     return replace(stage, survivors=settled)
 
 
+def _within_budgets(units: Sequence[Unit], stage: _Stage) -> _Stage:
+    """Share out what quotas leave; replicas that wait for pods in vain lose what they were promised of them."""
+    accounts, now = Accounts.of(stage.snapshot.quotas), stage.snapshot.now
+    pools = [pool for unit in units for pool in unit]
+    charge_owed(accounts, pools, stage.survivors, now, paid=True)
+    limited = [unit for unit in units if stage.is_planned(unit) and accounts.limit(unit[0].key.namespace)]
+    counted = {unit[0].key.uid: _count_freely(unit, stage) for unit in limited}
+    claims = [(priority_of(unit), _claims(unit, counted[unit[0].key.uid], stage)) for unit in limited]
+    shares = share_out(claims, accounts.copy())
+    charge_owed(accounts, pools, stage.survivors, now, paid=False)
+    return replace(stage, accounts=accounts, shares=shares, counted=counted)
+
+
+def _count_freely(unit: Unit, stage: _Stage) -> tuple[ScaleAnswer, ...]:
+    """What every pool of a unit would have without quotas."""
+    known = [stage.prospects[pool.key.uid] for pool in unit]
+    return count(known, _split_of(unit, stage), stage.snapshot, {})
+
+
+def _claims(unit: Unit, answers: Iterable[ScaleAnswer], stage: _Stage) -> list[Claim]:
+    planned = (stage.prospects[pool.key.uid].planned for pool in unit)
+    plans = [each for each in planned if each is not None]
+    return [
+        claim_of(planned, stage.survivors[planned.pool.key.uid], answer.desired, stage.roll)
+        for planned, answer in zip(plans, answers, strict=True)
+    ]
+
+
 def _listed(decision: PoolDecision) -> tuple[str, str, str]:
     return decision.key.namespace, decision.key.name, decision.key.uid
 
@@ -143,7 +181,9 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    answers = count(known, _split_of(unit, stage), stage.snapshot)
+    is_short = any(pool.key.uid in stage.shares for pool in unit)
+    answers = None if is_short else stage.counted.get(unit[0].key.uid)
+    answers = answers or count(known, _split_of(unit, stage), stage.snapshot, stage.shares)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]

@@ -63,12 +63,13 @@ def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
         return Condition("SLOMet", UNKNOWN, Explanation(Reason.MetricsMissing, "no replica reports metrics"))
     measured = list(_measured(slo, observation))
     above = [f"{name} is above {seconds(target)}" for name, target, reached in measured if reached > target]
+    caveats = _in_doubt(slo, observation)
     if above:
-        return Condition("SLOMet", FALSE, Explanation(Reason.AboveSLO, "; ".join(above)))
+        return Condition("SLOMet", FALSE, Explanation(Reason.AboveSLO, "; ".join((*above, *caveats))))
     if not measured:
         return Condition("SLOMet", UNKNOWN, _unmeasured(observation))
     names = ", ".join(name for name, _, _ in measured)
-    return Condition("SLOMet", TRUE, Explanation(Reason.WithinSLO, f"{names} within target"))
+    return Condition("SLOMet", TRUE, Explanation(Reason.WithinSLO, "; ".join((f"{names} within target", *caveats))))
 
 
 def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> Condition:
@@ -84,6 +85,17 @@ def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> 
         return _not_bound("KV transfer is not what TTFT waits for")
     message = "KV transfer makes up most of what TTFT is above its target, while the engines have room"
     return Condition("NetworkBound", TRUE, Explanation(Reason.TransferDominates, message))
+
+
+def _in_doubt(slo: Slo, observation: PoolObservation) -> tuple[str, ...]:
+    """What to know of the latencies that have targets: of blurred ones only where a target is in the blur."""
+    found: set[str] = set()
+    for kind, targets in (("ttft", slo.ttft), ("tpot", slo.tpot)):
+        blurred = [target for percentile, target in targets if (kind, percentile) in observation.unresolved]
+        for caveat in observation.caveats:
+            if caveat.figure == kind and targets and (caveat.blurred is None or any(map(caveat.blurs, blurred))):
+                found.add(caveat.says)
+    return tuple(sorted(found))
 
 
 def _unmeasured(observation: PoolObservation) -> Explanation:

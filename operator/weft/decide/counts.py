@@ -13,6 +13,7 @@ from weft.shaping import Unpaired
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from weft.decide.budgets import Share
     from weft.decide.order import Unit
     from weft.decide.pairs import Pair
     from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot, SplitRecord
@@ -68,9 +69,15 @@ def _traffic(unit: Unit, snapshot: Snapshot) -> PoolObservation | None:
     return replace(first, output_tokens=last.output_tokens)
 
 
-def count(known: Sequence[Prospect], split: SplitRecord | None, snapshot: Snapshot) -> tuple[ScaleAnswer, ...]:
-    """Counts of one pool, or of both halves of a split together."""
-    requests = [_request(prospect.planned, snapshot) for prospect in known if prospect.planned is not None]
+def count(
+    known: Sequence[Prospect], split: SplitRecord | None, snapshot: Snapshot, shares: Mapping[str, Share]
+) -> tuple[ScaleAnswer, ...]:
+    """Counts of one pool, or of both halves of a split together, within their shares of budgets (by UID)."""
+    requests = [
+        _request(prospect.planned, snapshot, shares.get(prospect.pool.key.uid))
+        for prospect in known
+        if prospect.planned is not None
+    ]
     if len(requests) == PAIR:
         spec = split.spec if split is not None else None
         guard = RatioGuard(spec.ratio_min, spec.ratio_max) if spec is not None else RatioGuard()
@@ -78,7 +85,7 @@ def count(known: Sequence[Prospect], split: SplitRecord | None, snapshot: Snapsh
     return tuple(scale_pool(request) for request in requests)
 
 
-def _request(planned: Planned, snapshot: Snapshot) -> ScaleRequest:
+def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> ScaleRequest:
     pool, shape = planned.pool, planned.plan.shape
     return ScaleRequest(
         spec=planned.spec.scaling,
@@ -92,4 +99,5 @@ def _request(planned: Planned, snapshot: Snapshot) -> ScaleRequest:
         observation=snapshot.observations.get(pool.key.uid),
         memory=snapshot.memory.get(pool.key.uid),
         previous=pool.status.scale,
+        ceiling=share.ceiling(shape) if share is not None else None,
     )

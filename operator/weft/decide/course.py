@@ -51,7 +51,9 @@ class Course:
     """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced.
 
     `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one,
-    which open the nodes `opening`.
+    which open the nodes `opening`. `preempted` says which replica goes for a pool of higher priority. `no_room` says
+    that a slow replica has no successor for want of room, `replaced_as_slow` which one gets one by this pass; `remarks`
+    are told beside where the replicas are.
     """
 
     turn: Turn
@@ -62,3 +64,7 @@ class Course:
     relocations: tuple[Relocation, ...] = ()
     awaited: Explanation | None = None
     opening: tuple[str, ...] = ()
+    preempted: Explanation | None = None
+    replaced_as_slow: int | None = None
+    no_room: bool = False
+    remarks: tuple[str, ...] = ()

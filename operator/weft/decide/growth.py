@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from weft.decide.accounts import Accounts, has_no_room
 from weft.decide.promises import holder_name, holds_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from weft.placement import FreeMap
 
 NOTHING: Sequence[Hold] = ()
+_OTHERWISE_REFUSED = frozenset({Reason.BudgetExhausted, Reason.Preempting, Reason.Preempted})
 
 
 @dataclass(slots=True)
@@ -28,7 +30,8 @@ class Growth:
 
     `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
     asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
-    moves that are under way. `avoided` are nodes that the scheduler refused of late: others come first.
+    moves that are under way. `avoided` are nodes that the scheduler refused of late: others come first. `accounts` are
+    the quotas that have to pay for every new replica.
     """
 
     planned: Planned
@@ -38,6 +41,7 @@ class Growth:
     next_replica: int
     replaced: tuple[Assignment, ...] = ()
     asked: Handover | Explanation | None = None
+    accounts: Accounts = field(default_factory=Accounts)
     spares: list[Hold] = field(default_factory=list)
     opened: list[Hold] = field(default_factory=list)
     avoided: tuple[str, ...] = ()
@@ -51,6 +55,21 @@ class Growth:
         return self.refusal is None and len(self.added) < self.missing
 
     @property
+    def lacks_room(self) -> bool:
+        """Whether it is the fabric that has no room for more, no budget, and nobody makes it."""
+        return self.refusal is not None and self.refusal.reason not in _OTHERWISE_REFUSED
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no replica and shall have some."""
+        return not self.kept and not self.added and self.wants_more
+
+    @property
+    def cost(self) -> float:
+        """GPUs of all desired replicas."""
+        return float(self.desired * self.planned.plan.shape.gpus)
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Of all its replicas."""
         return tuple(node for assignment in (*self.kept, *self.added) for node in assignment.nodes)
@@ -59,31 +78,52 @@ class Growth:
         """What its own leaving pods hold."""
         return free.vacated(holder_name(self.planned.pool))
 
+    def add(self, assignment: Assignment) -> None:
+        """One replica more, which quotas pay for."""
+        self.added.append(assignment)
+        self.accounts.pay(self.planned)
+
     @property
     def fill(self) -> float:
         """Placed replicas per desired one."""
         return (len(self.kept) + len(self.added)) / max(1, self.desired)
 
 
-def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> None:
-    """Place replica after replica, always for the half that is further behind.
+def behind(growths: Sequence[Growth]) -> Growth | None:
+    """Of the halves that want more the one that is further behind."""
+    return min((growth for growth in growths if growth.wants_more), key=lambda growth: growth.fill, default=None)
+
+
+def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> bool:
+    """Place one replica, for the half that is further behind; whether another one is wanted.
 
     When one half has no slot left, the other stops where it would get ahead: GPUs of half a pair serve nobody.
     """
-    while any(growth.wants_more for growth in growths):
-        behind = min((growth for growth in growths if growth.wants_more), key=lambda growth: growth.fill)
-        stuck = [other for other in growths if other.refusal is not None and other.fill <= behind.fill]
-        if stuck:
-            behind.waits_for = stuck[0].waits_for or stuck[0]
-            behind.refusal = _held_back(behind.waits_for)
-        else:
-            _place_one(behind, growths, free, now)
+    first = behind(growths)
+    if first is None:
+        return False
+    stuck = [other for other in growths if other.refusal is not None and other.fill <= first.fill]
+    if stuck:
+        first.waits_for = stuck[0].waits_for or stuck[0]
+        first.refusal = _held_back(first.waits_for)
+    else:
+        _place_one(first, growths, free, now)
+    return any(growth.wants_more for growth in growths)
+
+
+def add_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float, *, avoiding: tuple[str, ...]) -> bool:
+    """Place one replica more than is desired, on other nodes than these where it can be; whether there is room."""
+    growth.avoided = (*growth.avoided, *avoiding)
+    _place_one(growth, unit, free, now)
+    placed = growth.refusal is None
+    growth.refusal = None
+    return placed
 
 
 def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
     """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
     for growth in growths:
-        if growth.refusal is not None and growth.waits_for is None and growth.asked is None:
+        if growth.lacks_room and growth.waits_for is None and growth.asked is None:
             found = _try(growth, growth.planned.spec.placement, free, ALONE)
             growth.refusal = found.explanation if isinstance(found, Refusal) else growth.refusal
     for growth in growths:
@@ -92,12 +132,18 @@ def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
 
 
 def _held_back(other: Growth) -> Explanation:
-    because = other.refusal.message if other.refusal is not None else ""
-    return Explanation(Reason.NoSlot, f"held back, as the {other.planned.spec.role.value} half has no slot: {because}")
+    refusal = other.refusal or Explanation(Reason.NoSlot, "")
+    reason, lacks = (refusal.reason, "budget") if refusal.reason is Reason.BudgetExhausted else (Reason.NoSlot, "slot")
+    return Explanation(
+        reason, f"held back, as the {other.planned.spec.role.value} half has no {lacks}: {refusal.message}"
+    )
 
 
 def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float) -> None:
     planned = growth.planned
+    if (short := growth.accounts.short(_paid_together(growth, unit))) is not None:
+        growth.refusal = has_no_room(*short)
+        return
     if growth.asked is not None:
         _hand_over_one(growth, growth.asked, free, now)
         return
@@ -108,7 +154,7 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
         growth.refusal = found.explanation
         return
     assignment = assign(growth, found.nodes, free.fabric, now)
-    growth.added.append(assignment)
+    growth.add(assignment)
     for kept in (growth.spares, growth.opened):
         for hold in [hold for hold in kept if hold.node in found.nodes]:
             kept.remove(hold)
@@ -122,7 +168,14 @@ def _hand_over_one(growth: Growth, asked: Handover | Explanation, free: FreeMap,
     if isinstance(asked, Explanation):
         growth.refusal = asked
     else:
-        growth.added.append(replace(assign(growth, (), free.fabric, now), handover=asked))
+        growth.add(replace(assign(growth, (), free.fabric, now), handover=asked))
+
+
+def _paid_together(growth: Growth, unit: Sequence[Growth]) -> list[Planned]:
+    """One replica, and the first of the other half beside the first of this one."""
+    if not growth.is_empty:
+        return [growth.planned]
+    return [each.planned for each in unit if each.is_empty]
 
 
 def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:

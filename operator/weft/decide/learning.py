@@ -19,6 +19,7 @@ from weft.domain.errors import Blocked, Invalid
 from weft.perf import at_rate
 from weft.render import revision
 from weft.scaling import calibration as calibrating
+from weft.scaling.slowness import without_slow
 from weft.shaping import running_replica
 
 if TYPE_CHECKING:
@@ -51,14 +52,16 @@ class Course:
     sound: Standing | None = None
 
     def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
-        """This course as calibration sees it."""
+        """This course as calibration sees it: what is slow for reasons of its own is no fault of the model."""
         bound = conditions.network_bound(self.spec.role, self.spec.slo, observation)
+        speed = memory.speed if memory is not None else None
+        slow = {each.replica for each in speed.slow if each.named is not None} if speed is not None else ()
         return calibrating.Look(
             subject=self.subject,
             role=self.spec.role,
             now=now,
-            ready=self._ready,
-            observation=observation,
+            ready=tuple(replica for replica in self._ready if replica not in slow) if slow else self._ready,
+            observation=without_slow(observation, speed),
             loads=memory.loads if memory is not None else (),
             network_bound=bound.status == conditions.TRUE,
         )

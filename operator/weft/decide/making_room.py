@@ -79,17 +79,18 @@ def _moves_for(demand: Demand, movable: Sequence[Movable], free: FreeMap, most: 
 
 def _may_be_helped(course: Course) -> bool:
     growth = course.growth
-    return growth.refusal is not None and growth.waits_for is None and growth.asked is None and course.awaited is None
+    return growth.lacks_room and growth.waits_for is None and growth.asked is None and course.awaited is None
 
 
 def _residents(course: Course) -> Iterator[_Resident]:
     """Ready replicas of the revision that is planned, where their successors may come first; others leave anyway.
 
-    None of a pool that lacks replicas itself.
+    None of a pool that lacks replicas itself, or whose quota has no room for a successor.
     """
     turn, rollout, growth = course.turn, course.turn.planned.spec.rollout, course.growth
     lacks = len(growth.kept) + len(growth.added) < growth.desired
-    if lacks or rollout.paused or limits_of(rollout, growth.desired).surge < 1:
+    paid = growth.accounts.short([turn.planned]) is None
+    if lacks or not paid or rollout.paused or limits_of(rollout, growth.desired).surge < 1:
         return
     demand, leaving = demand_of(turn), {each.assignment.replica for each in (*course.gone, *course.moving)}
     for each in turn.survivors.replicas:
@@ -124,7 +125,7 @@ def _send(resident: _Resident, move: Move, course: Course, fabric: Fabric, now: 
     mover.moving = (*mover.moving, replace(resident.departure, displaced=makes_room_for(course.turn)))
     most = growth.desired + limits_of(growth.planned.spec.rollout, growth.desired).surge
     if len(growth.kept) + len(growth.added) < most:
-        growth.added.append(assign(growth, move.target, fabric, now))
+        growth.add(assign(growth, move.target, fabric, now))
 
 
 def _tell(course: Course, found: Repacking, purse: Purse) -> None:

@@ -92,11 +92,15 @@ def _staying(course: Course) -> list[Replica]:
 
 
 def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fabric) -> Explanation:
-    """The same, with what the scheduler says while it does not bind a pod of a replica that stays, or who has to go."""
+    """The same, with what the scheduler says while it does not bind a pod of a replica that stays, or who has to go.
+
+    Last comes who is slow.
+    """
     staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
     words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)
     waiting = next(chain(words, _waits_for_leaving_pods(course, fabric)), None)
-    return replace(explanation, message=f"{explanation.message}; {waiting}") if waiting else explanation
+    told = "; ".join((explanation.message, *([waiting] if waiting else ()), *course.remarks))
+    return replace(explanation, message=told) if told != explanation.message else explanation
 
 
 def _waits_for_leaving_pods(course: Course, fabric: Fabric) -> Iterator[str]:

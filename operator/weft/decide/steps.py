@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
-from weft.decide.growth import Growth, explain_again, grow
+from weft.decide.growth import Growth, behind, explain_again, grow
 from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import moves_under_way, still_told
 from weft.decide.placing import capacity_request, is_replaced, placement_of
+from weft.decide.preemption import keep_what_leaves, lower_than, may_preempt, preempt
 from weft.decide.promises import held_by, holds_of
 from weft.decide.rollout import arriving, leaving
+from weft.decide.rounds import in_rounds
+from weft.decide.slow_replicas import because_it_is_slow, replace_slow, slow_events, slow_one_that_goes, speed_after
 from weft.decide.spares import gives_way_to_its_spare, keep_spares
 from weft.decide.succession import tries_again_after_seconds
 from weft.domain.changed import changed
@@ -24,10 +28,12 @@ from weft.domain.reasons import Explanation
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure
 from weft.scaling import live_figures
+from weft.scaling.slowness import wake_after_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weft.decide.accounts import Accounts
     from weft.decide.health import Replica
     from weft.decide.making_room import Purse
     from weft.decide.moving import Moves
@@ -47,38 +53,91 @@ class Outcome:
     wake_after_seconds: float | None
 
 
-def take_turns(
-    units: Sequence[Sequence[Turn]], free: FreeMap, now: float, replan: Replan, purse: Purse
-) -> tuple[Outcome, ...]:
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What replicas take up: what is free, what quotas leave, and when that is."""
+
+    free: FreeMap
+    accounts: Accounts
+    now: float
+
+
+def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, purse: Purse) -> tuple[Outcome, ...]:
     """Decide for all units, each one pool or both halves of a pair, in the order in which they get what is scarce.
 
-    All departures come before the first arrival, and all reasons after the last, so that a second pass finds what this
-    one says.
+    That is by priority, and in rounds within one (`decide/rounds.py`). All departures come before the first arrival,
+    and all reasons after the last, so that a second pass finds what this one says.
     """
+    free, now = ground.free, ground.now
     moves = moves_under_way([turn for turns in units for turn in turns], free)
-    start = _Start(free, now, moves)
+    start = _Start(free, ground.accounts, now, moves)
     courses = _all_set_out(units, start, replan)
     keep_spares((course.growth for together in courses for course in together), free)
-    for together in courses:
-        if (fitting := shapes_with_a_place(together, free, replan)) is not None:
-            together[:] = [_set_out(turn, start) for turn in fitting]
-        grow([course.growth for course in together], free, now)
-        keep_spares((course.growth for course in together), free)
+    for _, peers in groupby(courses, key=_priority):
+        wanting = [together for together in peers if _wants_more(together)]
+        in_rounds([_Rising(together, start, replan) for together in wanting])
+        for together in filter(may_preempt, wanting):
+            lower = lower_than(together[0], courses)
+            keep_what_leaves(together[0], (each for unit in lower for each in unit), free)
     every = [course for together in courses for course in together]
     explain_again([course.growth for course in every], free)
     say_who_fits_in_place(every, free)
     say_what_is_awaited(every)
     make_room(every, free, purse, now)
+    preempt(courses, free)
+    replace_slow(courses, free, now)
     return tuple(_outcome(course, free, now) for course in every)
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What everybody starts from: what is free, when it is, and which replicas make room for others."""
+    """What everybody starts from: what is free, what quotas leave, when it is, and which replicas make room."""
 
     free: FreeMap
+    accounts: Accounts
     now: float
     moves: Moves
+
+
+@dataclass(slots=True)
+class _Rising:
+    """One unit that takes turns at what is free. Before its first it may change to a shape that has a place."""
+
+    together: list[Course]
+    start: _Start
+    replan: Replan
+    looked: bool = False
+
+    @property
+    def fill(self) -> float:
+        first = behind(self._growths())
+        return 1.0 if first is None else first.fill
+
+    @property
+    def cost(self) -> float:
+        first = behind(self._growths())
+        return 0.0 if first is None else first.cost
+
+    def advance(self) -> bool:
+        """Place one replica, and keep its spares."""
+        if not self.looked:
+            self.looked = True
+            if (fitting := shapes_with_a_place(self.together, self.start.free, self.replan)) is not None:
+                self.together[:] = [_set_out(turn, self.start) for turn in fitting]
+        goes_on = grow(self._growths(), self.start.free, self.start.now)
+        keep_spares(self._growths(), self.start.free)
+        return goes_on
+
+    def _growths(self) -> list[Growth]:
+        return [course.growth for course in self.together]
+
+
+def _priority(together: Sequence[Course]) -> int:
+    return max(course.turn.planned.pool.priority for course in together)
+
+
+def _wants_more(together: Sequence[Course]) -> bool:
+    return any(course.growth.wants_more for course in together)
 
 
 def _all_set_out(units: Sequence[Sequence[Turn]], start: _Start, replan: Replan) -> list[list[Course]]:
@@ -98,8 +157,9 @@ def _set_out(turn: Turn, start: _Start) -> Course:
     desired, rollout = turn.scale.desired, planned.spec.rollout
     if _stays_as_it_is(turn, start):
         kept = [replica.assignment for replica in turn.survivors.replicas]
-        return Course(turn, _failure(turn, now), (), Growth(planned, desired, kept, 0, pool.status.next_replica), ())
-    present = [_departure(replica, planned, start) for replica in turn.survivors.replicas]
+        at_rest = Growth(planned, desired, kept, 0, pool.status.next_replica, accounts=start.accounts)
+        return Course(turn, _failure(turn, now), (), at_rest, ())
+    present = _departures(turn, start)
     failure = _failure(turn, now)
     gone = leaving(present, desired, rollout, free)
     gone += tuple(each for each in present if each not in gone and gives_way_to_its_spare(each, turn, free))
@@ -115,7 +175,8 @@ def _set_out(turn: Turn, start: _Start) -> Course:
     kept, following = [each.assignment for each in stay], pool.status.next_replica
     opened = start.moves.kept.get(pool.key.uid, [])
     avoided = tuple(node for node, _ in turn.memory.refused_by)
-    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, opened=opened, avoided=avoided)
+    growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, start.accounts)
+    growth.opened, growth.avoided = opened, avoided
     relocations = tuple(still_told(turn, start.moves, now))
     course = Course(turn, failure, gone, growth, moving, relocations)
     course.awaited = start.moves.awaited.get(pool.key.uid)
@@ -133,6 +194,13 @@ def _stays_as_it_is(turn: Turn, start: _Start) -> bool:
         return False
     as_planned = len(standing.replicas) == turn.scale.desired and standing.revisions <= {turn.planned.revision}
     return as_planned and start.free.fabric.troubled().isdisjoint(standing.nodes)
+
+
+def _departures(turn: Turn, start: _Start) -> list[Departure]:
+    """All replicas, each with why it has to go or may, where that is so."""
+    present = [_departure(replica, turn.planned, start) for replica in turn.survivors.replicas]
+    slow = slow_one_that_goes(turn, present)
+    return [because_it_is_slow(each) if each.assignment.replica == slow else each for each in present]
 
 
 def _departure(replica: Replica, planned: Planned, start: _Start) -> Departure:
@@ -197,16 +265,18 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
             *conditions.capacity_requested(request),
         ),
-        _events(course),
+        (*_events(course), *slow_events(course)),
         request,
     )
+    memory = speed_after(course, now)
     waits = (
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
         turn.survivors.wake_after_seconds(growth.kept, now),
         tries_again_after_seconds(growth.added, free),
+        wake_after_seconds(memory.speed, now),
     )
-    return Outcome(decision, turn.memory, min((wait for wait in waits if wait is not None), default=None))
+    return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
 
 
 def _events(course: Course) -> tuple[Explanation, ...]:
@@ -215,8 +285,7 @@ def _events(course: Course) -> tuple[Explanation, ...]:
     if course.growth.added:
         replaced = (*course.moving, *course.gone)
         events += [Explanation(each.displaced.reason, is_replaced(each)) for each in replaced if each.displaced]
-    if turn.scale.changed is not None:
-        events.append(turn.scale.changed)
+    events += [told for told in (course.preempted, turn.scale.changed) if told is not None]
     before = planned.pool.status.plan
     if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
         events.append(_shape_event(before, planned.plan))

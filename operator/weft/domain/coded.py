@@ -22,6 +22,7 @@ from weft.domain import (
     model,
     moves,
     queueing,
+    quotas,
     reasons,
     reports,
     room,
@@ -34,7 +35,7 @@ from weft.domain import (
 
 # Those whose values a snapshot or a decision is made of.
 _MODULES = (
-    *(calibration, cluster, decision, hardware, model, moves, queueing),
+    *(calibration, cluster, decision, hardware, model, moves, queueing, quotas),
     *(reasons, reports, room, shape, snapshot, spec, status, workload),
 )
 Coded = Any  # what `json` writes and reads

@@ -49,6 +49,8 @@ class Reason(StrEnum):
     NoSlot = "NoSlot"
     MovesUnderWay = "MovesUnderWay"
     MakesRoom = "MakesRoom"
+    Preempting = "Preempting"
+    Preempted = "Preempted"
     NothingToPlace = "NothingToPlace"
     # where another scheduler picks the nodes: condition Placed
     SchedulerMissing = "SchedulerMissing"
@@ -89,6 +91,7 @@ class Reason(StrEnum):
     PodRefused = "PodRefused"
     BackingOff = "BackingOff"
     Outdated = "Outdated"
+    SlowerThanSiblings = "SlowerThanSiblings"
     # scaling, in status
     Steady = "Steady"
     ScaleUp = "ScaleUp"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.moves import MoveBudget
     from weft.domain.queueing import Queueing
+    from weft.domain.quotas import QuotaRecord
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
     from weft.domain.spec import PoolSpec, SplitSpec
@@ -38,7 +39,8 @@ class PoolRecord:
     """One InferencePool as read. `spec` is None when it cannot be understood, and `problem` then says why.
 
     `deleting` says that it goes away, by itself or with its namespace; nothing is decided or done for it any more.
-    `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0.
+    `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0,
+    and `preempts` whether its `preemptionPolicy` lets it take places from lower pools.
     `written` holds the status we last wrote as canonical JSON, so that an unchanged status is not written again.
     """
 
@@ -52,6 +54,7 @@ class PoolRecord:
     priority: int = 0
     created: float = 0.0
     conditions: tuple[Condition, ...] = ()  # of both writers, as last written
+    preempts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,23 @@ class SplitRecord:
 
 
 Buckets = tuple[tuple[float, float], ...]  # (upper bound, cumulative count), ascending, the last bound infinite
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """A sentence about what is not as the engine's version should have it, without live numbers.
+
+    `figure` is `ttft` or `tpot` where it is about that latency, empty for all others. `blurred` are the seconds (from,
+    to) between which buckets tell no percentile apart; None where the caveat is about the figure whatever it is.
+    """
+
+    says: str
+    figure: str = ""
+    blurred: tuple[float, float] | None = None
+
+    def blurs(self, seconds: float) -> bool:
+        """Whether nobody can tell what is below and what is above so many seconds."""
+        return self.blurred is not None and self.blurred[0] < seconds < self.blurred[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +135,7 @@ class PoolObservation:
     have but has not, and signals of which its version has no series; `complete` is False when the values may not be
     trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
     `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
-    `caveats` are sentences about all that is not as the engine's version should have it; they hold no live numbers.
+    `caveats` say all that is not as the engine's version should have it.
     """
 
     expected: int
@@ -146,7 +166,7 @@ class PoolObservation:
     startup_seconds: float | None = None
     arrivals_at_front: bool = False
     unresolved: tuple[tuple[str, int], ...] = ()
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -183,6 +203,36 @@ class CalibrationMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowReplica:
+    """A replica that is slower than its siblings at no higher load, and its first pod.
+
+    `since` is the first whole look that found it so without a break, None after a break; `named` is when that had
+    lasted, and `told` whether an event said so; `times` is its latency over the median of its siblings, as last seen.
+    """
+
+    replica: int
+    pod: str
+    since: float | None
+    times: float
+    named: float | None = None
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedMemory:
+    """How fast the replicas of a pool are beside each other. Times are epoch seconds.
+
+    `seen` is the last look at all of them; `replaced` is the replica that goes once its successor serves, and `begun`
+    when the last such was decided.
+    """
+
+    seen: float
+    slow: tuple[SlowReplica, ...] = ()
+    replaced: int | None = None
+    begun: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
@@ -192,7 +242,7 @@ class ScaleMemory:
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
     was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
-    bind a pod of it, each with the time when that was given up.
+    bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any.
     """
 
     since: float
@@ -205,6 +255,7 @@ class ScaleMemory:
     lost: tuple[tuple[str, float], ...] = ()
     calibration: CalibrationMemory | None = None
     refused_by: tuple[tuple[str, float], ...] = ()
+    speed: SpeedMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +263,7 @@ class Snapshot:
     """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID.
 
     `queueing` is what is known of Kueue, None where nobody looked; `budget` is what may move, where that is known.
+    `quotas` are the ResourceQuotas of the served namespaces, as far as Weft may read them.
     """
 
     now: float
@@ -224,3 +276,4 @@ class Snapshot:
     reports: Reports = field(default_factory=Reports)
     queueing: Queueing | None = None
     budget: MoveBudget | None = None
+    quotas: tuple[QuotaRecord, ...] = ()

@@ -92,7 +92,8 @@ class Observed:
 
     `ttft` and `tpot` are (percentile, seconds); `attainment` is the fraction of requests within the SLO (of a
     split, in the half that does worse); `live` names
-    the workload values that metrics replace at present (`requestsPerSecond`, `inputTokens`, ...).
+    the workload values that metrics replace at present (`requestsPerSecond`, `inputTokens`, ...). `caveats` are
+    sentences to know before the figures are believed; a split has none of its own.
     """
 
     requests_per_second: float | None = None
@@ -103,6 +104,7 @@ class Observed:
     tpot: tuple[tuple[int, float], ...] = ()
     attainment: float | None = None
     live: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

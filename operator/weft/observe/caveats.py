@@ -5,10 +5,12 @@ Sentences hold no live numbers, so that a steady state says the same again.
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from weft.domain.figures import seconds
+from weft.domain.snapshot import Caveat
 from weft.observe.arithmetic import PERCENTILES, ends
 
 if TYPE_CHECKING:
@@ -17,21 +19,30 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets
     from weft.observe.window import Window
 
+# Signals and fields of `EngineSeries` that make a latency what it is.
+_LATENCIES = {
+    "TTFT": "ttft",
+    "times per output token": "tpot",
+    "ttft": "ttft",
+    "tpot": "tpot",
+    "inter_token": "tpot",
+}
+
 
 def missing(windows: list[Window]) -> tuple[str, ...]:
     """Series that scaling needs and that some pod which answers does not expose, and signals that no series tells."""
     return tuple(dict.fromkeys(name for window in windows for name in _missing(window)))
 
 
-def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[str, ...]:
+def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
     """Everything worth knowing before the figures are believed, each once."""
     said = (*_untold(windows), *_renamed(windows), *coarse(ttft, tpot))
     return tuple(dict.fromkeys(said))
 
 
-def coarse(ttft: Buckets, tpot: Buckets) -> tuple[str, ...]:
+def coarse(ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
     """Whether percentiles lie where the buckets cannot tell them apart."""
-    return (*_coarse("TTFT", ttft), *_coarse("TPOT", tpot))
+    return (*_coarse("ttft", ttft), *_coarse("tpot", tpot))
 
 
 def _missing(window: Window) -> Iterator[str]:
@@ -46,15 +57,16 @@ def _is_gauge(window: Window, name: str) -> bool:
     return name in {window.series.running, window.series.waiting, window.series.kv_usage}
 
 
-def _untold(windows: list[Window]) -> Iterator[str]:
+def _untold(windows: list[Window]) -> Iterator[Caveat]:
     for window in windows:
         lacking = set(_missing(window))
         hint = f"; it needs {window.series.needs}" if window.series.needs else ""
         for signal, names in (*window.series.scaling_needs, *window.series.also_expected):
+            figure = _LATENCIES.get(signal, "")
             if not names:
-                yield f"this version of the engine tells no {signal}"
+                yield Caveat(f"this version of the engine tells no {signal}", figure)
             elif names[0] in lacking or _is_missed(window, names):
-                yield f"the engine does not show {names[0]}{hint}"
+                yield Caveat(f"the engine does not show {names[0]}{hint}", figure)
 
 
 def _is_missed(window: Window, names: tuple[str, ...]) -> bool:
@@ -62,28 +74,33 @@ def _is_missed(window: Window, names: tuple[str, ...]) -> bool:
     return not window.series.born_late and not any(map(window.history.shows, names))
 
 
-def _renamed(windows: list[Window]) -> Iterator[str]:
+def _renamed(windows: list[Window]) -> Iterator[Caveat]:
     for window in windows:
         for each in fields(window.series):
             shown, usual = getattr(window.series, each.name), getattr(window.expected, each.name)
-            if shown == usual:
-                continue
-            if shown is None:
-                yield f"{window.series.per_token} is read, since {usual} is missing"
-            elif usual is None:
-                yield f"{shown} is read, which this version should not have yet"
-            else:
-                yield f"{shown} is read in place of {usual}"
+            if shown != usual:
+                yield Caveat(_other_name(window, shown, usual), _LATENCIES.get(each.name, ""))
 
 
-def _coarse(word: str, buckets: Buckets) -> Iterator[str]:
-    found = ends(buckets)
+def _other_name(window: Window, shown: str | None, usual: str | None) -> str:
+    if shown is None:
+        return f"{window.series.per_token} is read, since {usual} is missing"
+    if usual is None:
+        return f"{shown} is read, which this version should not have yet"
+    return f"{shown} is read in place of {usual}"
+
+
+def _coarse(figure: str, buckets: Buckets) -> Iterator[Caveat]:
+    found, word = ends(buckets), figure.upper()
     if found is None:
         return
     if not found.finite:
-        yield f"{word} percentiles cannot be resolved without a finite bucket: the mean stands for them"
+        told = f"{word} percentiles cannot be resolved without a finite bucket: the mean stands for them"
+        yield Caveat(told, figure, (0.0, math.inf))
         return
     if any(found.below(percent) for percent in PERCENTILES):
-        yield f"{word} percentiles below {seconds(found.first)} are in the first bucket: the mean stands for them"
+        told = f"{word} percentiles below {seconds(found.first)} are in the first bucket: the mean stands for them"
+        yield Caveat(told, figure, (0.0, found.first))
     if any(found.above(percent) for percent in PERCENTILES):
-        yield f"{word} percentiles above {seconds(found.last)} are beyond the buckets: they are at least that"
+        told = f"{word} percentiles above {seconds(found.last)} are beyond the buckets: they are at least that"
+        yield Caveat(told, figure, (found.last, math.inf))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.domain import labels
 from weft.observe.queue_cache import QueueCache
+from weft.observe.quota_cache import QuotaCache
 from weft.observe.reading import resource_path
 from weft.observe.records import read_node, read_object, read_pod
 from weft.observe.reflector import Collection, ListWatch, Reflector
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from weft.domain.cluster import NodeRecord, ObjectRecord, PodRecord
     from weft.domain.queueing import Queueing
+    from weft.domain.quotas import QuotaRecord
     from weft.domain.reports import Reports
     from weft.observe.reading import Reader
 
@@ -52,6 +54,7 @@ class ClusterCache:
         ]
         self._reports = ReportCache(reader, self._changed)
         self._queues = QueueCache(reader, served, lambda: self._changed(None))
+        self._quotas = QuotaCache(reader, served, lambda: self._changed(None))
 
     def start(self) -> None:
         """Start listing and watching in the background."""
@@ -69,7 +72,7 @@ class ClusterCache:
     @property
     def synced(self) -> bool:
         """Whether every kind was listed once, or asked for once if it may be absent: nothing may be decided before."""
-        asked = self._reports.answered and self._queues.answered
+        asked = self._reports.answered and self._queues.answered and self._quotas.answered
         return asked and all(reflector.synced for reflector in self._all())
 
     @property
@@ -93,6 +96,10 @@ class ClusterCache:
         """What is known of Kueue's queues."""
         return self._queues.queueing(self.reports().topologies)
 
+    def quotas(self) -> tuple[QuotaRecord, ...]:
+        """ResourceQuotas of the served namespaces that limit pods or accelerators."""
+        return self._quotas.quotas()
+
     def objects(self) -> tuple[ObjectRecord, ...]:
         """Services, Deployments and PodDisruptionBudgets of ours in the served namespaces, and ComputeDomains."""
         ours = (record for reflector in self._objects for record in reflector.records())
@@ -106,7 +113,7 @@ class ClusterCache:
         return [self._nodes, self._pods, *self._objects]
 
     def _started(self) -> list[Reflector[Any]]:
-        return [*self._all(), *self._reports.reflectors, *self._queues.reflectors]
+        return [*self._all(), *self._reports.reflectors, *self._queues.reflectors, *self._quotas.reflectors]
 
     def _node_changed(self, _old: NodeRecord | None, _new: NodeRecord | None) -> None:
         self._changed(None)

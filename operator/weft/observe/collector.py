@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
+from weft.domain.snapshot import Caveat
+from weft.domain.spec import RouterKind
 from weft.engines import series_for
 from weft.observe.history import Origin
 from weft.observe.observation import observe_pool
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation, PoolRecord
     from weft.engines.series import EngineSeries
     from weft.observe.sources import MetricsSource
+
+AT_A_GATEWAY = Caveat("the Gateway's endpoint picker is not asked: requests count once an engine has taken them")
 
 
 class MetricsCollector:
@@ -41,7 +45,8 @@ class MetricsCollector:
         every = {target.uid: target for _, _, targets, fronts in asked for target in (*targets, *fronts)}
         histories = await self._source.collect(every.values())
         observed = {
-            pool.key.uid: observe_pool(targets, histories, series, fronts) for pool, series, targets, fronts in asked
+            pool.key.uid: _with_what_is_not_asked(pool, observe_pool(targets, histories, series, fronts))
+            for pool, series, targets, fronts in asked
         }
         self._observed = (self._clock(), observed)
         engines = {target.uid for _, _, targets, _ in asked for target in targets}
@@ -57,6 +62,13 @@ class MetricsCollector:
     async def close(self) -> None:
         """Close the source."""
         await self._source.close()
+
+
+def _with_what_is_not_asked(pool: PoolRecord, seen: PoolObservation) -> PoolObservation:
+    """The observation, which says so where requests come through an endpoint picker (docs/metrics.md says why)."""
+    if pool.spec is None or pool.spec.router.kind is not RouterKind.Gateway:
+        return seen
+    return replace(seen, caveats=(*seen.caveats, AT_A_GATEWAY))
 
 
 def _series_of(pools: Iterable[PoolRecord]) -> Iterator[tuple[PoolRecord, EngineSeries]]:

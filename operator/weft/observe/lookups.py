@@ -47,7 +47,7 @@ class ConfigFiles:
 
 
 class Priorities:
-    """Values of PriorityClasses by name; empty where reading them is not permitted."""
+    """Values of PriorityClasses by name, and which preempt; empty where reading them is not permitted."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is read before it is asked for."""
@@ -55,6 +55,7 @@ class Priorities:
         self._clock = clock
         self._read_at: float | None = None
         self._values: dict[str, int] = {}
+        self._polite: frozenset[str] = frozenset()
 
     def value(self, name: str | None) -> int:
         """Value of one class, 0 for none and for an unknown one."""
@@ -65,9 +66,16 @@ class Priorities:
             self._refresh()
         return self._values.get(name, 0)
 
+    def preempts(self, name: str | None) -> bool:
+        """Whether pods of a class may take the place of lower ones, as when its `value` was last asked for."""
+        return name not in self._polite
+
     def _refresh(self) -> None:
         try:
             listed = self._reader.get(resource_path("scheduling.k8s.io/v1", "priorityclasses"))
         except (ApiException, HTTPError):
             return
+        self._polite = frozenset(
+            item["metadata"]["name"] for item in listed.get("items") or () if item.get("preemptionPolicy") == "Never"
+        )
         self._values = {item["metadata"]["name"]: int(item.get("value") or 0) for item in listed.get("items") or ()}

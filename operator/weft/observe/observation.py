@@ -15,7 +15,7 @@ from weft.observe.window import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from weft.domain.snapshot import Buckets
+    from weft.domain.snapshot import Buckets, Caveat
     from weft.engines.series import EngineSeries
     from weft.observe.arriving import Arrived
     from weft.observe.history import History, Target
@@ -107,7 +107,7 @@ class Together:
     prefix_tokens: tuple[float, float]
     hit_rate: float | None = None
     missing: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
 
 def observe_pool(

@@ -43,7 +43,7 @@ def served_path(reader: Reader, kind: OptionalKind, namespace: str | None = None
     """Where a cluster serves a kind, or None; everybody may ask that, unless somebody took even that right away."""
     for version in kind.versions:
         try:
-            found = reader.get(f"/apis/{kind.group}/{version}")
+            found = reader.get(f"/{'apis' if kind.group else 'api'}/{kind.api_version(version)}")
         except ApiException as error:
             if error.status == NOT_FOUND:
                 continue
@@ -56,7 +56,7 @@ def served_path(reader: Reader, kind: OptionalKind, namespace: str | None = None
 
 
 def _path(kind: OptionalKind, version: str, namespace: str | None) -> str:
-    return resource_path(f"{kind.group}/{version}", kind.plural, namespace)
+    return resource_path(kind.api_version(version), kind.plural, namespace)
 
 
 class OptionalListWatch(ListWatch[Record]):

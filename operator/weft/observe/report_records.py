@@ -79,7 +79,10 @@ def read_topology(body: Json) -> TopologyReport:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKind:
-    """A kind that a cluster may not have, by its group, with the versions that we can read, the best first."""
+    """A kind that a cluster may not have, or not show, with the versions that we can read, the best first.
+
+    The core group has no name.
+    """
 
     kind: str
     group: str
@@ -89,7 +92,11 @@ class OptionalKind:
     @property
     def name(self) -> str:
         """`resourceslices.resource.k8s.io`, as RBAC and kubectl name it."""
-        return f"{self.plural}.{self.group}"
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def api_version(self, version: str) -> str:
+        """`resource.k8s.io/v1`, or `v1` in the core group."""
+        return f"{self.group}/{version}" if self.group else version
 
 
 RESOURCE_SLICES = OptionalKind("ResourceSlice", "resource.k8s.io", ("v1", "v1beta2", "v1beta1"), "resourceslices")

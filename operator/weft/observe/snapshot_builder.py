@@ -62,6 +62,7 @@ class SnapshotBuilder:
             memory=dict(memory),
             reports=self._sources.cluster.reports(),
             queueing=self._sources.cluster.queueing(),
+            quotas=self._sources.cluster.quotas(),
         )
 
     def pools(self) -> tuple[PoolRecord, ...]:
@@ -89,7 +90,8 @@ class SnapshotBuilder:
         if record.spec is None:
             return record
         spec = self._with_config(record.key.namespace, record.spec)
-        return replace(record, spec=spec, priority=self._sources.priorities.value(spec.pod.priority_class))
+        name, known = spec.pod.priority_class, self._sources.priorities
+        return replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name))
 
     def _complete_split(self, record: SplitRecord) -> SplitRecord:
         if record.spec is None:

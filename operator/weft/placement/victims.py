@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from weft.placement.freemap import FreeMap
 
 
+_BY_CHOICE = frozenset({Reason.MakesRoom, Reason.SlowerThanSiblings})
+
+
 @dataclass(frozen=True, slots=True)
 class Departure:
     """A replica that could leave: `outdated`, of an earlier revision, or `displaced`, for a reason with its node.
@@ -34,9 +37,9 @@ class Departure:
         return self.displaced is not None and self.displaced.reason is Reason.NodeNotReady
 
     @property
-    def makes_room(self) -> bool:
-        """Whether it could stay, and goes for the sake of another pool."""
-        return self.displaced is not None and self.displaced.reason is Reason.MakesRoom
+    def could_stay(self) -> bool:
+        """Whether it serves where it is, and goes for the sake of another pool, or since another replica is faster."""
+        return self.displaced is not None and self.displaced.reason in _BY_CHOICE
 
     @property
     def nodes(self) -> tuple[str, ...]:

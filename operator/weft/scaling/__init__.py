@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.scaling.attainment import is_resolved
+from weft.scaling.bounds import Ceiling
 from weft.scaling.demand import ScaleRequest
 from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
@@ -12,6 +13,7 @@ from weft.scaling.settle import ScaleAnswer
 from weft.scaling.split import scale_split
 
 __all__ = [
+    "Ceiling",
     "RatioGuard",
     "ScaleAnswer",
     "ScaleRequest",

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import MOST_NODES, MOST_REPLICAS
+from weft.domain.spec import MOST_NODES, MOST_REPLICAS, ScalingMode
 
 if TYPE_CHECKING:
     from weft.domain.spec import ScalingSpec
     from weft.scaling.demand import ScaleRequest
 
 REMEMBERED = 4096  # of as many kinds of bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What is left to a pool of a budget that it shares with others, in replicas, and who says so."""
+
+    replicas: int
+    why: Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +42,23 @@ class Bounds:
 
 
 def bounds_of(request: ScaleRequest) -> Bounds:
-    """MinReplicas to maxReplicas, cut by `maxGPUs` (which wins over minReplicas) and by what a status can hold.
+    """MinReplicas to maxReplicas, cut by budgets (which win over minReplicas) and by what a status can hold.
 
     Below the fewest nothing is hidden: `shortfall` then says so in the condition Placed.
     """
-    return _bounds(request.spec, request.gpus, request.pods)
+    own = _bounds(request.spec, request.gpus, request.pods)
+    return own if request.ceiling is None else _under(request.ceiling, own, request.spec)
+
+
+def _under(ceiling: Ceiling, own: Bounds, spec: ScalingSpec) -> Bounds:
+    """The bounds of a pool that shares a budget; the tighter one gives the reason."""
+    if ceiling.replicas >= own.most:
+        return own
+    fewest = spec.replicas if spec.mode is ScalingMode.External and spec.replicas is not None else spec.min_replicas
+    shortfall = ceiling.why if ceiling.replicas < max(1, fewest) else own.shortfall
+    return replace(
+        own, least=min(own.least, ceiling.replicas), most=ceiling.replicas, at_most=ceiling.why, shortfall=shortfall
+    )
 
 
 @functools.lru_cache(maxsize=REMEMBERED)

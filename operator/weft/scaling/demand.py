@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from weft.domain.changed import changed
 from weft.domain.figures import digits
 from weft.domain.snapshot import LoadSample, ScaleMemory
-from weft.scaling.reading import Reading, read
+from weft.scaling.reading import Reading, counted_at_front, front_tells, read
+from weft.scaling.slowness import without_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
     from weft.domain.workload import Role
+    from weft.scaling.bounds import Ceiling
 
 # A backlog shall be worked off in this time, on top of serving what arrives. Shorter would buy replicas for the very
 # requests that those already starting will serve.
@@ -43,7 +45,7 @@ class ScaleRequest:
 
     `current` is the desired count so far, 0 before the first decision; `capacity` is requests per second that one
     replica serves at the SLO under the workload in force, `declared_rate` the rate the user expects; `gpus` and `pods`
-    are of one replica; `previous` is the persisted explanation.
+    are of one replica; `previous` is the persisted explanation; `ceiling` is set by budgets that pools share.
     """
 
     spec: ScalingSpec
@@ -57,16 +59,26 @@ class ScaleRequest:
     observation: PoolObservation | None = None
     memory: ScaleMemory | None = None
     previous: Explanation | None = None
+    ceiling: Ceiling | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One pool as seen in this pass: what may be believed (or what is missing), and the memory with this look added."""
+    """One pool as seen in this pass: what may be believed (or what is missing), and the memory with this look added.
+
+    `at_front` are requests per second that the front counts while no engine answers: a reason to grow, never to shrink.
+    """
 
     request: ScaleRequest
     reading: Reading | None
     problem: str
     memory: ScaleMemory
+    at_front: float = 0.0
+
+    @property
+    def blind(self) -> bool:
+        """Whether nobody tells anything of demand."""
+        return self.reading is None and self.at_front <= 0
 
     @property
     def backlogged(self) -> bool:
@@ -98,7 +110,7 @@ def look(request: ScaleRequest) -> Sight:
         memory = replace(memory, since=request.now)
     found = read(request.observation, request.role)
     if isinstance(found, str):
-        return Sight(request, None, found, memory)
+        return _without_engines(request, found, memory)
     loads = _remembered(memory.loads, LoadSample(request.now, found.waiting, found.outstanding, found.answered))
     if not found.whole:
         return Sight(request, found, "", changed(memory, loads=loads))
@@ -107,9 +119,17 @@ def look(request: ScaleRequest) -> Sight:
     return Sight(request, found, "", memory)
 
 
+def _without_engines(request: ScaleRequest, problem: str, memory: ScaleMemory) -> Sight:
+    """What is left of sight; a pool that has no count yet starts as declared, whatever a front counts."""
+    if not front_tells(request.observation) or request.current == 0:
+        return Sight(request, None, problem, memory)
+    told = f"{problem}, and the front alone tells what arrives"
+    return Sight(request, None, told, memory, counted_at_front(request.observation))
+
+
 def want(sight: Sight) -> Want:
     """Replicas that one pool's own demand needs."""
-    if sight.reading is None:
+    if sight.blind:
         return Want(None, may_shrink=False, basis=sight.problem)
     return want_for(sight, offered(sight))
 
@@ -118,19 +138,19 @@ def want_for(sight: Sight, offered_per_second: float) -> Want:
     """Replicas of this pool for an offered rate; its own backlog keeps it from shrinking."""
     request, reading = sight.request, sight.reading
     capacity = _true_capacity(sight)
-    if reading is None or capacity <= 0:
+    if sight.blind or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
     needed = request.spec.needed(offered_per_second, capacity)
     if sight.backlogged:
         needed = max(needed, request.current)
 
     def basis() -> str:
-        return (
-            f"{digits(offered_per_second)} requests/s offered ({digits(reading.rate)} answered, "
-            f"{digits(reading.waiting)} waiting), one replica serves {digits(capacity)}"
-        )
+        told = sight.problem
+        if reading is not None:
+            told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
+        return f"{digits(offered_per_second)} requests/s offered ({told}), one replica serves {digits(capacity)}"
 
-    return Want(needed, may_shrink=reading.whole, basis=basis)
+    return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis)
 
 
 def declared_want(request: ScaleRequest) -> Want:
@@ -149,7 +169,7 @@ def offered(sight: Sight) -> float:
     seconds' count where that is more: a ramp is followed within seconds.
     """
     if sight.reading is None:
-        return 0.0
+        return sight.at_front
     oldest = sight.memory.loads[0]
     elapsed = sight.request.now - oldest.at
     growth = 0.0
@@ -177,8 +197,16 @@ def _true_capacity(sight: Sight) -> float:
     )
     if reading is None or not saturated:
         return predicted
-    measured = reading.rate / reading.answered
+    measured = _rate_of_one(sight, reading)
     return min(predicted, max(measured, predicted * LEAST_TRUE_CAPACITY)) if predicted > 0 else measured
+
+
+def _rate_of_one(sight: Sight, reading: Reading) -> float:
+    """Requests per second of a replica that is as fast as most."""
+    usual = without_slow(sight.request.observation, sight.memory.speed)
+    if usual is None or usual.requests_per_second is None:
+        return reading.rate / reading.answered
+    return usual.requests_per_second / usual.answered
 
 
 def _remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:

@@ -66,7 +66,8 @@ def replaced_values(declared: Workload, in_force: Workload, observation: PoolObs
 def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str, ...]) -> Observed | None:
     """What the status shows of an observation, and the `live` names beside it; None where there is neither."""
     if observation is None or observation.answered <= 0:
-        return Observed(live=live) if live else None
+        told = tuple(caveat.says for caveat in observation.caveats) if observation is not None else ()
+        return Observed(live=live, caveats=told) if live or told else None
     return Observed(
         requests_per_second=_sane(observation.requests_per_second),
         input_tokens=_sane(observation.input_tokens),
@@ -76,6 +77,7 @@ def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str,
         tpot=_wanted(observation.tpot, slo.tpot),
         attainment=attainment(slo, observation),
         live=live,
+        caveats=tuple(caveat.says for caveat in observation.caveats),
     )
 
 

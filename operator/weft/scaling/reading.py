@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Four scrapes of our own, two of a usual Prometheus: older values say nothing about now.
 FRESH_SECONDS = 60.0
+# Requests that a front has to count before it alone is a reason to grow: its count is then a third off at most.
+ENOUGH_ARRIVALS = 10.0
 # A decode engine whose KV cache has room queues requests for their KV to arrive, not for want of capacity.
 KV_FULL = 0.7
 
@@ -49,11 +51,24 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
     )
 
 
+def counted_at_front(observation: PoolObservation | None) -> float:
+    """Requests per second that surely come in, for when no engine tells; 0 where the front does not, or counts few."""
+    if observation is None or not front_tells(observation):
+        return 0.0
+    few = not is_sane(observation.arrivals) or observation.arrivals < ENOUGH_ARRIVALS
+    return 0.0 if few else _surely_arriving(observation.arrivals, observation.arrival_seconds)
+
+
+def front_tells(observation: PoolObservation | None) -> bool:
+    """Whether arrivals are counted before any engine has to answer."""
+    return observation is not None and observation.arrivals_at_front and _is_fresh(observation)
+
+
 def what_is_missing(observation: PoolObservation | None) -> str | None:
     """Why a pool's rate cannot be believed, as a phrase; None where it can."""
     if observation is None or observation.expected <= 0:
         return "no replica reports metrics yet"
-    if not (math.isfinite(observation.age_seconds) and observation.age_seconds <= FRESH_SECONDS):
+    if not _is_fresh(observation):
         return f"metrics are older than {FRESH_SECONDS:.0f} s"
     if observation.answered <= 0:
         lacks = f": metrics lack {', '.join(observation.missing)}" if observation.missing else ""
@@ -61,6 +76,10 @@ def what_is_missing(observation: PoolObservation | None) -> str | None:
     if not is_sane(observation.requests_per_second):
         return "the request rate is missing or not a number"
     return None
+
+
+def _is_fresh(observation: PoolObservation) -> bool:
+    return math.isfinite(observation.age_seconds) and observation.age_seconds <= FRESH_SECONDS
 
 
 def _surely_arriving(arrivals: float | None, seconds: float | None) -> float:

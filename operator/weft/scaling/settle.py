@@ -50,7 +50,7 @@ def settle(sight: Sight, want: Want) -> ScaleAnswer:
 def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     if sight.request.spec.mode is ScalingMode.External:
         return _external(sight, want, bounds)
-    sight = Sight(sight.request, sight.reading, sight.problem, _remember_want(sight, want, bounds))
+    sight = replace(sight, memory=_remember_want(sight, want, bounds))
     desired = bounds.clamp(_next_count(sight, want, bounds))
     current = sight.request.current
     if desired == current:
@@ -129,10 +129,16 @@ def _is_frozen(sight: Sight) -> bool:
 
 
 def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
-    """Add this pass's want to the window. Only the most ever matters: earlier samples that a later one reaches go."""
-    if want.replicas is None or sight.reading is None:
+    """Add this pass's want to the window. Only the most ever matters: earlier samples that a later one reaches go.
+
+    While no engine answers, nothing takes back what was wanted before.
+    """
+    if want.replicas is None or sight.blind:
         return sight.memory
     wanted = bounds.clamp(want.replicas)
+    if sight.reading is None:
+        before = (replicas for _, replicas in sight.memory.wanted)
+        wanted = max(wanted, max(before, default=sight.request.current))
     start = sight.request.now - sight.request.spec.scale_down_delay_seconds
     kept = tuple(
         (at, replicas) for at, replicas in sight.memory.wanted if start <= at <= sight.request.now and replicas > wanted
@@ -150,10 +156,10 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, flo
             Explanation(Reason.Frozen, f"held at {request.current} replicas by freezeUntil"),
             request.spec.freeze_until - request.now,
         )
+    if want.replicas is not None and want.replicas > request.current:
+        return _why_not_more(sight, bounds)
     if want.replicas is None or sight.reading is None:
         return _missing(sight, want), None
-    if want.replicas > request.current:
-        return _why_not_more(sight, bounds)
     if want.replicas < request.current:
         return _why_not_fewer(sight, want, bounds)
     return _steady(request.current), None

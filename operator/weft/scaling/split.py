@@ -44,7 +44,7 @@ def _once(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) -> tup
 
 
 def _wants(sights: tuple[Sight, Sight]) -> tuple[Want, Want]:
-    blind = [sight for sight in sights if sight.reading is None]
+    blind = [sight for sight in sights if sight.blind]
     if blind:
         if all(sight.request.current == 0 for sight in sights):
             return declared_want(sights[0].request), declared_want(sights[1].request)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.twin.modelled import engine_speed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from weft.catalog import Catalog
     from weft.domain.shape import Plan, Shape
@@ -27,13 +27,14 @@ class Engines:
         route: Route,
         pool: Callable[[str], PoolRecord],
         catalog: Catalog,
-        true: Mapping[str, EngineSpeed],
+        truth: Callable[[EngineSpeed], EngineSpeed],
     ) -> None:
-        """`pool` gives a pool by UID; `true` are speeds by name of those that differ from the model."""
-        self._serving, self._pool, self._catalog, self._true = serving, pool, catalog, true
+        """`pool` gives a pool by UID; `truth` is how an engine really is, of which the model says so much."""
+        self._serving, self._pool, self._catalog, self._truth = serving, pool, catalog, truth
         self._asked = {route.pool, route.decode_pool}
         self._running: set[str] = set()  # of the pools that anybody asks
         self._modelled: dict[tuple[str, Shape, int, int], EngineSpeed] = {}
+        self._true: dict[EngineSpeed, EngineSpeed] = {}
 
     def modelled(self, pool: PoolRecord, plan: Plan, spec: PoolSpec) -> EngineSpeed:
         """Of one replica of a plan, by the performance model."""
@@ -48,9 +49,11 @@ class Engines:
         plan, spec = pool.status.plan, pool.spec
         if plan is None or spec is None or pool.key.name not in self._asked:
             return
-        speed = self._true.get(pool.key.name) or self.modelled(pool, plan, spec)
+        modelled = self.modelled(pool, plan, spec)
+        if modelled not in self._true:
+            self._true[modelled] = self._truth(modelled)
         self._running.add(pod.uid)
-        self._serving.start(pod.uid, pool.key.name, speed, max(0.0, now), pod.record.startup_seconds)
+        self._serving.start(pod.uid, pool.key.name, self._true[modelled], max(0.0, now), pod.record.startup_seconds)
 
     def unrouted(self, pod: SimulatedPod, now: float) -> None:
         if pod.uid in self._running:

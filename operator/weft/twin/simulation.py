@@ -19,7 +19,7 @@ from weft.twin.serving import Route, Serving
 from weft.twin.start_up import StartUp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord, PodRecord
@@ -41,8 +41,8 @@ class Setting:
     """Everything that a simulation depends on, but for the policy. Times are seconds of the trace.
 
     `pools` and `splits` are as their users wrote them, without a status; `nodes` and `pods` (of others) are the
-    cluster. Weft decides every `decide_seconds`, and whenever something changes. `speeds` are the true ones of
-    engines by name of their pool, where they differ from the performance model. Pools of schedulers other than the
+    cluster. Weft decides every `decide_seconds`, and whenever something changes. `truth` is how fast an
+    engine really is, of which the performance model says so much; None: just so. Pools of schedulers other than the
     stock one never get a node here, and no node is in a ComputeDomain.
     """
 
@@ -60,7 +60,7 @@ class Setting:
     decide_seconds: float = 15.0
     warm_up: float = 0.0
     seed: int = 0
-    speeds: Mapping[str, EngineSpeed] | None = None
+    truth: Callable[[EngineSpeed], EngineSpeed] | None = None
 
 
 def simulate(
@@ -83,7 +83,8 @@ class Simulation:
         self._setting, self._policy = setting, policy
         self._asked = {setting.route.pool, setting.route.decode_pool}
         self._serving = Serving(setting.trace, setting.route, setting.front, setting.scrapes, setting.seed)
-        self._engines = Engines(self._serving, setting.route, self._pool, setting.catalog, setting.speeds or {})
+        truth = setting.truth or _as_modelled
+        self._engines = Engines(self._serving, setting.route, self._pool, setting.catalog, truth)
         self._cluster = SimulatedCluster(setting.nodes, setting.pods, setting.start_up, setting.seed, self._engines)
         self._operation = SimulatedOperation(
             (replace(each, key=_known(each.key)) for each in setting.pools),
@@ -238,6 +239,10 @@ class Simulation:
 def _known(key: ResourceKey) -> ResourceKey:
     """With what the API server adds to what a user wrote."""
     return replace(key, namespace=key.namespace or "default", uid=key.uid or f"{key.kind}-{key.name}".lower())
+
+
+def _as_modelled(speed: EngineSpeed) -> EngineSpeed:
+    return speed
 
 
 def _nothing(_: float) -> None:

@@ -1,0 +1,94 @@
+"""`python -m bench.scaling`: Weft and the rules of others on the same traffic; writes docs/scaling.md.
+
+Everything that could flatter one or another stands in `bench/scenarios.yaml`. Runs are kept in a file as they end: the
+same command goes on where it was ended. All of it takes a day of a machine; the options choose a part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.machine import this_machine
+from bench.scaling_bench.page import as_page
+from bench.scaling_bench.plot import as_svg
+from bench.scaling_bench.results import complete, known
+from bench.scaling_bench.running import Run, points
+from bench.scaling_bench.scenarios import OWN_RULE, settings
+from bench.scaling_bench.tuning import best
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+REPOSITORY = Path(__file__).parents[1]
+PAGE, RESULTS = REPOSITORY / "docs" / "scaling.md", REPOSITORY / "build" / "scaling.jsonl"
+
+
+def judged(options: argparse.Namespace) -> Iterator[Run]:
+    """Every point of every frontier."""
+    for scenario in options.scenario:
+        for startup in options.start_up:
+            for seed in options.seed:
+                for policy in options.policy:
+                    for point in range(points(policy)):
+                        yield Run(scenario, policy, point, startup, seed, minutes=options.minutes)
+
+
+def tuning(options: argparse.Namespace) -> Iterator[Run]:
+    """Every point of every grid on the other trace, with the first start-up time and seed."""
+    for scenario in options.scenario:
+        for policy in options.policy:
+            if policy != OWN_RULE:
+                for point in range(points(policy, of_grid=True)):
+                    first = Run(scenario, policy, point, options.start_up[0], options.seed[0])
+                    yield replace(first, of_grid=True, tuning=True, minutes=options.minutes)
+
+
+def tuned(options: argparse.Namespace) -> Iterator[Run]:
+    """The best point of each grid, on the trace that it is judged on."""
+    rows = complete([*tuning(options)], options.results, options.jobs)
+    for scenario, policy, point in best(rows):
+        for startup in options.start_up:
+            for seed in options.seed:
+                yield Run(scenario, policy, point, startup, seed, of_grid=True, minutes=options.minutes)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run what is missing, then write page and picture from all results that there are."""
+    chosen = _parser().parse_args(arguments)
+    chosen.results.parent.mkdir(parents=True, exist_ok=True)
+    if not chosen.read:
+        complete([*judged(chosen)], chosen.results, chosen.jobs)
+        if chosen.tune:
+            complete([*tuned(chosen)], chosen.results, chosen.jobs)
+    rows = [row for row in known(chosen.results).values() if not row["tuning"]]
+    machine = this_machine()
+    told = {"machine": {**asdict(machine), "words": str(machine)}, "rows": rows}
+    chosen.page.write_text(as_page(told, chosen.page.with_suffix(".svg").name), encoding="utf-8")
+    chosen.page.with_suffix(".svg").write_text(as_svg(rows), encoding="utf-8")
+    print(json.dumps(told, indent=2, allow_nan=False))
+
+
+def _parser() -> argparse.ArgumentParser:
+    known_ones = settings()
+    parser = argparse.ArgumentParser(prog="python -m bench.scaling", description="Measure autoscaling.")
+    add = parser.add_argument
+    add("--scenario", nargs="+", choices=known_ones.scenarios, default=list(known_ones.scenarios))
+    add("--policy", nargs="+", choices=known_ones.policies, default=list(known_ones.policies))
+    add("--start-up", nargs="+", type=float, default=list(known_ones.startup_seconds), metavar="SECONDS")
+    add("--seed", nargs="+", type=int, default=list(known_ones.seeds))
+    add("--minutes", type=float, default=0.0, help="only so much of each trace")
+    add("--tune", action="store_true", help="tune the others over their grids on another trace, and judge the best")
+    add("--jobs", type=int, default=1, help="runs at the same time")
+    add("--results", type=Path, default=RESULTS, help="where runs are kept")
+    add("--read", action="store_true", help="run nothing: write the page from what is kept")
+    add("--page", type=Path, default=PAGE, help="the picture stands beside it")
+    return parser
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,100 @@
+"""docs/scaling.md from the results of runs. The prose has no measured figure of its own: each stands in a table."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from bench.scaling_bench.frontiers import LEVELS, Cell, cells
+from bench.scaling_bench.scenarios import OWN_RULE, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+Row = dict[str, Any]
+
+_TEXT = """\
+# Autoscaling beside other rules
+
+Written by `python -m bench.scaling` ({machine}) from {count} runs. The same traffic goes to the same simulated engines
+under every rule; Weft plans shapes and places for all of them, and only the count is the rule's. `bench/scenarios.yaml`
+fixes everything that could flatter: replicas are pinned, traffic is multiplied until the mean fleet has {fleet:.0f}
+replicas or more, engines are off the performance model by up to {off:.0%} in a way that no rule knows, the first
+{warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go.
+{parts}
+A rule is no point but a frontier: its one knob of risk goes from cheap to safe. Below are the GPU-hours of its cheapest
+setting with so many requests within both targets; a dash: none got there. *Best* is the most that any setting reached.
+
+![Requests within the SLO against GPU-hours, by rule]({picture})
+{tables}
+## Every run
+
+{runs}
+"""
+
+
+def as_page(told: dict[str, Any], picture: str) -> str:
+    """The page of everything that was run."""
+    known, rows = settings(), told["rows"]
+    return _TEXT.format(
+        machine=told["machine"]["words"],
+        count=len(rows),
+        fleet=known.least_mean_replicas,
+        off=known.truth_off,
+        warm=known.warm_up_seconds / 60.0,
+        parts=_parts(rows),
+        picture=picture,
+        tables="".join(map(_section, cells(rows))),
+        runs="\n".join(_runs(rows)),
+    )
+
+
+def _parts(rows: Sequence[Row]) -> str:
+    parts = sorted({row["minutes"] for row in rows if row["minutes"]})
+    told = ", ".join(f"{part:g}" for part in parts)
+    return f"Of some traces only the first {told} minutes were played, where a table says so.\n" if parts else ""
+
+
+def _section(cell: Cell) -> str:
+    slo = f"TTFT {cell.ttft_target:.2f} s and TPOT {1000 * cell.tpot_target:.0f} ms"
+    part = f", its first {cell.minutes:g} minutes" if cell.minutes else ""
+    title = f"\n## {cell.scenario}, start-up {cell.startup:g} s{part}\n"
+    heads = "".join(f" {level:.1%} |" for level in LEVELS)
+    lines = [
+        title,
+        f"{slo} for each of {cell.requests:,.0f} requests.\n",
+        f"| rule |{heads} best | at GPU-hours |",
+        f"|---|{'---|' * (len(LEVELS) + 2)}",
+        *map(_line, cell.by_policy),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(entry: tuple[str, list[Row]]) -> str:
+    policy, rows = entry
+    name = f"**{policy}**" if policy == OWN_RULE else policy
+    top = max(rows, key=lambda row: (row["attainment"], -row["gpu_hours"]))
+    reached = "".join(f" {_cheapest(rows, level)} |" for level in LEVELS)
+    return f"| {name} |{reached} {top['attainment']:.2%} | {top['gpu_hours']:.0f} |"
+
+
+def _cheapest(rows: Iterable[Row], level: float) -> str:
+    hours = min((row["gpu_hours"] for row in rows if row["attainment"] >= level), default=None)
+    return "-" if hours is None else f"{hours:.0f}"
+
+
+def _runs(rows: Sequence[Row]) -> Iterator[str]:
+    yield "| scenario | rule | setting | start-up | seed | in SLO | GPU-hours | changes | TTFT p99 | TPOT p99 | took |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for row in sorted(rows, key=lambda row: (row["scenario"], row["startup_seconds"], row["policy"], row["point"])):
+        times = "".join(f" {_seconds(row[name].get('p99'))} |" for name in ("ttft_seconds", "tpot_seconds"))
+        setting = f"{'tuned' if row['of_grid'] else row['point'] + 1}"
+        start = f"{row['startup_seconds']:g} s | {row['seed']}"
+        figures = f"{row['attainment']:.2%} | {row['gpu_hours']:.0f} | {row['changes']}"
+        took = f"{row['wall_seconds']:.0f} s"
+        yield f"| {row['scenario']} | {row['policy']} | {setting} | {start} | {figures} |{times} {took} |"
+    yield f"\nOne run took {fmean(row['wall_seconds'] for row in rows):.0f} s on average." if rows else ""
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f} s" if value < 1 else f"{value:.1f} s"

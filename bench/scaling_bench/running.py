@@ -1,0 +1,188 @@
+"""One run of the autoscaling benchmark: a rule with its options, on a scenario, with a start-up time and a seed."""
+
+from __future__ import annotations
+
+import math
+import resource
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.scaling_bench.scenarios import OWN_RULE, Scenario, load_trace, settings, workload_of
+from bench.scaling_bench.truth import true_speed
+from weft.api import parse_pool, parse_split
+from weft.catalog import load
+from weft.domain.cluster import NodeRecord
+from weft.domain.labels import API_VERSION
+from weft.perf import predict
+from weft.twin.policies import frontier, grid
+from weft.twin.serving import Route
+from weft.twin.simulation import Setting, simulate
+from weft.twin.start_up import StartUp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from weft.domain.workload import Slo, Workload
+    from weft.twin.outcome import Outcome
+    from weft.twin.policies import Options
+    from weft.twin.trace import Trace
+
+    Json = dict[str, Any]
+
+HEADROOMS = (0, 5, 10, 20, 35, 60)  # percent: Weft's own knob, from cheap to safe
+ROOM = 5.0  # times the mean fleet that the cluster holds, so that no rule is short of GPUs
+PERCENTS = (50.0, 90.0, 99.0)
+NAME = "bench"
+KIBI, MEGA, _MINUTE = 1024, 1e6, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is run. `point` is a place on the rule's frontier, or in its grid where `of_grid`.
+
+    `tuning` plays the trace that rules are tuned on, and not the one that they are judged on; `minutes` is how much of
+    it, all where that is 0.
+    """
+
+    scenario: str
+    policy: str
+    point: int
+    startup_seconds: float
+    seed: int
+    of_grid: bool = False
+    tuning: bool = False
+    minutes: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """Its name among results; the same run has the same name."""
+        return " ".join(f"{name}={value}" for name, value in asdict(self).items())
+
+    @property
+    def options(self) -> str:
+        """In words, what the rule was set to."""
+        return f"headroomPercent {HEADROOMS[self.point]}" if self.policy == OWN_RULE else repr(_options(self))
+
+
+def points(policy: str, *, of_grid: bool = False) -> int:
+    """How many settings of a rule there are to run."""
+    return len(HEADROOMS) if policy == OWN_RULE else len(grid(policy) if of_grid else frontier(policy))
+
+
+def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
+    """Simulate it; figures in seconds, fractions and GPU-hours."""
+    policy = None if what.policy == OWN_RULE else _options(what).policy()
+    outcome = simulate(setting_of(what), policy, progress)
+    return {"key": what.key, "options": what.options, **asdict(what), **_told(outcome)}
+
+
+def setting_of(what: Run) -> Setting:
+    """The fleet, the traffic and what is asked of them."""
+    scenario = settings().scenarios[what.scenario]
+    trace, slo = traffic(what.scenario, what.seed, tuning=what.tuning, minutes=what.minutes)
+    workload = workload_of(trace)
+    capacities = [predict(scenario.replica(), workload, slo, role).capacity for role in scenario.roles]
+    most = math.ceil(ROOM * max(trace.rate / capacity for capacity in capacities))
+    headroom = HEADROOMS[what.point] if what.policy == OWN_RULE else None
+    body = _body(scenario, workload, slo, {"maxReplicas": most, "headroomPercent": headroom})
+    return Setting(
+        pools=() if scenario.split else (parse_pool(body),),
+        splits=(parse_split(body),) if scenario.split else (),
+        nodes=tuple(_boards(scenario, most * len(scenario.roles))),
+        catalog=load(),
+        trace=trace,
+        route=Route(NAME, f"{NAME}-prefill", f"{NAME}-decode") if scenario.split else Route(NAME, NAME),
+        start_up=_start_up(what.startup_seconds),
+        warm_up=settings().warm_up_seconds,
+        seed=what.seed,
+        truth=partial(true_speed, most=settings().truth_off, seed=what.seed),
+    )
+
+
+@lru_cache(maxsize=2)
+def traffic(name: str, seed: int, *, tuning: bool = False, minutes: float = 0.0) -> tuple[Trace, Slo]:
+    """The trace at the rate of the benchmark, and the targets, which follow from the whole trace."""
+    scenario = settings().scenarios[name]
+    trace = load_trace(scenario.tuned_on if tuning else scenario.trace)
+    slo = settings().targets(scenario, workload_of(trace))
+    scaled = trace.scaled(settings().rate_factor(scenario, trace), seed)
+    return (scaled.part(0.0, _MINUTE * minutes) if minutes else scaled), slo
+
+
+def _options(what: Run) -> Options:
+    return (grid if what.of_grid else frontier)(what.policy)[what.point]
+
+
+def _body(scenario: Scenario, workload: Workload, slo: Slo, scaling: Json) -> Json:
+    """The resource as a user writes it; the shape is pinned, so that every rule counts the same thing."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PDSplit" if scenario.split else "InferencePool",
+        "metadata": {"name": NAME, "namespace": NAME, "uid": NAME},
+        "spec": {
+            "model": {"id": scenario.model, "precision": scenario.precision.value},
+            "engine": {"name": "VLLM"},
+            "shape": {"tensorParallel": scenario.gpus, "pipelineParallel": 1, "dataParallel": 1},
+            "placement": {"accelerators": [scenario.accelerator]},
+            "workload": {
+                "requestsPerSecond": str(round(workload.requests_per_second, 3)),
+                "inputTokens": {"mean": round(workload.input_tokens), "p95": round(workload.input_tokens_p95)},
+                "outputTokens": {"mean": round(workload.output_tokens), "p95": round(workload.output_tokens_p95)},
+            },
+            "slo": {"ttft": _targets(slo.ttft), "tpot": _targets(slo.tpot)},
+            "scaling": {name: value for name, value in scaling.items() if value is not None},
+        },
+    }
+
+
+def _targets(targets: tuple[tuple[int, float], ...]) -> dict[str, str]:
+    return {f"p{percent}": f"{round(1000 * seconds)}ms" for percent, seconds in targets}
+
+
+def _boards(scenario: Scenario, replicas: int) -> Iterator[NodeRecord]:
+    """Machines with room for so many replicas."""
+    accelerator = load().accelerator(scenario.accelerator)
+    devices = ((accelerator.resource, accelerator.gpus_per_node),)
+    found = (("nvidia.com/gpu.product", accelerator.products[0]),)
+    for index in range(math.ceil(replicas * scenario.gpus / accelerator.gpus_per_node)):
+        yield NodeRecord(f"board-{index:03}", f"board-{index:03}", found, devices, devices)
+
+
+def _start_up(seconds: float) -> StartUp:
+    """All of it the same on every node, so that the start-up time is what the scenario says."""
+    return StartUp(0.0, seconds / 2.0, seconds / 4.0, seconds / 4.0)
+
+
+def _told(outcome: Outcome) -> Json:
+    counted = outcome.counted
+    return {
+        "ttft_target_seconds": outcome.targets[0],
+        "tpot_target_seconds": outcome.targets[1],
+        "requests": len(counted.arrived),
+        "failed": int((~counted.completed).sum()),
+        "attainment": round(outcome.attainment, 5),
+        "gpu_hours": round(outcome.gpu_hours, 3),
+        "changes": sum(pool.changes for pool in outcome.pools),
+        "ttft_seconds": _percentiles(counted.ttft),
+        "tpot_seconds": _percentiles(counted.tpot),
+        "fleet": [[moment.at, *(sample.paid for sample in moment.pools)] for moment in outcome.timeline[::5]],
+        "wall_seconds": round(outcome.wall_seconds, 1),
+        "peak_megabytes": round(KIBI * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MEGA),
+    }
+
+
+def _percentiles(seconds: NDArray[np.float32]) -> dict[str, float | None]:
+    """Of those that there are; None where one lies among requests that failed."""
+    known = seconds[~np.isnan(seconds)]
+    if not len(known):
+        return {}
+    found = np.percentile(known, PERCENTS, method="higher")
+    return {
+        f"p{percent:g}": round(float(each), 4) if math.isfinite(each) else None
+        for percent, each in zip(PERCENTS, found, strict=True)
+    }

@@ -1,0 +1,112 @@
+"""What is left of ResourceQuotas while a pass decides: a pod that the API server would refuse is not asked for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.quotas import COUNT_OF_PODS, limited_device
+from weft.domain.reasons import Explanation, Reason
+from weft.render.facts import device_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Self
+
+    from weft.decide.planning import Planned
+    from weft.domain.quotas import QuotaRecord
+    from weft.domain.shape import Shape
+    from weft.domain.spec import PoolSpec
+
+_SIZES = frozenset({"cpu", "memory"})  # what makes a pod more than BestEffort
+
+
+@dataclass(slots=True)
+class Account:
+    """One limit of one quota; `left` may be below zero, where a quota was lowered."""
+
+    quota: QuotaRecord
+    limit: str
+    hard: int
+    left: int
+
+    def needed(self, shape: Shape) -> int:
+        """Of one replica."""
+        if self.limit in COUNT_OF_PODS:
+            return shape.pods
+        return shape.gpus if limited_device(self.limit) == device_resource(shape) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """All quotas of all namespaces. Nothing is limited where there are none."""
+
+    by_namespace: dict[str, list[Account]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, quotas: Iterable[QuotaRecord]) -> Self:
+        """What is left of them as they were last counted."""
+        accounts = cls()
+        for quota in quotas:
+            used = dict(quota.used)
+            accounts.by_namespace[quota.namespace] += [
+                Account(quota, limit, hard, hard - used.get(limit, 0)) for limit, hard in quota.hard
+            ]
+        return accounts
+
+    def copy(self) -> Accounts:
+        """To try something."""
+        return Accounts({name: [replace(each) for each in known] for name, known in self.by_namespace.items()})
+
+    def limit(self, namespace: str) -> bool:
+        """Whether any quota holds in engine pods of a namespace."""
+        return bool(self.by_namespace.get(namespace))
+
+    def charge(self, namespace: str, spec: PoolSpec, shape: Shape, pods: int) -> None:
+        """Count pods of a replica that are still to be made."""
+        for account in self._of(namespace, spec):
+            account.left -= account.needed(shape) * pods // max(1, shape.pods)
+
+    def pay(self, planned: Planned) -> None:
+        """Count one replica more."""
+        shape = planned.plan.shape
+        self.charge(planned.pool.key.namespace, planned.spec, shape, shape.pods)
+
+    def short(self, together: Sequence[Planned]) -> tuple[Account, Planned] | None:
+        """The first account that does not pay for one replica of each of these, and for whose; None if all do."""
+        needed: dict[int, int] = defaultdict(int)
+        for planned in together:
+            for account in self._of(planned.pool.key.namespace, planned.spec):
+                needed[id(account)] += account.needed(planned.plan.shape)
+                if account.needed(planned.plan.shape) > 0 and account.left < needed[id(account)]:
+                    return account, planned
+        return None
+
+    def _of(self, namespace: str, spec: PoolSpec) -> Iterator[Account]:
+        """Those that count the engine pods of a pool."""
+        sized = any(name in _SIZES for name, _ in spec.engine.resources)
+        for account in self.by_namespace.get(namespace, ()):
+            if account.quota.counts(spec.pod.priority_class, sized=sized):
+                yield account
+
+
+def has_no_room(account: Account, planned: Planned) -> Explanation:
+    """Why there is no other replica now. The message has no live number."""
+    return Explanation(
+        Reason.BudgetExhausted, f"{_named(account)} has no room for another replica; {_wish(account, planned)}"
+    )
+
+
+def leaves_room(account: Account, planned: Planned, replicas: int, gpus: int) -> Explanation:
+    """Why there are so many replicas of so many GPUs and no more: one of `planned` has no room."""
+    room = f"{_named(account)} leaves room for {replicas} replicas of {gpus} GPUs"
+    return Explanation(Reason.BudgetExhausted, f"{room}, and more are wanted; {_wish(account, planned)}, for one more")
+
+
+def _named(account: Account) -> str:
+    return f"ResourceQuota {account.quota.name} ({account.limit}: {account.hard})"
+
+
+def _wish(account: Account, planned: Planned) -> str:
+    return f"raise it by up to {account.needed(planned.plan.shape)}, or free as much"

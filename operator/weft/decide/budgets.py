@@ -1,0 +1,160 @@
+"""How many replicas the quotas of a namespace pay for, pool by pool, before any place is looked for.
+
+What runs stays: a quota that was lowered takes nothing away. What is left goes to pools by their PriorityClass, within
+one priority in rounds (`decide/rounds.py`), and in a split to the half that is further behind, never to half a pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from weft.decide.accounts import Accounts, leaves_room
+from weft.decide.rounds import in_rounds
+from weft.domain.cluster import PodPhase
+from weft.scaling import Ceiling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from weft.decide.accounts import Account
+    from weft.decide.health import Replica
+    from weft.decide.order import Unit
+    from weft.decide.planning import Planned
+    from weft.decide.survivors import Roll, Survivors
+    from weft.domain.reasons import Explanation
+    from weft.domain.shape import Shape
+    from weft.domain.snapshot import PoolRecord
+
+# So long an assignment may stand without its pods: made within a second, refused by a quota that was faster than us.
+PROMISED_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a pool may have of the quotas of its namespace: so many replicas of a shape."""
+
+    replicas: int
+    shape: Shape
+    why: Explanation
+
+    def ceiling(self, shape: Shape) -> Ceiling:
+        """The same GPUs and pods in replicas of another shape."""
+        by_gpus = self.replicas * self.shape.gpus // max(1, shape.gpus)
+        by_pods = self.replicas * self.shape.pods // max(1, shape.pods)
+        return Ceiling(self.replicas if shape == self.shape else min(by_gpus, by_pods), self.why)
+
+
+@dataclass(slots=True)
+class Claim:
+    """What one pool has (or gets back from its own leaving pods), and how many it wants.
+
+    `short` is the account that refuses more, and the half of the unit for which it does.
+    """
+
+    planned: Planned
+    have: int
+    want: int
+    short: tuple[Account, Planned] | None = None
+
+    @property
+    def fill(self) -> float:
+        """What it has of what it wants."""
+        return self.have / max(1, self.want)
+
+    def share(self) -> Share | None:
+        """What a pool that got less than it wants may have."""
+        if self.short is None or self.have >= self.want:
+            return None
+        shape = self.planned.plan.shape
+        return Share(self.have, shape, leaves_room(*self.short, self.have, shape.gpus))
+
+
+@dataclass(slots=True)
+class _Claimant:
+    """One pool or both halves of a split, as a party that takes turns at what is left."""
+
+    claims: Sequence[Claim]
+    accounts: Accounts
+    behind: Claim = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._look()
+
+    @property
+    def fill(self) -> float:
+        return self.behind.fill
+
+    @property
+    def cost(self) -> float:
+        return float(self.behind.want * self.behind.planned.plan.shape.gpus)
+
+    def advance(self) -> bool:
+        """One replica for the half that is behind; the first of both halves together."""
+        absent = [claim for claim in self.claims if claim.have == 0 < claim.want]
+        together = absent or [self.behind]
+        if (refused := self.accounts.short([claim.planned for claim in together])) is not None:
+            for claim in self.claims:
+                claim.short = refused
+            return False
+        for claim in together:
+            self.accounts.pay(claim.planned)
+            claim.have += 1
+        self._look()
+        return self.behind.have < self.behind.want
+
+    def _look(self) -> None:
+        self.behind = min(self.claims, key=lambda claim: claim.fill if claim.have < claim.want else 1.0)
+
+
+def share_out(claims: Iterable[tuple[int, Sequence[Claim]]], accounts: Accounts) -> dict[str, Share]:
+    """What pools get that get less than they want, by UID; claims of units with their priority, the highest first."""
+    every = list(claims)
+    for _, peers in groupby(every, key=lambda each: each[0]):
+        wanting = [each for _, each in peers if any(claim.have < claim.want for claim in each)]
+        in_rounds([_Claimant(each, accounts) for each in wanting])
+    found = ((claim.planned.pool.key.uid, claim.share()) for _, each in every for claim in each)
+    return {uid: share for uid, share in found if share is not None}
+
+
+def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll) -> Claim:
+    """What a pool has: replicas that are paid for, and what its own leaving pods give back to it."""
+    if seen.standing is not None and want <= len(seen.replicas):
+        return Claim(planned, want, want)
+    paid = sum(is_paid(each, roll.now) for each in seen.replicas)
+    staying = {each.assignment.replica for each in seen.replicas}
+    leaving = [pod for pod in roll.pods_of(planned.pool) if pod.identity and pod.identity.replica not in staying]
+    counted = [pod for pod in leaving if pod.phase not in {PodPhase.Succeeded, PodPhase.Failed}]
+    shape, gpus = planned.plan.shape, sum(count for pod in counted for _, count in pod.requests)
+    back = min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))
+    return Claim(planned, min(want, paid + back), want)
+
+
+def is_paid(replica: Replica, now: float) -> bool:
+    """Whether the quota counts all pods of a replica, or will in a moment."""
+    return replica.whole or now - replica.assignment.since < PROMISED_SECONDS
+
+
+def owed(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[tuple[Shape, int]]:
+    """Pods that replicas still lack, which no quota counts yet."""
+    if pool.status.plan is not None:
+        for each in replicas:
+            if len(each.pods) < each.assignment.pods:
+                yield pool.status.plan.shape, each.assignment.pods - len(each.pods)
+
+
+def charge_owed(
+    accounts: Accounts, pools: Iterable[PoolRecord], survivors: Mapping[str, Survivors], now: float, *, paid: bool
+) -> None:
+    """Count the pods that are to be made for replicas that are, or are not, paid for."""
+    for pool in pools:
+        seen = survivors[pool.key.uid]  # where all stand as they should, every pod is there
+        if pool.spec is not None and seen.standing is None and accounts.limit(pool.key.namespace):
+            for shape, pods in owed(pool, [each for each in seen.replicas if is_paid(each, now) is paid]):
+                accounts.charge(pool.key.namespace, pool.spec, shape, pods)
+
+
+def priority_of(unit: Unit) -> int:
+    """A split stands where the first of its halves would."""
+    return max(pool.priority for pool in unit)

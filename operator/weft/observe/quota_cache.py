@@ -1,0 +1,36 @@
+"""ResourceQuotas of the served namespaces, kept current where RBAC lets Weft read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.observe.quota_records import RESOURCE_QUOTAS, read_quota
+from weft.observe.reflector import Reflector
+from weft.observe.report_cache import OptionalListWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weft.domain.quotas import QuotaRecord
+    from weft.observe.reading import Reader
+
+
+class QuotaCache:
+    """`changed` is called from informer threads. Quotas that may not be listed are none, which is logged once."""
+
+    def __init__(self, reader: Reader, namespaces: Sequence[str], changed: Callable[[], None]) -> None:
+        """`namespaces` empty reads those of the whole cluster. Nothing is read before the reflectors start."""
+        places: list[str | None] = [*namespaces] or [None]
+        self._lists = [OptionalListWatch(reader, RESOURCE_QUOTAS, read_quota, namespace=place) for place in places]
+        self.reflectors: tuple[Reflector[QuotaRecord], ...] = tuple(
+            Reflector(listing, lambda _old, _new: changed()) for listing in self._lists
+        )
+
+    @property
+    def answered(self) -> bool:
+        """Whether they were asked for once, and handed out where they may be listed."""
+        return all(listing.answered and listing.known is listing.present for listing in self._lists)
+
+    def quotas(self) -> tuple[QuotaRecord, ...]:
+        """All that limit pods or accelerators, sorted by namespace and name."""
+        return tuple(record for reflector in self.reflectors for record in reflector.records())

@@ -1,0 +1,90 @@
+"""The benchmark of autoscaling: four rules on two made-up traces, kept as they end, and the page of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.scaling_bench.frontiers import cells
+from bench.scaling_bench.page import as_page
+from bench.scaling_bench.plot import as_svg
+from bench.scaling_bench.results import complete, known
+from bench.scaling_bench.running import HEADROOMS, Run, points, run
+from bench.scaling_bench.tuning import best
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+pytestmark = pytest.mark.timeout(300)
+
+RULES, SCENARIOS, MINUTES = ("weft", "hpa", "dynamo", "static"), ("code", "long-context"), 16.5
+RUNS = [Run(scenario, rule, 2, 120.0, 1, tuning=True, minutes=MINUTES) for scenario in SCENARIOS for rule in RULES]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All runs, done once."""
+    path = tmp_path_factory.mktemp("scaling") / "results.jsonl"
+    complete(RUNS, path, jobs=2)
+    return path
+
+
+def test_every_rule_answers_nearly_everything_when_the_day_is_quiet(results: Path) -> None:
+    rows = known(results)
+    assert set(rows) == {each.key for each in RUNS}
+    for row in rows.values():
+        assert row["requests"] > 10
+        assert row["gpu_hours"] > 0
+        assert 0.0 <= row["attainment"] <= 1.0
+    assert all(row["attainment"] > 0.9 for row in rows.values() if row["policy"] == "weft")
+
+
+def test_what_is_known_is_not_run_again(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.scaling_bench.results._run_all", lambda runs, _: [{"key": each.key} for each in runs])
+    again = complete(RUNS, results, jobs=1)
+    assert [row["key"] for row in again] == [each.key for each in RUNS]
+    assert all("attainment" in row for row in again)
+
+
+def test_a_line_that_was_cut_off_is_run_again(results: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text(results.read_text()[:-40])
+    assert len(known(cut)) == len(RUNS) - 1
+
+
+def test_the_same_run_is_the_same_result() -> None:
+    short = replace(RUNS[-1], minutes=15.5)
+    one, other = run(short), run(short)
+    assert {**one, "wall_seconds": 0, "peak_megabytes": 0} == {**other, "wall_seconds": 0, "peak_megabytes": 0}
+
+
+def test_page_and_picture_show_every_rule(results: Path) -> None:
+    rows = list(known(results).values())
+    assert [cell.scenario for cell in cells(rows)] == list(SCENARIOS)
+    page = as_page({"machine": {"words": "a machine"}, "rows": rows}, "scaling.svg")
+    assert all(page.count(f"| {rule} |") + page.count(f"| **{rule}** |") >= len(SCENARIOS) for rule in RULES)
+    picture = as_svg(rows)
+    assert picture.startswith("<?xml")
+    assert picture.rstrip().endswith("</svg>")
+
+
+def row(policy: str, point: int, attainment: float, gpu_hours: float) -> dict[str, Any]:
+    return {"scenario": "a", "policy": policy, "point": point, "attainment": attainment, "gpu_hours": gpu_hours}
+
+
+def test_the_best_point_is_the_cheapest_that_is_good_enough() -> None:
+    rows = [row("hpa", 0, 0.95, 10), row("hpa", 1, 0.991, 30), row("hpa", 2, 0.999, 40)]
+    assert list(best(rows)) == [("a", "hpa", 1)]
+
+
+def test_where_none_is_good_enough_the_best_point_reaches_the_most() -> None:
+    rows = [row("hpa", 0, 0.95, 10), row("hpa", 1, 0.97, 30), row("hpa", 2, 0.96, 40)]
+    assert list(best(rows)) == [("a", "hpa", 1)]
+
+
+def test_every_rule_has_several_points() -> None:
+    assert points("weft") == len(HEADROOMS)
+    assert all(points(rule) > 3 for rule in RULES)
