@@ -227,7 +227,8 @@ def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
 
 def _from_below(lines: Sequence[Line]) -> list[Line]:
     """Areas beneath all lines, and of lines the first on top."""
-    return sorted(reversed(lines), key=lambda line: "area" not in line.look)
+    areas = [line for line in lines if "area" in line.look]
+    return [*areas, *(line for line in reversed(lines) if line not in areas)]
 
 
 def _drawn(line: Line, axis: _Axis, scene: Scene) -> Iterator[str]:

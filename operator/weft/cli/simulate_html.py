@@ -105,7 +105,7 @@ def _beside_the_least(report: Report, outcome: Outcome) -> list[tuple[str, str, 
         (
             "times the least",
             times_least(report, outcome),
-            f"nobody needs below\n{digits(report.oracle_gpu_hours)} GPU-hours",
+            f"at best it takes\n{digits(report.oracle_gpu_hours)} GPU-hours",
         )
     ]
 
