@@ -132,6 +132,18 @@ def test_nothing_shrinks_before_this_process_has_seen_one_window() -> None:
     assert pool.current == 1
 
 
+@pytest.mark.parametrize("unseen", [None, seen(1.0, 5, answered=4)], ids=["absent", "incomplete"])
+def test_the_window_after_a_start_begins_with_the_first_complete_metrics(unseen: PoolObservation | None) -> None:
+    pool = Pool()
+    pool.current = 5
+    pool.run(unseen, 600)
+    pool.run(seen(1.0, 5), 300)
+    assert pool.current == 5
+    assert reason(pool) is Reason.HoldAfterStart
+    pool.step(seen(1.0, 5))
+    assert pool.current == 1
+
+
 def test_a_gap_in_the_metrics_starts_the_window_anew() -> None:
     pool = Pool()
     pool.current = 5

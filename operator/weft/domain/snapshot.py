@@ -238,8 +238,8 @@ class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
     `wanted` are (epoch seconds, replicas) samples of the last window, and `kept` those of what demand would need if it
-    were as much more as chance may hide. `since` is when unbroken sight of the pool's metrics began, so that nothing
-    shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
+    were as much more as chance may hide. `since` is when unbroken sight of the pool's complete metrics began, so that
+    nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
     was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not

@@ -149,7 +149,7 @@ def look(request: ScaleRequest) -> Sight:
     loads = _remembered(memory.loads, LoadSample(request.now, found.waiting, found.outstanding, found.answered))
     if not found.whole:
         return Sight(request, found, "", changed(memory, loads=loads))
-    unbroken = memory.seen is None or request.now - memory.seen <= GAP_SECONDS
+    unbroken = memory.seen is not None and request.now - memory.seen <= GAP_SECONDS
     startup = request.observation.startup_seconds if request.observation is not None else None
     learnt = watched(memory.forecast, request.now, _arriving(found, loads), startup)
     since = memory.since if unbroken else request.now
