@@ -177,12 +177,16 @@ class PoolObservation:
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """Load of a pool at one moment: requests waiting, requests inside in all, and how many pods answered."""
+    """Load of a pool at one moment: requests waiting, requests inside in all, and how many pods answered.
+
+    `at_front` are requests per second that the front counted just then, None where it does not tell.
+    """
 
     at: float
     waiting: float
     outstanding: float
     answered: int
+    at_front: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +248,8 @@ class ScaleMemory:
     was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
     bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any,
-    and `forecast` what its traffic foretells.
+    and `forecast` what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
+    when they were others for the last time, None where that was never seen.
     """
 
     since: float
@@ -260,6 +265,8 @@ class ScaleMemory:
     speed: SpeedMemory | None = None
     kept: tuple[tuple[float, int], ...] = ()
     forecast: ForecastState | None = None
+    answering: tuple[str, ...] = ()
+    exchanged: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
@@ -95,6 +96,20 @@ class Sight:
         return self.reading is None and self.at_front <= 0
 
     @property
+    def same_replicas(self) -> bool:
+        """Whether those that answer have been the same for as long as rates are measured.
+
+        Others count neither what went to the ones that left, nor what came from them.
+        """
+        exchanged = self.memory.exchanged
+        return exchanged is None or not 0 <= self.request.now - exchanged < LOAD_WINDOW_SECONDS
+
+    @property
+    def tells_everything(self) -> bool:
+        """Whether a low rate is one: what draining replicas answer shows in none but the count of a front."""
+        return self.same_replicas or all(load.at_front is not None for load in self.memory.loads)
+
+    @property
     def backlogged(self) -> bool:
         """Whether more than one request per replica waits for capacity."""
         return self.reading is not None and self.reading.waiting > self.reading.answered
@@ -146,15 +161,27 @@ def look(request: ScaleRequest) -> Sight:
     found = read(request.observation, request.role)
     if isinstance(found, str):
         return _without_engines(request, found, memory)
-    loads = _remembered(memory.loads, LoadSample(request.now, found.waiting, found.outstanding, found.answered))
+    memory = _with_replicas(memory, request, found)
+    at_front = found.arrivals / found.arrival_seconds if found.at_front else None
+    latest = LoadSample(request.now, found.waiting, found.outstanding, found.answered, at_front)
+    loads = _remembered(memory.loads, latest)
     if not found.whole:
         return Sight(request, found, "", changed(memory, loads=loads))
     unbroken = memory.seen is not None and request.now - memory.seen <= GAP_SECONDS
     startup = request.observation.startup_seconds if request.observation is not None else None
-    learnt = watched(memory.forecast, request.now, _arriving(found, loads), startup)
     since = memory.since if unbroken else request.now
-    memory = changed(memory, loads=loads, since=since, seen=request.now, forecast=learnt)
-    return Sight(request, found, "", memory)
+    sight = Sight(request, found, "", changed(memory, loads=loads, since=since, seen=request.now))
+    learnt = watched(memory.forecast, request.now, _arriving(sight, found), startup)
+    return replace(sight, memory=changed(sight.memory, forecast=learnt))
+
+
+def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -> ScaleMemory:
+    """The memory with the pods that answer now, and when they last were others; at the first look nobody knows."""
+    pods = tuple(sorted(pod.pod for pod in request.observation.pods)) if request.observation is not None else ()
+    same = memory.answering == pods and (not memory.loads or memory.loads[-1].answered == found.answered)
+    if same or not memory.loads:
+        return changed(memory, answering=pods)
+    return changed(memory, answering=pods, exchanged=request.now)
 
 
 def _without_engines(request: ScaleRequest, problem: str, memory: ScaleMemory) -> Sight:
@@ -180,7 +207,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
     rate = max(request.spec.with_headroom(wished.offered), wished.lately, wished.foreseen)
     needed, kept = carrying(rate, capacity), carrying(_with_chance(rate), capacity)
-    if sight.backlogged:
+    if sight.backlogged or not sight.tells_everything:
         needed, kept = max(needed, request.current), max(kept, request.current)
 
     def basis() -> str:
@@ -227,7 +254,7 @@ def demand(sight: Sight) -> Demand:
     if reading is None:
         return Demand(sight.at_front)
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
-    arriving = max(_grown(reading, sight.memory.loads), _surprising(reading, state)) + backlog
+    arriving = max(_offered(sight, reading), _surprising(reading, state)) + backlog
     lately = _counted(reading, SURELY) + backlog
     if state is None:
         return Demand(arriving, lately)
@@ -237,20 +264,56 @@ def demand(sight: Sight) -> Demand:
     return Demand(arriving, lately, foreseen, ahead)
 
 
-def _grown(reading: Reading, loads: tuple[LoadSample, ...]) -> float:
-    """Requests per second that were answered, or piled up inside, over the last minute."""
-    oldest, latest = loads[0], loads[-1]
-    elapsed = latest.at - oldest.at
+def _offered(sight: Sight, reading: Reading) -> float:
+    """Requests per second of the last minute: the front's count, or what engines answered and what piled up in them.
+
+    Engines tell more than a front that is not the only way to them. Neither load that moves from one replica to another
+    nor a backlog that is worked off is any arrival.
+    """
+    loads = sight.memory.loads
+    at_front = _at_front(reading, loads)
+    if not sight.same_replicas:
+        return reading.rate if at_front is None else at_front
+    inside = max(0.0, reading.rate + _growth(reading, loads))
+    return inside if at_front is None else max(at_front, inside)
+
+
+def _at_front(reading: Reading, loads: tuple[LoadSample, ...]) -> float | None:
+    """Requests per second that the front counted over the last minute; before a whole one was seen, surely came.
+
+    Each count stands for the time since the look before. None where the front did not tell all the time.
+    """
+    known = [load.at_front for load in loads if load.at_front is not None]
+    if len(known) < len(loads):
+        return None
+    elapsed = loads[-1].at - loads[0].at
     if elapsed < SHORTEST_GROWTH_SECONDS:
-        return reading.rate
-    return reading.rate + max(0.0, latest.outstanding - oldest.outstanding) / elapsed
+        return _counted(reading, SURELY)
+    spans = zip(pairwise(loads), known[1:], strict=True)
+    rate = math.fsum((later.at - earlier.at) * rate for (earlier, later), rate in spans) / elapsed
+    return rate if _is_whole_minute(elapsed) else max(0.0, rate - SURELY * math.sqrt(rate / elapsed))
 
 
-def _arriving(reading: Reading, loads: tuple[LoadSample, ...]) -> float:
+def _is_whole_minute(elapsed: float) -> bool:
+    """Whether looks so far apart are as far as looks that are remembered usually are."""
+    return elapsed >= LOAD_WINDOW_SECONDS - SHORTEST_GROWTH_SECONDS
+
+
+def _growth(reading: Reading, loads: tuple[LoadSample, ...]) -> float:
+    """Requests per second by which more are inside; before a whole minute was seen, by surely as many."""
+    grown, elapsed = loads[-1].outstanding - loads[0].outstanding, loads[-1].at - loads[0].at
+    if elapsed < SHORTEST_GROWTH_SECONDS:
+        return 0.0
+    if not _is_whole_minute(elapsed):
+        grown = max(0.0, grown - SURELY * math.sqrt(2.0 * reading.rate * elapsed))  # as many may come as go
+    return grown / elapsed
+
+
+def _arriving(sight: Sight, reading: Reading) -> float:
     """Requests per second that came in just now, as well as it is known."""
     if reading.arrival_seconds > 0:
         return reading.arrivals / reading.arrival_seconds
-    return _grown(reading, loads)
+    return _offered(sight, reading)
 
 
 def _counted(reading: Reading, deviations: float) -> float:

@@ -23,7 +23,8 @@ KV_FULL = 0.7
 class Reading:
     """Believable load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
 
-    `arrivals` came in during the last `arrival_seconds`, which are few; both are 0 where unknown.
+    `arrivals` came in during the last `arrival_seconds`, which are few; both are 0 where unknown. `at_front` says that
+    they were counted before any engine had to take them.
     `whole` is False when some pod or series is missing: the numbers are then a lower bound, good for growing only.
     """
 
@@ -34,6 +35,7 @@ class Reading:
     whole: bool
     arrivals: float = 0.0
     arrival_seconds: float = 0.0
+    at_front: bool = False
 
 
 def read(observation: PoolObservation | None, role: Role) -> Reading | str:
@@ -52,6 +54,7 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
         whole=complete and is_sane(observation.running),
         arrivals=_or_zero(arrivals) if told else 0.0,
         arrival_seconds=_or_zero(seconds) if told else 0.0,
+        at_front=told and observation.arrivals_at_front,
     )
 
 
