@@ -91,6 +91,24 @@ def test_a_capacity_that_was_predicted_too_high_is_corrected_by_saturation() -> 
     assert pool.current == 3
 
 
+def test_a_pool_that_works_off_its_backlog_teaches_nothing_about_its_capacity() -> None:
+    """Six replicas answer 12/s while 1000 requests leave the queues: those that came last have none to answer."""
+    pool = Pool(capacity=4.0).configured(max_replicas=40)
+    pool.current = 6
+    for waiting in range(1000, 0, -100):
+        pool.step(seen(12.0, 6, waiting=float(waiting)))
+    assert set(pool.history) == {6}
+
+
+def test_neither_a_pool_that_changes_nor_half_a_minute_of_saturation_shows_a_capacity() -> None:
+    pool = Pool(capacity=4.0).configured(max_replicas=40)
+    pool.current = 3
+    pool.run(seen(6.0, 3, waiting=20.0), 60)
+    pool.step(seen(6.0, 2, waiting=20.0))
+    pool.run(seen(6.0, 3, waiting=20.0), 50)
+    assert set(pool.history) == {3}
+
+
 def test_a_backlog_keeps_a_pool_from_shrinking() -> None:
     pool = Pool()
     pool.current = 5

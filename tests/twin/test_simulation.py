@@ -55,6 +55,17 @@ def test_a_step_in_the_demand_grows_the_pool_and_its_end_shrinks_it_without_a_lo
     assert outcome.pools[0].changes == sum(reason in {Reason.ScaleUp, Reason.ScaleDown} for reason in reasons(outcome))
 
 
+@pytest.mark.parametrize("factor", [1.0, 2.5])
+def test_a_step_buys_what_it_needs_and_little_for_the_backlog_of_its_starts(factor: float) -> None:
+    """2 to 12 requests/s need 11 replicas; those that start for minutes find a backlog that takes a few more."""
+    slow = replace(EVEN, image_seconds=factor * EVEN.image_seconds, weights_seconds=factor * EVEN.weights_seconds)
+    step = trace((600.0, 2.0), (600.0, 12.0))
+    outcome = simulate(setting(step, chat(max_replicas=60), start_up=slow, boards=8))
+    counts = [moment.pools[0].desired for moment in outcome.timeline if moment.at > 600.0]
+    assert counts[0] >= 11
+    assert max(counts) <= 1.5 * 11
+
+
 def test_what_starts_is_paid_for_before_it_serves() -> None:
     outcome = simulate(setting(trace((360.0, 1.0)), chat(), start_up=EVEN), Written((0.0, 1), (60.0, 3)))
     growing = samples(outcome, 120.0)

@@ -35,11 +35,9 @@ if TYPE_CHECKING:
 # A backlog shall be worked off in this time, on top of serving what arrives. Shorter would buy replicas for the very
 # requests that those already starting will serve.
 CATCH_UP_SECONDS = 300.0
-# Growth of the requests inside is measured over at most this, and over no less than the other: a scrape apart is noise.
+# Growth of the requests inside is measured over this, and over no less than the other: a scrape apart is noise.
 LOAD_WINDOW_SECONDS = 60.0
 SHORTEST_GROWTH_SECONDS = 15.0
-# A pool that was saturated throughout this long shows its true capacity.
-SATURATED_SECONDS = 45.0
 # A measured capacity below this part of the predicted one is a fault of the measurement or of the engine, not demand.
 LEAST_TRUE_CAPACITY = 0.25
 # Part of the time in which demand exceeds what all forecasts of the last minutes allowed for.
@@ -138,19 +136,21 @@ class Want:
 class Demand:
     """Requests per second: `offered` now, and `lately` what surely came in the last seconds: a peak needs no headroom.
 
-    `ahead` is the forecast, None where there is none, and `foreseen` what it allows for, each with the backlog on top.
+    `ahead` is the forecast, None where there is none, and `foreseen` what it allows for. `backlog` comes on top of what
+    is offered, while what was bought against surprises serves it, too.
     """
 
     offered: float
     lately: float = 0.0
     foreseen: float = 0.0
     ahead: Forecast | None = None
+    backlog: float = 0.0
 
     def at_least(self, other: Demand) -> Demand:
         """The greater of two measurements of the same requests."""
         more = max(self, other, key=lambda each: each.foreseen)
         offered, lately = max(self.offered, other.offered), max(self.lately, other.lately)
-        return Demand(offered, lately, more.foreseen, more.ahead)
+        return Demand(offered, lately, more.foreseen, more.ahead, max(self.backlog, other.backlog))
 
 
 def look(request: ScaleRequest) -> Sight:
@@ -205,7 +205,8 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     capacity = _true_capacity(sight)
     if sight.blind or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
-    rate = max(request.spec.with_headroom(wished.offered), wished.lately, wished.foreseen)
+    worked_off = wished.offered + wished.backlog
+    rate = max(request.spec.with_headroom(wished.offered), wished.lately, wished.foreseen, worked_off)
     needed, kept = carrying(rate, capacity), carrying(_with_chance(rate), capacity)
     if sight.backlogged or not sight.tells_everything:
         needed, kept = max(needed, request.current), max(kept, request.current)
@@ -245,7 +246,7 @@ def declared_want(request: ScaleRequest) -> Want:
 
 
 def demand(sight: Sight) -> Demand:
-    """What arrives now and what will, each with the backlog over the catch-up time on top.
+    """What arrives now and what will, and the backlog over the catch-up time.
 
     What arrives is what was answered plus what piled up inside over the last minute, or the count of the last seconds
     where that is so much more that it is no chance: a step is followed within seconds.
@@ -254,14 +255,13 @@ def demand(sight: Sight) -> Demand:
     if reading is None:
         return Demand(sight.at_front)
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
-    arriving = max(_offered(sight, reading), _surprising(reading, state)) + backlog
-    lately = _counted(reading, SURELY) + backlog
+    arriving, lately = max(_offered(sight, reading), _surprising(reading, state)), _counted(reading, SURELY)
     if state is None:
-        return Demand(arriving, lately)
+        return Demand(arriving, lately, backlog=backlog)
     # A gap widens a forecast, and buys nothing: for some time the last one holds.
     ahead = None if is_old(state, sight.request.now) else forecast(state, state.seen)
-    foreseen = ahead.quantile(1.0 - RISK) + backlog if ahead is not None else 0.0
-    return Demand(arriving, lately, foreseen, ahead)
+    foreseen = ahead.quantile(1.0 - RISK) if ahead is not None else 0.0
+    return Demand(arriving, lately, foreseen, ahead, backlog)
 
 
 def _offered(sight: Sight, reading: Reading) -> float:
@@ -333,20 +333,23 @@ def _surprising(reading: Reading, state: ForecastState | None) -> float:
 
 
 def _true_capacity(sight: Sight) -> float:
-    """Capacity of one replica: the prediction, or less where a pool saturated for a while answers less.
+    """Capacity of one replica: the prediction, or less where the same ones, saturated for a whole minute, answer less.
 
     The prediction is calibrated already (`scaling/calibration.py`), slowly and from quiet pools alone: a backlog stops
     all learning. What is left to correct here is what calibration cannot see, and at once: a pool that is worse than
     predicted by so much that it never got quiet, or got worse faster than factors follow. The two never meet: this
     lasts as long as the backlog, is not remembered, only ever lowers a capacity, and teaches calibration nothing.
+    While a backlog is worked off, some have nothing to wait for, and what all of them answer is no capacity.
     """
     request, reading = sight.request, sight.reading
     predicted = request.capacity if math.isfinite(request.capacity) else 0.0
     loads = sight.memory.loads
     saturated = (
-        reading is not None
-        and request.now - loads[0].at >= SATURATED_SECONDS
-        and all(load.waiting > load.answered == reading.answered for load in loads)
+        sight.same_replicas
+        and len(loads) > 1
+        and request.now - loads[0].at >= LOAD_WINDOW_SECONDS
+        and all(load.waiting > load.answered for load in loads)
+        and loads[-1].waiting >= loads[0].waiting
     )
     if reading is None or not saturated:
         return predicted
@@ -363,8 +366,9 @@ def _rate_of_one(sight: Sight, reading: Reading) -> float:
 
 
 def _remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:
-    """The last minute of samples, at most one every five seconds, the newest always among them."""
-    recent = [load for load in loads if 0 <= latest.at - load.at <= LOAD_WINDOW_SECONDS]
+    """The samples of a whole minute, at most one every five seconds, the newest always among them."""
+    longest = LOAD_WINDOW_SECONDS + SHORTEST_GROWTH_SECONDS
+    recent = [load for load in loads if 0 <= latest.at - load.at <= longest]
     if len(recent) > 1 and latest.at - recent[-2].at < LOAD_WINDOW_SECONDS / 12:
         recent.pop()
     if recent and recent[-1].at == latest.at:

@@ -13,8 +13,9 @@ from itertools import accumulate, pairwise
 _SIDE = 16  # bounds on either side of no error
 _NARROWEST, _FARTHEST = 0.01, 2.0  # logarithms of a ratio
 _PRIOR_SPREAD = 0.05
-# What is assumed counts as much as this many errors that have nothing to do with each other.
-_PRIOR_WEIGHT = 12.0
+# What is assumed counts as much as this many errors that have nothing to do with each other: more than twenty, or the
+# first step of a new pool alone would be its 95th percentile.
+_PRIOR_WEIGHT = 24.0
 REMEMBERED = 4096  # quantiles: pools are asked far more often than they learn
 
 
