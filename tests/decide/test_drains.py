@@ -49,6 +49,18 @@ def test_a_cordoned_node_is_left_once_another_replica_serves() -> None:
     assert {pod.node for pod in world.pods.values()} == {"b-1", "b-2"}
 
 
+def test_each_replica_that_is_replaced_is_told_once() -> None:
+    """Three of them, one after the other."""
+    world = serving(6, replicas=3)
+    cordon(world, "b-0", "b-1", "b-2")
+    told = []
+    for _ in range(20):
+        world.turn()
+        told += [event.message for event in world.decision("chat").events]
+    assert world.nodes_of("chat") == [("b-3",), ("b-4",), ("b-5",)]
+    assert sorted(told) == [f"replica {index} is replaced, as node b-{index} is cordoned" for index in range(3)]
+
+
 def test_without_room_for_another_replica_it_stays_and_says_so() -> None:
     world = serving(2)
     cordon(world, "b-0")

@@ -26,7 +26,7 @@ from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RolloutStrategy
-from weft.placement import Departure
+from weft.placement import Departure, choose_victims
 from weft.scaling import live_figures
 from weft.scaling.slowness import wake_after_seconds
 
@@ -265,7 +265,7 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
             *conditions.capacity_requested(request),
         ),
-        (*_events(course), *slow_events(course)),
+        (*_events(course, free), *slow_events(course)),
         request,
     )
     memory = speed_after(course, now)
@@ -279,12 +279,23 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
     return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
 
 
-def _events(course: Course) -> tuple[Explanation, ...]:
+def _replaced(course: Course, free: FreeMap) -> tuple[Departure, ...]:
+    """Those whose successors this pass places, in the order in which they leave: each is told once.
+
+    Successors that are there already are those beyond what is desired of replicas that stay.
+    """
+    growth, moving = course.growth, choose_victims(course.moving, len(course.moving), free)
+    displaced = (*(each for each in course.gone if each.displaced is not None), *moving)
+    have_one = len(growth.kept) - len(moving) - (growth.desired - len(displaced))
+    return displaced[max(0, have_one) : max(0, have_one + len(growth.added))]
+
+
+def _events(course: Course, free: FreeMap) -> tuple[Explanation, ...]:
     turn, planned = course.turn, course.turn.planned
     events = [loss.explanation for loss in turn.survivors.losses]
-    if course.growth.added:
-        replaced = (*course.moving, *course.gone)
-        events += [Explanation(each.displaced.reason, is_replaced(each)) for each in replaced if each.displaced]
+    events += [
+        Explanation(each.displaced.reason, is_replaced(each)) for each in _replaced(course, free) if each.displaced
+    ]
     events += [told for told in (course.preempted, turn.scale.changed) if told is not None]
     before = planned.pool.status.plan
     if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
