@@ -77,7 +77,7 @@ def test_engines_that_answer_again_do_not_take_back_at_once_what_the_front_asked
     assert pool.step(seen(3.0, 2)).desired == 6
     pool.run(seen(3.0, 6), 270)
     assert pool.current == 6
-    pool.run(seen(3.0, 6), 60)
+    pool.run(seen(3.0, 6), 120)
     assert pool.current == 2
 
 
