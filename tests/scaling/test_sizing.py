@@ -53,6 +53,17 @@ def test_a_constant_load_does_not_change_the_count_after_an_hour(rate: float) ->
         assert pool.attained > 0.99
 
 
+@pytest.mark.parametrize(("rate", "replicas", "most"), [(3.0, 10, 1), (0.3, 5, 6)])
+def test_a_small_rate_at_random_changes_the_count_next_to_never_after_an_hour(
+    rate: float, replicas: int, most: int
+) -> None:
+    """Over half a day: 18 requests a minute are 40 in one of them."""
+    for seed in (3, 4):
+        pool = Fluid(capacity=rate / replicas, declared_rate=rate).run(at_random(rate, 12 * HOUR, seed))
+        assert changes(pool.counts[HOUR:]) <= most
+        assert np.mean(pool.counts[HOUR:]) <= 2.5 * replicas
+
+
 @settings(max_examples=12, deadline=None)
 @given(rate=st.floats(0.0, 200.0), capacity=st.floats(0.5, 20.0))
 def test_no_constant_load_makes_a_pool_oscillate(rate: float, capacity: float) -> None:

@@ -46,8 +46,9 @@ RISK = 0.05
 NO_CHANCE = 4.0
 # Standard deviations that are left out of a short count: of one that may be chance, and of one that is none.
 SURELY, NEARLY_ALL = 1.5, 0.5
-# A pool shrinks only if so many standard deviations more in a minute's count would not bring it back, at most a fifth.
-MOST_CHANCE, MOST_KEPT = 4.0, 0.2
+# A pool shrinks only if so many standard deviations more in a minute's count would not bring it back, at most as much
+# again: a few requests a minute are twice as many by chance alone.
+MOST_CHANCE, MOST_KEPT = 4.0, 1.0
 # Metrics that were gone for longer than this were gone: the stabilisation window starts anew.
 GAP_SECONDS = 60.0
 
