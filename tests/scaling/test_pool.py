@@ -102,24 +102,23 @@ def test_scale_down_goes_to_the_most_of_the_last_window() -> None:
     pool = Pool()
     pool.current = 8
     pool.run(seen(14.0, 8), 400)
-    pool.step(seen(5.0, 8))
+    pool.run(seen(5.0, 8), 60)
     pool.step(seen(9.0, 8))
-    pool.run(seen(3.0, 8), 280)
+    pool.run(seen(2.5, 8), 230)
     assert pool.current == 8
     assert reason(pool) is Reason.HoldStabilizing
-    pool.step(seen(3.0, 8))
-    pool.step(seen(3.0, 8))
+    pool.run(seen(2.5, 8), 60)
     assert pool.current == 5, "9 requests/s were seen within the window"
-    pool.run(seen(3.0, 5), 300)
+    pool.run(seen(2.5, 5), 420)
     assert pool.current == 2
 
 
 def test_a_dip_inside_the_window_is_not_followed() -> None:
     pool = Pool()
     pool.current = 5
-    pool.run(seen(9.0, 5), 400)
+    pool.run(seen(8.5, 5), 400)
     pool.run(seen(0.0, 5), 120)
-    pool.run(seen(9.0, 5), 600)
+    pool.run(seen(8.5, 5), 600)
     assert set(pool.history) == {5}
 
 
@@ -183,7 +182,7 @@ def test_one_missed_scrape_is_no_news() -> None:
 def test_broken_metrics_hold_the_count(broken: PoolObservation | None) -> None:
     pool = Pool()
     pool.current = 5
-    pool.run(seen(9.0, 5), 400)
+    pool.run(seen(8.5, 5), 400)
     pool.run(broken, 2000)
     assert set(pool.history) == {5}
     assert reason(pool) is Reason.HoldMetricsMissing

@@ -124,4 +124,4 @@ def test_the_capacity_that_a_saturated_pool_shows_is_that_of_the_others() -> Non
         pool.configured(max_replicas=4).run(saturated, 60)
         pool.configured(max_replicas=100).step(saturated)
         counts.append(pool.current)
-    assert counts == [5, 4]
+    assert counts == [6, 5], "4.2 requests/s with the margin of a new forecast, over 0.875 and over 1.0"

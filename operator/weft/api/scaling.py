@@ -61,7 +61,7 @@ class ScalingBounds(ApiModel):
         default="5m", description="How long fewer replicas must have been enough before any is removed."
     )
     headroom_percent: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=10, description="Capacity kept above the forecast, in percent of it."
+        default=10, description="Capacity kept above measured demand, in percent."
     )
 
 

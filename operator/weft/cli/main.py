@@ -122,6 +122,62 @@ def _world(file: str | None, context: str | None, *, imagine: bool) -> Any:  # n
 
 
 @app.command()
+def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
+    files: options.Files = None,
+    fabric: options.FabricFile = None,
+    trace: options.TraceFile = None,
+    form: Output = Format.table,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="write it as one page for a browser, with charts")
+    ] = None,
+    *,
+    policy: options.Policies = None,
+    what_if: options.WhatIf = None,
+    fail: options.Fails = None,
+    pool: options.OnePool = None,
+    start_up: options.StartUp = None,
+    warm_up: options.WarmUp = 0.0,
+    scale: options.Scale = 1.0,
+    from_prometheus: options.FromPrometheus = None,
+    hours: options.Hours = 24.0,
+    seed: options.Seed = 0,
+) -> None:
+    """Replay requests against a simulated cluster: whether the SLO would hold, at how many GPU-hours, by which policy.
+
+    Weft's own decisions run as in a cluster, and the rules of other autoscalers beside them, each on the same requests.
+    Needs no cluster. A made-up trace is a shape with numbers: requests a second (rate, from, to), seconds (seconds, at,
+    over, every, lasting) and mean tokens of prompt and answer (isl, osl); docs/cli.md has all.
+    """
+    from weft.cli.asking import documents_of
+    from weft.cli.files import STANDARD_INPUT
+
+    if not files or (trace is None) == (from_prometheus is None):
+        raise CommandFailure(
+            "give --file with a resource, and the requests that it is asked with --trace or with --from-prometheus"
+        )
+    if [*files, fabric, trace].count(STANDARD_INPUT) > 1:
+        raise CommandFailure("standard input can be read once: put the rest into files")
+    from weft.cli.simulate_command import SimulateOptions, run_simulate
+    from weft.cli.simulating import Wishes
+
+    wishes = Wishes(
+        trace=trace,
+        what_if=tuple(what_if or ()),
+        fail=tuple(fail or ()),
+        pool=pool,
+        start_up=start_up,
+        seed=seed,
+        scale=scale,
+        warm_up=warm_up,
+        prometheus=from_prometheus,
+        hours=hours,
+    )
+    documents = documents_of(tuple(files), None)
+    world = _world(fabric, None, imagine=True)
+    run_simulate(SimulateOptions(tuple(policy or ()), form, html), wishes, documents, world)
+
+
+@app.command()
 def predict(
     table: Annotated[
         Path,

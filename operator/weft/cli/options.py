@@ -13,6 +13,8 @@ from weft.cli.reference import refused_namespace
 
 HIGHEST_PRICE = 1e9  # in any currency
 LONGEST_SECONDS = 3600.0  # what is asked less often than this is not looked after
+LONGEST_START = 86_400.0  # seconds: no replica takes a day
+LONGEST_TRACE = 1e9  # seconds
 
 
 def namespace(name: str | None) -> str | None:
@@ -180,4 +182,61 @@ Price = Annotated[
         max=HIGHEST_PRICE,
         help="of one H100 for an hour: costs are then in that currency",
     ),
+]
+TraceFile = Annotated[
+    str | None,
+    typer.Option(
+        "--trace",
+        metavar="FILE|SHAPE",
+        help="requests: a CSV or JSON lines, or a shape such as poisson:rate=20,seconds=3600,isl=1000,osl=200, "
+        "step:from=2,to=20,at=600, ramp:from=1,to=20,over=1200, day:rate=10,peak=1.8, burst:rate=10,times=4,every=600",
+    ),
+]
+FromPrometheus = Annotated[
+    str | None,
+    typer.Option(
+        "--from-prometheus",
+        metavar="URL",
+        help="draw the requests from what the engines of the resource counted",
+        callback=web_address,
+    ),
+]
+Hours = Annotated[
+    float, typer.Option("--hours", metavar="COUNT", min=0.1, max=24.0 * 366, help="the last ones, of --from-prometheus")
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="who sizes the pools: weft (default), hpa, aibrix, wva, dynamo, heteroscale, static or oracle; repeatable",
+    ),
+]
+WhatIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--what-if", metavar="KEY=VALUE", help="a field as it might be, such as spec.slo.ttft.p95=1s; repeatable"
+    ),
+]
+Fails = Annotated[
+    list[str] | None,
+    typer.Option("--fail", metavar="NODE@TIME", help="a node that fails, and when, such as gpu-7@1h30m; repeatable"),
+]
+StartUp = Annotated[
+    float | None,
+    typer.Option(
+        "--start-up", metavar="SECONDS", min=0.0, max=LONGEST_START, help="from a node to a first answer; unset: usual"
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="of all that is drawn: the same, the same answer")
+]
+Scale = Annotated[
+    float, typer.Option("--scale", metavar="FACTOR", min=1e-6, max=1e6, help="so many times the requests of the trace")
+]
+WarmUp = Annotated[
+    float, typer.Option("--warm-up", metavar="SECONDS", min=0.0, max=LONGEST_TRACE, help="at first that do not count")
+]
+OnePool = Annotated[
+    str | None, typer.Option("--pool", metavar="NAME", help="which resource the trace asks, where there are several")
 ]

@@ -49,6 +49,17 @@ class Planned:
 
 def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float) -> list[Planned]:
     """Decide for every InferencePool and PDSplit of the documents together: they compete for the same GPUs."""
+    pools, splits = records_of(documents, world)
+    children = [_child(split, role) for split in splits for role in (Role.Prefill, Role.Decode)]
+    resources = (*pools, *children), tuple(splits)
+    snapshot = Snapshot(now, *resources, world.nodes, world.pods, reports=world.reports)
+    planned = _told(_rested(snapshot, catalog), splits)
+    _refuse_wrong_input(planned, world, catalog)
+    return planned
+
+
+def records_of(documents: list[dict[str, Any]], world: World) -> tuple[list[PoolRecord], list[SplitRecord]]:
+    """Pools and splits of the documents as their users wrote them; raises `CommandFailure` for what is wrong."""
     ours = _ours(documents, world.namespace)
     configs = ConfigMaps.of(documents, world)
     pools = [configs.into_pool(_fresh(parse_pool(body))) for body in ours if body["kind"] == "InferencePool"]
@@ -57,12 +68,7 @@ def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, no
     wrong = [f"{one.key}: {one.problem.message}" for one in read if one.problem is not None]
     if wrong:
         raise CommandFailure("; ".join(wrong))
-    children = [_child(split, role) for split in splits for role in (Role.Prefill, Role.Decode)]
-    resources = (*pools, *children), tuple(splits)
-    snapshot = Snapshot(now, *resources, world.nodes, world.pods, reports=world.reports)
-    planned = _told(_rested(snapshot, catalog), splits)
-    _refuse_wrong_input(planned, world, catalog)
-    return planned
+    return pools, splits
 
 
 def _refuse_wrong_input(planned: list[Planned], world: World, catalog: Catalog) -> None:

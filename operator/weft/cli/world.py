@@ -81,8 +81,8 @@ def world_of_cluster(reader: ClusterReader) -> World:
     return replace(world, cluster=reader, namespace=reader.namespace, reports=reports)
 
 
-def imagined_world(catalog: Catalog) -> World:
-    """Enough of every accelerator in the catalog (except the test one): for planning without any fabric.
+def imagined_world(catalog: Catalog, only: frozenset[str] = frozenset()) -> World:
+    """Enough of every accelerator in the catalog (except the test one), or of those named: for planning without any.
 
     Each is labelled as in a real cluster: by its device discovery, or by an administrator where there is none (Gaudi).
     """
@@ -91,7 +91,7 @@ def imagined_world(catalog: Catalog) -> World:
     nodes = [
         _imagined_node(accelerator, index, label_of_product(accelerator.resource))
         for accelerator in catalog.accelerators
-        if accelerator.vendor != "cpu"
+        if accelerator.vendor != "cpu" and (not only or accelerator.name in only)
         for index in range(IMAGINED_NODES)
     ]
     return World(tuple(nodes), imagined=True)

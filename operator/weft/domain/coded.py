@@ -18,6 +18,7 @@ from weft.domain import (
     calibration,
     cluster,
     decision,
+    forecast,
     hardware,
     model,
     moves,
@@ -35,7 +36,7 @@ from weft.domain import (
 
 # Those whose values a snapshot or a decision is made of.
 _MODULES = (
-    *(calibration, cluster, decision, hardware, model, moves, queueing, quotas),
+    *(calibration, cluster, decision, forecast, hardware, model, moves, queueing, quotas),
     *(reasons, reports, room, shape, snapshot, spec, status, workload),
 )
 Coded = Any  # what `json` writes and reads

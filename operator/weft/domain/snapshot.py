@@ -10,6 +10,7 @@ from weft.domain.reports import Reports
 if TYPE_CHECKING:
     from weft.domain.calibration import Subject
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.forecast import ForecastState
     from weft.domain.moves import MoveBudget
     from weft.domain.queueing import Queueing
     from weft.domain.quotas import QuotaRecord
@@ -236,13 +237,14 @@ class SpeedMemory:
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
-    `wanted` are (epoch seconds, replicas) samples of the last window. `since` is when unbroken sight of the pool's
-    metrics
-    began, so that nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
+    `wanted` are (epoch seconds, replicas) samples of the last window, and `kept` those of what demand would need if it
+    were as much more as chance may hide. `since` is when unbroken sight of the pool's metrics began, so that nothing
+    shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
     was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
-    bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any.
+    bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any,
+    and `forecast` what its traffic foretells.
     """
 
     since: float
@@ -256,6 +258,8 @@ class ScaleMemory:
     calibration: CalibrationMemory | None = None
     refused_by: tuple[tuple[str, float], ...] = ()
     speed: SpeedMemory | None = None
+    kept: tuple[tuple[float, int], ...] = ()
+    forecast: ForecastState | None = None
 
 
 @dataclass(frozen=True, slots=True)

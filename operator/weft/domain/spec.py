@@ -173,6 +173,12 @@ MOST_NODES = 2_000
 _MOST_NEEDED = 1_000_000  # any larger wish is a broken metric; bounds cut it further
 
 
+def carrying(requests_per_second: float, capacity: float) -> int:
+    """The fewest replicas that serve a rate, at least 1; `capacity` is of one, above 0."""
+    exact = requests_per_second / capacity
+    return max(1, min(_MOST_NEEDED, math.ceil(exact - 1e-9))) if math.isfinite(exact) else _MOST_NEEDED
+
+
 @dataclass(frozen=True, slots=True)
 class ScalingSpec:
     """Bounds of the replica count. `replicas` is set in External mode only; times in seconds, the freeze since 1970."""
@@ -197,8 +203,11 @@ class ScalingSpec:
 
         `capacity` is above 0.
         """
-        exact = requests_per_second * (1.0 + max(0.0, self.headroom)) / capacity
-        return max(1, min(_MOST_NEEDED, math.ceil(exact - 1e-9))) if math.isfinite(exact) else _MOST_NEEDED
+        return carrying(self.with_headroom(requests_per_second), capacity)
+
+    def with_headroom(self, requests_per_second: float) -> float:
+        """A rate with the part above it that the user wants to be spare."""
+        return requests_per_second * (1.0 + max(0.0, self.headroom))
 
     def running(self, requests_per_second: float, capacity: float, gpus: int, pods: int) -> int:
         """Replicas that a rate leaves running: those that it needs, within the bounds, and one where none is allowed.

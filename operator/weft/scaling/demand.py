@@ -1,7 +1,9 @@
 """How many replicas the demand needs, before bounds and stabilisation.
 
 Offered load is what is answered plus what piles up: a saturated engine answers no faster than it can, so the rate alone
-would never ask for more. Needed replicas = offered x (1 + headroom) / capacity of one replica (design section 8).
+would never ask for more. Demand is the greater of what is offered now with the user's headroom, and of what is
+forecast for the time when a replica that is ordered now is ready, with a margin for how far forecasts of this pool have
+been off. Needed replicas = demand / capacity of one replica (design section 8).
 """
 
 from __future__ import annotations
@@ -11,19 +13,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
-from weft.domain.figures import digits
+from weft.domain.figures import digits, seconds
 from weft.domain.snapshot import LoadSample, ScaleMemory
+from weft.domain.spec import carrying
+from weft.scaling.forecast import expected, forecast, is_old, watched
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
 from weft.scaling.slowness import without_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.domain.forecast import ForecastState
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
     from weft.domain.workload import Role
     from weft.scaling.bounds import Ceiling
+    from weft.scaling.forecast import Forecast
 
 # A backlog shall be worked off in this time, on top of serving what arrives. Shorter would buy replicas for the very
 # requests that those already starting will serve.
@@ -35,6 +41,14 @@ SHORTEST_GROWTH_SECONDS = 15.0
 SATURATED_SECONDS = 45.0
 # A measured capacity below this part of the predicted one is a fault of the measurement or of the engine, not demand.
 LEAST_TRUE_CAPACITY = 0.25
+# Part of the time in which demand exceeds what all forecasts of the last minutes allowed for.
+RISK = 0.05
+# A count of the last seconds that is so many standard deviations above what was expected is no chance.
+NO_CHANCE = 4.0
+# Standard deviations that are left out of a short count: of one that may be chance, and of one that is none.
+SURELY, NEARLY_ALL = 1.5, 0.5
+# A pool shrinks only if so many standard deviations more in a minute's count would not bring it back, at most a fifth.
+MOST_CHANCE, MOST_KEPT = 4.0, 0.2
 # Metrics that were gone for longer than this were gone: the stabilisation window starts anew.
 GAP_SECONDS = 60.0
 
@@ -90,17 +104,38 @@ class Sight:
 class Want:
     """Replicas that the demand needs, unbounded; None when nothing is known.
 
-    `basis` says why, or is asked for the numbers once there is an event to tell them in.
+    `basis` says why, or is asked for the numbers once there is an event to tell them in. `kept` is how many it would be
+    if demand were as much more as chance may hide.
     """
 
     replicas: int | None
     may_shrink: bool
     basis: str | Callable[[], str]
+    kept: int = 0
 
     @property
     def because(self) -> str:
         """The basis in words."""
         return self.basis() if callable(self.basis) else self.basis
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Requests per second: `offered` now, and `lately` what surely came in the last seconds: a peak needs no headroom.
+
+    `ahead` is the forecast, None where there is none, and `foreseen` what it allows for, each with the backlog on top.
+    """
+
+    offered: float
+    lately: float = 0.0
+    foreseen: float = 0.0
+    ahead: Forecast | None = None
+
+    def at_least(self, other: Demand) -> Demand:
+        """The greater of two measurements of the same requests."""
+        more = max(self, other, key=lambda each: each.foreseen)
+        offered, lately = max(self.offered, other.offered), max(self.lately, other.lately)
+        return Demand(offered, lately, more.foreseen, more.ahead)
 
 
 def look(request: ScaleRequest) -> Sight:
@@ -115,7 +150,10 @@ def look(request: ScaleRequest) -> Sight:
     if not found.whole:
         return Sight(request, found, "", changed(memory, loads=loads))
     unbroken = memory.seen is None or request.now - memory.seen <= GAP_SECONDS
-    memory = changed(memory, loads=loads, since=memory.since if unbroken else request.now, seen=request.now)
+    startup = request.observation.startup_seconds if request.observation is not None else None
+    learnt = watched(memory.forecast, request.now, _arriving(found, loads), startup)
+    since = memory.since if unbroken else request.now
+    memory = changed(memory, loads=loads, since=since, seen=request.now, forecast=learnt)
     return Sight(request, found, "", memory)
 
 
@@ -131,26 +169,43 @@ def want(sight: Sight) -> Want:
     """Replicas that one pool's own demand needs."""
     if sight.blind:
         return Want(None, may_shrink=False, basis=sight.problem)
-    return want_for(sight, offered(sight))
+    return want_for(sight, demand(sight))
 
 
-def want_for(sight: Sight, offered_per_second: float) -> Want:
-    """Replicas of this pool for an offered rate; its own backlog keeps it from shrinking."""
+def want_for(sight: Sight, wished: Demand) -> Want:
+    """Replicas of this pool for a demand; its own backlog keeps it from shrinking."""
     request, reading = sight.request, sight.reading
     capacity = _true_capacity(sight)
     if sight.blind or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
-    needed = request.spec.needed(offered_per_second, capacity)
+    rate = max(request.spec.with_headroom(wished.offered), wished.lately, wished.foreseen)
+    needed, kept = carrying(rate, capacity), carrying(_with_chance(rate), capacity)
     if sight.backlogged:
-        needed = max(needed, request.current)
+        needed, kept = max(needed, request.current), max(kept, request.current)
 
     def basis() -> str:
         told = sight.problem
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
-        return f"{digits(offered_per_second)} requests/s offered ({told}), one replica serves {digits(capacity)}"
+        said = f"{digits(wished.offered)} requests/s offered ({told}){_foreseen(wished)}"
+        return f"{said}, one replica serves {digits(capacity)}"
 
-    return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis)
+    return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
+
+
+def _with_chance(rate: float) -> float:
+    """A rate that a minute's count of requests at random may show without any change of the traffic."""
+    return rate * (1.0 + min(MOST_KEPT, MOST_CHANCE / math.sqrt(max(1.0, rate * LOAD_WINDOW_SECONDS))))
+
+
+def _foreseen(wished: Demand) -> str:
+    """The forecast in words, with how far ahead it looks and its margin; empty where there is none."""
+    if wished.ahead is None:
+        return ""
+    likely, most = wished.ahead.quantile(0.5), wished.ahead.quantile(1.0 - RISK)
+    start = "a start takes" if wished.ahead.is_measured else "a start is taken to need"
+    margin = f"{digits(likely)} and {digits(most - likely)} for how far forecasts were off"
+    return f", {margin} in the {seconds(wished.ahead.horizon_seconds)} that {start}"
 
 
 def declared_want(request: ScaleRequest) -> Want:
@@ -162,21 +217,56 @@ def declared_want(request: ScaleRequest) -> Want:
     return Want(needed, may_shrink=False, basis=basis)
 
 
-def offered(sight: Sight) -> float:
-    """Requests per second that arrive, plus the backlog over the catch-up time.
+def demand(sight: Sight) -> Demand:
+    """What arrives now and what will, each with the backlog over the catch-up time on top.
 
-    What arrives is what was answered plus what piled up inside over the last minute, or the surer part of the last
-    seconds' count where that is more: a ramp is followed within seconds.
+    What arrives is what was answered plus what piled up inside over the last minute, or the count of the last seconds
+    where that is so much more that it is no chance: a step is followed within seconds.
     """
-    if sight.reading is None:
-        return sight.at_front
-    oldest = sight.memory.loads[0]
-    elapsed = sight.request.now - oldest.at
-    growth = 0.0
-    if elapsed >= SHORTEST_GROWTH_SECONDS:
-        growth = max(0.0, sight.reading.outstanding - oldest.outstanding) / elapsed
-    backlog = sight.reading.waiting if sight.backlogged else 0.0
-    return max(sight.reading.rate + growth, sight.reading.surely_arriving) + backlog / CATCH_UP_SECONDS
+    reading, state = sight.reading, sight.memory.forecast
+    if reading is None:
+        return Demand(sight.at_front)
+    backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
+    arriving = max(_grown(reading, sight.memory.loads), _surprising(reading, state)) + backlog
+    lately = _counted(reading, SURELY) + backlog
+    if state is None:
+        return Demand(arriving, lately)
+    # A gap widens a forecast, and buys nothing: for some time the last one holds.
+    ahead = None if is_old(state, sight.request.now) else forecast(state, state.seen)
+    foreseen = ahead.quantile(1.0 - RISK) + backlog if ahead is not None else 0.0
+    return Demand(arriving, lately, foreseen, ahead)
+
+
+def _grown(reading: Reading, loads: tuple[LoadSample, ...]) -> float:
+    """Requests per second that were answered, or piled up inside, over the last minute."""
+    oldest, latest = loads[0], loads[-1]
+    elapsed = latest.at - oldest.at
+    if elapsed < SHORTEST_GROWTH_SECONDS:
+        return reading.rate
+    return reading.rate + max(0.0, latest.outstanding - oldest.outstanding) / elapsed
+
+
+def _arriving(reading: Reading, loads: tuple[LoadSample, ...]) -> float:
+    """Requests per second that came in just now, as well as it is known."""
+    if reading.arrival_seconds > 0:
+        return reading.arrivals / reading.arrival_seconds
+    return _grown(reading, loads)
+
+
+def _counted(reading: Reading, deviations: float) -> float:
+    """(n - k sqrt(n)) / T: a short count follows a ramp at once, and its noise alone should buy nothing."""
+    if reading.arrival_seconds <= 0:
+        return 0.0
+    return max(0.0, reading.arrivals - deviations * math.sqrt(reading.arrivals)) / reading.arrival_seconds
+
+
+def _surprising(reading: Reading, state: ForecastState | None) -> float:
+    """The rate of the last seconds where it is so much more than was usual that it is no chance, else 0."""
+    usual = max(reading.rate, expected(state) if state is not None else 0.0) * reading.arrival_seconds
+    dispersion = state.dispersion if state is not None else 1.0
+    if reading.arrivals <= usual + NO_CHANCE * math.sqrt(dispersion * max(1.0, usual)):
+        return 0.0
+    return _counted(reading, NEARLY_ALL)
 
 
 def _true_capacity(sight: Sight) -> float:

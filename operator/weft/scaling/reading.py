@@ -23,7 +23,7 @@ KV_FULL = 0.7
 class Reading:
     """Believable load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
 
-    `surely_arriving` is the rate that came in lately, less half a standard deviation of counting it; 0 where unknown.
+    `arrivals` came in during the last `arrival_seconds`, which are few; both are 0 where unknown.
     `whole` is False when some pod or series is missing: the numbers are then a lower bound, good for growing only.
     """
 
@@ -32,7 +32,8 @@ class Reading:
     outstanding: float
     answered: int
     whole: bool
-    surely_arriving: float = 0.0
+    arrivals: float = 0.0
+    arrival_seconds: float = 0.0
 
 
 def read(observation: PoolObservation | None, role: Role) -> Reading | str:
@@ -41,13 +42,16 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
     if missing is not None or observation is None or observation.requests_per_second is None:
         return missing or ""
     complete = observation.complete and is_sane(observation.waiting)
+    arrivals, seconds = observation.arrivals, observation.arrival_seconds
+    told = is_sane(arrivals) and is_sane(seconds) and seconds > 0
     return Reading(
         observation.requests_per_second,
         _backlog(observation, role),
         _or_zero(observation.waiting) + _or_zero(observation.running),
         observation.answered,
         whole=complete and is_sane(observation.running),
-        surely_arriving=_surely_arriving(observation.arrivals, observation.arrival_seconds),
+        arrivals=_or_zero(arrivals) if told else 0.0,
+        arrival_seconds=_or_zero(seconds) if told else 0.0,
     )
 
 

@@ -98,9 +98,14 @@ def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
 
 
 def _floor(sight: Sight, want: Want) -> int:
-    """How far a pool may shrink now: to the most that the last window wanted, and not before a whole one was seen."""
+    """How far a pool may shrink now: to the most that the last window wanted, and not before a whole one was seen.
+
+    Nor does it while chance alone would soon bring it back to what it has.
+    """
     request = sight.request
     if not want.may_shrink or request.now - sight.memory.since < request.spec.scale_down_delay_seconds:
+        return request.current
+    if max(kept for _, kept in sight.memory.kept) >= request.current:
         return request.current
     return max(wanted for _, wanted in sight.memory.wanted)
 
@@ -129,21 +134,22 @@ def _is_frozen(sight: Sight) -> bool:
 
 
 def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
-    """Add this pass's want to the window. Only the most ever matters: earlier samples that a later one reaches go.
-
-    While no engine answers, nothing takes back what was wanted before.
-    """
+    """Add this pass's want to the window. While no engine answers, nothing takes back what was wanted before."""
     if want.replicas is None or sight.blind:
         return sight.memory
-    wanted = bounds.clamp(want.replicas)
+    wanted, kept = bounds.clamp(want.replicas), bounds.clamp(max(want.replicas, want.kept))
+    memory = sight.memory
     if sight.reading is None:
-        before = (replicas for _, replicas in sight.memory.wanted)
-        wanted = max(wanted, max(before, default=sight.request.current))
-    start = sight.request.now - sight.request.spec.scale_down_delay_seconds
-    kept = tuple(
-        (at, replicas) for at, replicas in sight.memory.wanted if start <= at <= sight.request.now and replicas > wanted
-    )
-    return changed(sight.memory, wanted=(*kept, (sight.request.now, wanted)))
+        wanted = max(wanted, max((count for _, count in memory.wanted), default=sight.request.current))
+        kept = max(kept, wanted)
+    return changed(memory, wanted=_added(memory.wanted, wanted, sight), kept=_added(memory.kept, kept, sight))
+
+
+def _added(window: tuple[tuple[float, int], ...], latest: int, sight: Sight) -> tuple[tuple[float, int], ...]:
+    """The window with one more sample. Only the most ever matters: earlier ones that a later one reaches go."""
+    now = sight.request.now
+    start = now - sight.request.spec.scale_down_delay_seconds
+    return (*[(at, count) for at, count in window if start <= at <= now and count > latest], (now, latest))
 
 
 def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, float | None]:
@@ -193,7 +199,7 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
     if unseen > 0:
         message = f"nothing shrinks before one window of {delay:g} s was seen without a gap"
         return Explanation(Reason.HoldAfterStart, message), unseen
-    needed = [at for at, wanted in sight.memory.wanted if wanted >= request.current]
+    needed = [at for at, kept in sight.memory.kept if kept >= request.current]
     if not needed:
         step = request.spec.max_step
         return Explanation(Reason.StepLimited, f"maxStep {step} allows {step} replicas a minute"), _step_wait(sight)

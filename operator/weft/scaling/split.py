@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.scaling.bounds import bounds_of
-from weft.scaling.demand import ScaleRequest, Sight, Want, declared_want, look, offered, want_for
+from weft.scaling.demand import ScaleRequest, Sight, Want, declared_want, demand, look, want_for
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def _wants(sights: tuple[Sight, Sight]) -> tuple[Want, Want]:
             return declared_want(sights[0].request), declared_want(sights[1].request)
         problem = f"{blind[0].request.role.value} pool: {blind[0].problem}"
         return _hold(sights[0], problem), _hold(sights[1], problem)
-    rate = max(offered(sight) for sight in sights)
-    prefill, decode = want_for(sights[0], rate), want_for(sights[1], rate)
+    wished = demand(sights[0]).at_least(demand(sights[1]))
+    prefill, decode = want_for(sights[0], wished), want_for(sights[1], wished)
     may_shrink = prefill.may_shrink and decode.may_shrink
     return replace(prefill, may_shrink=may_shrink), replace(decode, may_shrink=may_shrink)
 
@@ -76,4 +76,5 @@ def _guarded(sights: tuple[Sight, Sight], wants: tuple[Want, Want], guard: Ratio
     nearest = guard.nearest(wanted, ranges[0], ranges[1])
     if nearest is None:
         return wants
-    return replace(wants[0], replicas=nearest[0]), replace(wants[1], replicas=nearest[1])
+    first, second = nearest
+    return replace(wants[0], replicas=first, kept=first), replace(wants[1], replicas=second, kept=second)

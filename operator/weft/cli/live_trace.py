@@ -1,0 +1,128 @@
+"""`--from-prometheus`: the requests that a resource really had, as its engines counted them, drawn anew by a seed.
+
+What is known is a rate and mean lengths of each step; when each request came and how long it was is made up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from weft.cli.failure import CLUSTER_REFUSES, CommandFailure
+from weft.engines.vllm_series import vllm_series
+from weft.twin.trace import Trace
+from weft.twin.traffic import Lengths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.float64]
+
+STEP_SECONDS, MOST_STEPS = 60.0, 1440
+_TIMEOUT_SECONDS = 30
+_REPLICA = "[0-9a-f]{5}-[0-9]+-[0-9]+"  # of the name of a pod, behind the pool's
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Where requests were counted: a Prometheus, the last so many hours of it, and a pool whose engines answered."""
+
+    url: str
+    hours: float
+    namespace: str
+    pool: str
+
+    @property
+    def step_seconds(self) -> float:
+        """From one value to the next."""
+        return max(STEP_SECONDS, math.ceil(self.hours * 3600.0 / MOST_STEPS))
+
+    @property
+    def words(self) -> str:
+        """`last 24 h in prometheus`, without what may be secret in the address."""
+        return f"last {self.hours:g} h in {urlsplit(self.url).hostname}"
+
+
+def live_trace(recorded: Recorded, seed: int) -> Trace:
+    """Poisson arrivals at the rate of each step, with lengths around its means; the same seed draws the same.
+
+    Raises `CommandFailure` where Prometheus does not answer, or knows of no request.
+    """
+    series = vllm_series("0")
+    prompts, answers = series.request_input_tokens, series.request_output_tokens
+    names = (f"{prompts}_count", f"{prompts}_sum", f"{answers}_sum")
+    begin, rates = _rates(recorded, names)
+    counted, inputs, outputs = (_column(recorded, begin, found) for found in rates)
+    trace = _drawn((counted, inputs, outputs), recorded.step_seconds, np.random.default_rng(seed))
+    if not len(trace):
+        raise CommandFailure(
+            f"{recorded.words} there is no request of pool {recorded.pool} in namespace {recorded.namespace}: "
+            f"does it scrape {names[0]} with labels namespace and pod?"
+        )
+    return trace
+
+
+def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapping[float, float]]]:
+    """When the time begins, and for each counter its rate by time."""
+    import requests
+    from prometheus_api_client import PrometheusConnect
+    from prometheus_api_client.exceptions import PrometheusApiClientException
+    from urllib3.util.retry import Retry
+
+    client = PrometheusConnect(url=recorded.url, retry=Retry(total=0), timeout=_TIMEOUT_SECONDS)
+    end = datetime.now(tz=UTC)
+    begin = end - timedelta(hours=recorded.hours)
+    step = f"{recorded.step_seconds:.0f}"
+    try:
+        found = [client.custom_query_range(_query(recorded, name), begin, end, step) for name in names]
+        return begin.timestamp(), [_by_time(result) for result in found]
+    except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError) as error:
+        why = f"Prometheus at {urlsplit(recorded.url).hostname} does not answer: {type(error).__name__}"
+        raise CommandFailure(f"{why}; is --from-prometheus its address?", CLUSTER_REFUSES) from error
+
+
+def _query(recorded: Recorded, name: str) -> str:
+    """Names of namespaces and pools are checked where resources are read: nothing else gets into a query."""
+    chosen = f'namespace="{recorded.namespace}",pod=~"{recorded.pool}-{_REPLICA}"'
+    return f"sum(rate({name}{{{chosen}}}[{2 * recorded.step_seconds:.0f}s]))"
+
+
+def _by_time(result: Any) -> dict[float, float]:  # noqa: ANN401 - the JSON of the answer
+    return {float(at): float(value) for series in result for at, value in series["values"]}
+
+
+def _column(recorded: Recorded, begin: float, found: Mapping[float, float]) -> Column:
+    """Values of all steps; what is missing or no number is 0."""
+    steps = max(1, math.ceil(recorded.hours * 3600.0 / recorded.step_seconds))
+    column = np.zeros(steps)
+    for at, value in found.items():
+        place = int((at - begin) // recorded.step_seconds)
+        if 0 <= place < steps and math.isfinite(value) and value > 0.0:
+            column[place] = value
+    return column
+
+
+def _drawn(columns: tuple[Column, Column, Column], step_seconds: float, random: np.random.Generator) -> Trace:
+    counted, inputs, outputs = columns
+    known = (inputs > 0.0) & (outputs > 0.0)
+    counts = random.poisson(np.where(known, counted, 0.0) * step_seconds)
+    steps = np.repeat(np.arange(len(counts)), counts)
+    arrivals = np.sort((steps + random.random(len(steps))) * step_seconds)
+    where = (arrivals // step_seconds).astype(np.intp)
+    drawn = [_lengths(total, counted, where, random) for total in (inputs, outputs)]
+    return Trace(arrivals, drawn[0], drawn[1])
+
+
+def _lengths(total: Column, counted: Column, where: NDArray[np.intp], random: np.random.Generator) -> NDArray[np.int32]:
+    """Log-normal around the mean of each step, at least one token."""
+    means = np.maximum(1.0, total[where] / counted[where])
+    spread = Lengths(1.0).sigma
+    drawn = random.lognormal(np.log(means) - spread**2 / 2.0, spread)
+    return np.maximum(1, np.rint(drawn)).astype(np.int32)

@@ -1,0 +1,219 @@
+"""`weft simulate --html`: what was asked, how well each policy served it and at what cost, as one page.
+
+It needs nothing from elsewhere. Policies keep their colours from page to page.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.cli.simulate_charts import LEFT, RIGHT, WIDTH, Scene, chart_svg, marks_svg
+from weft.cli.simulate_page import heading
+from weft.cli.simulate_pictures import look_of, panels, reason_marks
+from weft.cli.simulate_report import PERCENTS, Figures, percent, time, times_least
+from weft.cli.simulate_series import clock, edges_of
+from weft.domain.figures import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.cli.simulate_charts import Chart
+    from weft.cli.simulate_pictures import Panel
+    from weft.cli.simulate_report import Report
+    from weft.twin.outcome import Outcome
+
+MOST_REASONS = 400  # rows of a policy in the table; the JSON has all
+_MOST_READ = 240  # moments at which the pointer reads the charts
+_META = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+_SHAPES = (
+    '<svg width="0" height="0" class=defs><defs>'
+    '<path id="up" d="M0 -6L5.5 4H-5.5Z"/><path id="down" d="M0 6L5.5 -4H-5.5Z"/>'
+    '<path id="amiss" d="M-4 -4L4 4M4 -4L-4 4"/><circle id="other" r="3.2"/></defs></svg>'
+)
+_KEYS = (
+    ("up", "more replicas"),
+    ("down", "fewer"),
+    ("amiss", "cannot be had, or was lost"),
+    ("other", "anything else"),
+)
+
+
+def simulation_html(report: Report) -> str:
+    """The whole page."""
+    scene = Scene(
+        max(1.0, report.seconds, *(each.seconds for each in report.outcomes)), report.first.warm_up, report.faults
+    )
+    shown = list(panels(report, scene))
+    body = (
+        _SHAPES,
+        _head(report),
+        _summary(report),
+        *(_panel(panel, scene) for panel in shown),
+        _reasons(report, scene),
+        f'<script type="application/json" id="read">{_readings(shown, scene)}</script>',
+        f"<script>{_file('simulate.js')}</script>",
+    )
+    title = f"{report.resource}: {report.trace}"
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>{_META}<title>Weft simulation of {escape(title)}</title>'
+        f"<style>\n{_file('simulate.css')}</style></head>\n<body><main>\n{chr(10).join(body)}\n</main></body>\n</html>\n"
+    )
+
+
+def _file(name: str) -> str:
+    return resources.files("weft.cli").joinpath(name).read_text(encoding="utf-8")
+
+
+def _head(report: Report) -> str:
+    lines = "".join(f"<li>{escape(line)}</li>" for line in heading(report))
+    return f"<h1><small>simulation of</small> {escape(report.resource)}</h1><ul class=asked>{lines}</ul>"
+
+
+def _summary(report: Report) -> str:
+    rows = [(outcome, Figures.of(outcome)) for outcome in report.outcomes]
+    return _tiles(report, *rows[0]) if report.alone else _comparison(report, rows)
+
+
+def _tiles(report: Report, outcome: Outcome, figures: Figures) -> str:
+    shown = (
+        ("within the SLO", percent(figures.attainment), "SLO met" if figures.meets else "SLO missed"),
+        ("TTFT p90", time(figures.ttft[1]), f"p50 {time(figures.ttft[0])}\np99 {time(figures.ttft[2])}"),
+        ("TPOT p90", time(figures.tpot[1]), f"p50 {time(figures.tpot[0])}\np99 {time(figures.tpot[2])}"),
+        ("GPU-hours", digits(outcome.gpu_hours), f"cost {digits(outcome.cost)}\nin H100-hours"),
+        *_beside_the_least(report, outcome),
+        ("changes of replicas", f"{figures.changes:,}", "of what is wanted"),
+        ("failed requests", f"{figures.failed:,}", f"of {figures.requests:,}\n{outcome.retried:,} retried"),
+    )
+    tiles = "".join(
+        f"<div{_missed(figures, number)}><span>{name}</span><b>{value}</b><small>{escape(more)}</small></div>"
+        for number, (name, value, more) in enumerate(shown)
+    )
+    return f"<section class=tiles>{tiles}</section>"
+
+
+def _beside_the_least(report: Report, outcome: Outcome) -> list[tuple[str, str, str]]:
+    if not report.oracle_gpu_hours:
+        return []
+    return [
+        (
+            "times the least",
+            times_least(report, outcome),
+            f"at best it takes\n{digits(report.oracle_gpu_hours)} GPU-hours",
+        )
+    ]
+
+
+def _missed(figures: Figures, number: int) -> str:
+    return "" if number or figures.meets else " class=missed"
+
+
+def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
+    """A row for each policy; the best of each column stands out."""
+    heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in PERCENTS)]
+    heads += ["GPU-hours", *(["/ least"] if report.oracle_gpu_hours else []), "cost", "changes", "failed"]
+    cells = [_cells(report, *row) for row in rows]
+    best = [_best(column) for column in zip(*cells, strict=True)]
+    body = "".join(_row(*row, own, best) for row, own in zip(rows, cells, strict=True))
+    head = "".join(f"<th scope=col>{each}</th>" for each in ["policy", *heads])
+    table = f"<table class=compared><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<section class=card>{table}</section>"
+
+
+def _row(outcome: Outcome, figures: Figures, cells: Sequence[tuple[float, str]], best: Sequence[str]) -> str:
+    look = look_of(outcome.policy)
+    part = 0.0 if math.isnan(figures.attainment) else figures.attainment
+    bars = [f'<u class="{look}"><s style="width:{part:.2%}"></s></u>', *[""] * (len(cells) - 1)]
+    marked = "".join(
+        f"<td{' class=best' if words == first else ''}>{words}{bar}</td>"
+        for (_, words), first, bar in zip(cells, best, bars, strict=True)
+    )
+    verdict = "" if figures.meets else "<small class=missed>misses the SLO</small>"
+    return f'<tr><th scope=row><i class="{look}"></i>{escape(outcome.policy)}{verdict}</th>{marked}</tr>'
+
+
+def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[float, str]]:
+    """Values, the less the better, with their words."""
+    cells = [(-figures.attainment, percent(figures.attainment))]
+    cells += [(value, time(value)) for value in (*figures.ttft, *figures.tpot)]
+    cells.append((outcome.gpu_hours, digits(outcome.gpu_hours)))
+    if report.oracle_gpu_hours:
+        cells.append((outcome.gpu_hours, times_least(report, outcome)))
+    cells += [(outcome.cost, digits(outcome.cost)), (float(figures.changes), str(figures.changes))]
+    return [*cells, (float(figures.failed), f"{figures.failed:,}")]
+
+
+def _best(column: Sequence[tuple[float, str]]) -> str:
+    """The words of the least value; empty where all read the same."""
+    known = sorted(cell for cell in column if not math.isnan(cell[0]))
+    return known[0][1] if len({words for _, words in column}) > 1 and known else ""
+
+
+def _panel(panel: Panel, scene: Scene) -> str:
+    keys = "".join(f'<span class=key><i class="k {kind}"></i>{words}</span>' for kind, words in panel.keys)
+    head = f"<header><h2>{escape(panel.title)} <small>{escape(panel.unit)}</small></h2>{keys}</header>"
+    drawn = "".join(
+        f"<figure><output></output>{chart_svg(chart, scene, ', '.join(filter(None, (panel.title, name))))}</figure>"
+        for name, chart in panel.charts
+    )
+    return f"<section class=card>{head}{drawn}</section>"
+
+
+def _readings(shown: Sequence[Panel], scene: Scene) -> str:
+    """What each chart says at each moment, as JSON that may stand in a page."""
+    edges = edges_of(scene.seconds, _MOST_READ)
+    moments = [float(each) for each in edges[:-1]]
+    told = [[_told(chart, at) for at in moments] for panel in shown for _, chart in panel.charts]
+    data = {"width": WIDTH, "left": LEFT, "right": RIGHT, "clock": [clock(at) for at in moments], "told": told}
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _told(chart: Chart, at: float) -> str:
+    words = []
+    for line in chart.lines:
+        place = int(np.searchsorted(line.times, at, side="right")) - 1
+        value = float(line.values[place]) if 0 <= place < len(line.values) else math.nan
+        if line.told and math.isfinite(value):
+            words.append(f'<b class="{line.look}">{escape(line.told)}</b> {chart.show(value)}')
+    return " ".join(words)
+
+
+def _reasons(report: Report, scene: Scene) -> str:
+    rows, marks = reason_marks(report)
+    if not marks:
+        return ""
+    counts = Counter(told.explanation.reason.value for outcome in report.outcomes for told in outcome.told)
+    often = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())
+    keys = "".join(
+        f'<span class=key><svg viewBox="-7 -7 14 14"><use href="#{kind}" class=mark /></svg>{words}</span>'
+        for kind, words in _KEYS
+    )
+    head = f"<header><h2>Reasons <small>{escape(often)}</small></h2>{keys}</header>"
+    picture = f"<figure><output></output>{marks_svg(rows, marks, scene, 'Reasons')}</figure>"
+    return f"<section class=card>{head}{picture}{_table(report)}</section>"
+
+
+def _table(report: Report) -> str:
+    told = [(one, outcome.policy) for outcome in report.outcomes for one in outcome.told[:MOST_REASONS]]
+    told.sort(key=lambda each: each[0].at)
+    body = "".join(
+        f"<tr><td>{clock(one.at)}</td>{_who(report, policy)}<td>{escape(one.pool)}</td>"
+        f"<td><b>{one.explanation.reason.value}</b></td><td>{escape(one.explanation.message)}</td></tr>"
+        for one, policy in told
+    )
+    heads = ["time", *([] if report.alone else ["policy"]), "pool", "reason", "message"]
+    head = "".join(f"<th scope=col>{each}</th>" for each in heads)
+    left = sum(len(outcome.told) for outcome in report.outcomes) - len(told)
+    more = f"<p class=soft>{left:,} more are in the JSON.</p>" if left else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class=scroll tabindex=0 role=region aria-label="Reasons as a table">{table}</div>{more}'
+
+
+def _who(report: Report, policy: str) -> str:
+    return "" if report.alone else f'<td class="{look_of(policy)} policy">{escape(policy)}</td>'

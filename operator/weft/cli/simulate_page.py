@@ -1,0 +1,151 @@
+"""How a simulation reads: policies side by side for people, or plain data for programs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from weft.cli.figures import counted
+from weft.cli.simulate_report import PERCENTS, Figures, percent, slo_words, time, times_least
+from weft.cli.simulate_series import clock
+from weft.domain.figures import digits, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from weft.cli.simulate_report import Report
+    from weft.twin.outcome import Outcome
+
+Json = dict[str, Any]
+
+
+def as_data(report: Report) -> Json | list[Json]:
+    """JSON-like data: an object for one policy, a list for several; what nobody knows is null."""
+    found = [_without_nan(_outcome(report, outcome)) for outcome in report.outcomes]
+    return found[0] if report.alone else found
+
+
+def _outcome(report: Report, outcome: Outcome) -> Json:
+    figures = Figures.of(outcome)
+    return {
+        "policy": outcome.policy,
+        "resource": report.resource,
+        "model": outcome.model,
+        "trace": report.trace,
+        "seed": report.seed,
+        "seconds": outcome.seconds,
+        "warm_up_seconds": outcome.warm_up,
+        "slo": {
+            name: {f"p{percentile}": target for percentile, target in targets}
+            for name, targets in (("ttft_seconds", outcome.slo.ttft), ("tpot_seconds", outcome.slo.tpot))
+        },
+        "requests": figures.requests,
+        "completed": figures.completed,
+        "failed": figures.failed,
+        "retried": outcome.retried,
+        "slo_attainment": figures.attainment,
+        "slo_met": figures.meets if figures.requests else None,
+        "ttft_seconds": _percentiles(figures.ttft),
+        "tpot_seconds": _percentiles(figures.tpot),
+        "gpu_hours": outcome.gpu_hours,
+        "oracle_gpu_hours": report.oracle_gpu_hours,
+        "cost": outcome.cost,
+        "replica_changes": figures.changes,
+        "wall_seconds": outcome.wall_seconds,
+        "faults": [{"at_seconds": at, "node": node} for at, node in report.faults],
+        "pools": list(_pools(outcome)),
+        "reasons": [
+            {
+                "at_seconds": told.at,
+                "pool": told.pool,
+                "reason": told.explanation.reason.value,
+                "message": told.explanation.message,
+            }
+            for told in outcome.told
+        ],
+    }
+
+
+def _percentiles(values: tuple[float, ...]) -> Json:
+    return {f"p{percentile}": value for percentile, value in zip(PERCENTS, values, strict=True)}
+
+
+def _pools(outcome: Outcome) -> Iterator[Json]:
+    for place, pool in enumerate(outcome.pools):
+        samples = [moment.pools[place] for moment in outcome.timeline]
+        yield {
+            "name": pool.name,
+            "role": pool.role.value,
+            "shape": pool.shape,
+            "accelerator": pool.accelerator,
+            "gpus_per_replica": pool.gpus,
+            "gpu_hours": pool.gpu_seconds / 3600.0,
+            "cost": pool.cost,
+            "replica_changes": pool.changes,
+            "most_replicas_wanted": max((sample.desired for sample in samples), default=None),
+            "most_replicas_ready": max((sample.ready for sample in samples), default=None),
+        }
+
+
+def _without_nan(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """JSON knows neither NaN nor infinity."""
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def as_page(report: Report) -> list[RenderableType]:
+    """For a terminal: what was asked, a column for each policy, and how long it took."""
+    took = ", ".join(seconds(outcome.wall_seconds) for outcome in report.outcomes)
+    return [Text(report.resource, style="bold"), *heading(report), "", _table(report), "", f"simulated in {took}"]
+
+
+def heading(report: Report) -> list[str]:
+    """What was asked, in three lines."""
+    outcome = report.first
+    every = len(outcome.answers.arrived)
+    rate = f", {digits(every / report.seconds)} requests/s" if report.seconds > 0 else ""
+    warm_up = f"; the first {seconds(outcome.warm_up)} do not count" if outcome.warm_up > 0 else ""
+    shapes = dict.fromkeys(f"{pool.name} {pool.shape} of {counted(pool.gpus, 'GPU')}" for pool in outcome.pools)
+    lines = [
+        f"{outcome.model} as {', '.join(shapes)}",
+        f"{report.trace}: {every:,} requests in {seconds(report.seconds)}{rate}{warm_up}",
+        f"SLO: {slo_words(outcome.slo)}",
+    ]
+    fails = ", ".join(f"{node} at {clock(at)}" for at, node in report.faults)
+    return [*lines, f"fails: {fails}"] if fails else lines
+
+
+def _table(report: Report) -> Table:
+    figures = [Figures.of(outcome) for outcome in report.outcomes]
+    table = Table(box=None, padding=(0, 3, 0, 0), show_header=True)
+    table.add_column("", style="dim", no_wrap=True)
+    for outcome in report.outcomes:
+        table.add_column(outcome.policy, justify="right", no_wrap=True)
+    table.add_row("within the SLO", *map(_within, figures))
+    for name, kind in (("TTFT", "ttft"), ("TPOT", "tpot")):
+        for place, percentile in enumerate(PERCENTS):
+            table.add_row(f"{name} p{percentile}", *(time(getattr(each, kind)[place]) for each in figures))
+    table.add_row("GPU-hours", *(digits(outcome.gpu_hours) for outcome in report.outcomes))
+    if report.oracle_gpu_hours is not None:
+        table.add_row("  times the least", *(times_least(report, outcome) for outcome in report.outcomes))
+    table.add_row("cost in H100-hours", *(digits(outcome.cost) for outcome in report.outcomes))
+    table.add_row("changes of replicas", *(str(each.changes) for each in figures))
+    table.add_row("failed requests", *(_failed(each) for each in figures))
+    table.add_row("retried requests", *(str(outcome.retried) for outcome in report.outcomes))
+    return table
+
+
+def _within(figures: Figures) -> Text:
+    return Text(percent(figures.attainment), style="bold green" if figures.meets else "bold red")
+
+
+def _failed(figures: Figures) -> Text:
+    return Text(str(figures.failed), style="red" if figures.failed else "")

@@ -1,0 +1,195 @@
+"""What the page of a simulation draws: each panel is a chart, or one for each policy beneath each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.cli.simulate_charts import Chart, Line, Mark
+from weft.cli.simulate_report import PERCENTS
+from weft.cli.simulate_series import clock, edges_of, latency, percentiles_by_bin, rates
+from weft.domain.figures import seconds
+from weft.domain.reasons import Reason
+from weft.domain.workload import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.cli.simulate_charts import Scene
+    from weft.cli.simulate_report import Report
+    from weft.cli.simulate_series import Values
+    from weft.twin.outcome import Outcome, PoolSample
+
+MOST_BINS, FINE_BINS = 100, 240  # of latencies, which need requests, and of rates
+_VISIBLE = 0.02  # of the highest rate: a line that is lower needs no name
+_KNOWN = (
+    "weft",
+    "hpa",
+    "aibrix",
+    "wva",
+    "dynamo",
+    "heteroscale",
+    "static",
+    "oracle",
+    "hpa-queue",
+    "hpa-kv",
+)  # each has its colour
+_AMISS = frozenset(
+    {
+        Reason.NoSlot,
+        Reason.AtMaximum,
+        Reason.BudgetExhausted,
+        Reason.NodeLost,
+        Reason.EngineFailed,
+        Reason.EngineCoreDied,
+        Reason.EngineFailedSilently,
+        Reason.SlotTaken,
+        Reason.SchedulingTimedOut,
+        Reason.HoldMetricsMissing,
+    }
+)
+_KINDS = {Reason.ScaleUp: "up", Reason.ScaleDown: "down"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Panel:
+    """A title with what it counts in, and charts, each with a name of its own where there are several."""
+
+    title: str
+    unit: str
+    charts: tuple[tuple[str, Chart], ...]
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+def look_of(policy: str) -> str:
+    """The class of a policy's colour."""
+    return f"p{_KNOWN.index(policy)}" if policy in _KNOWN else "p6"
+
+
+def panels(report: Report, scene: Scene) -> Iterator[Panel]:
+    """From what came to what it took."""
+    yield _traffic(report, scene)
+    for kind, title in (("ttft", "Time to first token"), ("tpot", "Time per output token")):
+        yield _latency(report, scene, kind, title)
+    for place in range(len(report.first.pools)):
+        yield _replicas(report, place)
+    if len(report.first.pools) > 1:
+        yield from _ratio(report)
+    yield _gpus(report)
+
+
+def _traffic(report: Report, scene: Scene) -> Panel:
+    answers, edges = report.first.answers, edges_of(scene.seconds, FINE_BINS)
+    rate = rates(answers.arrived, edges)
+    lines = [Line(edges, rate, "ink area"), Line(edges, rate, "ink thin", told="arrived")]
+    for outcome in report.outcomes:
+        lost = rates(outcome.answers.arrived[~outcome.answers.completed], edges)
+        if lost.any():
+            told = "failed" if report.alone else f"{outcome.policy} failed"
+            name = told if lost.max() > _VISIBLE * rate.max() else ""
+            look = "bad" if report.alone else f"{look_of(outcome.policy)} dashed"
+            lines.append(Line(edges, lost, look, name, told=told))
+    return Panel("Requests", "a second", (("", Chart(tuple(lines), 96.0, first=True)),))
+
+
+def _latency(report: Report, scene: Scene, kind: str, title: str) -> Panel:
+    """All percentiles of one policy; of several the one that the SLO names highest."""
+    edges = edges_of(scene.seconds, MOST_BINS)
+    targets: tuple[tuple[int, float], ...] = getattr(report.first.slo, kind)
+    held = targets[-1][0] if targets else PERCENTS[-1]
+    percents = PERCENTS if report.alone else (held,)
+    lines = []
+    for outcome in report.outcomes:
+        values = percentiles_by_bin(outcome.answers.arrived, getattr(outcome.answers, kind), edges, percents)
+        for percentile, row in zip(percents, values, strict=True):
+            name = f"p{percentile}" if report.alone else outcome.policy
+            shade = {50: " weak", 90: " middle"}.get(percentile, "") if report.alone else ""
+            lines.append(Line(edges, row, f"{look_of(outcome.policy)}{shade}", name, told=name))
+    against = tuple((target, f"SLO p{percentile}") for percentile, target in targets)
+    unit = f"by arrival, {seconds(float(edges[1]))} each"
+    if not report.alone:
+        unit = f"p{held} {unit}"
+    chart = Chart(tuple(lines), 168.0, latency, against, mixed=True)
+    return Panel(title, unit, (("", chart),))
+
+
+def _replicas(report: Report, place: int) -> Panel:
+    pool = report.first.pools[place]
+    all_paid = [_series(outcome, place, "paid")[1] for outcome in report.outcomes]
+    all_wanted = [_series(outcome, place, "desired")[1] for outcome in report.outcomes]
+    highest = float(max((values.max(initial=1.0) for values in (*all_paid, *all_wanted)), default=1.0))
+    height = 120.0 if report.alone else 62.0
+    charts = []
+    for outcome in report.outcomes:
+        look = look_of(outcome.policy)
+        lines = (
+            Line(*_series(outcome, place, "paid"), f"{look} area", told="paid", steps=True),
+            Line(*_series(outcome, place, "ready"), look, told="ready", steps=True),
+            Line(*_series(outcome, place, "desired"), "ink dashed", told="wanted", steps=True),
+        )
+        name = "" if report.alone else outcome.policy
+        last = outcome is report.outcomes[-1]
+        chart = Chart(lines, height, highest=highest, whole=True, name=(name, look), timed=last)
+        charts.append((name, chart))
+    keys = (("area", "paid"), ("line", "ready"), ("dashed", "wanted"))
+    each = f"of {pool.gpus} {pool.accelerator} each"
+    title = "Replicas" if len(report.first.pools) == 1 else f"{pool.role.value} replicas"
+    return Panel(title, each, tuple(charts), keys)
+
+
+def _series(outcome: Outcome, place: int, what: str) -> tuple[Values, Values]:
+    times = np.array([moment.at for moment in outcome.timeline], dtype=np.float64)
+    values = np.array([getattr(moment.pools[place], what) for moment in outcome.timeline], dtype=np.float64)
+    return times, values
+
+
+def _ratio(report: Report) -> Iterator[Panel]:
+    """Ready prefill replicas to one of decode."""
+    roles = [pool.role for pool in report.first.pools]
+    if set(roles) < {Role.Prefill, Role.Decode}:
+        return
+    lines = []
+    for outcome in report.outcomes:
+        times, prefill = _series(outcome, roles.index(Role.Prefill), "ready")
+        decode = _series(outcome, roles.index(Role.Decode), "ready")[1]
+        ratio = np.divide(prefill, decode, out=np.full_like(prefill, np.nan), where=decode > 0)
+        name = "" if report.alone else outcome.policy
+        lines.append(Line(times, ratio, look_of(outcome.policy), name, told=name or "ratio", steps=True))
+    yield Panel("Prefill to decode", "ready replicas of prefill for one of decode", (("", Chart(tuple(lines), 80.0)),))
+
+
+def _gpus(report: Report) -> Panel:
+    """Held by replicas, from binding to end."""
+    lines = []
+    for outcome in report.outcomes:
+        times = np.array([moment.at for moment in outcome.timeline], dtype=np.float64)
+        held = np.array([_held(outcome, moment.pools) for moment in outcome.timeline], dtype=np.float64)
+        look = look_of(outcome.policy)
+        if report.alone:
+            lines.append(Line(times, held, f"{look} area", steps=True))
+        name = "" if report.alone else outcome.policy
+        lines.append(Line(times, held, look, name, told=name or "held", steps=True))
+    return Panel("GPUs", "held by replicas that start, serve or drain", (("", Chart(tuple(lines), 110.0, whole=True)),))
+
+
+def _held(outcome: Outcome, samples: tuple[PoolSample, ...]) -> int:
+    return sum(sample.paid * pool.gpus for sample, pool in zip(samples, outcome.pools, strict=True))
+
+
+def reason_marks(report: Report) -> tuple[list[tuple[str, str]], list[Mark]]:
+    """A row for each policy, or for each pool where there is one policy."""
+    pools = [pool.name for pool in report.first.pools]
+    rows = [(name, "") for name in pools]
+    if not report.alone:
+        rows = [(each.policy, look_of(each.policy)) for each in report.outcomes]
+    marks = []
+    for number, outcome in enumerate(report.outcomes):
+        for told in outcome.told:
+            row = pools.index(told.pool) if report.alone and told.pool in pools else number
+            reason = told.explanation.reason
+            kind = _KINDS.get(reason, "amiss" if reason in _AMISS else "other")
+            words = f"{clock(told.at)} {told.pool} {reason.value}: {told.explanation.message}"
+            marks.append(Mark(told.at, row, kind, look_of(outcome.policy), words))
+    return rows, marks

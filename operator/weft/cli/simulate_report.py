@@ -1,0 +1,120 @@
+"""What was simulated, and the figures that every page of it shows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.cli.simulate_series import percentiles
+from weft.domain.figures import digits, seconds
+
+if TYPE_CHECKING:
+    from weft.domain.workload import Slo
+    from weft.twin.outcome import Outcome
+
+PERCENTS = (50, 90, 99)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """Outcomes of one trace, in the order in which their policies were named.
+
+    `trace` is what was typed, `seconds` how long it lasts, `faults` times and names of nodes that fail.
+    `oracle_gpu_hours` are the least for who knows the future, None where they cannot be told.
+    """
+
+    resource: str
+    trace: str
+    seconds: float
+    seed: int
+    outcomes: tuple[Outcome, ...]
+    faults: tuple[tuple[float, str], ...] = ()
+    oracle_gpu_hours: float | None = None
+
+    @property
+    def first(self) -> Outcome:
+        return self.outcomes[0]
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one policy, and so nothing to compare."""
+        return len(self.outcomes) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One outcome after its warm-up: counts of requests, a fraction, and seconds at `PERCENTS` of those answered.
+
+    `meets` is whether each percentile of the SLO holds, failed requests counted as endless. NaN is what nobody knows.
+    """
+
+    requests: int
+    completed: int
+    attainment: float
+    meets: bool
+    ttft: tuple[float, ...]
+    tpot: tuple[float, ...]
+    changes: int
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Figures:
+        counted = outcome.counted
+        completed = counted.completed
+        return cls(
+            requests=len(counted.arrived),
+            completed=int(completed.sum()),
+            attainment=outcome.attainment,
+            meets=_meets(outcome),
+            ttft=tuple(percentiles(counted.ttft, PERCENTS)),
+            tpot=tuple(percentiles(counted.tpot, PERCENTS)),
+            changes=sum(pool.changes for pool in outcome.pools),
+        )
+
+    @property
+    def failed(self) -> int:
+        return self.requests - self.completed
+
+
+def _meets(outcome: Outcome) -> bool:
+    """An answer of one token has no TPOT, and meets any target of it."""
+    counted = outcome.counted
+    tpot = np.where(np.isnan(counted.tpot), 0.0, counted.tpot)
+    held = [
+        bool(np.mean(values <= target) * 100.0 >= percent - 1e-9)
+        for values, targets in ((counted.ttft, outcome.slo.ttft), (tpot, outcome.slo.tpot))
+        for percent, target in targets
+        if len(values)
+    ]
+    return all(held)
+
+
+def slo_words(slo: Slo) -> str:
+    """`TTFT p95 500 ms, TPOT p95 30 ms`."""
+    parts = [
+        f"{name} p{percent} {seconds(target)}"
+        for name, targets in (("TTFT", slo.ttft), ("TPOT", slo.tpot))
+        for percent, target in targets
+    ]
+    return ", ".join(parts) or "none declared"
+
+
+def percent(fraction: float) -> str:
+    """`99.2 %`; never 100 for what is not all."""
+    if math.isnan(fraction):
+        return "-"
+    whole = 100.0 * fraction
+    return f"{math.floor(whole * 10) / 10:.1f} %" if whole < 100.0 else "100 %"  # noqa: PLR2004 - a hundred percent
+
+
+def time(value: float) -> str:
+    """A latency, or a dash for none."""
+    return seconds(value) if math.isfinite(value) else "-"
+
+
+def times_least(report: Report, outcome: Outcome) -> str:
+    """`1.8`: GPU-hours over the least with which the SLO can be met."""
+    oracle = report.oracle_gpu_hours
+    return digits(outcome.gpu_hours / oracle) if oracle else "-"

@@ -1,0 +1,106 @@
+"""What a picture of a simulation draws: requests put into bins of time, steps without repetition, and ticks of axes."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.domain.figures import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Values = NDArray[np.float64]
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10800, 14400, 21600, 43200)  # seconds
+_ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)  # of which ticks are multiples, in their own power of ten
+_DENSE = 1.6  # powers of ten up to which a logarithmic axis has ticks at 1, 2 and 5
+
+
+def step_of_time(seconds: float, most: int) -> float:
+    """The shortest handy step, in seconds, of which at most so many make the whole time."""
+    days = _DAY * max(1, math.ceil(seconds / _DAY / most))
+    return float(next((step for step in _STEPS if seconds <= step * most), days))
+
+
+def edges_of(seconds: float, most: int) -> Values:
+    """Where bins of time begin, and where the last one ends: not before `seconds`."""
+    step = step_of_time(seconds, most)
+    return np.asarray(step * np.arange(max(1, math.ceil(seconds / step)) + 1), dtype=np.float64)
+
+
+def rates(arrived: Values, edges: Values) -> Values:
+    """Requests a second in each bin."""
+    found: Values = np.histogram(arrived, edges)[0] / np.diff(edges)
+    return found
+
+
+def percentiles(values: ArrayLike, percents: Sequence[float]) -> list[float]:
+    """Of those that are finite; NaN where none is."""
+    known = np.asarray(values, dtype=np.float64)
+    known = known[np.isfinite(known)]
+    return [float(each) for each in np.percentile(known, percents)] if len(known) else [math.nan] * len(percents)
+
+
+def percentiles_by_bin(arrived: Values, values: ArrayLike, edges: Values, percents: Sequence[float]) -> Values:
+    """A row for each percentile and a column for each bin, by when requests arrived, which ascends."""
+    places = np.searchsorted(arrived, edges)
+    kept = np.asarray(values)
+    bins = [percentiles(kept[begin:end], percents) for begin, end in pairwise(places)]
+    return np.array(bins, dtype=np.float64).reshape(-1, len(percents)).T
+
+
+def only_changes(times: Values, values: Values) -> tuple[Values, Values]:
+    """Steps that hold until the next, each once, and where they end."""
+    if not len(times):
+        return times, values
+    kept = np.append(True, np.diff(values) != 0)
+    kept[-1] = True
+    return times[kept], values[kept]
+
+
+def linear_ticks(high: float, about: int, *, whole: bool = False) -> list[float]:
+    """From 0 to the first one that is not below `high`, about so many; `whole` numbers where they are counts."""
+    raw = max(high / about, float(whole), 1e-12)
+    power = 10.0 ** math.floor(math.log10(raw))
+    steps = (each * power for each in _ROUND if each * power >= raw * (1 - 1e-9))
+    step = next(each for each in steps if not whole or each.is_integer())
+    return [step * index for index in range(max(1, math.ceil(high / step - 1e-9)) + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """From the last one that is not above `low` to the first that is not below `high`: powers of ten, and 2 and 5."""
+    firsts = (1.0, 2.0, 5.0) if math.log10(high / low) <= _DENSE else (1.0,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    all_of_them = [first * 10.0**power for power in powers for first in firsts]
+    begin = max((each for each in all_of_them if each <= low * (1 + 1e-9)), default=low)
+    end = min((each for each in all_of_them if each >= high * (1 - 1e-9)), default=high)
+    return [each for each in all_of_them if begin <= each <= end]
+
+
+def moment(seconds: float) -> str:
+    """`0`, `30 s`, `20 min`, `1 h` or `1 h 30`: a tick of time."""
+    whole = round(seconds)
+    hours, minutes = divmod(whole // _MINUTE, _HOUR // _MINUTE)
+    if whole % _MINUTE:
+        return f"{whole} s" if whole < _MINUTE else f"{whole // _MINUTE}:{whole % _MINUTE:02d} min"
+    if not hours:
+        return f"{minutes} min" if minutes else "0"
+    return f"{hours} h {minutes:02d}" if minutes else f"{hours} h"
+
+
+def latency(seconds: float) -> str:
+    """`500 ms`, `1000 s`: a tick of an axis, which has no minutes."""
+    return f"{digits(seconds)} s" if seconds >= 1.0 else f"{digits(seconds * 1000.0)} ms"
+
+
+def clock(seconds: float) -> str:
+    """`0:05:30`: a time since the trace began."""
+    whole = int(seconds)
+    return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02d}:{whole % _MINUTE:02d}"

@@ -1,0 +1,221 @@
+"""What `weft simulate` was asked, as a setting of the twin: a trace, one resource, its cluster, and what fails when."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.cli import what_if
+from weft.cli.failure import CommandFailure
+from weft.cli.files import STANDARD_INPUT, shown
+from weft.cli.live_trace import Recorded, live_trace
+from weft.cli.planning import plan_all, records_of, the_resources
+from weft.cli.world import imagined_world
+from weft.domain.errors import Invalid
+from weft.domain.units import parse_duration_seconds
+from weft.domain.workload import Role, Slo
+from weft.twin.made_up import SHAPES, made_up
+from weft.twin.serving import Route
+from weft.twin.simulation import Setting
+from weft.twin.start_up import Fault, FaultKind, StartUp
+from weft.twin.trace import Trace, TraceError
+from weft.twin.trace_files import read_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.catalog import Catalog
+    from weft.cli.planning import Planned
+    from weft.cli.world import World
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is usual.
+
+    Without a `trace` the last `hours` are read from the Prometheus at `prometheus`.
+    """
+
+    trace: str | None
+    what_if: tuple[str, ...] = ()
+    fail: tuple[str, ...] = ()
+    pool: str | None = None
+    start_up: float | None = None
+    seed: int = 0
+    scale: float = 1.0
+    warm_up: float = 0.0
+    prometheus: str | None = None
+    hours: float = 24.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A setting, the resource it is about by kind and name, and what would be planned of it before any traffic.
+
+    `words` say where the requests are from.
+    """
+
+    resource: str
+    words: str
+    setting: Setting
+    planned: Planned
+
+    @property
+    def slo(self) -> Slo:
+        """TTFT of who reads the prompts, TPOT of who writes the answers."""
+        specs = [pool.spec for pool, _ in self.planned.pools if pool.spec is not None]
+        return Slo(specs[0].slo.ttft, specs[-1].slo.tpot)
+
+
+def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> Case:
+    """Everything that a simulation depends on; raises `CommandFailure` for what cannot be simulated."""
+    title, body = _chosen(documents, world, wishes.pool)
+    words, trace = _requests(wishes, body)
+    if wishes.warm_up >= trace.seconds > 0.0:
+        raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {trace.seconds:g} s")
+    changed = what_if.changed(body, wishes.what_if)
+    beside = [each for each in documents if each.get("kind") == "ConfigMap"]
+    (planned,) = plan_all([changed, *beside], world, catalog, 0.0)
+    _refuse_without_a_place(planned)
+    near = _only_what_may_be_used(world, planned, catalog)
+    pools, splits = records_of([changed, *beside], world)
+    setting = Setting(
+        pools=tuple(pools),
+        splits=tuple(splits),
+        nodes=near.nodes,
+        pods=near.pods,
+        catalog=catalog,
+        trace=trace,
+        route=_route(title, planned),
+        start_up=_start_up(wishes.start_up),
+        faults=tuple(sorted((_fault(text, near, trace.seconds) for text in wishes.fail), key=lambda each: each.at)),
+        warm_up=wishes.warm_up,
+        seed=wishes.seed,
+    )
+    return Case(title, words, setting, planned)
+
+
+def _requests(wishes: Wishes, body: Json) -> tuple[str, Trace]:
+    """Where requests are from, and the requests."""
+    if wishes.trace is not None:
+        words, trace = wishes.trace, _trace_of(wishes.trace, wishes.seed)
+    else:
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        pool = f"{name}-decode" if body["kind"] == "PDSplit" else name
+        recorded = Recorded(wishes.prometheus or "", wishes.hours, namespace, pool)
+        words, trace = recorded.words, live_trace(recorded, wishes.seed)
+    return words, trace if wishes.scale == 1.0 else trace.scaled(wishes.scale, wishes.seed)
+
+
+def _trace_of(text: str, seed: int) -> Trace:
+    """The requests of a file, or those that a line describes."""
+    try:
+        if _is_made_up(text):
+            return made_up(text, seed)
+        if text == STANDARD_INPUT:
+            return read_trace(sys.stdin.buffer, shown(text))
+        with Path(text).open("rb") as file:
+            return read_trace(file, shown(text))
+    except (TraceError, csv.Error) as error:
+        raise CommandFailure(f"--trace: {error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise CommandFailure(_cannot_read(text, error)) from None
+
+
+def _is_made_up(text: str) -> bool:
+    """A shape with its numbers, or a word that can only be meant as one."""
+    name, colon, wishes = text.partition(":")
+    return name in SHAPES or bool(colon and "=" in wishes and not Path(text).exists())
+
+
+def _cannot_read(text: str, error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or error
+    return f"cannot read {shown(text)}: {reason}; a trace is a file, or one of {', '.join(SHAPES)} with its numbers"
+
+
+def _chosen(documents: list[Json], world: World, wanted: str | None) -> tuple[str, Json]:
+    """The one resource that the trace asks."""
+    found = the_resources(documents, world.namespace)
+    titles = ", ".join(title for title, _ in found)
+    if wanted is None:
+        if len(found) > 1:
+            raise CommandFailure(f"there are {titles}: say with --pool which one the trace asks")
+        return found[0]
+    matching = [each for each in found if wanted in (each[0], each[0].partition("/")[2])]
+    if not matching:
+        raise CommandFailure(f"--pool {wanted!r:.80} is not among the resources: there is {titles}")
+    if len(matching) > 1:
+        raise CommandFailure(f"--pool {wanted!r:.80} may be {' or '.join(title for title, _ in matching)}: say which")
+    return matching[0]
+
+
+def _refuse_without_a_place(planned: Planned) -> None:
+    """Nothing runs without a shape and a place for one replica, and only the stock scheduler is simulated."""
+    for pool, decision in planned.pools:
+        status = decision.status
+        wanted = "Planned" if status.plan is None else "Placed"
+        if status.plan is None or not status.assignments:
+            why = next((one.explanation for one in decision.conditions if one.kind == wanted), None)
+            told = f"{why.reason}: {why.message}" if why is not None else "there is no place for one replica"
+            raise CommandFailure(f"{planned.title} cannot run here: {told}")
+        if any(one.handover is not None for one in status.assignments):
+            scheduler = pool.spec.placement.scheduler if pool.spec is not None else "its scheduler"
+            raise CommandFailure(f"{planned.title} is handed over to {scheduler}, which a simulation does not have")
+
+
+def _only_what_may_be_used(world: World, planned: Planned, catalog: Catalog) -> World:
+    """Of an imagined world the nodes of the planned accelerators: no decision looks at thousands of others."""
+    if not world.imagined:
+        return world
+    named = {decision.status.plan.shape.accelerator for _, decision in planned.pools if decision.status.plan}
+    return imagined_world(catalog, frozenset(named))
+
+
+def _route(title: str, planned: Planned) -> Route:
+    """Raises `CommandFailure` for half of a pair, which answers nobody."""
+    names = {pool.spec.role: pool.key.name for pool, _ in planned.pools if pool.spec is not None}
+    if len(names) > 1:
+        return Route(title, names[Role.Prefill], names[Role.Decode])
+    ((role, name),) = names.items()
+    if role is not Role.Aggregated:
+        raise CommandFailure(f"{title} has the role {role} and answers no request alone: simulate a PDSplit")
+    return Route(title, name)
+
+
+def _start_up(seconds: float | None) -> StartUp:
+    """Phases in their usual parts of so many seconds, with the image on every node."""
+    usual = StartUp()
+    if seconds is None:
+        return usual
+    part = seconds / usual.engine_seconds
+    return replace(
+        usual,
+        image_seconds=0.0,
+        weights_seconds=part * usual.weights_seconds,
+        compile_seconds=part * usual.compile_seconds,
+        capture_seconds=part * usual.capture_seconds,
+    )
+
+
+def _fault(text: str, world: World, end: float) -> Fault:
+    """`NODE@TIME`, before the trace ends."""
+    name, at, moment = text.rpartition("@")
+    if not at:
+        raise CommandFailure(f"--fail {text!r:.80} must be NODE@TIME, such as gpu-7@1h30m")
+    try:
+        seconds = parse_duration_seconds(moment)
+    except Invalid as error:
+        raise CommandFailure(f"--fail {text!r:.80}: {error.message}") from None
+    names: Sequence[str] = [node.name for node in world.nodes]
+    if name not in names:
+        near = get_close_matches(name, names, 1)
+        raise CommandFailure(f"--fail: there is no node {name!r:.80}{f', perhaps {near[0]}' if near else ''}")
+    if seconds >= end:
+        raise CommandFailure(f"--fail {text!r:.80} is too late: the last request comes at {end:g} s")
+    return Fault(name, seconds, FaultKind.Fails)

@@ -1,0 +1,63 @@
+"""What forecasting remembers of one pool's traffic: a few hundred numbers, however long it has been watched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A forecast whose time has not come: of the log rate in the bin `due`, and what it takes for its scatter there.
+
+    `season` is how much of a change (in logarithms) the days before foretold, of which `rate` has none.
+    """
+
+    due: int
+    rate: float
+    scale: float
+    season: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Requests in `seconds` of the part `index` (since 1970) of a day, and the log rate of the one before it."""
+
+    index: int
+    requests: float = 0.0
+    seconds: float = 0.0
+    before: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastState:
+    """Traffic of one pool as far as it foretells the next. Rates are natural logarithms of requests per second.
+
+    `seen` is the epoch second of the last look. `bin` counts bins since 1970: the one under way, with its `requests`
+    in `seconds` so far. `latest` is the last bin that was learnt from, None before any was; `level` and `trend` are the
+    log rate there and its growth a bin, `count` its requests. `noise` is the usual size of a surprise one bin ahead,
+    `dispersion` the variance of counts over their mean, `upward` and `usual` how far forecasts fell short lately, and
+    at all times. `errors` are weights of past errors at the horizon, by size. `startup_seconds` is what a start takes,
+    None before one was measured.
+
+    `days` are the log changes from each part of a workday and of a weekend day to the next, None where none was seen
+    yet. `foretold` is how well they did: the sums of error x change and of change squared.
+    """
+
+    seen: float
+    bin: int
+    requests: float = 0.0
+    seconds: float = 0.0
+    latest: int | None = None
+    level: float = 0.0
+    trend: float = 0.0
+    noise: float = 0.1
+    dispersion: float = 1.0
+    count: float | None = None
+    upward: float = 0.02
+    usual: float = 0.02
+    errors: tuple[float, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    startup_seconds: float | None = None
+    slot: Slot | None = None
+    days: tuple[tuple[float | None, ...], tuple[float | None, ...]] = ((), ())
+    foretold: tuple[float, float] = (0.0, 0.0)

@@ -1,0 +1,265 @@
+"""How many requests a second a pool gets when a replica that is ordered now is ready: a distribution, learnt per pool.
+
+Traffic is counted in even bins, however often anybody looks. The logarithm of the rate has a level and a trend that
+dies away (Holt's method with damping, Gardner and McKenzie 1985); a surprise far beyond the usual moves the level
+nearly all the way. What days before did at this hour is added as far as it has proved right. How wide the distribution
+is comes from the pool's own past: every bin foretells the one in which its replica would be ready, and when that is
+over, what it got over what was foretold joins the errors whose quantiles are added to the next forecast.
+
+Counts scatter by chance alone the more the fewer they are, and errors are told in units of that: bursts of the day make
+no wide forecast of a quiet night. When forecasts fell short more than usual lately, the next ones are wider: bursts
+come in clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.changed import changed
+from weft.domain.forecast import ForecastState, Pending
+from weft.scaling.reading import is_sane
+from weft.scaling.scatter import ASSUMED, faded, quantile, with_error
+from weft.scaling.seasons import change, counted
+
+if TYPE_CHECKING:
+    from weft.domain.forecast import Slot
+    from weft.scaling.seasons import Days
+
+BIN_SECONDS = 30.0
+# Looks further apart than this say nothing about the time between them.
+LONGEST_APART_SECONDS = 60.0
+# What a forecast asked for is kept for so long: the usual delay before a pool shrinks.
+HELD_BINS = 10
+# What a start takes until one was measured.
+ASSUMED_STARTUP_SECONDS = 120.0
+MOST_STARTUP_SECONDS = 3600.0
+
+_LEVEL_GAIN, _TREND_GAIN, _DAMPING = 0.2, 0.01, 0.97
+_NOISE_GAIN, _UPWARD_GAIN, _USUAL_GAIN, _STARTUP_GAIN, _DISPERSION_GAIN = 0.05, 0.1, 0.003, 0.1, 0.02
+_CHANCE, _NEARLY_ALL = 3.0, 0.9  # usual surprises that are chance; the part of twice as great a one that is followed
+_DEVIATION = 1.25  # standard deviation over mean deviation of a normal distribution
+_SPREAD_OVER_UPWARD = 2.5  # standard deviation over the mean of what is above the middle, of a normal distribution
+_LEAST_NOISE, _LEAST_USUAL = 0.04, 0.02
+_CALMEST, _WILDEST = 0.5, 3.0  # of the usual
+_LEFT_OF_ERRORS = 0.5 ** (BIN_SECONDS / 43_200.0)  # half of their weight is gone after half a day
+_LEFT_OF_SEASONS = 0.5 ** (BIN_SECONDS / 259_200.0)
+_DOUBT_OF_SEASONS = 0.05  # squared error that a pattern of days has to outdo
+_MOST_PENDING = 12
+_MOST_DISPERSION = 100.0
+_MOST_MARGIN = 3.0  # logarithm: twenty times what is likely
+_MOST_RATE = 1e9  # requests/s: more is a broken metric
+_MOST_GROWTH = 0.7  # logarithm: what a trend takes from one bin
+_SURPRISE = 4.0  # times what was usual is the most that one bin tells about dispersion
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Requests per second in the bin at the horizon: `level` is the log of the rate, `errors` and `scale` its scatter.
+
+    The horizon is the time that a start takes; `is_measured` says that one was measured.
+    """
+
+    level: float
+    scale: float
+    errors: tuple[float, ...]
+    horizon_seconds: float
+    is_measured: bool = False
+
+    def quantile(self, part: float) -> float:
+        """The rate that is exceeded with the probability of 1 - `part`, given that forecasts are held for a while."""
+        return math.exp(self.level + min(_MOST_MARGIN, self.scale * quantile(self.errors, part)))
+
+
+def watched(state: ForecastState | None, now: float, rate: float | None, startup: float | None) -> ForecastState:
+    """The state after a look at `now` (epoch seconds) that found `rate` requests/s; None is no look at all.
+
+    `startup` is what the replicas that run took to start, in seconds; None where nobody tells.
+    """
+    if state is None:
+        return ForecastState(now, int(now // BIN_SECONDS), errors=ASSUMED)
+    if now < state.seen:
+        return _set_back(state, now)
+    if not is_sane(rate) or now == state.seen:
+        return state
+    if now - state.seen > LONGEST_APART_SECONDS:
+        return changed(state, seen=now, bin=int(now // BIN_SECONDS), requests=0.0, seconds=0.0)
+    rate = min(rate, _MOST_RATE)
+    while state.seen < now:
+        end = (state.bin + 1) * BIN_SECONDS
+        spent = max(0.0, min(now, end) - state.seen)
+        requests, seconds = state.requests + rate * spent, state.seconds + spent
+        if now < end:
+            return changed(state, seen=now, requests=requests, seconds=seconds)
+        if seconds >= BIN_SECONDS / 2:
+            state = _learnt(state, requests, seconds, startup)
+        state = changed(state, seen=end, bin=state.bin + 1, requests=0.0, seconds=0.0)
+    return state
+
+
+def horizon_of(state: ForecastState) -> float:
+    """Seconds until a replica that is ordered now answers: measured, or assumed before any start was."""
+    return ASSUMED_STARTUP_SECONDS if state.startup_seconds is None else state.startup_seconds
+
+
+def forecast(state: ForecastState, now: float, horizon_seconds: float | None = None) -> Forecast | None:
+    """The rate in the bin that lies `horizon_seconds` (unset: a start) after `now`; None before anything was learnt.
+
+    The longer ago the last bin was seen, the wider it is.
+    """
+    if state.latest is None:
+        return None
+    horizon_seconds = horizon_of(state) if horizon_seconds is None else horizon_seconds
+    ahead = _ahead(horizon_seconds)
+    unseen = max(0, int(now // BIN_SECONDS) - state.latest - 1)
+    rate = state.level + state.trend * _damped(ahead + unseen)
+    season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
+    rate += _trust(state.foretold) * season
+    scale = _scale(state, rate) * math.sqrt((ahead + unseen) / ahead)
+    return Forecast(rate, scale, state.errors, horizon_seconds, state.startup_seconds is not None)
+
+
+def is_old(state: ForecastState, now: float) -> bool:
+    """Whether the last bin that was learnt from is so long ago that a forecast would be a guess."""
+    return state.latest is None or now - (state.latest + 1) * BIN_SECONDS > 2 * LONGEST_APART_SECONDS
+
+
+def expected(state: ForecastState) -> float:
+    """Requests per second that are usual now; 0 before anything was learnt."""
+    return math.exp(state.level) if state.latest is not None else 0.0
+
+
+def _set_back(state: ForecastState, now: float) -> ForecastState:
+    """Another clock: what was learnt holds, what was foretold for some time does not."""
+    current = int(now // BIN_SECONDS)
+    latest = None if state.latest is None else current - 1
+    return changed(
+        state, seen=now, bin=current, requests=0.0, seconds=0.0, latest=latest, pending=(), slot=None, count=None
+    )
+
+
+def _ahead(horizon_seconds: float) -> int:
+    """Bins from the last one learnt to the one at the horizon."""
+    return 1 + int(min(max(0.0, horizon_seconds), MOST_STARTUP_SECONDS) // BIN_SECONDS)
+
+
+def _damped(bins: int) -> float:
+    """How many times its growth in one bin a trend grows in so many."""
+    return float(_DAMPING * (1.0 - _DAMPING**bins) / (1.0 - _DAMPING))
+
+
+def _by_chance(state: ForecastState, rate: float) -> float:
+    """Scatter of a count at some log rate, in units of that of large counts.
+
+    What bursts do (s) and chance (1 / n) add up in squares: sqrt(s^2 + 1 / n) is s times this.
+    """
+    bursts = _SPREAD_OVER_UPWARD * max(_LEAST_USUAL, state.usual)
+    return math.sqrt(1.0 + 1.0 / (bursts * bursts * max(0.5, math.exp(rate) * BIN_SECONDS)))
+
+
+def _scale(state: ForecastState, rate: float) -> float:
+    restless = max(_LEAST_USUAL, state.upward) / max(_LEAST_USUAL, state.usual)
+    return _by_chance(state, rate) * math.sqrt(min(_WILDEST, max(_CALMEST, restless)))
+
+
+def _trust(foretold: tuple[float, float]) -> float:
+    """The part of a pattern's change that has proved right, from 0 to 1 (regression with a ridge)."""
+    return min(1.0, max(0.0, foretold[0] / (foretold[1] + _DOUBT_OF_SEASONS)))
+
+
+def _learnt(state: ForecastState, requests: float, seconds: float, startup: float | None) -> ForecastState:
+    """The state after a bin that was seen well enough."""
+    found = math.log((requests + 0.5) / seconds)
+    slot, days = counted(state, state.bin * BIN_SECONDS, requests, seconds)
+    state = _judged(state, found)
+    state = _followed(state, found, requests * BIN_SECONDS / seconds)
+    if is_sane(startup) and startup > 0:
+        startup = min(startup, MOST_STARTUP_SECONDS)
+        known = state.startup_seconds
+        startup = startup if known is None else known + _STARTUP_GAIN * (startup - known)
+    else:
+        startup = state.startup_seconds
+    return _foretold(changed(state, startup_seconds=startup), slot, days)
+
+
+def _judged(state: ForecastState, found: float) -> ForecastState:
+    """The errors with that of the forecast for this bin; what was due in bins that nobody saw teaches nothing.
+
+    A pool keeps what the greatest forecast of the last minutes asked for, so only what is beyond that fell short:
+    coming back from a pause is no burst.
+    """
+    pending = tuple([each for each in state.pending if each.due > state.bin - HELD_BINS])
+    due = [each for each in pending if each.due == state.bin]
+    held = max((each.rate for each in pending if each.due <= state.bin), default=0.0)
+    errors = faded(state.errors, _LEFT_OF_ERRORS)
+    upward, usual, foretold = state.upward, state.usual, state.foretold
+    ahead = _ahead(horizon_of(state))
+    for each in due:
+        error = found - each.rate
+        weight = min(1.0, _spacing(ahead) / ahead)  # forecasts whose times overlap err together
+        rest = min(error, max(0.0, found - held)) - _trust(foretold) * each.season
+        errors = with_error(errors, rest / each.scale, weight)
+        short = min(max(0.0, rest / _by_chance(state, each.rate)), _WILDEST * max(_LEAST_USUAL, usual) * 2)
+        upward += _UPWARD_GAIN * (short - upward)
+        usual += max(_USUAL_GAIN, weight / math.fsum(errors)) * (short - usual)  # a new pool learns faster
+        left = _LEFT_OF_SEASONS
+        foretold = (
+            foretold[0] * left + weight * error * each.season,
+            foretold[1] * left + weight * each.season * each.season,
+        )
+    return changed(state, errors=errors, upward=upward, usual=usual, foretold=foretold, pending=pending)
+
+
+def _followed(state: ForecastState, found: float, count: float) -> ForecastState:
+    """Level, trend and scatter after a bin."""
+    if state.latest is None:
+        return changed(state, level=found, latest=state.bin, count=count)
+    bins = max(1, state.bin - state.latest)
+    foretold = state.level + state.trend * _damped(bins)
+    surprise = found - foretold
+    by_chance = _by_chance(state, max(foretold, found))
+    usual = _DEVIATION * max(_LEAST_NOISE, state.noise)
+    beyond = min(1.0, max(0.0, (abs(surprise) / by_chance / usual - _CHANCE) / _CHANCE))
+    steady = 1.0 - (1.0 - _LEVEL_GAIN) ** bins
+    gain = steady + max(0.0, _NEARLY_ALL - steady) * beyond
+    bounded = max(-_CHANCE * usual, min(_CHANCE * usual, surprise / by_chance))
+    noise = state.noise + _NOISE_GAIN * (abs(bounded) - state.noise)
+    growth = _TREND_GAIN * (1.0 - beyond) * max(-_MOST_GROWTH, min(_MOST_GROWTH, surprise))  # a step is no trend
+    return changed(
+        state,
+        level=foretold + gain * surprise,
+        trend=state.trend * _DAMPING**bins + growth,
+        noise=noise,
+        latest=state.bin,
+        dispersion=_dispersion(state, count) if bins == 1 else state.dispersion,
+        count=count,
+    )
+
+
+def _dispersion(state: ForecastState, count: float) -> float:
+    """Variance over mean of counts, from how neighbouring ones differ: 1 where arrivals have nothing to do with others.
+
+    One that goes up or down for good is no scatter, so a single bin tells little.
+    """
+    if state.count is None or state.count + count <= 0:
+        return state.dispersion
+    told = min((count - state.count) ** 2 / (state.count + count), _SURPRISE * state.dispersion)
+    return min(_MOST_DISPERSION, max(1.0, state.dispersion + _DISPERSION_GAIN * (told - state.dispersion)))
+
+
+def _foretold(state: ForecastState, slot: Slot, days: Days) -> ForecastState:
+    """The state with a forecast from this bin, to be judged when its time has come."""
+    ahead = _ahead(horizon_of(state))
+    if state.bin % _spacing(ahead):
+        return changed(state, slot=slot, days=days)
+    rate = state.level + state.trend * _damped(ahead)
+    season = change(days, (state.bin + 0.5) * BIN_SECONDS, ahead * BIN_SECONDS)
+    scale = _scale(state, rate + _trust(state.foretold) * season)
+    pending = (*state.pending, Pending(state.bin + ahead, rate, scale, season))
+    return changed(state, slot=slot, days=days, pending=pending)
+
+
+def _spacing(ahead: int) -> int:
+    """Every how many bins a forecast is kept, so that few are under way at once."""
+    return math.ceil(ahead / _MOST_PENDING)

@@ -1,0 +1,56 @@
+"""How far forecasts have been off: weights of past errors by size, from which any quantile is read.
+
+An error is a difference of logarithms: 0.7 is twice what was foretold. Bins of errors are narrow around none and wide
+far away, old errors count less, and a pool that has seen nothing starts with those of counting by chance and a tenth.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from itertools import accumulate, pairwise
+
+_SIDE = 16  # bounds on either side of no error
+_NARROWEST, _FARTHEST = 0.01, 2.0  # logarithms of a ratio
+_PRIOR_SPREAD = 0.05
+# What is assumed counts as much as this many errors that have nothing to do with each other.
+_PRIOR_WEIGHT = 12.0
+REMEMBERED = 4096  # quantiles: pools are asked far more often than they learn
+
+
+def _bounds() -> tuple[float, ...]:
+    widest = math.asinh(_FARTHEST / _NARROWEST)
+    return tuple(_NARROWEST * math.sinh(widest * step / _SIDE) for step in range(-_SIDE, _SIDE + 1))
+
+
+BOUNDS = _bounds()
+
+
+def _assumed() -> tuple[float, ...]:
+    below = [0.0, *(0.5 * (1.0 + math.erf(bound / _PRIOR_SPREAD / math.sqrt(2.0))) for bound in BOUNDS), 1.0]
+    return tuple(_PRIOR_WEIGHT * (upper - lower) for lower, upper in pairwise(below))
+
+
+ASSUMED = _assumed()
+
+
+def with_error(errors: tuple[float, ...], error: float, weight: float) -> tuple[float, ...]:
+    """The weights with one more error."""
+    place = next((place for place, bound in enumerate(BOUNDS) if error < bound), len(BOUNDS))
+    return (*errors[:place], errors[place] + weight, *errors[place + 1 :])
+
+
+def faded(errors: tuple[float, ...], part: float) -> tuple[float, ...]:
+    """The weights after a time in which only this part of them is left."""
+    return tuple([weight * part for weight in errors])
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def quantile(errors: tuple[float, ...], part: float) -> float:
+    """The error that this part of all errors is at most; linear between the bounds, and never beyond the last one."""
+    wanted = part * math.fsum(errors)
+    for place, (below, upto) in enumerate(pairwise((0.0, *accumulate(errors)))):
+        if upto >= wanted and upto > below:
+            lower, upper = BOUNDS[max(0, place - 1)], BOUNDS[min(place, len(BOUNDS) - 1)]
+            return lower + (upper - lower) * (wanted - below) / (upto - below)
+    return BOUNDS[-1]

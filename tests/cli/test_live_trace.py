@@ -1,0 +1,108 @@
+"""Requests drawn from what Prometheus knows of engines."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+
+from tests.cli.terminal import listed, node, pool, weft, written
+from weft.cli.failure import CommandFailure
+from weft.cli.live_trace import Recorded, live_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+RATE, INPUT, OUTPUT = 2.0, 700.0, 90.0
+
+
+class Prometheus(BaseHTTPRequestHandler):
+    """Steady engines: the same rates at all times that are asked for."""
+
+    rate: ClassVar[float] = RATE
+    queries: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
+        self.queries.append(asked["query"])
+        value = self.rate * (INPUT if "prompt_tokens_sum" in asked["query"] else 1.0)
+        value *= OUTPUT if "generation_tokens_sum" in asked["query"] else 1.0
+        times = np.arange(float(asked["start"]), float(asked["end"]), float(asked["step"]))
+        values = [[at, str(value)] for at in times.tolist()] + [[float(asked["end"]) + 1e6, "NaN"]]
+        body = json.dumps({"status": "success", "data": {"result": [{"metric": {}, "values": values}]}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Nothing is said."""
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(Prometheus, "queries", [])
+    with HTTPServer(("127.0.0.1", 0), Prometheus) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_rates_and_mean_lengths_are_those_of_the_engines(url: str) -> None:
+    trace = live_trace(Recorded(url, 1.0, "team", "chat"), 7)
+    assert trace.rate == pytest.approx(RATE, rel=0.05)
+    assert trace.inputs.mean() == pytest.approx(INPUT, rel=0.05)
+    assert trace.outputs.mean() == pytest.approx(OUTPUT, rel=0.05)
+    assert (np.diff(trace.arrivals) >= 0).all()
+
+
+def test_only_pods_of_the_pool_are_asked_for(url: str) -> None:
+    live_trace(Recorded(url, 1.0, "team", "chat"), 7)
+    assert 3 == len(Prometheus.queries)
+    assert all('{namespace="team",pod=~"chat-[0-9a-f]{5}-[0-9]+-[0-9]+"}' in each for each in Prometheus.queries)
+
+
+def test_the_same_seed_draws_the_same(url: str) -> None:
+    first, again, other = (live_trace(Recorded(url, 0.5, "team", "chat"), seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.inputs, again.inputs)
+    assert len(first) != len(other) or not np.array_equal(first.inputs, other.inputs)
+
+
+def test_a_pool_without_requests_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Prometheus, "rate", 0.0)
+    with pytest.raises(CommandFailure, match="no request of pool chat in namespace team") as refused:
+        live_trace(Recorded(url, 1.0, "team", "chat"), 7)
+    assert 2 == refused.value.exit_code
+
+
+def test_the_command_simulates_them(tmp_path: Path, url: str) -> None:
+    files = written(tmp_path / "pool.yaml", pool()), written(tmp_path / "nodes.yaml", listed(node("board-0")))
+    asked = ("simulate", "-f", files[0], "--fabric", files[1], "--from-prometheus", url, "--hours", "0.1", "-o", "json")
+    ending = weft(*asked)
+    assert ending.code == 0, ending.err
+    found = json.loads(ending.out)
+    assert "last 0.1 h in 127.0.0.1" == found["trace"]
+    assert found["completed"] == found["requests"] > 300
+
+
+def test_a_prometheus_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    file = written(tmp_path / "pool.yaml", pool())
+    ending = weft("simulate", "-f", file, "--from-prometheus", "http://user:secret@127.0.0.1:9")
+    assert (3, "") == (ending.code, ending.out)
+    assert "Prometheus at 127.0.0.1 does not answer" in ending.sentence
+    assert "secret" not in ending.err
+
+
+def test_one_source_of_requests_is_enough(tmp_path: Path) -> None:
+    file = written(tmp_path / "pool.yaml", pool())
+    ending = weft("simulate", "-f", file, "--trace", "poisson", "--from-prometheus", "http://prometheus:9090")
+    assert (2, "") == (ending.code, ending.out)
+    assert "with --trace or with --from-prometheus" in ending.sentence

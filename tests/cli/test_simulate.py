@@ -1,0 +1,220 @@
+"""`weft simulate` from its options to its answer, and what it refuses: one sentence, exit code 2, no output."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.terminal import listed, node, pod, pool, split, weft, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.terminal import Ending
+
+SHORT = "poisson:rate=2,seconds=60,isl=500,osl=50"
+ROWS = "arrival_s,input_tokens,output_tokens\n"
+SLO = {"ttft": {"p95": "1s"}, "tpot": {"p95": "50ms"}}
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool, a split, both together, and two boards."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "pool.yaml", pool(slo=SLO))
+    written(tmp_path / "both.yaml", pool(), split())
+    written(tmp_path / "split.yaml", split())
+    written(tmp_path / "nodes.yaml", listed(node("board-0"), node("board-1")))
+    written(tmp_path / "full.yaml", listed(node("board-0"), pod("training", "board-0", 8)))
+    (tmp_path / "trace.csv").write_text(f"{ROWS}0.5,500,50\n20,400,60\n40,500,1\n")
+
+
+def simulated(*options: str, file: str = "pool.yaml", trace: str = SHORT) -> Ending:
+    return weft("simulate", "-f", file, "--fabric", "nodes.yaml", "--trace", trace, *options)
+
+
+def data(*options: str, **where: str) -> Any:  # noqa: ANN401 - JSON
+    ending = simulated("-o", "json", *options, **where)
+    assert ending.code == 0, ending.err
+    return json.loads(ending.out)
+
+
+# what it answers
+
+
+def test_a_pool_is_simulated_with_wefts_own_decisions() -> None:
+    found = data()
+    assert ("weft", "InferencePool/chat", SHORT) == (found["policy"], found["resource"], found["trace"])
+    assert found["requests"] == found["completed"] > 60
+    assert found["slo_attainment"] == 1.0
+    assert found["gpu_hours"] >= found["oracle_gpu_hours"] > 0.0
+
+
+def test_the_same_seed_has_the_same_answer_and_another_one_another() -> None:
+    first, again, other = (data("--seed", seed) for seed in ("3", "3", "4"))
+    for each in (first, again):
+        each.pop("wall_seconds")
+    assert first == again
+    assert first["requests"] != other["requests"]
+
+
+def test_policies_are_asked_on_the_same_requests() -> None:
+    weft_, hpa, static = data("--policy", "weft", "--policy", "hpa", "--policy", "static")
+    assert ["weft", "hpa", "static"] == [each["policy"] for each in (weft_, hpa, static)]
+    assert weft_["requests"] == hpa["requests"] == static["requests"]
+
+
+def test_the_oracle_is_a_policy_too() -> None:
+    found = data("--policy", "oracle")
+    assert "oracle" == found["policy"]
+    assert found["slo_met"] is True
+
+
+def test_a_split_has_two_pools() -> None:
+    found = data(file="split.yaml")
+    assert "PDSplit/reasoner" == found["resource"]
+    assert ["Prefill", "Decode"] == [each["role"] for each in found["pools"]]
+    assert found["completed"] == found["requests"]
+
+
+def test_of_several_resources_one_is_asked() -> None:
+    assert "PDSplit/reasoner" == data("--pool", "reasoner", file="both.yaml")["resource"]
+    assert "InferencePool/chat" == data("--pool", "InferencePool/chat", file="both.yaml")["resource"]
+
+
+def test_a_file_may_be_compressed_and_scaled(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv.gz").write_bytes(gzip.compress((tmp_path / "trace.csv").read_bytes()))
+    assert 3 == data(trace="trace.csv")["requests"]
+    assert 6 == data("--scale", "2", trace="trace.csv.gz")["requests"]
+
+
+def test_requests_of_one_moment_cost_no_time(tmp_path: Path) -> None:
+    (tmp_path / "moment.csv").write_text(f"{ROWS}0,9,9\n0,9,1\n")
+    found = data("--html", "moment.html", trace="moment.csv")
+    assert [2, 0.0, None] == [found["completed"], found["gpu_hours"], found["oracle_gpu_hours"]]
+
+
+def test_the_warm_up_does_not_count() -> None:
+    assert 2 == data("--warm-up", "10", trace="trace.csv")["requests"]
+
+
+def test_what_if_changes_what_is_planned() -> None:
+    found = data("--what-if", "spec.slo.ttft.p99=2s", "--what-if", "spec.placement.accelerators=[H200]")
+    assert {"p95": 1.0, "p99": 2.0} == found["slo"]["ttft_seconds"]
+
+
+def test_a_node_that_fails_is_told() -> None:
+    found = data("--fail", "board-0@30s", "--fail", "board-1@10s")
+    assert [("board-1", 10.0), ("board-0", 30.0)] == [(each["node"], each["at_seconds"]) for each in found["faults"]]
+
+
+def test_without_a_fabric_it_has_nodes_of_the_planned_accelerator() -> None:
+    ending = weft("simulate", "-f", "pool.yaml", "--trace", SHORT)
+    assert ending.code == 0, ending.err
+    assert "no --fabric: simulated on an empty cluster with 64 nodes" in ending.out
+    assert "within the SLO" in ending.out
+
+
+def test_the_page_is_written_beside_the_answer(tmp_path: Path) -> None:
+    assert simulated("--html", "report.html").code == 0
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+# what it refuses
+
+WRONG_OPTIONS = {
+    "an unknown policy": (("--policy", "hpaa"), "there is no policy 'hpaa', perhaps hpa: there are weft, hpa"),
+    "an unknown node": (("--fail", "board-7@9s"), "there is no node 'board-7', perhaps board-"),
+    "a fault without a time": (("--fail", "board-0"), "must be NODE@TIME"),
+    "a fault at no time": (("--fail", "board-0@soon"), "'soon' is not a duration"),
+    "a fault after the end": (("--fail", "board-0@2h"), "is too late: the last request comes at"),
+    "an unknown field": (("--what-if", "spec.sloo.ttft.p95=1s"), "spec.sloo: unknown field, perhaps slo"),
+    "a wrong value": (("--what-if", "spec.slo.ttft.p95=fast"), "spec.slo.ttft.p95: must be a duration"),
+    "no field": (("--what-if", "slo=1"), "must be KEY=VALUE with a field below spec"),
+    "an unknown resource": (("--pool", "big"), "--pool 'big' is not among the resources: there is InferencePool/chat"),
+    "nothing but warm-up": (("--warm-up", "60"), "--warm-up leaves nothing"),
+    "a negative start-up": (("--start-up", "-1"), "'--start-up'"),
+    "no requests at all": (("--scale", "0"), "'--scale'"),
+    "no number": (("--scale", "nan"), "'--scale'"),
+    "a page without a folder": (("--html", "no/report.html"), "cannot write no/report.html: there is no such folder"),
+}
+WRONG_TRACES = {
+    "a missing column": ("arrival_s,input_tokens\n1,2\n", "trace lacks the column output_tokens"),
+    "times that go back": (f"{ROWS}5,1,1\n4,1,1\n", "trace, line 3: a request arrives at 4 s, before the one above"),
+    "a negative time": (f"{ROWS}-5,1,1\n", "trace, line 2: a request arrives at -5 s, but times count from 0"),
+    "no tokens": (f"{ROWS}5,0,1\n", "trace, line 2: 0 tokens"),
+    "a time in words": (f"{ROWS}noon,1,1\n", "trace, line 2: 'noon,1,1' is no time"),
+    "an empty file": ("", "trace is empty"),
+    "a head alone": (ROWS, "trace has no requests"),
+    "a binary file": ("\x00\x01\udcff\udcfe", "trace is not text"),
+    "a cell without end": (f'"{"x" * 200_000}\n', "trace"),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
+def test_a_wrong_option_is_one_sentence(options: tuple[str, ...], words: str) -> None:
+    is_refused(simulated(*options), words)
+
+
+@pytest.mark.parametrize(("content", "words"), WRONG_TRACES.values(), ids=WRONG_TRACES)
+def test_a_wrong_trace_is_one_sentence(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "trace").write_bytes(content.encode(errors="surrogateescape"))
+    is_refused(simulated(trace="trace"), words)
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        ("nowhere.csv", "cannot read nowhere.csv: No such file"),
+        (".", "cannot read .: Is a directory"),
+        ("", "cannot read ''"),
+        ("poissson:rate=2", "'poissson' is no trace that can be made up: there are poisson, step"),
+        ("poisson:speed=2", "poisson has no 'speed': it takes seconds, isl, osl, rate"),
+        ("poisson:rate=fast", "poisson: rate takes a number, not 'fast'"),
+        ("poisson:rate=0", "has no requests"),
+        ("burst:lasting=9,every=5", "bursts that last 9 s cannot come every 5 s"),
+    ],
+)
+def test_a_trace_that_is_not_there_is_one_sentence(trace: str, words: str) -> None:
+    is_refused(simulated(trace=trace), words)
+
+
+def test_resources_that_cannot_be_simulated_are_refused(tmp_path: Path) -> None:
+    half = written(tmp_path / "half.yaml", pool(role="Prefill"))
+    handed = written(tmp_path / "kueue.yaml", pool(placement={"scheduler": {"name": "Kueue", "queue": "team"}}))
+    is_refused(simulated(file="both.yaml"), "there are InferencePool/chat, PDSplit/reasoner: say with --pool which")
+    is_refused(simulated(file="nodes.yaml"), "there is no InferencePool and no PDSplit of weft.dev/v1alpha1")
+    is_refused(simulated(file=half), "has the role Prefill and answers no request alone")
+    is_refused(simulated(file=handed), "InferencePool/chat")
+
+
+def test_a_fabric_without_room_for_a_replica_is_refused() -> None:
+    ending = weft("simulate", "-f", "pool.yaml", "--fabric", "full.yaml", "--trace", SHORT)
+    is_refused(ending, "InferencePool/chat cannot run here: ")
+
+
+def test_both_file_and_trace_are_needed_and_one_of_them_may_be_standard_input() -> None:
+    is_refused(weft("simulate", "-f", "pool.yaml"), "give --file with a resource, and the requests")
+    is_refused(weft("simulate", "--trace", SHORT), "give --file with a resource, and the requests")
+    is_refused(weft("simulate", "-f", "-", "--trace", "-"), "standard input can be read once")
+    ending = weft(
+        "simulate",
+        "-f",
+        "pool.yaml",
+        "--fabric",
+        "nodes.yaml",
+        "--trace",
+        "-",
+        "-o",
+        "json",
+        stdin=f"{ROWS}1,9,9\n2,9,9\n",
+    )
+    assert 2 == json.loads(ending.out)["requests"]
+
+
+def is_refused(ending: Ending, words: str) -> None:
+    assert (2, "") == (ending.code, ending.out)
+    assert words in ending.sentence

@@ -1,0 +1,144 @@
+"""What forecasts make of the count, over whole trajectories of a pool whose replicas take minutes to start."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.fluid import Fluid
+from tests.scaling.cases import Pool, seen
+from weft.domain.spec import ScalingSpec
+from weft.domain.workload import Role
+from weft.scaling import RatioGuard, scale_split
+
+MINUTE, HOUR, DAY = 6, 360, 8640  # in steps of 10 s
+
+
+def at_random(rate: float, steps: int, seed: int = 3) -> list[float]:
+    found: list[float] = (np.random.default_rng(seed).poisson(rate * 10.0, steps) / 10.0).tolist()
+    return found
+
+
+def changes(counts: list[int]) -> int:
+    return sum(one != other for one, other in pairwise(counts))
+
+
+@pytest.mark.parametrize("quiet", [10 * MINUTE, 4 * HOUR])
+def test_a_step_from_nothing_is_ordered_within_half_a_minute(quiet: int) -> None:
+    """0 to 20 requests/s, starts of 110 s, one replica serves 1: in few decisions and for nearly all of the need."""
+    pool = Fluid(startup_seconds=110.0).run([0.0] * quiet)
+    assert pool.counts[-1] == 1
+    pool.run(at_random(20.0, 3))
+    assert pool.counts[-1] >= 0.95 * 20.0
+    pool.run(at_random(20.0, 12))
+    assert 20 <= pool.counts[-1] <= 40
+    pool.run(at_random(20.0, HOUR))
+    assert 20 <= pool.counts[-1] <= 26
+    assert changes(pool.counts) <= 12
+
+
+@pytest.mark.parametrize("rate", [20.0, 100.0])
+def test_a_constant_load_does_not_change_the_count_after_an_hour(rate: float) -> None:
+    """Over a day. Where requests come at random, the busiest minute of the day may add one replica, for good."""
+    for series, most in (([rate] * DAY, 0), (at_random(rate, DAY), 1)):
+        pool = Fluid(capacity=rate / 10.0, declared_rate=rate).run(series)
+        assert changes(pool.counts[HOUR:]) <= most
+        assert pool.counts[HOUR] <= pool.counts[-1] <= pool.counts[HOUR] + 1
+        assert pool.attained > 0.99
+
+
+@settings(max_examples=12, deadline=None)
+@given(rate=st.floats(0.0, 200.0), capacity=st.floats(0.5, 20.0))
+def test_no_constant_load_makes_a_pool_oscillate(rate: float, capacity: float) -> None:
+    """Without randomness the count settles, and never goes up again once it went down."""
+    pool = Fluid(capacity=capacity, declared_rate=rate).run([rate] * HOUR * 2)
+    assert len(set(pool.counts[HOUR:])) == 1
+    steps = [later - earlier for earlier, later in pairwise(pool.counts[5 * MINUTE :]) if later != earlier]
+    assert all(step < 0 for step in steps[1:])
+
+
+@settings(max_examples=40, deadline=None)
+@given(less=st.floats(0, 80), more=st.floats(0, 80), past=st.lists(st.floats(0, 40), max_size=30))
+def test_more_demand_never_means_fewer_replicas(less: float, more: float, past: list[float]) -> None:
+    less, more = min(less, more), max(less, more)
+    counts = []
+    for rate in (less, more):
+        pool = Fluid().run([*past, *[10.0] * 30])
+        pool.run([rate] * 2)
+        counts.append(pool.counts[-1])
+    assert counts[0] <= counts[1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(order=st.permutations([True] * 20 + [False] * 20))
+def test_no_order_of_missing_scrapes_shrinks_a_pool_under_its_load(order: list[bool]) -> None:
+    pool = Pool(declared_rate=8.0)
+    pool.run(seen(8.0, 5), 600)
+    before = pool.current
+    for is_seen in order:
+        pool.step(seen(8.0, 5) if is_seen else None, 20.0)
+        assert pool.current >= before
+
+
+def test_a_slow_start_is_learnt_and_a_ramp_is_ordered_further_ahead() -> None:
+    """2 more requests/s each minute: who starts for five minutes has to order more than who starts for one."""
+    counts = []
+    for startup in (60.0, 300.0):
+        pool = Pool(capacity=1.0).configured(max_replicas=400, headroom=0.0)
+        pool.current = 20
+        pool.run(replace(seen(20.0, 20), startup_seconds=startup), 600)
+        for step in range(180):
+            pool.step(replace(seen(20.0 + step / 3.0, 20), startup_seconds=startup))
+        counts.append(pool.current)
+    assert counts[0] + 4 <= counts[1] <= 120
+
+
+def test_an_event_names_forecast_horizon_and_margin_and_nothing_that_is_kept_does() -> None:
+    pool = Pool(capacity=1.0, declared_rate=5.0).configured(max_replicas=100)
+    pool.step(None)
+    pool.run(seen(5.0, 5), 600)
+    answer = pool.step(seen(9.0, 5))
+    assert answer.changed is not None
+    assert "for how far forecasts were off in the 120 s that a start is taken to need" in answer.changed.message
+    assert not any(sign in answer.explanation.message for sign in (".", "forecast"))
+
+
+def test_both_halves_of_a_split_are_sized_for_one_forecast() -> None:
+    """Only prefill has seen the burst of an hour ago; decode is given its margin, too."""
+    first, second = Pool(capacity=1.0, role=Role.Prefill), Pool(capacity=1.0, role=Role.Decode)
+    for pool in (first, second):
+        pool.configured(max_replicas=100, headroom=0.0)
+        pool.current = 20
+    counts = []
+    for step in range(2 * HOUR):
+        burst = 40.0 if step < HOUR and step % 60 < 6 else 20.0
+        for pool in (first, second):
+            pool.now += 10.0
+        answers = scale_split(first.request(seen(burst, 20)), second.request(seen(20.0, 20)), RatioGuard())
+        counts.append((first.accept(answers[0]).desired, second.accept(answers[1]).desired))
+    assert all(one == other for one, other in counts)
+    alone = Pool(capacity=1.0).configured(max_replicas=100, headroom=0.0)
+    alone.current = 20
+    alone.run(seen(20.0, 20), 20 * HOUR)
+    assert counts[-1][1] > alone.current
+
+
+def test_a_backlog_is_worked_off_in_the_stated_time_on_top_of_the_forecast() -> None:
+    pool = Pool(capacity=1.0).configured(max_replicas=100, headroom=0.0)
+    pool.current = 20
+    pool.run(seen(20.0, 20), 3600)
+    without = pool.current
+    pool.step(seen(20.0, 20, waiting=3000.0))
+    assert pool.current >= without + math.floor(3000.0 / 300.0)
+
+
+def test_bounds_hold_with_a_forecast_as_without() -> None:
+    pool = Fluid(spec=ScalingSpec(min_replicas=2, max_replicas=7)).run([*[0.0] * HOUR, *[500.0] * HOUR])
+    assert {2, 7} <= set(pool.counts)
+    assert all(2 <= count <= 7 for count in pool.counts)
