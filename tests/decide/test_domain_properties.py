@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decide.test_properties import (
+from tests.decide.histories import (
     DOMAINS,
     NAMES,
     NODES,
@@ -24,7 +24,7 @@ from tests.decide.test_properties import (
 from tests.decide.world import pool_spec
 
 if TYPE_CHECKING:
-    from tests.decide.test_properties import Action
+    from tests.decide.histories import Action
     from weft.domain.spec import PoolSpec
 
 BOARDS = {"b-0", "b-1", "b-2"}

@@ -233,7 +233,7 @@ class World:
             return
         elif pod.queued:
             self.pods[pod.name] = replace(pod, queued=self._places(pod) is None, released=self.now)
-        elif pod.node is None and self.scheduler_works:
+        elif pod.node is None and self.scheduler_works and self._fits(pod):
             self.pods[pod.name] = replace(pod, node=self._node_of(pod), phase=PodPhase.Running)
         elif pod.node is not None and pod.phase is PodPhase.Running:
             self.pods[pod.name] = replace(pod, ready=self.engines_start)
@@ -282,6 +282,11 @@ class World:
         others = [each for each in self.pods.values() if not _are_of_one_replica(each, pod)]
         needed = assignment.gpus_per_pod
         return all(self._taken(node, others) + needed <= self._offered(node) for node in assignment.nodes)
+
+    def _fits(self, pod: PodRecord) -> bool:
+        """Whether bound pods leave its node GPUs for it: no scheduler binds more than there are, whoever picked it."""
+        node, bound = self._node_of(pod), [each for each in self.pods.values() if each.node is not None]
+        return self._taken(node, [*bound, replace(pod, node=node)]) <= self._offered(node)
 
     def _taken(self, node: str, pods: Iterable[PodRecord]) -> int:
         """GPUs of those pods that are bound to a node, or released for it."""

@@ -14,6 +14,7 @@ from weft.decide.learning import unwatched
 from weft.decide.rollout import limits_of
 from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure
 from weft.scaling.slowness import is_whole, next_to_go, stands_out, wait_seconds, watched
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
     from weft.decide.health import Replica
     from weft.decide.survivors import Roll
     from weft.domain.snapshot import PodObservation, PoolRecord, ScaleMemory, Snapshot, SpeedMemory
+    from weft.domain.workload import Role
     from weft.placement import FreeMap
 
+REMEMBERED = 4096  # pools
+_LAST: LastAnswers[tuple[tuple[PodObservation, ...], Role], bool] = LastAnswers(REMEMBERED)
 _SLOW = "has been slower than its siblings for 3 min, at no higher load"
 _WHY = Explanation(Reason.SlowerThanSiblings, f"it {_SLOW}")
 
@@ -39,12 +43,17 @@ def compare_speeds(snapshot: Snapshot, roll: Roll) -> Snapshot:
         if known is None or pool.spec is None:
             continue
         seen = snapshot.observations.get(pool.key.uid)
-        if known.speed is None and (seen is None or not stands_out(seen.pods, pool.spec.role)):
+        if known.speed is None and (seen is None or not _stands_out(pool.key.uid, seen.pods, pool.spec.role)):
             continue
         speed = _compared(pool, known.speed, snapshot, roll)
         if speed != known.speed:
             learnt[pool.key.uid] = replace(known, speed=speed)
     return replace(snapshot, memory={**snapshot.memory, **learnt}) if learnt else snapshot
+
+
+def _stands_out(uid: str, pods: tuple[PodObservation, ...], role: Role) -> bool:
+    """The same pods of a pool are looked at once: metrics come less often than passes."""
+    return _LAST.ask(uid, (pods, role), lambda question: stands_out(*question))
 
 
 def _compared(pool: PoolRecord, speed: SpeedMemory | None, snapshot: Snapshot, roll: Roll) -> SpeedMemory | None:
