@@ -284,6 +284,8 @@ def _replaced(course: Course, free: FreeMap) -> tuple[Departure, ...]:
 
     Successors that are there already are those beyond what is desired of replicas that stay.
     """
+    if not course.growth.added:
+        return ()
     growth, moving = course.growth, choose_victims(course.moving, len(course.moving), free)
     displaced = (*(each for each in course.gone if each.displaced is not None), *moving)
     have_one = len(growth.kept) - len(moving) - (growth.desired - len(displaced))

@@ -173,15 +173,16 @@ def look(request: ScaleRequest) -> Sight:
     since = memory.since if unbroken else request.now
     sight = Sight(request, found, "", changed(memory, loads=loads, since=since, seen=request.now))
     learnt = watched(memory.forecast, request.now, _arriving(sight, found), startup)
-    return replace(sight, memory=changed(sight.memory, forecast=learnt))
+    return Sight(request, found, "", changed(sight.memory, forecast=learnt))
 
 
 def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -> ScaleMemory:
     """The memory with the pods that answer now, and when they last were others; at the first look nobody knows."""
-    pods = tuple(sorted(pod.pod for pod in request.observation.pods)) if request.observation is not None else ()
-    same = memory.answering == pods and (not memory.loads or memory.loads[-1].answered == found.answered)
-    if same or not memory.loads:
+    pods = tuple(sorted([pod.pod for pod in request.observation.pods])) if request.observation is not None else ()
+    if not memory.loads:
         return changed(memory, answering=pods)
+    if memory.answering == pods and memory.loads[-1].answered == found.answered:
+        return memory
     return changed(memory, answering=pods, exchanged=request.now)
 
 
