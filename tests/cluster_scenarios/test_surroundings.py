@@ -14,7 +14,7 @@ from tests.installed import GROUP, PLACE_LABEL
 from tests.manifests import install, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
@@ -48,11 +48,18 @@ def chat(place: Place, operator: OperatorProcess) -> Iterator[str]:
     eventually(lambda: not place.left_over(), "everything of the pool is gone", timeout_seconds=90)
 
 
-def quota(place: Place, hard: Json) -> None:
-    """Set the namespace's quota."""
-    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "limit"}, "spec": {"hard": hard}}
+@pytest.fixture
+def quota(place: Place) -> Iterator[Callable[[Json], None]]:
+    """Sets the namespace's quota, which is gone afterwards."""
+
+    def put(hard: Json) -> None:
+        body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "limit"}, "spec": {"hard": hard}}
+        with place.weft.cluster.api_client() as api:
+            install(api, [body], place.namespace)
+
+    yield put
     with place.weft.cluster.api_client() as api:
-        install(api, [body], place.namespace)
+        client.CoreV1Api(api).delete_namespaced_resource_quota("limit", place.namespace)
 
 
 def test_engine_pods_pass_the_restricted_policy(place: Place, chat: str) -> None:
@@ -61,28 +68,28 @@ def test_engine_pods_pass_the_restricted_policy(place: Place, chat: str) -> None
 
 
 def test_a_quota_of_gpus_that_leaves_no_room_is_named_and_its_rise_heals(
-    place: Place, operator: OperatorProcess, chat: str
+    place: Place, operator: OperatorProcess, chat: str, quota: Callable[[Json], None]
 ) -> None:
     """F24: no pod is asked for that the quota would refuse, and no manual step is needed afterwards."""
-    quota(place, {"requests.nvidia.com/gpu": "0"})
+    quota({"requests.nvidia.com/gpu": "0"})
     place.create_pool(chat)
     eventually(lambda: place.condition(chat, "Placed") == ("False", "BudgetExhausted"), "the quota is named")
     assert "ResourceQuota limit" in message(place, chat, "Placed")
     assert place.pods() == []
-    quota(place, {"requests.nvidia.com/gpu": "16"})
+    quota({"requests.nvidia.com/gpu": "16"})
     place.wait_ready(chat, seconds=90)
     assert operator.counted("weft_pass_failures_total", loop="converge", reason="PodRefused") == 0
 
 
 def test_a_quota_that_weft_does_not_read_is_named_and_its_rise_heals(
-    place: Place, operator: OperatorProcess, chat: str
+    place: Place, operator: OperatorProcess, chat: str, quota: Callable[[Json], None]
 ) -> None:
     """F24: a condition with the API server's words, no storm of attempts, and no manual step afterwards."""
-    quota(place, {"requests.cpu": "0", "requests.nvidia.com/gpu": "16"})
+    quota({"requests.cpu": "0", "requests.nvidia.com/gpu": "16"})
     place.create_pool(chat, engine={"resources": {"cpu": "1"}})
     eventually(lambda: place.condition(chat, "Stalled") == ("True", "PodRefused"), "the refusal is said")
     assert operator.counted("weft_pass_failures_total", loop="converge", reason="PodRefused") < 8
-    quota(place, {"requests.cpu": "64", "requests.nvidia.com/gpu": "16"})
+    quota({"requests.cpu": "64", "requests.nvidia.com/gpu": "16"})
     place.wait_ready(chat, seconds=90)
     assert place.condition(chat, "Stalled") == ("", "")
 
