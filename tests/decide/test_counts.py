@@ -55,7 +55,7 @@ def test_a_quiet_window_removes_them_again() -> None:
     observe(world, 2.5)
     world.turn(5)
     assert world.serving("chat") == 3
-    for _ in range(20):
+    for _ in range(30):  # 150 s: a minute after the last new replica, which nothing is concluded from, and the window
         observe(world, 0.5)
         world.turn()
     assert world.serving("chat") == 1
