@@ -17,11 +17,22 @@ def in_yards(
 ) -> float:
     """Best time of `work(round)` over the best time of a yard: a thousand squares added up in plain Python.
 
-    Both are measured by turns, so that what slows one slows the other. What is short takes more rounds: on a busy
-    machine few of them are undisturbed. What takes longer than a turn on a processor is measured in processor time.
+    Both are measured by turns, and yards as many in a row as the first round was long: what slows one slows the other,
+    and neither finds a quiet moment that the other is too long for. What is short takes more rounds: on a busy machine
+    few of them are undisturbed. What takes longer than a turn on a processor is measured in processor time.
     """
-    times = [(_seconds(_yard, clock), _seconds(partial(work, each), clock)) for each in range(rounds)]
-    return min(work for _, work in times) / min(yard for yard, _ in times)
+    first = _seconds(partial(work, 0), clock)
+    row = max(1, round(first / _seconds(_yard, clock)))
+    works, rows = [first], [_seconds(partial(_yards, row), clock)]
+    for each in range(1, rounds):
+        works.append(_seconds(partial(work, each), clock))
+        rows.append(_seconds(partial(_yards, row), clock))
+    return min(works) / (min(rows) / row)
+
+
+def _yards(count: int) -> None:
+    for _ in range(count):
+        _yard()
 
 
 def _yard() -> int:
