@@ -125,7 +125,7 @@ def test_a_place_is_found_in_time_that_does_not_grow_with_the_nodes(spread: str)
                 assert isinstance(found, Slot)
                 free.reserve(Hold(found.nodes[0], 8, "pool team/chat"))
 
-        return in_yards(place, rounds=3)
+        return in_yards(place, rounds=9)
 
     few, many = yards(0), yards(1)
     assert many < 3 * few
