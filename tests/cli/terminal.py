@@ -28,9 +28,14 @@ class Ending:
     err: str
 
     @property
+    def complaints(self) -> list[str]:
+        """The lines on stderr, besides what takes long enough to be named: `weft: planning ...`."""
+        return [line for line in self.err.splitlines() if not line.endswith(" ...")]
+
+    @property
     def sentence(self) -> str:
-        """The one line on stderr, besides what takes long enough to be named: `weft: planning ...`."""
-        lines = [line for line in self.err.splitlines() if not line.endswith(" ...")]
+        """The one complaint."""
+        lines = self.complaints
         assert len(lines) == 1, self.err
         assert lines[0].startswith("weft: ")
         return lines[0]

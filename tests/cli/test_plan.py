@@ -59,7 +59,7 @@ def test_no_slot_is_a_no_that_says_what_would_make_room(tmp_path: Path) -> None:
     file = written(tmp_path / "pools.yaml", pool("first", LARGE), pool("second", LARGE))
     ending = weft("plan", "-f", file, "--fabric", written(tmp_path / "nodes.yaml", node("board-0")))
     assert ending.code == 1
-    assert ending.err == ""
+    assert ending.complaints == []
     assert "NoSlot" in ending.out
     assert "to make room" in ending.out
 

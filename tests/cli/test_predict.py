@@ -42,7 +42,7 @@ def left(folder: Path) -> set[str]:
 def test_rows_pass_through_whole_and_get_predictions(tmp_path: Path) -> None:
     file = table(tmp_path, HEADER, GOOD)
     ending = predict(file)
-    assert (ending.code, ending.err) == (0, "")
+    assert (ending.code, ending.complaints) == (0, [])
     assert ending.out == f"{tmp_path / 'out.csv'}: 1 of 1 rows answered\n"
     (before,), (after,) = rows(file), rows(tmp_path / "out.csv")
     assert list(after) == [*HEADER.split(","), *ADDED]
@@ -56,7 +56,7 @@ def test_rows_pass_through_whole_and_get_predictions(tmp_path: Path) -> None:
 
 def test_a_row_without_an_answer_says_why_and_the_others_are_answered(tmp_path: Path) -> None:
     ending = predict(table(tmp_path, HEADER, UNKNOWN, GOOD, GOOD.replace("FP8,2", "BF16,1").replace("H200", "H100")))
-    assert (ending.code, ending.err) == (1, "")
+    assert (ending.code, ending.complaints) == (1, [])
     assert ending.out.endswith("1 of 3 rows answered\n")
     unknown, good, large = rows(tmp_path / "out.csv")
     assert unknown["reason"] == "ModelUnknown: model 'acme-9b' is not in the catalog"

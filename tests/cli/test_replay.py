@@ -46,7 +46,7 @@ def test_a_folder_of_records_is_decided_the_same_way(tmp_path: Path) -> None:
     assert len(recorded(tmp_path / "kept")) == TURNS
     forget_everything()
     ending = weft("replay", str(tmp_path / "kept"))
-    assert (ending.code, ending.err) == (0, "")
+    assert (ending.code, ending.complaints) == (0, [])
     assert f"{TURNS} records replayed, all decided as recorded" in ending.out
 
 

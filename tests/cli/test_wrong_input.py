@@ -323,6 +323,6 @@ def test_what_weft_does_not_know_leaves_one_row_of_a_table_unanswered(
     """Published tables hold more than any model of performance knows: the other rows are answered."""
     output = tmp_path / "out.csv"
     ending = weft("predict", "--csv", table(tmp_path / "in.csv", changes), "-o", str(output))
-    assert (ending.code, ending.err) == (1, "")
+    assert (ending.code, ending.complaints) == (1, [])
     assert ending.out.endswith("1 of 2 rows answered\n")
     assert reason in output.read_text(encoding="utf-8")
