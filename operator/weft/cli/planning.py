@@ -14,7 +14,6 @@ from weft.api.parsing import parse_pool, parse_split
 from weft.cli.config_maps import ConfigMaps
 from weft.cli.failure import CommandFailure
 from weft.cli.reference import refused_namespace
-from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.labels import API_VERSION
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
@@ -24,6 +23,7 @@ from weft.domain.workload import Role
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.cli.world import World
+    from weft.domain.decision import PoolDecision, SplitDecision
 
 PASSES = 4
 # Reasons that no cluster would change: what is asked is wrong by itself.
