@@ -97,7 +97,7 @@ def setting_of(what: Run) -> Setting:
         catalog=load(),
         trace=trace,
         route=Route(NAME, f"{NAME}-prefill", f"{NAME}-decode") if scenario.split else Route(NAME, NAME),
-        start_up=_start_up(what.startup_seconds),
+        start_up=StartUp().lasting(what.startup_seconds),
         warm_up=settings().warm_up_seconds,
         seed=what.seed,
         truth=partial(true_speed, most=settings().truth_off, seed=what.seed),
@@ -151,11 +151,6 @@ def _boards(scenario: Scenario, replicas: int) -> Iterator[NodeRecord]:
     found = (("nvidia.com/gpu.product", accelerator.products[0]),)
     for index in range(math.ceil(replicas * scenario.gpus / accelerator.gpus_per_node)):
         yield NodeRecord(f"board-{index:03}", f"board-{index:03}", found, devices, devices)
-
-
-def _start_up(seconds: float) -> StartUp:
-    """All of it the same on every node, so that the start-up time is what the scenario says."""
-    return StartUp(0.0, seconds / 2.0, seconds / 4.0, seconds / 4.0)
 
 
 def _told(outcome: Outcome) -> Json:

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
-from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
+from tests.protocol.caches import ended, started
 from tests.protocol.scripted_server import ScriptedServer
 from weft.domain.queueing import QueueRecord
-from weft.observe.cluster_cache import ClusterCache
 from weft.observe.queue_records import LOCAL_QUEUES, OF_A_POD_GROUP, WORKLOADS
-from weft.observe.reading import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 GROUP = {"annotations": {OF_A_POD_GROUP: "true"}}
 NO_QUOTA = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "8 more needed"}
@@ -25,22 +23,7 @@ NO_QUOTA = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "me
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer() as running:
-        running.put("/api/v1/nodes", "n1", spec={}, status={})
         yield running
-
-
-def started(
-    server: ScriptedServer, *namespaces: str, changed: Callable[[str | None], None] = lambda _: None
-) -> ClusterCache:
-    cache = ClusterCache(Reader(ApiClient(Configuration(host=server.url))), namespaces, changed)
-    cache.start()
-    eventually(lambda: cache.synced, "it is synced")
-    return cache
-
-
-def ended(server: ScriptedServer, cache: ClusterCache) -> None:
-    server.cut()
-    cache.stop(5)
 
 
 def test_a_cluster_without_kueue_has_no_queue(server: ScriptedServer) -> None:

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
-from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
+from tests.protocol.caches import ended, started
 from tests.protocol.scripted_server import ScriptedServer
 from weft.domain.quotas import QuotaRecord
-from weft.observe.cluster_cache import ClusterCache
-from weft.observe.reading import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 GPUS = "requests.nvidia.com/gpu"
 PATH = "/api/v1/resourcequotas"
@@ -24,22 +22,7 @@ PATH = "/api/v1/resourcequotas"
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer() as running:
-        running.put("/api/v1/nodes", "n1", spec={}, status={})
         yield running
-
-
-def started(
-    server: ScriptedServer, *namespaces: str, changed: Callable[[str | None], None] = lambda _: None
-) -> ClusterCache:
-    cache = ClusterCache(Reader(ApiClient(Configuration(host=server.url))), namespaces, changed)
-    cache.start()
-    eventually(lambda: cache.synced, "it is synced")
-    return cache
-
-
-def ended(server: ScriptedServer, cache: ClusterCache) -> None:
-    server.cut()
-    cache.stop(5)
 
 
 def limited(server: ScriptedServer, path: str = PATH, used: str = "8") -> None:

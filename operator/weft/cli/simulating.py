@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from weft.domain.units import parse_duration_seconds
 from weft.domain.workload import Role, Slo
 from weft.twin.made_up import SHAPES, made_up
 from weft.twin.serving import Route
-from weft.twin.simulation import Setting
+from weft.twin.simulation import Setting, slo_of
 from weft.twin.start_up import Fault, FaultKind, StartUp
 from weft.twin.trace import Trace, TraceError
 from weft.twin.trace_files import read_trace
@@ -68,9 +68,8 @@ class Case:
 
     @property
     def slo(self) -> Slo:
-        """TTFT of who reads the prompts, TPOT of who writes the answers."""
-        specs = [pool.spec for pool, _ in self.planned.pools if pool.spec is not None]
-        return Slo(specs[0].slo.ttft, specs[-1].slo.tpot)
+        """What is promised to those who ask."""
+        return slo_of(pool for pool, _ in self.planned.pools)
 
 
 def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> Case:
@@ -93,7 +92,7 @@ def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalo
         catalog=catalog,
         trace=trace,
         route=_route(title, planned),
-        start_up=_start_up(wishes.start_up),
+        start_up=StartUp() if wishes.start_up is None else StartUp().lasting(wishes.start_up),
         faults=tuple(sorted((_fault(text, near, trace.seconds) for text in wishes.fail), key=lambda each: each.at)),
         warm_up=wishes.warm_up,
         seed=wishes.seed,
@@ -186,21 +185,6 @@ def _route(title: str, planned: Planned) -> Route:
     if role is not Role.Aggregated:
         raise CommandFailure(f"{title} has the role {role} and answers no request alone: simulate a PDSplit")
     return Route(title, name)
-
-
-def _start_up(seconds: float | None) -> StartUp:
-    """Phases in their usual parts of so many seconds, with the image on every node."""
-    usual = StartUp()
-    if seconds is None:
-        return usual
-    part = seconds / usual.engine_seconds
-    return replace(
-        usual,
-        image_seconds=0.0,
-        weights_seconds=part * usual.weights_seconds,
-        compile_seconds=part * usual.compile_seconds,
-        capture_seconds=part * usual.capture_seconds,
-    )
 
 
 def _fault(text: str, world: World, end: float) -> Fault:

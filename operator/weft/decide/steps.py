@@ -90,12 +90,9 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
-    """What everybody starts from: what is free, what quotas leave, when it is, and which replicas make room."""
+class _Start(Ground):
+    """What everybody starts from: the ground, and which replicas make room."""
 
-    free: FreeMap
-    accounts: Accounts
-    now: float
     moves: Moves
 
 

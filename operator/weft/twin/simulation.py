@@ -19,7 +19,7 @@ from weft.twin.serving import Route, Serving
 from weft.twin.start_up import StartUp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord, PodRecord
@@ -199,7 +199,7 @@ class Simulation:
             policy=WEFT if self._policy is None else self._policy.name,
             stream=setting.route.stream,
             model=next((pool.spec.model.model_id for pool in self._routed() if pool.spec is not None), ""),
-            slo=self._slo(),
+            slo=slo_of(self._routed()),
             answers=self._serving.answers(),
             pools=tuple(self._figures(uid, pool, end) for uid, pool in pools.items()),
             timeline=tuple(self._timeline),
@@ -211,13 +211,6 @@ class Simulation:
 
     def _routed(self) -> tuple[PoolRecord, ...]:
         return tuple(pool for pool in self._operation.pools.values() if pool.key.name in self._asked)
-
-    def _slo(self) -> Slo:
-        """TTFT of who reads the prompts, TPOT of who writes the answers."""
-        specs = [pool.spec for pool in self._routed() if pool.spec is not None]
-        ttft = next((spec.slo.ttft for spec in specs if spec.role is not Role.Decode), ())
-        tpot = next((spec.slo.tpot for spec in specs if spec.role is not Role.Prefill), ())
-        return Slo(ttft, tpot)
 
     def _figures(self, uid: str, pool: PoolRecord, end: float) -> PoolFigures:
         """Of a pool in its last shape."""
@@ -234,6 +227,14 @@ class Simulation:
             cost=seconds / 3600.0 * cost,
             changes=self._changes.get(uid, 0),
         )
+
+
+def slo_of(pools: Iterable[PoolRecord]) -> Slo:
+    """TTFT of who reads the prompts, TPOT of who writes the answers."""
+    specs = [pool.spec for pool in pools if pool.spec is not None]
+    ttft = next((spec.slo.ttft for spec in specs if spec.role is not Role.Decode), ())
+    tpot = next((spec.slo.tpot for spec in specs if spec.role is not Role.Prefill), ())
+    return Slo(ttft, tpot)
 
 
 def _known(key: ResourceKey) -> ResourceKey:

@@ -46,6 +46,13 @@ class StartUp:
         image, weights, compiling, capture = (median * exp(random.gauss(0.0, self.spread)) for median in medians)
         return StartUp(image, weights, compiling, capture, self.spread)
 
+    def lasting(self, seconds: float) -> StartUp:
+        """So many seconds in all, in the same parts, where the image is on every node."""
+        part = seconds / self.engine_seconds
+        return StartUp(
+            0.0, part * self.weights_seconds, part * self.compile_seconds, part * self.capture_seconds, self.spread
+        )
+
     @property
     def engine_seconds(self) -> float:
         """From the image on the node until the engine answers."""
