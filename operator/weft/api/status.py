@@ -225,6 +225,8 @@ class CalibrationStatus(ApiModel):
     decode: Figure = Field(description="Measured over predicted time of decode steps.")
     points: Count = Field(description="Measurements that went into the factors.")
     prompt_points: Count = Field(description="Those of them that told something of prompts.")
+    ttft_tail: Figure | None = described("Measured over predicted percentile of TTFT.")
+    tpot_tail: Figure | None = described("Measured over predicted percentile of TPOT.")
     updated: Instant = Field(description="When these figures were written.")
 
 

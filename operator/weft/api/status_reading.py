@@ -199,9 +199,11 @@ def _calibrated(read: shown.CalibrationStatus) -> Calibrated:
     prefill, decode = read_figure(read.prefill), read_figure(read.decode)
     if not all(1.0 / MOST_FACTOR <= factor <= MOST_FACTOR for factor in (prefill, decode)):
         raise ValueError("no measurement gives such a factor")
-    return Calibrated(
-        subject, Calibration(prefill, decode, read.points, read.prompt_points), read_instant(read.updated)
-    )
+    tails = _optional(read.ttft_tail), _optional(read.tpot_tail)
+    if not all(tail is None or 1.0 / MOST_FACTOR <= tail <= MOST_FACTOR for tail in tails):
+        raise ValueError("no measurement gives such a tail")
+    factors = Calibration(prefill, decode, read.points, read.prompt_points, *tails)
+    return Calibrated(subject, factors, read_instant(read.updated))
 
 
 def _observed(read: shown.PoolObservedStatus) -> Observed:

@@ -210,6 +210,11 @@ def _calibrated(calibrated: Calibrated) -> Json:
         "decode": figure(factors.decode),
         "points": factors.points,
         "promptPoints": factors.prompt_points,
+        **{
+            name: figure(tail)
+            for name, tail in (("ttftTail", factors.ttft_tail), ("tpotTail", factors.tpot_tail))
+            if tail is not None
+        },
         "updated": instant(calibrated.updated),
     }
 

@@ -189,17 +189,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         seen = stage.survivors[pool.key.uid]
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
-        pods = len(stage.roll.pods_of(pool))
-        course = Course(
-            planned.spec,
-            planned.plan,
-            planned.revision,
-            answer.desired,
-            seen.replicas,
-            pods,
-            planned.subject,
-            seen.standing,
-        )
+        course = Course(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         refused = seen.refused_by(stage.snapshot.memory.get(pool.key.uid), stage.snapshot.now)
         memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning, refused_by=refused)

@@ -193,14 +193,14 @@ class LoadSample:
 class CalibrationMemory:
     """How far learning about `subject` has come: the exact factors, of which the status has rounded ones.
 
-    `quiet_since` is when nothing was in the way of a measurement for the first time without a break, with the same
-    `replicas` ready; `last` is when the last one was taken. `prefill` and `decode` are logarithms of the factors that
-    the latest measurements imply. Times are epoch seconds.
+    `quiet_since` is when nothing was in the way of a measurement for the first time without a break, and `pods` are
+    those that were ready then; `last` is when the last one was taken. `prefill` and `decode` are logarithms of the
+    factors that the latest measurements imply. Times are epoch seconds.
     """
 
     subject: Subject
     factors: Calibration
-    replicas: tuple[int, ...] = ()
+    pods: tuple[str, ...] = ()
     quiet_since: float | None = None
     last: float | None = None
     prefill: tuple[float, ...] = ()
