@@ -18,13 +18,14 @@ from weft.domain.figures import digits, seconds
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, watched
+from weft.scaling.keeping import restored
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
 from weft.scaling.slowness import without_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.domain.forecast import ForecastState
+    from weft.domain.forecast import ForecastState, KeptForecast
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
@@ -59,7 +60,8 @@ class ScaleRequest:
 
     `current` is the desired count so far, 0 before the first decision; `capacity` is requests per second that one
     replica serves at the SLO under the workload in force, `declared_rate` the rate the user expects; `gpus` and `pods`
-    are of one replica; `previous` is the persisted explanation; `ceiling` is set by budgets that pools share.
+    are of one replica; `previous` is the persisted explanation, `kept` what the status holds of the forecast, for when
+    there is no memory; `ceiling` is set by budgets that pools share.
     """
 
     spec: ScalingSpec
@@ -74,6 +76,7 @@ class ScaleRequest:
     memory: ScaleMemory | None = None
     previous: Explanation | None = None
     ceiling: Ceiling | None = None
+    kept: KeptForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ class Demand:
 
 def look(request: ScaleRequest) -> Sight:
     """Judge the observation and remember it. The same look twice at the same time is remembered once."""
-    memory = request.memory or ScaleMemory(since=request.now)
+    memory = request.memory or ScaleMemory(since=request.now, forecast=restored(request.kept, request.now))
     if memory.since > request.now:  # the clock was set back
         memory = replace(memory, since=request.now)
     found = read(request.observation, request.role)
