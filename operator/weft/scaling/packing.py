@@ -64,8 +64,8 @@ def packed(state: ForecastState) -> str:
     content.append(_SLOT.pack(slot.index, slot.requests, slot.seconds, _or_nan(slot.before)))
     content.append(_ERRORS.pack(*state.errors))
     content.append(_DAYS.pack(*_in_thousandths(state.days[0]), *_in_thousandths(state.days[1])))
-    due = [(each.due - state.bin, each) for each in state.pending]
-    content += [_PENDING.pack(ahead, each.rate, each.scale, each.season) for ahead, each in due if ahead > -HELD_BINS]
+    due = [each for each in state.pending if each.due > state.bin - HELD_BINS][-_MOST_PENDING:]
+    content += [_PENDING.pack(each.due - state.bin, each.rate, each.scale, each.season) for each in due]
     return _VERSION + base64.b64encode(b"".join(content)).decode()
 
 
