@@ -101,4 +101,5 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         previous=pool.status.scale,
         ceiling=share.ceiling(shape) if share is not None else None,
         kept=pool.status.forecast,
+        declared_capacity=planned.plan.prediction.capacity,
     )
