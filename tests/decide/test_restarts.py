@@ -16,11 +16,14 @@ from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.api import pool_status
 from weft.api.status_reading import read_pool_status
+from weft.catalog import load
+from weft.decide import decide
 from weft.decide.forecasts import MOST_IN_A_PASS
-from weft.domain.forecast import KeptForecast
+from weft.domain.forecast import KeptForecast, Past
 from weft.domain.spec import ScalingSpec
 from weft.scaling.forecast import BIN_SECONDS, forecast
-from weft.scaling.keeping import LEAST_KEPT_SECONDS
+from weft.scaling.keeping import LEAST_KEPT_SECONDS, restored
+from weft.scaling.seasons import SLOTS
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
@@ -228,3 +231,20 @@ def test_what_cannot_be_read_is_as_if_nothing_was_known_and_is_replaced(text: st
     kept = again.status("chat").forecast
     assert kept is not None
     assert kept.learnt != text
+
+
+def test_days_that_were_counted_before_the_first_look_are_known_from_then_on() -> None:
+    """They are taken over once, with all else that the forecast has learnt, and go into the status."""
+    world, past = serving_world("chat"), Past(((0.25,) * SLOTS, ()), (1.0, 1.0))
+    look(world, 0.5)
+    world.now += LOOK
+    decisions = decide(replace(world.snapshot(), pasts={"uid-chat": past}), load())
+    found = decisions.memory["uid-chat"].forecast
+    assert found is not None
+    assert (found.days, found.foretold) == (past.days, past.foretold)
+    world.memory = dict(decisions.memory)
+    for _ in range(4):
+        look(world, 0.5)
+    again = restored(world.status("chat").forecast, world.now)
+    assert again is not None
+    assert again.days == past.days

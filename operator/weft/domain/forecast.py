@@ -69,3 +69,11 @@ class KeptForecast:
 
     learnt: str
     updated: float
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What traffic before the first look tells of the days of a pool; fields as in `ForecastState`."""
+
+    days: tuple[tuple[float | None, ...], tuple[float | None, ...]]
+    foretold: tuple[float, float]

@@ -13,7 +13,7 @@ from weft.domain.forecast import KeptForecast
 from weft.scaling.forecast import LONGEST_APART_SECONDS
 from weft.scaling.packing import packed, unpacked
 from weft.scaling.scatter import quantile
-from weft.scaling.seasons import NOTHING_SEEN
+from weft.scaling.seasons import NOTHING_SEEN, SLOTS, parts_known
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
@@ -38,6 +38,12 @@ def restored(kept: KeptForecast | None, now: float) -> ForecastState | None:
     """
     state = _read(kept.learnt) if kept is not None else None
     return state if state is not None and state.seen <= now + LONGEST_APART_SECONDS else None
+
+
+def knows_a_day(kept: KeptForecast | None, now: float) -> bool:
+    """Whether a process that begins with this has seen as much as a day has."""
+    state = restored(kept, now)
+    return state is not None and parts_known(state.days) >= SLOTS
 
 
 def kept_now(state: ForecastState, now: float) -> KeptForecast:
