@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from tests.decide.world import pool, pool_spec
+from tests.observe.every_day_the_same import EveryDayTheSame, listening
 from tests.scaling.test_forecast import MONDAY, busy_from_nine, followed
 from weft.domain.errors import Bug
 from weft.domain.shape import EngineName, EngineRelease
@@ -29,41 +25,14 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
 
 NOW = MONDAY + 1000.0
-DAY = np.array(busy_from_nine())
 LIVED = followed(busy_from_nine() * 14, apart=60.0)
-
-
-class Prometheus(BaseHTTPRequestHandler):
-    """Every day the same, for whoever asks."""
-
-    asked: ClassVar[list[dict[str, str]]] = []
-    status: ClassVar[int] = 200
-
-    def do_GET(self) -> None:
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-        self.asked.append(asked)
-        times = np.arange(float(asked["start"]), float(asked["end"]) + 1.0, float(asked["step"]))
-        values = [[at, str(DAY[int(at % 86_400.0 // 60.0)])] for at in times.tolist()]
-        values[7:9] = [[values[7][0], "NaN"], ["soon", "?"]]
-        body = json.dumps({"status": "success", "data": {"result": [{"metric": {}, "values": values}]}}).encode()
-        self.send_response(self.status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Nothing is said."""
 
 
 @pytest.fixture
 def past(monkeypatch: pytest.MonkeyPatch) -> Iterator[PastTraffic]:
-    monkeypatch.setattr(Prometheus, "asked", [])
-    with HTTPServer(("127.0.0.1", 0), Prometheus) as server, ThreadPoolExecutor(1) as executor:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield PastTraffic(PrometheusSource(f"http://127.0.0.1:{server.server_port}", executor))
-        server.shutdown()
-        thread.join()
+    monkeypatch.setattr(EveryDayTheSame, "asked", [])
+    with listening() as url, ThreadPoolExecutor(1) as executor:
+        yield PastTraffic(PrometheusSource(url, executor))
 
 
 def served(name: str, version: str = "0.33.0") -> PoolRecord:
@@ -74,7 +43,7 @@ def served(name: str, version: str = "0.33.0") -> PoolRecord:
 
 def test_two_weeks_are_asked_for_in_steps_of_five_minutes(past: PastTraffic) -> None:
     past.ask_next([served("chat")], NOW)
-    (asked,) = Prometheus.asked
+    (asked,) = EveryDayTheSame.asked
     assert asked["query"] == (
         'sum(rate(vllm:request_success_total{namespace="team",pod=~"chat-[0-9a-f]{5}-[0-9]+-[0-9]+"}[300s]))'
     )
@@ -87,7 +56,7 @@ def test_one_pool_is_asked_about_after_the_other_and_each_once(past: PastTraffic
     pools = [served("chat"), served("search")]
     for later in range(0, 4000, 1000):
         past.ask_next(pools, NOW + later)
-    assert len(Prometheus.asked) == len(pools)
+    assert len(EveryDayTheSame.asked) == len(pools)
     assert past.found({}).keys() == {"uid-chat", "uid-search"}
     assert all(any(each.days) for each in past.found({}).values())
 
@@ -110,18 +79,18 @@ def test_a_pool_that_has_lived_through_days_or_has_no_engine_is_not_asked_about(
     record = served("chat")
     lived = replace(record, status=replace(record.status, forecast=kept_now(LIVED, LIVED.seen)))
     past.ask_next([lived, pool("new", pool_spec())], LIVED.seen)
-    assert Prometheus.asked == []
+    assert EveryDayTheSame.asked == []
 
 
 def test_a_prometheus_that_does_not_answer_is_asked_again_later(
     past: PastTraffic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is known until then, and nothing else happens."""
-    monkeypatch.setattr(Prometheus, "status", 503)
+    monkeypatch.setattr(EveryDayTheSame, "status", 503)
     past.ask_next([served("chat")], NOW)
     past.ask_next([served("chat")], NOW + RETRY_SECONDS - 1.0)
-    assert (past.found({}), len(Prometheus.asked)) == ({}, 1)
-    monkeypatch.setattr(Prometheus, "status", 200)
+    assert (past.found({}), len(EveryDayTheSame.asked)) == ({}, 1)
+    monkeypatch.setattr(EveryDayTheSame, "status", 200)
     past.ask_next([served("chat")], NOW + RETRY_SECONDS)
     assert past.found({}).keys() == {"uid-chat"}
 
