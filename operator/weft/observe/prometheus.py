@@ -116,11 +116,11 @@ def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_s
     return f'{{__name__=~"{wanted}",namespace="{place}",pod=~"{chosen}"}}[{int(window_seconds)}s]'
 
 
-def rate_of_all(namespace: str, pool: str, counter: str, step_seconds: float) -> str:
-    """PromQL for what all pods of a pool counted, those that are gone among them. Raises `Bug` as `selector`."""
+def rate_of_all(namespace: str, pool: str, counter: str, span_seconds: float) -> str:
+    """PromQL for what all pods of a pool counted a second, gone ones among them. Raises `Bug` as `selector`."""
     name, place = _checked(_DNS_NAME, pool).replace(".", "[.]"), _checked(_DNS_NAME, namespace)
     chosen = f'namespace="{place}",pod=~"{name}-{_REPLICA}"'
-    return f"sum(rate({_checked(_METRIC_NAME, counter)}{{{chosen}}}[{step_seconds:.0f}s]))"
+    return f"sum(rate({_checked(_METRIC_NAME, counter)}{{{chosen}}}[{span_seconds:.0f}s]))"
 
 
 def in_groups(targets: Iterable[Target]) -> list[list[Target]]:
