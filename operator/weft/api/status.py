@@ -33,7 +33,7 @@ Count = Annotated[int, Field(ge=0)]
 ReasonWord = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
 Message = Annotated[str, Field(max_length=MAX_MESSAGE_CHARACTERS)]
 Word = Annotated[str, Field(max_length=128)]
-LONGEST_SENTENCE, MOST_CAVEATS = 256, 16
+LONGEST_SENTENCE, MOST_CAVEATS, LONGEST_FORECAST = 256, 16, 2048
 Sentence = Annotated[str, Field(max_length=LONGEST_SENTENCE)]
 Node = Annotated[str, Field(max_length=253)]
 
@@ -230,6 +230,15 @@ class CalibrationStatus(ApiModel):
     updated: Instant = Field(description="When these figures were written.")
 
 
+class ForecastStatus(ApiModel):
+    """What was learnt of the traffic, for the next process of the operator."""
+
+    learnt: Annotated[str, Field(max_length=LONGEST_FORECAST, pattern=r"^[0-9]+\.[A-Za-z0-9+/]+=*$")] = Field(
+        description="Version and numbers in base64, for Weft alone."
+    )
+    updated: Instant = Field(description="When it was written.")
+
+
 class RelocationStatus(ApiModel):
     """A replica that moves, once it is replaced, so that a pool that has no place gets one."""
 
@@ -269,6 +278,9 @@ class InferencePoolStatus(ApiModel):
         description="Factors by which the pool differs from its prediction, by shape, the latest first; rewritten "
         "after a change of 5 %, at most every 5 minutes.",
         json_schema_extra=ATOMIC,
+    )
+    forecast: ForecastStatus | None = described(
+        "What was learnt of the traffic; rewritten after a change of 5 %, at most every 15 minutes."
     )
     moves: list[RelocationStatus] | None = Field(
         default=None,

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from weft.api import status as shown
 from weft.api.figures import read_figure, read_instant, read_milliseconds
 from weft.domain.calibration import MOST_FACTOR, Calibrated, Subject
+from weft.domain.forecast import KeptForecast
 from weft.domain.moves import Relocation
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import (
@@ -65,6 +66,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
         moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
         opening=_words(status.get("opening")),
+        forecast=_part(status, "forecast", shown.ForecastStatus, _forecast),
     )
 
 
@@ -191,6 +193,11 @@ def _failure(read: shown.FailureStatus) -> Failure:
 
 def _condition(read: shown.ConditionStatus) -> Condition:
     return Condition(read.type, read.status, _explanation(read))
+
+
+def _forecast(read: shown.ForecastStatus) -> KeptForecast:
+    """Only scaling knows what the text says, and whether it can be believed."""
+    return KeptForecast(read.learnt, read_instant(read.updated))
 
 
 def _calibrated(read: shown.CalibrationStatus) -> Calibrated:

@@ -14,6 +14,7 @@ from weft.decide.accounts import Accounts
 from weft.decide.budgets import Claim, charge_owed, claim_of, priority_of, share_out
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Turn
+from weft.decide.forecasts import keep_forecasts
 from weft.decide.halves import decide_splits
 from weft.decide.handover import handed_over
 from weft.decide.health import NODE_LOST_SECONDS
@@ -83,7 +84,7 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     held = [_hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
     ground = Ground(stage.free, stage.accounts, snapshot.now)
     taken = take_turns(turns, ground, _replanner(stage, facts), Purse.of(snapshot))
-    outcomes = (*taken, *held)
+    outcomes = (*keep_forecasts(taken, snapshot), *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     memory = dict(_remembered(outcomes, roll))
     return Decisions(
