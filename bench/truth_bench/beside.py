@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,102 +17,102 @@ from bench.truth_bench.real_engine import OPTIONS, SEATS, real_engine
 from bench.truth_bench.series import Point, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench.truth_bench.asking import Timed
     from bench.truth_bench.clients import Latencies
     from bench.truth_bench.fitting import Fit
-    from bench.truth_bench.real_engine import RealEngine
+    from bench.truth_bench.series import Replica
 
 CLIENT = Client(input_tokens=512, output_tokens=64, spread=True)
 CALIBRATED_AT = (1, 4, SEATS)  # users of a closed loop
 LOADS = (0.2, 0.5, 0.8)  # of what as many users as it has seats are answered
+TURNS = 4  # calibration and loads take turns, so that all meet the same neighbours on the machine
 WITHIN = 0.25
-_CALIBRATION_REQUESTS, _LOAD_REQUESTS, _LEAST_ROUNDS = 24, 80, 4
-_ORDER_SEED = 7
+_CALIBRATION_REQUESTS, _LOAD_REQUESTS, _LEAST_ROUNDS = 12, 40, 3
+_WARM_UP_USERS, _WARM_UP_ROUNDS = 4, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """What users of a closed loop saw, and the steps that make the twin show the same."""
+class Seen:
+    """Requests to a real engine: of closed loops by users, and of open ones by load, window by window."""
 
-    series: Series
-    steps: Fit
-
-    @property
-    def request_rate(self) -> float:
-        """Requests per second that as many users as there are seats are answered: Little's law."""
-        last = self.series.points[-1]
-        return last.users / (last.ttft + (CLIENT.mean_output_tokens - 1.0) * last.tpot)
+    rate: float  # requests per second that all seats were answered in the first turn
+    closed: Mapping[int, list[Timed]]
+    windows: Mapping[float, list[list[Timed]]]
 
 
 def measured() -> dict[str, Any]:
-    """Start the engine, calibrate, and load it three times; the engine is ended whatever happens."""
+    """Start the engine, calibrate and load it in turns, and end it; then the twin, which knows the calibration only."""
     before = os.getloadavg()[0]
     with real_engine() as engine:
-        calibration = calibrated(engine)
-        found = [_loaded(engine, calibration, load) for load in LOADS]
+        seen = asked(engine.url)
+    series = calibrated(seen, engine.replica)
+    steps = fit(series, series.points)
     return {
         "version": engine.version,
         "options": " ".join(OPTIONS),
         "lengths": [CLIENT.input_tokens, CLIENT.output_tokens],
-        "load_average_before": round(before, 2),
-        "load_average_after": round(os.getloadavg()[0], 2),
-        "calibration": [asdict(point) for point in calibration.series.points],
-        "prompt_seconds": calibration.steps.prompt_token * CLIENT.input_tokens,
-        "outside_seconds": calibration.steps.outside,
-        "step_seconds": {str(size): seconds for size, seconds in calibration.steps.decode.items()},
-        "loads": found,
+        "turns": TURNS,
+        "load_average": [round(before, 1), round(os.getloadavg()[0], 1)],
+        "calibration": [{**asdict(point), "requests": len(seen.closed[point.users])} for point in series.points],
+        "prompt_seconds": steps.prompt_token * CLIENT.input_tokens,
+        "outside_seconds": steps.outside,
+        "step_seconds": {str(size): seconds for size, seconds in steps.decode.items()},
+        "loads": [_load(load, seen, series, steps) for load in LOADS],
     }
 
 
-def calibrated(engine: RealEngine) -> Calibration:
-    """A short closed loop at a few concurrencies; the first request of each user warms up and does not count."""
-    points = []
-    for users in CALIBRATED_AT:
-        rounds = max(_LEAST_ROUNDS, _CALIBRATION_REQUESTS // users)
-        seen = _middle(closed_loop(engine.url, CLIENT.lengths(users * rounds), users))
-        points.append(Point(users, users, seen.ttft, seen.tpot))
-        _say(f"{users} users: TTFT {seen.ttft:.3f} s, TPOT {seen.tpot:.4f} s")
-    series = Series(f"vLLM {engine.version} on the CPU", "vllm", engine.replica, CLIENT, tuple(points))
-    return Calibration(series, fit(series, points))
+def asked(url: str) -> Seen:
+    """Everything the real engine is asked; tells its way on stderr."""
+    closed: dict[int, list[Timed]] = {users: [] for users in CALIBRATED_AT}
+    windows: dict[float, list[list[Timed]]] = {load: [] for load in LOADS}
+    rate = 0.0
+    closed_loop(url, CLIENT.lengths(_WARM_UP_USERS * _WARM_UP_ROUNDS), _WARM_UP_USERS)
+    for turn in range(TURNS):
+        for users, found in closed.items():
+            rounds = max(_LEAST_ROUNDS, _CALIBRATION_REQUESTS // users)
+            found.extend(closed_loop(url, CLIENT.lengths(users * rounds), users))
+        rate = rate or SEATS / seconds_of_a_request(CLIENT.middle(closed[SEATS]))
+        for load, several in windows.items():
+            arrivals = poisson(load * rate, _LOAD_REQUESTS, seed=turn)
+            several.append(open_loop(url, CLIENT.lengths(len(arrivals)), arrivals))
+        print(f"engine: turn {turn + 1} of {TURNS}", file=sys.stderr, flush=True)
+    return Seen(rate, closed, windows)
 
 
-def _loaded(engine: RealEngine, calibration: Calibration, load: float) -> dict[str, Any]:
-    rate = load * calibration.request_rate
-    arrivals = poisson(rate, _LOAD_REQUESTS)
-    real = open_loop(engine.url, CLIENT.lengths(len(arrivals)), arrivals)
-    seen = _middle(real)
-    twin = beside(calibration, [each.sent for each in real])
-    _say(
-        f"{load:.0%} load: TTFT {seen.ttft:.3f} s and in the twin {twin.ttft:.3f} s, TPOT {seen.tpot:.4f} s and "
-        f"{twin.tpot:.4f} s"
-    )
+def seconds_of_a_request(said: Latencies) -> float:
+    """From when it is sent to its last token, with an answer of the mean length."""
+    return said.ttft + (CLIENT.mean_output_tokens - 1.0) * said.tpot
+
+
+def calibrated(seen: Seen, replica: Replica) -> Series:
+    """The closed loops alone, as one series of measured rows."""
+    said = {users: CLIENT.middle(found) for users, found in seen.closed.items()}
+    points = tuple(Point(users, users, each.ttft, each.tpot) for users, each in said.items())
+    return Series("vLLM on the CPU", "vllm", replica, CLIENT, points)
+
+
+def _load(load: float, seen: Seen, series: Series, steps: Fit) -> dict[str, Any]:
+    windows = seen.windows[load]
+    real = CLIENT.middle(chain.from_iterable(windows))
     return {
         "load": load,
-        "requests_per_second": rate,
-        "requests": len(real),
-        "load_average": round(os.getloadavg()[0], 2),
-        "measured": asdict(seen),
-        "twin": asdict(twin),
+        "requests_per_second": load * seen.rate,
+        "requests": sum(map(len, windows)),
+        "measured": asdict(real),
+        "twin": asdict(beside(series, steps, [[each.sent for each in window] for window in windows])),
     }
 
 
-def beside(calibration: Calibration, sent: Sequence[float]) -> Latencies:
-    """What the twin makes of requests that were sent at these times."""
-    begin, steps = min(sent), calibration.steps
-    return CLIENT.replay(steps.speed(calibration.series), [at - begin for at in sent], steps.outside)
+def beside(series: Series, steps: Fit, windows: Sequence[Sequence[float]]) -> Latencies:
+    """What the twin makes of requests that were sent at these times, each window on an idle engine."""
+    speed = steps.speed(series)
+    times = [[at - min(sent) for at in sent] for sent in windows]
+    return CLIENT.middle(chain.from_iterable(CLIENT.replay(speed, sent, steps.outside) for sent in times))
 
 
-def poisson(rate: float, count: int) -> list[float]:
+def poisson(rate: float, count: int, seed: int) -> list[float]:
     """Arrivals in seconds, the same for every rate but for their pace."""
-    gaps = np.random.default_rng(_ORDER_SEED).exponential(1.0 / rate, count)
+    gaps = np.random.default_rng(seed).exponential(1.0 / rate, count)
     return [float(at) for at in np.cumsum(gaps)]
-
-
-def _middle(seen: Sequence[Timed]) -> Latencies:
-    return CLIENT.middle([each.ttft for each in seen], [each.tpot for each in seen])
-
-
-def _say(line: str) -> None:
-    print(f"engine: {line}", file=sys.stderr, flush=True)

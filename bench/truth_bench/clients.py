@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -31,6 +31,15 @@ class Latencies:
     tpot: float
 
 
+class Answered(Protocol):
+    """A request that has its last token: seconds as of `Latencies`."""
+
+    @property
+    def ttft(self) -> float: ...
+    @property
+    def tpot(self) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """Tokens of a prompt and of its answer: nominal ones, or evenly from 0.8 of them to all of them if `spread`.
@@ -51,10 +60,10 @@ class Client:
         """Tokens of so many prompts and their answers; always the same."""
         return zip(self._drawn(self.input_tokens, count, 1), self._drawn(self.output_tokens, count, 2), strict=True)
 
-    def middle(self, ttfts: Sequence[float], tpots: Sequence[float]) -> Latencies:
-        """What is published of all requests."""
-        one = np.median if self.spread else np.mean
-        return Latencies(float(one(ttfts)), float(one(tpots)))
+    def middle(self, answered: Iterable[Answered]) -> Latencies:
+        """What is published of requests."""
+        pairs = [(each.ttft, each.tpot) for each in answered]
+        return Latencies(*((np.median if self.spread else np.mean)(pairs, axis=0).tolist()))
 
     def output_rate(self, users: int, said: Latencies) -> float:
         """Tokens per second by Little's law: so many users over what one of their requests takes."""
@@ -74,16 +83,13 @@ class Client:
             length, sent = next(lengths, None), ended.last_token_at
             return None if length is None else (sent + outside_seconds, turn, Request(sent, *length))
 
-        later = [request for request in _answered(speed, first, following) if request.arrived > 0.0]
-        return self.middle([each.ttft for each in later], [each.tpot for each in later])
+        return self.middle(request for request in _answered(speed, first, following) if request.arrived > 0.0)
 
-    def replay(self, speed: EngineSpeed, sent: Iterable[float], outside_seconds: float) -> Latencies:
-        """The same where requests are sent at these times, whatever becomes of those before; all of them count."""
-        times = [*sent]
-        pairs = enumerate(zip(times, self.lengths(len(times)), strict=True))
+    def replay(self, speed: EngineSpeed, sent: Sequence[float], outside_seconds: float) -> list[Request]:
+        """All requests, answered, where they are sent at these times, whatever becomes of those before."""
+        pairs = enumerate(zip(sent, self.lengths(len(sent)), strict=True))
         first = [(at + outside_seconds, turn, Request(at, *length)) for turn, (at, length) in pairs]
-        answered = _answered(speed, first, lambda *_: None)
-        return self.middle([each.ttft for each in answered], [each.tpot for each in answered])
+        return _answered(speed, first, lambda *_: None)
 
     def _drawn(self, nominal: int, count: int, seed: int) -> list[int]:
         if not self.spread:

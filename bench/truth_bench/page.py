@@ -64,21 +64,22 @@ Aim: TPOT within {aim:.0%} in the median.
 _ENGINE_TEXT = """\
 ## Beside a real engine
 
-vLLM {version} on the CPU with the tiny Llama of the end-to-end suite, one process with one thread on {machine}; other
-work ran beside it (load average {load_average_before:g} before and {load_average_after:g} after). Prompts of {inputs}
-tokens and answers of {outputs}, each drawn evenly from 0.8 of that to all of it; {options}.
+vLLM {version} on the CPU with the tiny Llama of the end-to-end suite, a process whose computing has one thread
+({machine}). Other work ran on the same cores (load average {before:g} before and {after:g} after), so calibration and
+loads took {turns} turns, and all met the same neighbours. Prompts of {inputs} tokens and answers of {outputs}, each
+drawn evenly from 0.8 of that to all of it; `{options}`.
 
-**Calibrated** once, in a short closed loop: medians of {users} users. By these the steps were fitted as above: a
-prompt of {inputs} tokens takes {prompt:.0f} ms, {outside:.0f} ms go by outside the engine, decode steps take {steps}.
+**One calibration**: a closed loop of {users} users, medians. By these the steps were fitted as above: a prompt of
+{inputs} tokens takes {prompt:.0f} ms, {outside:.0f} ms go by outside the engine, decode steps take {steps}.
 
-| users | TTFT p50, ms | TPOT p50, ms |
-|---|---|---|
+| users | requests | TTFT p50, ms | TPOT p50, ms |
+|---|---|---|---|
 {calibration}
 
-**Then loaded** with Poisson arrivals at parts of what {seats} users were answered, {requests} requests each, and the
-twin with the same requests sent at the same times. Aim: within {within:.0%}.
+**Three loads**, which the calibration has not seen: Poisson arrivals at parts of what {seats} users were answered, and
+in the twin the same requests sent at the same times. Aim: within {within:.0%}.
 
-| load | requests/s | load average | TTFT p50, ms: measured | twin | off by | TPOT p50, ms: measured | twin | off by |
+| load | requests/s | requests | TTFT p50, ms: measured | twin | off by | TPOT p50, ms: measured | twin | off by |
 |---|---|---|---|---|---|---|---|---|
 {loads}
 """
@@ -106,9 +107,10 @@ def _engine(told: dict[str, Any]) -> str:
     *first, last = (f"{_MILLI * seconds:.1f} ms at {size}" for size, seconds in told["step_seconds"].items())
     *fewer, most = (f"{point['users']}" for point in told["calibration"])
     return _ENGINE_TEXT.format(
-        **{name: told[name] for name in ("version", "load_average_before", "load_average_after")},
+        **{name: told[name] for name in ("version", "options", "turns")},
         machine=told["machine"]["words"],
-        options=f"`{told['options']}`",
+        before=told["load_average"][0],
+        after=told["load_average"][1],
         inputs=told["lengths"][0],
         outputs=told["lengths"][1],
         users=f"{', '.join(fewer)} and {most}",
@@ -117,18 +119,17 @@ def _engine(told: dict[str, Any]) -> str:
         outside=_MILLI * told["outside_seconds"],
         steps=f"{', '.join(first)} and {last}",
         calibration="\n".join(f"| {' | '.join(_point(point))} |" for point in told["calibration"]),
-        requests=told["loads"][0]["requests"],
         within=WITHIN,
         loads="\n".join(f"| {' | '.join(_load(load))} |" for load in told["loads"]),
     )
 
 
 def _point(point: dict[str, Any]) -> list[str]:
-    return [f"{point['users']}", *(f"{_MILLI * point[name]:.1f}" for name in ("ttft", "tpot"))]
+    return [f"{point['users']}", f"{point['requests']}", *(f"{_MILLI * point[name]:.1f}" for name in ("ttft", "tpot"))]
 
 
 def _load(load: dict[str, Any]) -> list[str]:
-    cells = [f"{load['load']:.0%}", f"{load['requests_per_second']:.1f}", f"{load['load_average']:g}"]
+    cells = [f"{load['load']:.0%}", f"{load['requests_per_second']:.1f}", f"{load['requests']}"]
     for name in ("ttft", "tpot"):
         real, twin = load["measured"][name], load["twin"][name]
         cells += [f"{_MILLI * real:.1f}", f"{_MILLI * twin:.1f}", f"{twin / real - 1.0:+.0%}"]
@@ -142,7 +143,7 @@ def as_tables(told: dict[str, Any]) -> list[Table]:
 
 def _engine_table(engine: dict[str, Any]) -> Table:
     shown = Table(box=None, padding=(0, 2, 0, 0), title="beside a real engine, p50 in ms", title_justify="left")
-    for heading in ("load", "requests/s", "load average", "TTFT", "twin", "", "TPOT", "twin", ""):
+    for heading in ("load", "requests/s", "requests", "TTFT", "twin", "", "TPOT", "twin", ""):
         shown.add_column(heading, justify="right")
     for load in engine["loads"]:
         shown.add_row(*_load(load))

@@ -12,26 +12,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.truth_bench.asking import closed_loop, open_loop
-from bench.truth_bench.beside import CLIENT, LOADS, Calibration, beside, poisson
+from bench.truth_bench.asking import Timed, closed_loop, open_loop
+from bench.truth_bench.beside import CLIENT, LOADS, Seen, beside, calibrated, poisson, seconds_of_a_request
 from bench.truth_bench.fitting import Fit, fit
 from bench.truth_bench.page import as_page, as_tables
 from bench.truth_bench.series import Point, Replica, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from weft.twin.request import Request
 
 TRUE = Fit(prompt_token=20e-6, outside=0.002, decode={1: 0.005, 4: 0.006, 16: 0.008})
 EMPTY = Series("made up", "vllm", Replica(kv_tokens=100_000, max_batch=16, batched_tokens=2048), CLIENT, ())
 
 
-def calibration() -> Calibration:
-    points = []
-    for users in TRUE.decode:
-        seen = TRUE.latencies(EMPTY, users)
-        points.append(Point(users, users, seen.ttft, seen.tpot))
-    series = replace(EMPTY, points=tuple(points))
-    return Calibration(series, fit(series, points))
+def timed(request: Request) -> Timed:
+    return Timed(request.arrived, request.first_token_at, request.last_token_at, request.made)
+
+
+def engine(sent: Sequence[float]) -> list[Timed]:
+    """What a real one with the true steps would have answered."""
+    return [timed(each) for each in CLIENT.replay(TRUE.speed(EMPTY), sent, TRUE.outside)]
 
 
 @contextmanager
@@ -84,19 +86,31 @@ def test_an_answer_without_tokens_is_no_measurement() -> None:
 
 
 def test_arrivals_have_the_rate_that_is_asked_for_and_one_pattern() -> None:
-    slow, fast = poisson(2.0, 400), poisson(4.0, 400)
+    slow, fast = poisson(2.0, 400, seed=3), poisson(4.0, 400, seed=3)
     assert slow == sorted(slow)
     assert 400 / slow[-1] == pytest.approx(2.0, rel=0.15)
     assert [at / 2.0 for at in slow] == pytest.approx(fast)
+    assert fast != poisson(4.0, 400, seed=4)
 
 
 @pytest.mark.parametrize("load", LOADS)
 def test_a_twin_that_was_calibrated_shows_what_the_engine_would(load: float) -> None:
-    found = calibration()
-    sent = [100.0 + at for at in poisson(load * found.request_rate, 80)]
-    wanted, said = beside(replace(found, steps=TRUE), sent), beside(found, sent)
-    assert wanted.tpot == pytest.approx(said.tpot, rel=0.05)
-    assert wanted.ttft == pytest.approx(said.ttft, rel=0.15)
+    """Each window begins when its first request is sent, whatever the clock says."""
+    said = {users: TRUE.latencies(EMPTY, users) for users in TRUE.decode}
+    series = replace(EMPTY, points=tuple(Point(users, users, each.ttft, each.tpot) for users, each in said.items()))
+    rate = load * 16 / seconds_of_a_request(said[16])
+    windows = [poisson(rate, 40, seed) for seed in (1, 2)]
+    wanted = CLIENT.middle([each for window in windows for each in engine(window)])
+    late = [[1000.0 * turn + at for at in window] for turn, window in enumerate(windows, start=1)]
+    found = beside(series, fit(series, series.points), late)
+    assert wanted.tpot == pytest.approx(found.tpot, rel=0.05)
+    assert wanted.ttft == pytest.approx(found.ttft, rel=0.15)
+
+
+def test_a_calibration_sees_the_closed_loops_alone() -> None:
+    slow, quick = (Timed(0.0, first, first + 4.0, 5) for first in (3.0, 1.0))
+    seen = Seen(1.0, closed={1: [slow, quick], 4: [slow]}, windows={0.2: [[quick]]})
+    assert (Point(1, 1, 2.0, 1.0), Point(4, 4, 3.0, 1.0)) == calibrated(seen, EMPTY.replica).points
 
 
 def told() -> dict[str, Any]:
@@ -108,9 +122,9 @@ def told() -> dict[str, Any]:
         "version": "0.32.0",
         "options": "--enforce-eager",
         "lengths": [512, 64],
-        "load_average_before": 1.5,
-        "load_average_after": 2.0,
-        "calibration": [{"users": users, "seated": users, **figures} for users in (1, 4)],
+        "turns": 4,
+        "load_average": [1.5, 2.0],
+        "calibration": [{"users": users, "seated": users, "requests": 8, **figures} for users in (1, 4)],
         "prompt_seconds": 0.012,
         "outside_seconds": 0.003,
         "step_seconds": {"1": 0.009, "4": 0.0095},
@@ -119,7 +133,6 @@ def told() -> dict[str, Any]:
                 "load": 0.2,
                 "requests_per_second": 1.25,
                 "requests": 80,
-                "load_average": 1.0,
                 "measured": figures,
                 "twin": {"ttft": 0.025, "tpot": 0.009},
             }
@@ -130,8 +143,8 @@ def told() -> dict[str, Any]:
 
 def test_page_and_screen_show_each_load_beside_the_twin() -> None:
     page = as_page(told(), "twin.svg")
-    assert "| 20% | 1.2 | 1 | 20.0 | 25.0 | +25% | 10.0 | 9.0 | -10% |" in page
-    assert "medians of 1 and 4 users" in page
+    assert "| 20% | 1.2 | 80 | 20.0 | 25.0 | +25% | 10.0 | 9.0 | -10% |" in page
+    assert "a closed loop of 1 and 4 users, medians" in page
     flowing = page.replace("\n", " ")
     assert "takes 12 ms, 3 ms go by outside the engine, decode steps take 9.0 ms at 1 and 9.5 ms at 4" in flowing
     assert len(as_tables(told())) == 2
