@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from bench.truth_bench.fitting import Fit
     from bench.truth_bench.series import Replica
 
-CLIENT = Client(input_tokens=512, output_tokens=64, spread=True)
+CLIENT = Client(input_tokens=512, output_tokens=64, spread=True, rounds=4)
 CALIBRATED_AT = (1, 4, SEATS)  # users of a closed loop
 LOADS = (0.2, 0.5, 0.8)  # of what as many users as it has seats are answered
-TURNS = 4  # calibration and loads take turns, so that all meet the same neighbours on the machine
+TURNS = 6  # calibration and loads take turns, so that all meet the same neighbours on the machine
 WITHIN = 0.25
-_CALIBRATION_REQUESTS, _LOAD_REQUESTS, _LEAST_ROUNDS = 12, 40, 3
-_WARM_UP_USERS, _WARM_UP_ROUNDS = 4, 4
+_LOAD_REQUESTS = 30  # in a turn
+_WARM_UP_USERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ def measured() -> dict[str, Any]:
         "options": " ".join(OPTIONS),
         "lengths": [CLIENT.input_tokens, CLIENT.output_tokens],
         "turns": TURNS,
+        "rounds": CLIENT.rounds,
         "load_average": [round(before, 1), round(os.getloadavg()[0], 1)],
         "calibration": [{**asdict(point), "requests": len(seen.closed[point.users])} for point in series.points],
         "prompt_seconds": steps.prompt_token * CLIENT.input_tokens,
@@ -68,11 +69,10 @@ def asked(url: str) -> Seen:
     closed: dict[int, list[Timed]] = {users: [] for users in CALIBRATED_AT}
     windows: dict[float, list[list[Timed]]] = {load: [] for load in LOADS}
     rate = 0.0
-    closed_loop(url, CLIENT.lengths(_WARM_UP_USERS * _WARM_UP_ROUNDS), _WARM_UP_USERS)
+    closed_loop(url, CLIENT.lengths(_WARM_UP_USERS * CLIENT.rounds), _WARM_UP_USERS)
     for turn in range(TURNS):
         for users, found in closed.items():
-            rounds = max(_LEAST_ROUNDS, _CALIBRATION_REQUESTS // users)
-            found.extend(closed_loop(url, CLIENT.lengths(users * rounds), users))
+            found.extend(closed_loop(url, CLIENT.lengths(users * CLIENT.rounds), users))
         rate = rate or SEATS / seconds_of_a_request(CLIENT.middle(closed[SEATS]))
         for load, several in windows.items():
             arrivals = poisson(load * rate, _LOAD_REQUESTS, seed=turn)
@@ -101,6 +101,7 @@ def _load(load: float, seen: Seen, series: Series, steps: Fit) -> dict[str, Any]
         "requests_per_second": load * seen.rate,
         "requests": sum(map(len, windows)),
         "measured": asdict(real),
+        "by_turn": [asdict(CLIENT.middle(window)) for window in windows],
         "twin": asdict(beside(series, steps, [[each.sent for each in window] for window in windows])),
     }
 

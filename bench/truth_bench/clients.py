@@ -44,12 +44,14 @@ class Answered(Protocol):
 class Client:
     """Tokens of a prompt and of its answer: nominal ones, or evenly from 0.8 of them to all of them if `spread`.
 
-    Where lengths are spread (InferenceX) medians were published, elsewhere means.
+    Where lengths are spread (InferenceX) medians were published, elsewhere means. Users of a closed loop have so many
+    `rounds`, whose beginning they share: few leave them in step with each other, and prompts come several at a time.
     """
 
     input_tokens: int
     output_tokens: int
     spread: bool
+    rounds: int = ROUNDS
 
     @property
     def mean_output_tokens(self) -> float:
@@ -70,13 +72,13 @@ class Client:
         tokens = self.mean_output_tokens
         return users * tokens / (said.ttft + (tokens - 1.0) * said.tpot)
 
-    def ask(self, speed: EngineSpeed, users: int, outside_seconds: float, rounds: int = ROUNDS) -> Latencies:
+    def ask(self, speed: EngineSpeed, users: int, outside_seconds: float) -> Latencies:
         """What users see who each send the next request when the last is answered, but for their first ones.
 
         These all come at once. `outside_seconds` go by between a user's request and its arrival at the engine. Raises
         `ValueError` where the engine can never hold a request.
         """
-        lengths = self.lengths(users * rounds)
+        lengths = self.lengths(users * self.rounds)
         first = [(outside_seconds, turn, Request(0.0, *next(lengths))) for turn in range(users)]
 
         def following(ended: Request, turn: int) -> OnTheWay | None:

@@ -47,8 +47,9 @@ Aim: TPOT within {aim:.0%} in the median.
 - **Left out**: {left_out}.
 - **Throughput** was published for none of these rows: it is Little's law on both sides, users over TTFT and all TPOTs
   of one request.
-- **By a line**: TPOT straight between the fitted rows, without any twin. What the twin adds is where that is no line:
-  prompts that disturb decoding, and users who wait for a seat.
+- **By a line**: TPOT straight between the fitted rows, without any twin. It does as well where all users have a seat:
+  within a series TPOT is nearly a line. So these rows show that the twin keeps what it is told of steps, and what it
+  makes of users who wait for a seat; lengths that it was not told, they do not show.
 
 {engine}
 ## What is known to be weak
@@ -69,15 +70,17 @@ vLLM {version} on the CPU with the tiny Llama of the end-to-end suite, a process
 loads took {turns} turns, and all met the same neighbours. Prompts of {inputs} tokens and answers of {outputs}, each
 drawn evenly from 0.8 of that to all of it; `{options}`.
 
-**One calibration**: a closed loop of {users} users, medians. By these the steps were fitted as above: a prompt of
-{inputs} tokens takes {prompt:.0f} ms, {outside:.0f} ms go by outside the engine, decode steps take {steps}.
+**One calibration**: a closed loop of {users} users with {rounds} requests each, medians. By these the steps were fitted
+as above: a prompt of {inputs} tokens takes {prompt:.0f} ms, {outside:.0f} ms go by outside the engine, decode steps
+take {steps}.
 
 | users | requests | TTFT p50, ms | TPOT p50, ms |
 |---|---|---|---|
 {calibration}
 
 **Three loads**, which the calibration has not seen: Poisson arrivals at parts of what {seats} users were answered, and
-in the twin the same requests sent at the same times. Aim: within {within:.0%}.
+in the twin the same requests sent at the same times. In brackets the medians of single turns: so much do neighbours
+matter. Aim: within {within:.0%}.
 
 | load | requests/s | requests | TTFT p50, ms: measured | twin | off by | TPOT p50, ms: measured | twin | off by |
 |---|---|---|---|---|---|---|---|---|
@@ -107,7 +110,7 @@ def _engine(told: dict[str, Any]) -> str:
     *first, last = (f"{_MILLI * seconds:.1f} ms at {size}" for size, seconds in told["step_seconds"].items())
     *fewer, most = (f"{point['users']}" for point in told["calibration"])
     return _ENGINE_TEXT.format(
-        **{name: told[name] for name in ("version", "options", "turns")},
+        **{name: told[name] for name in ("version", "options", "turns", "rounds")},
         machine=told["machine"]["words"],
         before=told["load_average"][0],
         after=told["load_average"][1],
@@ -132,7 +135,9 @@ def _load(load: dict[str, Any]) -> list[str]:
     cells = [f"{load['load']:.0%}", f"{load['requests_per_second']:.1f}", f"{load['requests']}"]
     for name in ("ttft", "tpot"):
         real, twin = load["measured"][name], load["twin"][name]
-        cells += [f"{_MILLI * real:.1f}", f"{_MILLI * twin:.1f}", f"{twin / real - 1.0:+.0%}"]
+        turns = [_MILLI * turn[name] for turn in load["by_turn"]]
+        span = f"({min(turns):.0f} to {max(turns):.0f})"
+        cells += [f"{_MILLI * real:.1f} {span}", f"{_MILLI * twin:.1f}", f"{twin / real - 1.0:+.0%}"]
     return cells
 
 
