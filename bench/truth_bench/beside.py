@@ -56,7 +56,7 @@ def measured() -> dict[str, Any]:
         "turns": TURNS,
         "rounds": CLIENT.rounds,
         "load_average": [round(before, 1), round(os.getloadavg()[0], 1)],
-        "calibration": [{**asdict(point), "requests": len(seen.closed[point.users])} for point in series.points],
+        "calibration": [_calibration(point, seen, series, steps) for point in series.points],
         "prompt_seconds": steps.prompt_token * CLIENT.input_tokens,
         "outside_seconds": steps.outside,
         "step_seconds": {str(size): seconds for size, seconds in steps.decode.items()},
@@ -91,6 +91,12 @@ def calibrated(seen: Seen, replica: Replica) -> Series:
     said = {users: CLIENT.middle(found) for users, found in seen.closed.items()}
     points = tuple(Point(users, users, each.ttft, each.tpot) for users, each in said.items())
     return Series("vLLM on the CPU", "vllm", replica, CLIENT, points)
+
+
+def _calibration(point: Point, seen: Seen, series: Series, steps: Fit) -> dict[str, Any]:
+    """One of the closed loops, and what the steps that were fitted to all of them make of it."""
+    count = len(seen.closed[point.users])
+    return {**asdict(point), "requests": count, "twin": asdict(steps.latencies(series, point.users))}
 
 
 def _load(load: float, seen: Seen, series: Series, steps: Fit) -> dict[str, Any]:

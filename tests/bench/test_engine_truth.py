@@ -125,7 +125,9 @@ def told() -> dict[str, Any]:
         "turns": 4,
         "rounds": 3,
         "load_average": [1.5, 2.0],
-        "calibration": [{"users": users, "seated": users, "requests": 8, **figures} for users in (1, 4)],
+        "calibration": [
+            {"users": users, "seated": users, "requests": 8, **figures, "twin": figures} for users in (1, 4)
+        ],
         "prompt_seconds": 0.012,
         "outside_seconds": 0.003,
         "step_seconds": {"1": 0.009, "4": 0.0095},
@@ -136,7 +138,7 @@ def told() -> dict[str, Any]:
                 "requests": 80,
                 "measured": figures,
                 "by_turn": [{"ttft": 0.018, "tpot": 0.008}, {"ttft": 0.03, "tpot": 0.02}],
-                "twin": {"ttft": 0.025, "tpot": 0.009},
+                "twin": {"ttft": 0.026, "tpot": 0.009},
             }
         ],
     }
@@ -145,7 +147,9 @@ def told() -> dict[str, Any]:
 
 def test_page_and_screen_show_each_load_beside_the_twin() -> None:
     page = as_page(told(), "twin.svg")
-    assert "| 20% | 1.2 | 80 | 20.0 (18 to 30) | 25.0 | +25% | 10.0 (8 to 20) | 9.0 | -10% |" in page
+    assert "| 20% | 1.2 | 80 | 20.0 (18 to 30) | 26.0 | +30% | 10.0 (8 to 20) | 9.0 | -10% |" in page
+    assert "within 25%; 1 of 2 are." in page
+    assert "| 4 | 8 | 20.0 | 20.0 | 10.0 | 10.0 |" in page
     assert "a closed loop of 1 and 4 users with 3 requests each, medians" in page
     flowing = page.replace("\n", " ")
     assert "takes 12 ms, 3 ms go by outside the engine, decode steps take 9.0 ms at 1 and 9.5 ms at 4" in flowing
