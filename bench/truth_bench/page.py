@@ -21,8 +21,8 @@ _ORDER = ("tpot", "throughput", "ttft", "straight_tpot")
 _TEXT = """\
 # The twin beside real engines
 
-Written by `python -m bench.twin_truth --write` ({machine}). The twin is what `weft simulate` and the benchmark of
-autoscaling run on: the scheduling rules of vLLM over a table of step times
+Written by `python -m bench.twin_truth --engine --write` ({machine}). The twin is what `weft simulate` and the benchmark
+of autoscaling run on: the scheduling rules of vLLM over a table of step times
 ([ADR 0024](adr/0024-the-twins-engine-leaps.md)). Is an engine of the twin like a real one once it knows how long steps
 take?
 
