@@ -156,15 +156,17 @@ def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrate
 
 def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
     """The pods that were there all the time and still are."""
+    if memory.pods == look.ready:
+        return look.ready
     ready = frozenset(look.ready)
-    return tuple(pod for pod in memory.pods if pod in ready)
+    return tuple([pod for pod in memory.pods if pod in ready])
 
 
 def of(pods: tuple[str, ...], look: Look) -> Look:
     """The look at some pods alone."""
     seen, chosen = look.observation, frozenset(pods)
     if seen is None or (seen.expected == len(pods) and chosen.issuperset([each.pod for each in seen.pods])):
-        return replace(look, ready=pods)
+        return look if pods == look.ready else replace(look, ready=pods)
     known = tuple([each for each in seen.pods if each.pod in chosen])
     return replace(look, ready=pods, observation=of_pods(seen, known, len(pods)))
 
