@@ -48,7 +48,7 @@ class TestInForce:
     def test_a_large_change_is_phased_in(self) -> None:
         """Latencies in force change by a fifth at most each five minutes, until they are those that were learnt."""
         exact = Calibration(1.0, 1.5, 40, 40, None, 1.3)
-        known = (Calibrated(SUBJECT, Calibration(1.0, 1.0, 39, 39, None, 1.0), START),)
+        known: tuple[Calibrated, ...] = (Calibrated(SUBJECT, Calibration(1.0, 1.0, 39, 39, None, 1.0), START),)
         longer = [1.0]
         for passed in range(1, 8):
             known = in_force(known, CalibrationMemory(SUBJECT, exact), START + 300.0 * passed)
