@@ -31,6 +31,7 @@ class Pool:
     gpus: int = 8
     now: float = 1_000_000.0
     current: int = 0
+    declared_capacity: float = 0.0
     answer: ScaleAnswer | None = None
     history: list[int] = field(default_factory=list)
 
@@ -48,6 +49,7 @@ class Pool:
             observation=observation,
             memory=last.memory if last else None,
             previous=last.explanation if last else None,
+            declared_capacity=self.declared_capacity,
         )
 
     def step(self, observation: PoolObservation | None, seconds: float = 10.0) -> ScaleAnswer:

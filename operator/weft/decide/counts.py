@@ -100,4 +100,5 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         memory=snapshot.memory.get(pool.key.uid),
         previous=pool.status.scale,
         ceiling=share.ceiling(shape) if share is not None else None,
+        declared_capacity=planned.plan.prediction.capacity,
     )

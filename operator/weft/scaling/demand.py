@@ -24,7 +24,6 @@ from weft.scaling.slowness import without_slow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.domain.forecast import ForecastState
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
@@ -58,8 +57,9 @@ class ScaleRequest:
     """What the count of one pool is decided from.
 
     `current` is the desired count so far, 0 before the first decision; `capacity` is requests per second that one
-    replica serves at the SLO under the workload in force, `declared_rate` the rate the user expects; `gpus` and `pods`
-    are of one replica; `previous` is the persisted explanation; `ceiling` is set by budgets that pools share.
+    replica serves at the SLO under the workload in force, and `declared_capacity` with lengths as the user expects them
+    (0: unknown); `declared_rate` is the rate that the user expects; `gpus` and `pods` are of one replica; `previous` is
+    the persisted explanation; `ceiling` is set by budgets that pools share.
     """
 
     spec: ScalingSpec
@@ -74,6 +74,14 @@ class ScaleRequest:
     memory: ScaleMemory | None = None
     previous: Explanation | None = None
     ceiling: Ceiling | None = None
+    declared_capacity: float = 0.0
+
+    @property
+    def work(self) -> float:
+        """How much of the declared kind of requests one that comes now is: its lengths are others; 1 if unknown."""
+        if not (math.isfinite(self.declared_capacity) and math.isfinite(self.capacity)):
+            return 1.0
+        return self.declared_capacity / self.capacity if min(self.declared_capacity, self.capacity) > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +156,10 @@ class Demand:
     backlog: float = 0.0
 
     def at_least(self, other: Demand) -> Demand:
-        """The greater of two measurements of the same requests."""
-        more = max(self, other, key=lambda each: each.foreseen)
+        """The greater of two measurements of the same requests; what work they will be is this one's own to foresee."""
+        own = self if self.ahead is not None else other
         offered, lately = max(self.offered, other.offered), max(self.lately, other.lately)
-        return Demand(offered, lately, more.foreseen, more.ahead, max(self.backlog, other.backlog))
+        return Demand(offered, lately, own.foreseen, own.ahead, max(self.backlog, other.backlog))
 
 
 def look(request: ScaleRequest) -> Sight:
@@ -172,7 +180,7 @@ def look(request: ScaleRequest) -> Sight:
     startup = request.observation.startup_seconds if request.observation is not None else None
     since = memory.since if unbroken else request.now
     sight = Sight(request, found, "", changed(memory, loads=loads, since=since, seen=request.now))
-    learnt = watched(memory.forecast, request.now, _arriving(sight, found), startup)
+    learnt = watched(memory.forecast, request.now, request.work * _arriving(sight, found), startup)
     return Sight(request, found, "", changed(sight.memory, forecast=learnt))
 
 
@@ -257,11 +265,12 @@ def demand(sight: Sight) -> Demand:
     if reading is None:
         return Demand(sight.at_front)
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
-    arriving, lately = max(_offered(sight, reading), _surprising(reading, state)), _counted(reading, SURELY)
+    arriving, lately = max(_offered(sight, reading), _surprising(sight, reading)), _counted(reading, SURELY)
     if state is None:
         return Demand(arriving, lately, backlog=backlog)
     # A gap widens a forecast, and buys nothing: for some time the last one holds.
     ahead = None if is_old(state, sight.request.now) else forecast(state, state.seen)
+    ahead = ahead.over(sight.request.work) if ahead is not None else None
     foreseen = ahead.quantile(1.0 - RISK) if ahead is not None else 0.0
     return Demand(arriving, lately, foreseen, ahead, backlog)
 
@@ -325,9 +334,11 @@ def _counted(reading: Reading, deviations: float) -> float:
     return max(0.0, reading.arrivals - deviations * math.sqrt(reading.arrivals)) / reading.arrival_seconds
 
 
-def _surprising(reading: Reading, state: ForecastState | None) -> float:
+def _surprising(sight: Sight, reading: Reading) -> float:
     """The rate of the last seconds where it is so much more than was usual that it is no chance, else 0."""
-    usual = max(reading.rate, expected(state) if state is not None else 0.0) * reading.arrival_seconds
+    state = sight.memory.forecast
+    likely = expected(state) / sight.request.work if state is not None else 0.0
+    usual = max(reading.rate, likely) * reading.arrival_seconds
     dispersion = state.dispersion if state is not None else 1.0
     if reading.arrivals <= usual + NO_CHANCE * math.sqrt(dispersion * max(1.0, usual)):
         return 0.0

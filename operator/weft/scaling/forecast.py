@@ -1,4 +1,7 @@
-"""How many requests a second a pool gets when a replica that is ordered now is ready: a distribution, learnt per pool.
+"""How much a pool gets to do when a replica that is ordered now is ready: a distribution, learnt per pool.
+
+What is foretold is work, in requests a second of the lengths that the user expects: one whose prompt or answer makes it
+twice the work counts twice, so that ISL and OSL are foretold with the rate.
 
 Traffic is counted in even bins, however often anybody looks. The logarithm of the rate has a level and a trend that
 dies away (Holt's method with damping, Gardner and McKenzie 1985); a surprise far beyond the usual moves the level
@@ -70,6 +73,10 @@ class Forecast:
     def quantile(self, part: float) -> float:
         """The rate that is exceeded with the probability of 1 - `part`, given that forecasts are held for a while."""
         return math.exp(self.level + min(_MOST_MARGIN, self.scale * quantile(self.errors, part)))
+
+    def over(self, work: float) -> Forecast:
+        """Of requests that are so much work each, where the rate was one of work."""
+        return changed(self, level=self.level - math.log(work))
 
 
 def watched(state: ForecastState | None, now: float, rate: float | None, startup: float | None) -> ForecastState:

@@ -18,8 +18,8 @@ _NOT_YET = "; not yet within "
 def scale_split(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) -> tuple[ScaleAnswer, ScaleAnswer]:
     """Counts of the prefill and the decode pool.
 
-    The capacities of the two requests already contain ISL and OSL, so one request rate sizes both. Unless both halves
-    report, both hold.
+    The capacities of the two requests already contain ISL and OSL, so one request rate sizes both; each half foretells
+    how much work requests will be for it. Unless both halves report, both hold.
     """
     prefill, decode = owned_count(prefill), owned_count(decode)
     first, second = _once(prefill, decode, guard)
@@ -50,8 +50,8 @@ def _wants(sights: tuple[Sight, Sight]) -> tuple[Want, Want]:
             return declared_want(sights[0].request), declared_want(sights[1].request)
         problem = f"{blind[0].request.role.value} pool: {blind[0].problem}"
         return _hold(sights[0], problem), _hold(sights[1], problem)
-    wished = demand(sights[0]).at_least(demand(sights[1]))
-    prefill, decode = want_for(sights[0], wished), want_for(sights[1], wished)
+    first, second = demand(sights[0]), demand(sights[1])
+    prefill, decode = want_for(sights[0], first.at_least(second)), want_for(sights[1], second.at_least(first))
     may_shrink = prefill.may_shrink and decode.may_shrink
     return replace(prefill, may_shrink=may_shrink), replace(decode, may_shrink=may_shrink)
 
