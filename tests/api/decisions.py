@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from weft.domain.calibration import Calibrated, Subject
 from weft.domain.decision import PoolDecision
+from weft.domain.forecast import KeptForecast
 from weft.domain.hardware import Precision
 from weft.domain.moves import Relocation
 from weft.domain.reasons import Explanation, Reason
@@ -110,6 +111,7 @@ CALIBRATIONS = st.lists(
     ),
     max_size=4,
 ).map(tuple)
+FORECASTS = st.builds(KeptForecast, st.text("AZaz09+/", min_size=1, max_size=1500).map("1.".__add__), INSTANTS)
 MOVES = st.lists(st.builds(Relocation, st.integers(0, 99), INSTANTS, WORDS), max_size=3).map(tuple)
 CONDITIONS = st.tuples(
     *(
@@ -119,15 +121,18 @@ CONDITIONS = st.tuples(
 )
 
 
-def _with_records(status: PoolStatus, known: tuple[Calibrated, ...], moves: tuple[Relocation, ...]) -> PoolStatus:
-    return replace(status, calibration=known, moves=moves, opening=tuple(each.beneficiary for each in moves))
+def _with_records(
+    status: PoolStatus, known: tuple[Calibrated, ...], moves: tuple[Relocation, ...], kept: KeptForecast | None
+) -> PoolStatus:
+    opening = tuple(each.beneficiary for each in moves)
+    return replace(status, calibration=known, moves=moves, opening=opening, forecast=kept)
 
 
 DECISIONS = st.builds(
     PoolDecision,
     st.just(ResourceKey("InferencePool", "team", "chat", "u-1")),
     st.integers(1, 100),
-    st.builds(_with_records, STATUSES, CALIBRATIONS, MOVES),
+    st.builds(_with_records, STATUSES, CALIBRATIONS, MOVES, st.none() | FORECASTS),
     st.integers(0, 1000),
     CONDITIONS,
 )

@@ -26,6 +26,7 @@ from weft.api.figures import figure, instant, milliseconds, read_figure, read_in
 from weft.api.status import InferencePoolStatus, PDSplitStatus, PoolObservedStatus
 from weft.domain.calibration import Calibrated, Subject
 from weft.domain.decision import PoolDecision, SplitDecision
+from weft.domain.forecast import KeptForecast
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Calibration, EngineName, EngineRelease
@@ -308,3 +309,27 @@ class TestCalibration:
         written = self.written()
         written["calibration"][0]["decode"] = factor
         assert parse_pool({"status": written}).status.calibration == ()
+
+
+class TestForecast:
+    """`status.forecast` is text for scaling, and read back as it was written."""
+
+    KEPT = KeptForecast("1.AAECAw==", NOW)
+
+    def written(self) -> Json:
+        return pool_status(_decision(PoolStatus(forecast=self.KEPT)), {}, NOW)
+
+    def test_it_says_when_it_was_written(self) -> None:
+        assert self.written()["forecast"] == {"learnt": "1.AAECAw==", "updated": "2026-07-01T08:00:00Z"}
+
+    def test_nothing_is_written_before_anything_is_learnt(self) -> None:
+        assert "forecast" not in pool_status(_decision(PoolStatus()), {}, NOW)
+
+    @pytest.mark.parametrize(
+        "odd", [{"learnt": "1." + "A" * 3000}, {"learnt": ""}, {"learnt": 7}, {"updated": "soon"}, {"more": 1}]
+    )
+    def test_what_nobody_wrote_is_as_if_never_written(self, odd: Json) -> None:
+        """And leaves the rest of the status as it was."""
+        written = self.written()
+        written["forecast"] |= odd
+        assert parse_pool({"status": written | {"desiredReplicas": 3}}).status == PoolStatus(desired_replicas=3)

@@ -70,18 +70,18 @@ class TestPair:
         offer(world, 0.8 * full * 18.0 / 8.0, 24, PREFILL, DECODE)
         assert counts(world) == (2, 1)
 
-    def test_longer_prompts_grow_prefill_alone_and_longer_answers_decode_alone(self, world: World) -> None:
+    @pytest.mark.parametrize(
+        ("prompt", "answer", "grows", "stays"), [(12_000.0, 150.0, PREFILL, DECODE), (4000.0, 3000.0, DECODE, PREFILL)]
+    )
+    def test_longer_prompts_grow_prefill_alone_and_longer_answers_decode_alone(
+        self, world: World, prompt: float, answer: float, grows: str, stays: str
+    ) -> None:
         """KServe runs both halves apart; here one rate sizes both, by what its requests are made of."""
         rate = 0.8 * capacity(world, PREFILL)
         offer(world, rate, 3, PREFILL, DECODE)
-        offer(world, rate, 1, PREFILL, DECODE, input_tokens=12_000.0, output_tokens=150.0)
-        prefill, decode = counts(world)
-        assert prefill >= 3
-        assert decode == 1
-        offer(world, rate, 60, PREFILL, DECODE, input_tokens=4000.0, output_tokens=3000.0)
-        prefill, decode = counts(world)
-        assert prefill == 1
-        assert decode >= 3
+        offer(world, rate, 1, PREFILL, DECODE, input_tokens=prompt, output_tokens=answer)
+        assert world.status(grows).desired_replicas >= 3
+        assert world.status(stays).desired_replicas == 1
 
     def test_prompts_that_are_found_in_the_cache_need_no_prefill_replica(self, world: World) -> None:
         """Dynamo's discount of cache hits: nine tenths of each prompt are known."""

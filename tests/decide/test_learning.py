@@ -15,7 +15,7 @@ from weft.catalog import load
 from weft.decide.learning import MOST_IN_A_PASS
 from weft.decide.pairs import HALVES
 from weft.domain.shape import Calibration, Shape
-from weft.domain.snapshot import PoolObservation
+from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role, Slo, Workload
 from weft.perf import ReplicaModel, at_rate
 
@@ -53,6 +53,12 @@ class Serving:
         true = replace(_replica(plan.shape), calibration=self.truth[name])
         found = at_rate(true, replace(load_of, requests_per_second=RATE), self.roles.get(name, Role.Aggregated))
         assert found is not None
+        ready = [each for each in self.world.pods.values() if each.ready and not each.terminating]
+        pods = tuple(
+            PodObservation(each.name, 5.0, RATE, load_of.input_tokens, load_of.output_tokens)
+            for each in ready
+            if each.identity is not None and each.identity.pool_uid == f"uid-{name}" and not each.identity.rank
+        )
         return PoolObservation(
             expected=replicas,
             answered=replicas,
@@ -66,6 +72,7 @@ class Serving:
             kv_usage=0.2,
             ttft_mean=found[0].mean,
             tpot_mean=found[1].mean,
+            pods=pods,
         )
 
     def factors(self, name: str = "chat") -> Calibration | None:

@@ -10,12 +10,13 @@ from typing import Any
 from tests.shaping.cases import CATALOG, LLAMA_70B
 from weft.domain.calibration import Calibrated, Subject
 from weft.domain.shape import Calibration, EngineName, EngineRelease, Shape
-from weft.domain.snapshot import CalibrationMemory, PoolObservation
+from weft.domain.snapshot import CalibrationMemory, PodObservation, PoolObservation
 from weft.domain.workload import Role, Workload
 from weft.perf import ReplicaModel, at_rate
 from weft.scaling.calibration import Look, Means, in_force, is_due, learnt, watched
 
 WINDOW = 120.0
+PODS = ("chat-0-0", "chat-1-0")
 START = 1_000_000.0
 RELEASE = EngineRelease(EngineName.VLLM, "0.33.0", "vllm/vllm-openai:v0.33.0")
 DECLARED = Workload(1.0, 1000, 200, 2000, 400)
@@ -53,11 +54,28 @@ def quiet(ttft: float | None = 0.2, tpot: float | None = 0.02, rate: float = 4.0
         kv_usage=0.3,
         ttft_mean=ttft,
         tpot_mean=tpot,
+        pods=tuple(reporting(pod, rate / 2, ttft, tpot) for pod in PODS),
+    )
+
+
+def reporting(pod: str, rate: float = 2.0, ttft: float | None = 0.2, tpot: float | None = 0.02) -> PodObservation:
+    """One pod that does its part."""
+    return PodObservation(
+        pod,
+        5.0,
+        requests_per_second=rate,
+        input_tokens=1000.0,
+        output_tokens=200.0,
+        waiting=0.0,
+        running=10.0,
+        kv_usage=0.3,
+        ttft_mean=ttft,
+        tpot_mean=tpot,
     )
 
 
 def look(now: float = START, observation: PoolObservation | None = None, **changes: Any) -> Look:  # noqa: ANN401 - any field
-    return replace(Look(SUBJECT, Role.Aggregated, now, (0, 1), observation or quiet()), **changes)
+    return replace(Look(SUBJECT, Role.Aggregated, now, PODS, observation or quiet()), **changes)
 
 
 @dataclass

@@ -11,13 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scaling.learning import DECLARED, START, SUBJECT, WINDOW, FixedCosts, Pool, look, off, quiet, replica
+from tests.scaling.learning import (
+    DECLARED,
+    PODS,
+    START,
+    SUBJECT,
+    WINDOW,
+    FixedCosts,
+    Pool,
+    look,
+    off,
+    quiet,
+    replica,
+    reporting,
+)
 from tests.shaping.cases import DEEPSEEK, LLAMA_70B
 from weft.domain.calibration import Calibrated
 from weft.domain.shape import Calibration
 from weft.domain.snapshot import CalibrationMemory, LoadSample
 from weft.domain.workload import Role
-from weft.scaling.calibration import CLAIMS, Means, is_due, is_quiet, learnt, load_of, watched
+from weft.scaling.calibration import CLAIMS, Means, is_due, is_quiet, learnt, load_of, of, settled, watched
 
 
 class TestTrajectories:
@@ -123,7 +136,6 @@ class TestWhatIsMeasured:
     @pytest.mark.parametrize(
         "changes",
         [
-            {"expected": 3},
             {"answered": 1},
             {"age_seconds": 61.0},
             {"age_seconds": math.nan},
@@ -148,15 +160,14 @@ class TestWhatIsMeasured:
     )
     def test_metrics_that_are_missing_stale_partial_or_no_numbers_teach_nothing(self, changes: dict[str, Any]) -> None:
         seen = look(observation=replace(quiet(), **changes))
-        memory = CalibrationMemory(SUBJECT, Calibration(1.1, 0.9, 3, 3), (0, 1), START - 1000.0, START - 500.0)
+        memory = CalibrationMemory(SUBJECT, Calibration(1.1, 0.9, 3, 3), PODS, START - 1000.0, START - 500.0)
         assert not is_due(memory, seen)
-        assert watched(memory, seen, ()) == replace(memory, replicas=(), quiet_since=None)
+        assert watched(memory, seen, ()) == replace(memory, pods=(), quiet_since=None)
 
     @pytest.mark.parametrize(
         "changes",
         [
             {"ready": ()},
-            {"ready": (0,)},
             {"observation": None},
             {"network_bound": True},
             {"loads": (LoadSample(START - 30.0, 9.0, 40.0, 2), LoadSample(START, 3.0, 40.0, 2))},
@@ -195,15 +206,34 @@ class TestWhatIsMeasured:
         assert not is_due(pool.memory, look(pool.now + WINDOW - 1.0))
         assert is_due(pool.memory, look(pool.now + WINDOW))
 
-    def test_another_set_of_replicas_starts_a_new_window(self) -> None:
+    def test_mostly_other_replicas_start_a_new_window(self) -> None:
         memory = watched(None, look(START), ())
-        grown = replace(look(START + WINDOW), ready=(0, 2))
+        others = ("chat-2-0", "chat-3-0")
+        seen = replace(quiet(), expected=3, answered=3, pods=(*quiet().pods[:1], *map(reporting, others)))
+        grown = look(START + WINDOW, seen, ready=(PODS[0], *others))
         assert not is_due(memory, grown)
         assert watched(memory, grown, ()).quiet_since == START + WINDOW
 
+    def test_who_starts_or_leaves_meanwhile_is_left_out(self) -> None:
+        """A new replica answers, and another is expected to: the two that were there all the time are measured."""
+        memory = watched(None, look(START), ())
+        seen = replace(quiet(), expected=4, answered=3, pods=(*quiet().pods, reporting("chat-2-0", rate=0.1, tpot=9.0)))
+        grown = look(START + WINDOW, seen, ready=(*PODS, "chat-2-0"))
+        assert is_due(memory, grown)
+        assert settled(memory, grown) == PODS
+        alone = of(PODS, grown)
+        assert alone.observation is not None
+        assert alone.observation.tpot_mean == pytest.approx(0.02)
+        assert load_of(alone, DECLARED).requests_per_second == 2.0
+        gone = look(
+            START + WINDOW, replace(quiet(rate=2.0), expected=1, answered=1, pods=quiet().pods[:1]), ready=PODS[:1]
+        )
+        assert is_due(memory, gone)
+        assert load_of(of(settled(memory, gone), gone), DECLARED).requests_per_second == 2.0
+
     def test_a_clock_that_was_set_back_starts_anew_from_what_is_in_force(self) -> None:
         known = (Calibrated(SUBJECT, Calibration(1.3, 0.9, 20, 20), START),)
-        ahead = CalibrationMemory(SUBJECT, Calibration(3.0, 3.0, 30, 30), (0, 1), START, START + 5000.0)
+        ahead = CalibrationMemory(SUBJECT, Calibration(3.0, 3.0, 30, 30), PODS, START, START + 5000.0)
         assert watched(ahead, look(START), known).factors == Calibration(1.3, 0.9, 20, 20)
 
     def test_the_load_is_that_of_one_replica(self) -> None:

@@ -58,4 +58,5 @@ def test_a_half_whose_work_swings_keeps_a_margin_that_the_other_does_not_need() 
         prefill, decode = (half.request(replace(seen(20.0, 20), input_tokens=1.0)) for half in halves)
         for half, answer in zip(halves, scale_split(prefill, decode, RatioGuard()), strict=True):
             half.accept(answer)
-    print(set(halves[0].history[-60 * MINUTES :]), set(halves[1].history[-60 * MINUTES :]))
+    assert max(halves[0].history[-60 * MINUTES :]) <= 12
+    assert min(halves[1].history[-60 * MINUTES :]) >= 15

@@ -33,7 +33,7 @@ Count = Annotated[int, Field(ge=0)]
 ReasonWord = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
 Message = Annotated[str, Field(max_length=MAX_MESSAGE_CHARACTERS)]
 Word = Annotated[str, Field(max_length=128)]
-LONGEST_SENTENCE, MOST_CAVEATS = 256, 16
+LONGEST_SENTENCE, MOST_CAVEATS, LONGEST_FORECAST = 256, 16, 2048
 Sentence = Annotated[str, Field(max_length=LONGEST_SENTENCE)]
 Node = Annotated[str, Field(max_length=253)]
 
@@ -225,7 +225,18 @@ class CalibrationStatus(ApiModel):
     decode: Figure = Field(description="Measured over predicted time of decode steps.")
     points: Count = Field(description="Measurements that went into the factors.")
     prompt_points: Count = Field(description="Those of them that told something of prompts.")
+    ttft_tail: Figure | None = described("Measured over predicted percentile of TTFT.")
+    tpot_tail: Figure | None = described("Measured over predicted percentile of TPOT.")
     updated: Instant = Field(description="When these figures were written.")
+
+
+class ForecastStatus(ApiModel):
+    """What was learnt of the traffic, for the next process of the operator."""
+
+    learnt: Annotated[str, Field(max_length=LONGEST_FORECAST, pattern=r"^[0-9]+\.[A-Za-z0-9+/]+=*$")] = Field(
+        description="Version and numbers in base64, for Weft alone."
+    )
+    updated: Instant = Field(description="When it was written.")
 
 
 class RelocationStatus(ApiModel):
@@ -267,6 +278,9 @@ class InferencePoolStatus(ApiModel):
         description="Factors by which the pool differs from its prediction, by shape, the latest first; rewritten "
         "after a change of 5 %, at most every 5 minutes.",
         json_schema_extra=ATOMIC,
+    )
+    forecast: ForecastStatus | None = described(
+        "What was learnt of the traffic; rewritten after a change of 5 %, at most every 15 minutes."
     )
     moves: list[RelocationStatus] | None = Field(
         default=None,

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from weft.api import status as shown
 from weft.api.figures import read_figure, read_instant, read_milliseconds
 from weft.domain.calibration import MOST_FACTOR, Calibrated, Subject
+from weft.domain.forecast import KeptForecast
 from weft.domain.moves import Relocation
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import (
@@ -65,6 +66,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
         moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
         opening=_words(status.get("opening")),
+        forecast=_part(status, "forecast", shown.ForecastStatus, _forecast),
     )
 
 
@@ -193,15 +195,22 @@ def _condition(read: shown.ConditionStatus) -> Condition:
     return Condition(read.type, read.status, _explanation(read))
 
 
+def _forecast(read: shown.ForecastStatus) -> KeptForecast:
+    """Only scaling knows what the text says, and whether it can be believed."""
+    return KeptForecast(read.learnt, read_instant(read.updated))
+
+
 def _calibrated(read: shown.CalibrationStatus) -> Calibrated:
     """Raises `ValueError` for factors that no measurement gives."""
     subject = Subject(read.model, _release(read.engine), read.accelerator, read.precision, read.shape)
     prefill, decode = read_figure(read.prefill), read_figure(read.decode)
     if not all(1.0 / MOST_FACTOR <= factor <= MOST_FACTOR for factor in (prefill, decode)):
         raise ValueError("no measurement gives such a factor")
-    return Calibrated(
-        subject, Calibration(prefill, decode, read.points, read.prompt_points), read_instant(read.updated)
-    )
+    tails = _optional(read.ttft_tail), _optional(read.tpot_tail)
+    if not all(tail is None or 1.0 / MOST_FACTOR <= tail <= MOST_FACTOR for tail in tails):
+        raise ValueError("no measurement gives such a tail")
+    factors = Calibration(prefill, decode, read.points, read.prompt_points, *tails)
+    return Calibrated(subject, factors, read_instant(read.updated))
 
 
 def _observed(read: shown.PoolObservedStatus) -> Observed:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weft.api.rules import Json
     from weft.domain.calibration import Calibrated
     from weft.domain.decision import PoolDecision, SplitDecision
+    from weft.domain.forecast import KeptForecast
     from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Candidate, EngineRelease, Percentiles, Plan, Prediction, Shape
@@ -42,6 +43,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         scale=_explained(status.scale) if status.scale else None,
         observed=observed_figures(status.observed, live_status.get("observed"), now),
         calibration=[_calibrated(each) for each in status.calibration] or None,
+        forecast=_forecast(status.forecast) if status.forecast else None,
         moves=[_relocation(each) for each in status.moves[:MAX_REPLICAS]] or None,
         opening=list(status.opening) or None,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
@@ -198,6 +200,10 @@ def _failure(failure: Failure) -> Json:
     return facts | _explained(failure.explanation)
 
 
+def _forecast(kept: KeptForecast) -> Json:
+    return {"learnt": kept.learnt, "updated": instant(kept.updated)}
+
+
 def _calibrated(calibrated: Calibrated) -> Json:
     subject, factors = calibrated.subject, calibrated.factors
     return {
@@ -210,6 +216,11 @@ def _calibrated(calibrated: Calibrated) -> Json:
         "decode": figure(factors.decode),
         "points": factors.points,
         "promptPoints": factors.prompt_points,
+        **{
+            name: figure(tail)
+            for name, tail in (("ttftTail", factors.ttft_tail), ("tpotTail", factors.tpot_tail))
+            if tail is not None
+        },
         "updated": instant(calibrated.updated),
     }
 

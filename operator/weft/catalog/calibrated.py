@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.catalog.uncertainty import Spread
+    from weft.domain.shape import Calibration
 
 ENOUGH_POINTS = 10
 _TTFT, _TPOT = 1.3, 1.12
+_CARE = 1.05  # beyond a measured tail: it is followed slowly
 
 
-def calibrated_spread(known: Spread, points: int, prompt_points: int) -> Spread:
-    """What is left of a spread after so many measurements, `prompt_points` of them of prompts; never more."""
-    ttft = min(known.ttft, _TTFT) if prompt_points >= ENOUGH_POINTS else known.ttft
-    tpot = min(known.tpot, _TPOT) if points >= ENOUGH_POINTS else known.tpot
-    return replace(known, ttft=ttft, tpot=tpot)
+def calibrated_spread(known: Spread, own: Calibration) -> Spread:
+    """What is left of a spread after measurements: the tails that were measured, else no more than is usual by then."""
+    ttft = min(known.ttft, _TTFT) if own.prompt_points >= ENOUGH_POINTS else known.ttft
+    tpot = min(known.tpot, _TPOT) if own.points >= ENOUGH_POINTS else known.tpot
+    return replace(known, ttft=_measured(own.ttft_tail, ttft), tpot=_measured(own.tpot_tail, tpot))
+
+
+def _measured(tail: float | None, otherwise: float) -> float:
+    return otherwise if tail is None else _CARE * tail

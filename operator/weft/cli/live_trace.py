@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 STEP_SECONDS, MOST_STEPS = 60.0, 1440
 _TIMEOUT_SECONDS = 30
-_REPLICA = "[0-9a-f]{5}-[0-9]+-[0-9]+"  # of the name of a pod, behind the pool's
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +75,20 @@ def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapp
     from prometheus_api_client.exceptions import PrometheusApiClientException
     from urllib3.util.retry import Retry
 
+    from weft.observe.prometheus import rate_of_all
+
     client = PrometheusConnect(url=recorded.url, retry=Retry(total=0), timeout=_TIMEOUT_SECONDS)
     end = datetime.now(tz=UTC)
     begin = end - timedelta(hours=recorded.hours)
     step = f"{recorded.step_seconds:.0f}"
+    span = 2.0 * recorded.step_seconds
+    queries = [rate_of_all(recorded.namespace, recorded.pool, name, span) for name in names]
     try:
-        found = [client.custom_query_range(_query(recorded, name), begin, end, step) for name in names]
+        found = [client.custom_query_range(query, begin, end, step) for query in queries]
         return begin.timestamp(), [_by_time(result) for result in found]
     except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError) as error:
         why = f"Prometheus at {urlsplit(recorded.url).hostname} does not answer: {type(error).__name__}"
         raise CommandFailure(f"{why}; is --from-prometheus its address?", CLUSTER_REFUSES) from error
-
-
-def _query(recorded: Recorded, name: str) -> str:
-    """Names of namespaces and pools are checked where resources are read: nothing else gets into a query."""
-    chosen = f'namespace="{recorded.namespace}",pod=~"{recorded.pool}-{_REPLICA}"'
-    return f"sum(rate({name}{{{chosen}}}[{2 * recorded.step_seconds:.0f}s]))"
 
 
 def _by_time(result: Any) -> dict[float, float]:  # noqa: ANN401 - the JSON of the answer

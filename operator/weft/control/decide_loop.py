@@ -61,7 +61,8 @@ class DecideLoop:
     def _pass(self) -> float | None:
         """Decide on everything once; gives the seconds after which time alone changes the answer."""
         snapshot = self._builder.build(self._context.clock.now(), self._context.collector.observations(), self._memory)
-        snapshot = replace(snapshot, budget=self._context.options.budget)
+        pasts = self._context.past.found(self._memory)
+        snapshot = replace(snapshot, budget=self._context.options.budget, pasts=pasts)
         with self._context.telemetry.decision_seconds.time(), collected_afterwards():
             decisions = decide(snapshot, self._context.catalog)
         self._memory = decisions.memory

@@ -31,6 +31,7 @@ from weft.observe.cluster_clock import ClusterClock
 from weft.observe.collector import MetricsCollector
 from weft.observe.direct import DirectSource
 from weft.observe.lookups import ConfigFiles, Priorities
+from weft.observe.past import PastTraffic
 from weft.observe.pod_logs import PodLogs
 from weft.observe.prometheus import PrometheusSource
 from weft.observe.reading import Reader
@@ -51,6 +52,7 @@ STOP_SECONDS = 2.0
 HANGING_THREAD_SECONDS = 0.2
 RETRY_LIST_SECONDS = 5.0
 WATCH_CHECK_SECONDS = 5.0
+LOOK_BACK_SECONDS = 2.0  # from one pool to the next: two weeks are much to read for a Prometheus
 THREADS = 24
 
 log = logging.getLogger(__name__)
@@ -87,7 +89,7 @@ class Operator:
             context.cluster.start()
             exits.callback(context.cluster.stop, STOP_SECONDS / 2)
             loops = (DecideLoop(context, wake).run(), converge.run(), _relist(context, client), _collect(context, wake))
-            async with _running(*loops, _measure_lag(context), _keep_watching(watching)):
+            async with _running(*loops, _look_back(context), _measure_lag(context), _keep_watching(watching)):
                 await stop.wait()
             log.info("stopping")
 
@@ -125,6 +127,7 @@ class Operator:
             resources=resources,
             sources=Sources(cluster, resources, ConfigFiles(reader), Priorities(reader), PodLogs(reader)),
             collector=MetricsCollector(_source(options, executor)),
+            past=PastTraffic(PrometheusSource(options.prometheus_url, executor) if options.prometheus_url else None),
             writer=Writer(sender, options.namespaces, telemetry.count_write),
             events=EventRecorder(sender, Reporter(options.instance), options.namespaces, telemetry.count_write),
             telemetry=telemetry,
@@ -210,6 +213,20 @@ async def _collect(context: Context, wake: Wake) -> None:
         context.pulse.collected = time.monotonic()
         wake.ring()
         await asyncio.sleep(context.options.metrics_seconds)
+
+
+async def _look_back(context: Context) -> None:
+    """Ask Prometheus for the past of one pool after the other; nothing waits for it."""
+    builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
+    while context.options.prometheus_url is not None:
+        await asyncio.sleep(LOOK_BACK_SECONDS)
+        if not context.synced:
+            continue
+        try:
+            pools = await loop.run_in_executor(context.executor, builder.pools)
+            await loop.run_in_executor(context.executor, context.past.ask_next, pools, context.clock.now())
+        except Exception:
+            log.exception("earlier traffic could not be looked up")
 
 
 async def _measure_lag(context: Context) -> None:

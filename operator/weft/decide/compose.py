@@ -14,6 +14,7 @@ from weft.decide.accounts import Accounts
 from weft.decide.budgets import Claim, charge_owed, claim_of, priority_of, share_out
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Turn
+from weft.decide.forecasts import keep_forecasts
 from weft.decide.halves import decide_splits
 from weft.decide.handover import handed_over
 from weft.decide.health import NODE_LOST_SECONDS
@@ -83,7 +84,7 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     held = [_hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
     ground = Ground(stage.free, stage.accounts, snapshot.now)
     taken = take_turns(turns, ground, _replanner(stage, facts), Purse.of(snapshot))
-    outcomes = (*taken, *held)
+    outcomes = (*keep_forecasts(taken, snapshot), *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     memory = dict(_remembered(outcomes, roll))
     return Decisions(
@@ -189,17 +190,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         seen = stage.survivors[pool.key.uid]
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
-        pods = len(stage.roll.pods_of(pool))
-        course = Course(
-            planned.spec,
-            planned.plan,
-            planned.revision,
-            answer.desired,
-            seen.replicas,
-            pods,
-            planned.subject,
-            seen.standing,
-        )
+        course = Course(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         refused = seen.refused_by(stage.snapshot.memory.get(pool.key.uid), stage.snapshot.now)
         memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning, refused_by=refused)

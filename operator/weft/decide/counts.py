@@ -100,5 +100,7 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         memory=snapshot.memory.get(pool.key.uid),
         previous=pool.status.scale,
         ceiling=share.ceiling(shape) if share is not None else None,
+        kept=pool.status.forecast,
+        past=snapshot.pasts.get(pool.key.uid),
         declared_capacity=planned.plan.prediction.capacity,
     )

@@ -16,18 +16,19 @@ from weft.decide import conditions
 from weft.decide.planning import Facts, shape_request
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
+from weft.domain.shape import Calibration
 from weft.perf import at_rate
 from weft.render import revision
 from weft.scaling import calibration as calibrating
-from weft.scaling.slowness import without_slow
+from weft.scaling.tails import Expected, followed
 from weft.shaping import running_replica
 
 if TYPE_CHECKING:
     from weft.decide.health import Replica
     from weft.decide.standing import Standing
     from weft.decide.survivors import Roll
-    from weft.domain.shape import Calibration, Plan
-    from weft.domain.snapshot import CalibrationMemory, PoolObservation, PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.shape import Percentiles, Plan
+    from weft.domain.snapshot import CalibrationMemory, PoolObservation, PoolRecord, ScaleMemory, Snapshot, SpeedMemory
     from weft.domain.spec import PoolSpec
 
 # Each takes some ten milliseconds, and planning anew with what it taught several times that: a pass that measured a
@@ -37,46 +38,43 @@ MOST_IN_A_PASS = 1
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What a pool runs, or shall run: its spec, plan, revision and count, the replicas that there are, and its pods.
+    """What a pool runs, or shall run: its spec, plan and revision, and the replicas that there are.
 
-    More `pods` than the replicas have are of some that leave. `sound` is told where nothing is amiss with any of them.
+    `sound` is told where nothing is amiss with any of them.
     """
 
     spec: PoolSpec
     plan: Plan
     revision: str
-    desired: int
     replicas: tuple[Replica, ...]
-    pods: int
     subject: Subject
     sound: Standing | None = None
 
     def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
         """This course as calibration sees it: what is slow for reasons of its own is no fault of the model."""
         bound = conditions.network_bound(self.spec.role, self.spec.slo, observation)
-        speed = memory.speed if memory is not None else None
-        slow = {each.replica for each in speed.slow if each.named is not None} if speed is not None else ()
         return calibrating.Look(
             subject=self.subject,
             role=self.spec.role,
             now=now,
-            ready=tuple(replica for replica in self._ready if replica not in slow) if slow else self._ready,
-            observation=without_slow(observation, speed),
+            ready=self._ready(observation, memory.speed if memory is not None else None),
+            observation=observation,
             loads=memory.loads if memory is not None else (),
             network_bound=bound.status == conditions.TRUE,
         )
 
-    @property
-    def _ready(self) -> tuple[int, ...]:
-        """Ids of all replicas where they are as many as there should be, and each is ready as it should be."""
-        if len(self.replicas) != self.desired:
-            return ()
-        if self.sound is not None:
-            every = self.sound.ready and self.sound.revisions <= {self.revision} and not self.sound.strays
-            return self.sound.ids if every else ()
-        good = all(each.ready and each.assignment.revision == self.revision for each in self.replicas)
-        whole = good and sum(len(each.pods) for each in self.replicas) == self.pods
-        return tuple(each.assignment.replica for each in self.replicas) if whole else ()
+    def _ready(self, observation: PoolObservation | None, speed: SpeedMemory | None) -> tuple[str, ...]:
+        """Pods that report and are the first of a replica that is ready as it should be, and not slow."""
+        reporting = [each.pod for each in observation.pods] if observation is not None else []
+        if speed is not None:
+            slow = {each.pod for each in speed.slow if each.named is not None}
+            reporting = [pod for pod in reporting if pod not in slow]
+        sound = self.sound
+        if sound is not None and sound.ready and not sound.strays and sound.revisions <= {self.revision}:
+            return tuple(reporting)
+        good = [each for each in self.replicas if each.ready and each.assignment.revision == self.revision]
+        leaders = {each.pods[0].name for each in good if each.pods}
+        return tuple([pod for pod in reporting if pod in leaders])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,33 +133,44 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
     plan = pool.status.plan
     if pool.spec is None or pool.deleting or plan is None or memory is None or memory.calibration is None:
         return None
-    status, pods = pool.status, len(roll.pods_of(pool))
     sound = roll.standing(pool) if roll.are_sound(pool) else None
     subject = Subject.of(pool.spec.model.model_id, plan.engine, plan.shape)
-    course = Course(
-        pool.spec, plan, status.revision, status.desired_replicas, roll.replicas(pool), pods, subject, sound
-    )
+    course = Course(pool.spec, plan, pool.status.revision, roll.replicas(pool), subject, sound)
     look = course.look(snapshot.observations.get(pool.key.uid), memory, snapshot.now)
-    return _Lesson(pool, course, look, memory.calibration) if calibrating.is_due(memory.calibration, look) else None
+    known = memory.calibration
+    if not calibrating.is_due(known, look):
+        return None
+    return _Lesson(pool, course, calibrating.of(calibrating.settled(known, look), look), known)
 
 
 def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     """One measurement; none where the spec was edited meanwhile or cannot be planned any more."""
     course, look = lesson.course, lesson.look
-    untouched = replace(lesson.memory, last=look.now)
+    untouched = calibrating.interrupted(replace(lesson.memory, last=look.now))
     if revision(course.spec, course.plan) != course.revision:
         return untouched
     try:
         request = shape_request(course.spec, facts, course.plan, course.plan.engine)
-        replica = running_replica(request, course.plan.shape, facts.catalog)
+        request = replace(request, calibration=lesson.pool.status.calibration)
+        running = running_replica(request, course.plan.shape, facts.catalog)
     except (Invalid, Blocked):
         return untouched
-    if replica is None:
+    if running is None:
         return untouched
+    replica, doubt = running
     load = calibrating.load_of(look, course.spec.workload)
 
+    def percentiles(factors: Calibration) -> tuple[Percentiles, Percentiles] | None:
+        bare = Calibration(factors.prefill, factors.decode)
+        return at_rate(replace(replica, calibration=bare), load, look.role)
+
     def expects(factors: Calibration) -> calibrating.Means | None:
-        found = at_rate(replace(replica, calibration=factors), load, look.role)
+        found = percentiles(factors)
         return None if found is None else calibrating.Means(*(latency.mean for latency in found))
 
-    return calibrating.learnt(lesson.memory, look, expects)
+    learnt = calibrating.learnt(lesson.memory, look, expects)
+    found, seen = percentiles(learnt.factors), look.observation
+    if found is None or seen is None or learnt.factors.points == lesson.memory.factors.points:
+        return learnt
+    expected = Expected(*found, doubt.ttft, doubt.tpot)
+    return replace(learnt, factors=followed(learnt.factors, seen, look.role, course.spec.slo, expected))

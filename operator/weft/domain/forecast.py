@@ -61,3 +61,19 @@ class ForecastState:
     slot: Slot | None = None
     days: tuple[tuple[float | None, ...], tuple[float | None, ...]] = ((), ())
     foretold: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptForecast:
+    """What a forecast had learnt by `updated` (epoch seconds), as text that `scaling/packing.py` writes and reads."""
+
+    learnt: str
+    updated: float
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What traffic before the first look tells of the days of a pool; fields as in `ForecastState`."""
+
+    days: tuple[tuple[float | None, ...], tuple[float | None, ...]]
+    foretold: tuple[float, float]

@@ -85,13 +85,16 @@ class Calibration:
     """How a running pool differs from its prediction: measured over predicted time of prompts, and of decode steps.
 
     `points` are the measurements that went into it, `prompt_points` those of them that told something of prompts; 0:
-    nothing is known yet.
+    nothing is known yet. The tails are the percentiles that have targets, measured over predicted with these factors;
+    None where none was measured.
     """
 
     prefill: float = 1.0
     decode: float = 1.0
     points: int = 0
     prompt_points: int = 0
+    ttft_tail: float | None = None
+    tpot_tail: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

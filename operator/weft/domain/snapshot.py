@@ -10,7 +10,7 @@ from weft.domain.reports import Reports
 if TYPE_CHECKING:
     from weft.domain.calibration import Subject
     from weft.domain.cluster import NodeRecord, PodRecord
-    from weft.domain.forecast import ForecastState
+    from weft.domain.forecast import ForecastState, Past
     from weft.domain.moves import MoveBudget
     from weft.domain.queueing import Queueing
     from weft.domain.quotas import QuotaRecord
@@ -193,14 +193,14 @@ class LoadSample:
 class CalibrationMemory:
     """How far learning about `subject` has come: the exact factors, of which the status has rounded ones.
 
-    `quiet_since` is when nothing was in the way of a measurement for the first time without a break, with the same
-    `replicas` ready; `last` is when the last one was taken. `prefill` and `decode` are logarithms of the factors that
-    the latest measurements imply. Times are epoch seconds.
+    `quiet_since` is when nothing was in the way of a measurement for the first time without a break, and `pods` are
+    those that were ready then; `last` is when the last one was taken. `prefill` and `decode` are logarithms of the
+    factors that the latest measurements imply. Times are epoch seconds.
     """
 
     subject: Subject
     factors: Calibration
-    replicas: tuple[int, ...] = ()
+    pods: tuple[str, ...] = ()
     quiet_since: float | None = None
     last: float | None = None
     prefill: tuple[float, ...] = ()
@@ -274,7 +274,8 @@ class Snapshot:
     """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID.
 
     `queueing` is what is known of Kueue, None where nobody looked; `budget` is what may move, where that is known.
-    `quotas` are the ResourceQuotas of the served namespaces, as far as Weft may read them.
+    `quotas` are the ResourceQuotas of the served namespaces, as far as Weft may read them. `pasts` are of pools whose
+    forecast knows no days yet, where their traffic was counted before.
     """
 
     now: float
@@ -288,3 +289,4 @@ class Snapshot:
     queueing: Queueing | None = None
     budget: MoveBudget | None = None
     quotas: tuple[QuotaRecord, ...] = ()
+    pasts: dict[str, Past] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.domain.calibration import Calibrated
+    from weft.domain.forecast import KeptForecast
     from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease, Plan
@@ -113,7 +114,7 @@ class PoolStatus:
 
     `calibration` are the factors in force, the latest first: of the running shape, and of those that ran before it.
     `moves` are replicas that make room for other pools, and those that did so in the last hour; `opening` are the nodes
-    that others leave for the next replica of this one.
+    that others leave for the next replica of this one. `forecast` is what a new process goes on with.
     """
 
     desired_replicas: int = 0
@@ -128,6 +129,7 @@ class PoolStatus:
     calibration: tuple[Calibrated, ...] = ()
     moves: tuple[Relocation, ...] = ()
     opening: tuple[str, ...] = ()
+    forecast: KeptForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

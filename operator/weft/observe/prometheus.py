@@ -22,6 +22,7 @@ from weft.observe.history import History, Origin, series_key
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from concurrent.futures import Executor
+    from datetime import datetime
 
     from weft.observe.arithmetic import Sample
     from weft.observe.history import SeriesKey, Target
@@ -31,6 +32,7 @@ QUERY_TIMEOUT_SECONDS = 10
 PODS_PER_QUERY = 50  # keeps the query far below the usual 8 KiB of a URL
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_REPLICA = "[0-9a-f]{5}-[0-9]+-[0-9]+"  # of the name of a pod, behind the pool's
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
@@ -55,6 +57,20 @@ class PrometheusSource:
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
         """The windows of all targets that Prometheus knows, by pod UID. Raises `PrometheusAway`."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._collect, list(targets))
+
+    def rates(
+        self, namespace: str, pool: str, counter: str, span: tuple[datetime, datetime], step_seconds: float
+    ) -> list[tuple[float, float]]:
+        """(epoch seconds, what was counted a second in the step before) of all pods that a pool ever had, in order.
+
+        Blocks. Raises `PrometheusAway`, and `Bug` for a name that is none.
+        """
+        query = rate_of_all(namespace, pool, counter, step_seconds)
+        try:
+            found = self._client.custom_query_range(query, span[0], span[1], f"{step_seconds:.0f}")
+            return sorted(sample for result in found for sample in _samples(result["values"]))
+        except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError) as error:
+            raise PrometheusAway(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
         """Nothing stays open between queries."""
@@ -112,6 +128,13 @@ def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_s
     chosen = "|".join(_checked(_DNS_NAME, pod).replace(".", "[.]") for pod in pods)
     place = _checked(_DNS_NAME, namespace)
     return f'{{__name__=~"{wanted}",namespace="{place}",pod=~"{chosen}"}}[{int(window_seconds)}s]'
+
+
+def rate_of_all(namespace: str, pool: str, counter: str, span_seconds: float) -> str:
+    """PromQL for what all pods of a pool counted a second, gone ones among them. Raises `Bug` as `selector`."""
+    name, place = _checked(_DNS_NAME, pool).replace(".", "[.]"), _checked(_DNS_NAME, namespace)
+    chosen = f'namespace="{place}",pod=~"{name}-{_REPLICA}"'
+    return f"sum(rate({_checked(_METRIC_NAME, counter)}{{{chosen}}}[{span_seconds:.0f}s]))"
 
 
 def in_groups(targets: Iterable[Target]) -> list[list[Target]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.scaling.attainment import is_resolved
 from weft.scaling.bounds import Ceiling
 from weft.scaling.demand import ScaleRequest
+from weft.scaling.keeping import is_carried_along, is_worth_a_write, kept_now
 from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
 from weft.scaling.ratio import RatioGuard
@@ -17,7 +18,10 @@ __all__ = [
     "RatioGuard",
     "ScaleAnswer",
     "ScaleRequest",
+    "is_carried_along",
     "is_resolved",
+    "is_worth_a_write",
+    "kept_now",
     "live_figures",
     "live_workload",
     "read_percentile",

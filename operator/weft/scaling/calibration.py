@@ -23,6 +23,7 @@ from weft.domain.shape import Calibration
 from weft.domain.snapshot import CalibrationMemory
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane, what_is_missing
+from weft.scaling.slowness import of_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 120.0
 ENOUGH_REQUESTS = 30.0  # in a window: the mean of fewer is noise
 GAIN = 0.15  # of the way to a measurement: a lasting change is followed to 5 % within 20 of them
+FIRST = (
+    2  # the first measurement takes a factor that is only predicted so much closer: to the half, the next by a third
+)
 # A measurement counts as at most this far from the median of the latest; before there are enough, from the factor.
 MOST_AT_ONCE = math.log(1.25)
 LATEST, ENOUGH_FOR_A_MEDIAN = 9, 3
@@ -66,7 +70,7 @@ Expects = Callable[[Calibration], Means | None]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A pool in one pass. `ready` are the ids of its replicas where all are ready on the current revision, else empty.
+    """A pool in one pass. `ready` are the first pods of its replicas that are ready on the current revision.
 
     `loads` is the last minute; `network_bound` says that KV transfers, not engines, are what requests wait for.
     """
@@ -74,19 +78,19 @@ class Look:
     subject: Subject
     role: Role
     now: float
-    ready: tuple[int, ...]
+    ready: tuple[str, ...]
     observation: PoolObservation | None
     loads: tuple[LoadSample, ...] = ()
     network_bound: bool = False
 
 
-def all_replicas_are_ready(look: Look) -> bool:
-    """Each of the present revision, none starting or leaving, and each expected to report."""
-    return bool(look.ready) and look.observation is not None and look.observation.expected == len(look.ready)
+def somebody_is_ready(look: Look) -> bool:
+    """Of the present revision, and reports; those that start or leave meanwhile are left out."""
+    return bool(look.ready)
 
 
 def metrics_are_fresh_and_whole(look: Look) -> bool:
-    """From every replica, with every series, and all of them numbers."""
+    """From each of those pods, with every series, and all of them numbers."""
     seen = look.observation
     if seen is None or what_is_missing(seen) is not None or not seen.complete or seen.missing:
         return False
@@ -123,7 +127,7 @@ def the_network_is_not_the_reason(look: Look) -> bool:
 
 
 CLAIMS: tuple[Callable[[Look], bool], ...] = (
-    all_replicas_are_ready,
+    somebody_is_ready,
     metrics_are_fresh_and_whole,
     latencies_were_measured,
     there_are_enough_requests,
@@ -142,30 +146,44 @@ def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrate
     """The memory with this look added; another subject, or a clock that was set back, starts from what is in force."""
     if memory is None or memory.subject != look.subject or _is_of_the_future(memory, look.now):
         memory = CalibrationMemory(look.subject, factors_for(look.subject, known))
-    if not is_quiet(look):
-        return interrupted(memory)
-    if memory.quiet_since is not None and memory.replicas == look.ready:
-        return memory
-    return replace(memory, replicas=look.ready, quiet_since=look.now)
+    same = settled(memory, look)
+    if memory.quiet_since is None or len(same) * 2 < len(look.ready):
+        anew = replace(memory, pods=look.ready, quiet_since=look.now)
+        return anew if is_quiet(of(look.ready, look)) else interrupted(memory)
+    return memory if is_quiet(of(same, look)) else interrupted(memory)
+
+
+def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
+    """The pods that were there all the time and still are."""
+    ready = frozenset(look.ready)
+    return tuple(pod for pod in memory.pods if pod in ready)
+
+
+def of(pods: tuple[str, ...], look: Look) -> Look:
+    """The look at some pods alone."""
+    seen, chosen = look.observation, frozenset(pods)
+    if seen is None or (seen.expected == len(pods) and chosen.issuperset([each.pod for each in seen.pods])):
+        return replace(look, ready=pods)
+    known = tuple([each for each in seen.pods if each.pod in chosen])
+    return replace(look, ready=pods, observation=of_pods(seen, known, len(pods)))
 
 
 def interrupted(memory: CalibrationMemory) -> CalibrationMemory:
     """The next measurement waits for a whole window from now on."""
-    return replace(memory, replicas=(), quiet_since=None)
+    return memory if memory.quiet_since is None else replace(memory, pods=(), quiet_since=None)
 
 
 def is_due(memory: CalibrationMemory, look: Look) -> bool:
     """Whether a whole quiet window has passed since the last measurement, and nothing is in the way now."""
-    is_the_same = memory.subject == look.subject and memory.replicas == look.ready
-    return is_time(memory, look.now) and is_the_same and is_quiet(look)
+    if memory.subject != look.subject or not is_time(memory, look.now):
+        return False
+    same = settled(memory, look)
+    return len(same) * 2 >= len(look.ready) and is_quiet(of(same, look))
 
 
 def is_time(memory: CalibrationMemory, now: float) -> bool:
     """Whether a whole window has passed, as far as the clock alone tells."""
-    if memory.quiet_since is None:
-        return False
-    since = max(memory.quiet_since, memory.last if memory.last is not None else memory.quiet_since)
-    return now - since >= WINDOW_SECONDS
+    return memory.quiet_since is not None and now - memory.quiet_since >= WINDOW_SECONDS
 
 
 def load_of(look: Look, declared: Workload) -> Workload:
@@ -191,7 +209,7 @@ def learnt(memory: CalibrationMemory, look: Look, expects: Expects) -> Calibrati
 
     A load at which the model expects no steady state, or which tells nothing of either factor, teaches nothing.
     """
-    memory = replace(memory, last=look.now)
+    memory = interrupted(replace(memory, last=look.now))  # the next one is of whoever is ready by then
     if look.observation is None:
         return memory
     implied = _implied(memory.factors, _measured(look.role, look.observation), expects)
@@ -213,7 +231,13 @@ def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: floa
     if not _is_news(before, memory.factors, now):
         return known
     exact = memory.factors
-    shown = replace(exact, prefill=_shown(exact.prefill), decode=_shown(exact.decode))
+    shown = replace(
+        exact,
+        prefill=_shown(exact.prefill),
+        decode=_shown(exact.decode),
+        ttft_tail=_shown(exact.ttft_tail) if exact.ttft_tail else None,
+        tpot_tail=_shown(exact.tpot_tail) if exact.tpot_tail else None,
+    )
     kept = [each for each in known if each != before and _is_comparable(each.subject, memory.subject)]
     return (Calibrated(memory.subject, shown, now), *kept[: MOST_KEPT - 1])
 
@@ -291,7 +315,8 @@ def _moved(memory: CalibrationMemory, kind: str, implied: float) -> CalibrationM
     present = math.log(_of(memory.factors, kind))
     centre = median(recent) if len(recent) >= ENOUGH_FOR_A_MEDIAN else present
     bounded = _within(implied, centre - MOST_AT_ONCE, centre + MOST_AT_ONCE)
-    factor = math.exp(_within(present + GAIN * (bounded - present), -_FARTHEST, _FARTHEST))
+    gain = max(GAIN, 1.0 / (memory.factors.points + FIRST))
+    factor = math.exp(_within(present + gain * (bounded - present), -_FARTHEST, _FARTHEST))
     recent = (*recent, implied)[-LATEST:]
     if kind == "prefill":
         return replace(memory, factors=replace(memory.factors, prefill=factor), prefill=recent)
@@ -310,7 +335,9 @@ def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
     if 0 <= now - before.updated < SHORTEST_CHANGE_SECONDS:
         return False
     shown = before.factors
-    pairs = ((shown.prefill, exact.prefill), (shown.decode, exact.decode))
+    factors = ((shown.prefill, exact.prefill), (shown.decode, exact.decode))
+    tails = ((shown.ttft_tail, exact.ttft_tail), (shown.tpot_tail, exact.tpot_tail))
+    pairs = (*factors, *((old or 1.0, new) for old, new in tails if new is not None))
     is_off = any(abs(math.log(new / old)) >= math.log1p(NOTABLE_CHANGE) for old, new in pairs)
     counts = ((shown.points, exact.points), (shown.prompt_points, exact.prompt_points))
     return is_off or any(_is_many_more(old, new) for old, new in counts)

@@ -18,12 +18,15 @@ from weft.domain.figures import digits, seconds
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, watched
+from weft.scaling.keeping import restored
+from weft.scaling.past import with_past
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
 from weft.scaling.slowness import without_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.domain.forecast import KeptForecast, Past
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
@@ -59,7 +62,8 @@ class ScaleRequest:
     `current` is the desired count so far, 0 before the first decision; `capacity` is requests per second that one
     replica serves at the SLO under the workload in force, and `declared_capacity` with lengths as the user expects them
     (0: unknown); `declared_rate` is the rate that the user expects; `gpus` and `pods` are of one replica; `previous` is
-    the persisted explanation; `ceiling` is set by budgets that pools share.
+    the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
+    the time before; `ceiling` is set by budgets that pools share.
     """
 
     spec: ScalingSpec
@@ -75,6 +79,8 @@ class ScaleRequest:
     previous: Explanation | None = None
     ceiling: Ceiling | None = None
     declared_capacity: float = 0.0
+    kept: KeptForecast | None = None
+    past: Past | None = None
 
     @property
     def work(self) -> float:
@@ -164,7 +170,7 @@ class Demand:
 
 def look(request: ScaleRequest) -> Sight:
     """Judge the observation and remember it. The same look twice at the same time is remembered once."""
-    memory = request.memory or ScaleMemory(since=request.now)
+    memory = request.memory or ScaleMemory(since=request.now, forecast=restored(request.kept, request.now))
     if memory.since > request.now:  # the clock was set back
         memory = replace(memory, since=request.now)
     found = read(request.observation, request.role)
@@ -180,7 +186,8 @@ def look(request: ScaleRequest) -> Sight:
     startup = request.observation.startup_seconds if request.observation is not None else None
     since = memory.since if unbroken else request.now
     sight = Sight(request, found, "", changed(memory, loads=loads, since=since, seen=request.now))
-    learnt = watched(memory.forecast, request.now, request.work * _arriving(sight, found), startup)
+    known = with_past(memory.forecast, request.past)
+    learnt = watched(known, request.now, request.work * _arriving(sight, found), startup)
     return Sight(request, found, "", changed(sight.memory, forecast=learnt))
 
 

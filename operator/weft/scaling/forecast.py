@@ -38,6 +38,8 @@ HELD_BINS = 10
 # What a start takes until one was measured.
 ASSUMED_STARTUP_SECONDS = 120.0
 MOST_STARTUP_SECONDS = 3600.0
+# Of how well days foretold, after a bin: half after three days.
+LEFT_OF_SEASONS = 0.5 ** (BIN_SECONDS / 259_200.0)
 
 _LEVEL_GAIN, _TREND_GAIN, _DAMPING = 0.2, 0.01, 0.97
 _NOISE_GAIN, _UPWARD_GAIN, _USUAL_GAIN, _STARTUP_GAIN, _DISPERSION_GAIN = 0.05, 0.1, 0.003, 0.1, 0.02
@@ -47,7 +49,6 @@ _SPREAD_OVER_UPWARD = 2.5  # standard deviation over the mean of what is above t
 _LEAST_NOISE, _LEAST_USUAL = 0.04, 0.02
 _CALMEST, _WILDEST = 0.5, 3.0  # of the usual
 _LEFT_OF_ERRORS = 0.5 ** (BIN_SECONDS / 43_200.0)  # half of their weight is gone after half a day
-_LEFT_OF_SEASONS = 0.5 ** (BIN_SECONDS / 259_200.0)
 _DOUBT_OF_SEASONS = 0.05  # squared error that a pattern of days has to outdo
 _MOST_PENDING = 12
 _MOST_DISPERSION = 100.0
@@ -210,7 +211,7 @@ def _judged(state: ForecastState, found: float) -> ForecastState:
         short = min(max(0.0, rest / _by_chance(state, each.rate)), _WILDEST * max(_LEAST_USUAL, usual) * 2)
         upward += _UPWARD_GAIN * (short - upward)
         usual += max(_USUAL_GAIN, weight / math.fsum(errors)) * (short - usual)  # a new pool learns faster
-        left = _LEFT_OF_SEASONS
+        left = LEFT_OF_SEASONS
         foretold = (
             foretold[0] * left + weight * error * each.season,
             foretold[1] * left + weight * each.season * each.season,

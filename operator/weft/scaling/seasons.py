@@ -53,6 +53,11 @@ def change(days: Days, at: float, seconds: float) -> float:
     return found
 
 
+def parts_known(days: Days) -> int:
+    """How many parts of days were seen, of both kinds."""
+    return sum(len(day) - day.count(None) for day in days)
+
+
 def _is_weekend(index: int) -> bool:
     return (index // SLOTS + _THURSDAY) % _WEEK >= _SATURDAY
 

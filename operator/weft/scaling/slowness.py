@@ -42,9 +42,14 @@ def without_slow(observation: PoolObservation | None, speed: SpeedMemory | None)
     pods = tuple(pod for pod in observation.pods if pod.pod not in named)
     if not pods:
         return observation
+    return of_pods(observation, pods, observation.expected - (len(observation.pods) - len(pods)))
+
+
+def of_pods(observation: PoolObservation, pods: tuple[PodObservation, ...], expected: int) -> PoolObservation:
+    """What some pods do, of which there should be so many; histograms stay those of all."""
     return replace(
         observation,
-        expected=observation.expected - (len(observation.pods) - len(pods)),
+        expected=expected,
         answered=len(pods),
         requests_per_second=_total(pod.requests_per_second for pod in pods),
         waiting=_total(pod.waiting for pod in pods),

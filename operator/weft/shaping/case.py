@@ -65,7 +65,7 @@ class Case:
         spread = self.catalog.spread(self.request.architecture, self.option.shape, self.option.accelerator)
         own = measured_on(self.subject, self.request.calibration) if self.subject else None
         if own is not None:
-            spread = calibrated_spread(spread, own.points, own.prompt_points)
+            spread = calibrated_spread(spread, own)
         return Doubt(spread.ttft, spread.tpot)
 
     @property

@@ -12,12 +12,12 @@ from weft.shaping.case import Case
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.shape import Shape
-    from weft.perf import ReplicaModel
+    from weft.perf import Doubt, ReplicaModel
     from weft.shaping.request import ShapeRequest
 
 
-def running_replica(request: ShapeRequest, shape: Shape, catalog: Catalog) -> ReplicaModel | None:
-    """One replica of a shape, without what was learnt from it; None where its devices are gone.
+def running_replica(request: ShapeRequest, shape: Shape, catalog: Catalog) -> tuple[ReplicaModel, Doubt] | None:
+    """One replica of a shape, without what was learnt from it, and the doubt about it; None where its devices are gone.
 
     Raises `Invalid` for a precision that the catalog no longer has.
     """
@@ -26,4 +26,4 @@ def running_replica(request: ShapeRequest, shape: Shape, catalog: Catalog) -> Re
     if supply is None:
         return None
     case = Case(Option(shape, supply, catalog.accelerator(shape.accelerator)), request, catalog)
-    return replace(case.replica, calibration=NOTHING_KNOWN)
+    return replace(case.replica, calibration=NOTHING_KNOWN), case.doubt

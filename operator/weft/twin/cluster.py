@@ -89,7 +89,7 @@ class SimulatedCluster:
         """UIDs of the first pods of a pool's ready replicas, which metrics are asked of."""
         if pool not in self._engines:
             ready = (pod for pod in self._pods.values() if pod.pool == pool and pod.leads and pod.record.ready)
-            self._engines[pool] = tuple(pod.uid for pod in ready if not pod.record.terminating)
+            self._engines[pool] = tuple(pod.record.name for pod in ready if not pod.record.terminating)
         return self._engines[pool]
 
     def serving(self, pool: str) -> int:

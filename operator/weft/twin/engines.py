@@ -53,18 +53,20 @@ class Engines:
         if modelled not in self._true:
             self._true[modelled] = self._truth(modelled)
         self._running.add(pod.uid)
-        self._serving.start(pod.uid, pool.key.name, self._true[modelled], max(0.0, now), pod.record.startup_seconds)
+        self._serving.start(
+            pod.record.name, pool.key.name, self._true[modelled], max(0.0, now), pod.record.startup_seconds
+        )
 
     def unrouted(self, pod: SimulatedPod, now: float) -> None:
         if pod.uid in self._running:
-            self._serving.unroute(pod.uid, max(0.0, now))
+            self._serving.unroute(pod.record.name, max(0.0, now))
 
     def ended(self, pod: SimulatedPod, now: float, *, silently: bool) -> None:
         if pod.uid not in self._running:
             return
         self._running.remove(pod.uid)
         end = self._serving.kill if silently else self._serving.end
-        end(pod.uid, max(0.0, now))
+        end(pod.record.name, max(0.0, now))
 
     def load(self, pod: SimulatedPod) -> int:
-        return self._serving.load(pod.uid) if pod.uid in self._running else 0
+        return self._serving.load(pod.record.name) if pod.uid in self._running else 0

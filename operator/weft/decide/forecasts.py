@@ -1,0 +1,58 @@
+"""Which statuses are written with what forecasts have learnt, so that a new process goes on with it.
+
+One that is written for another reason carries it along. Beyond that few are written in one pass: all pools learn in
+the same one, twice a minute, and a pass that wrote a thousand statuses would be late for everybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING
+
+from weft.domain.status import PoolStatus
+from weft.scaling import is_carried_along, is_worth_a_write, kept_now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.decide.steps import Outcome
+    from weft.domain.forecast import ForecastState
+    from weft.domain.snapshot import Snapshot
+
+# Of those that only carry a forecast: a thousand pools that all have news are written once in 25 minutes.
+MOST_IN_A_PASS = 20
+
+_REASONS_TO_WRITE = attrgetter(*(each.name for each in fields(PoolStatus) if each.name not in {"observed", "forecast"}))
+
+
+def keep_forecasts(outcomes: Iterable[Outcome], snapshot: Snapshot) -> list[Outcome]:
+    """The outcomes, with the forecast in those statuses that are to be written."""
+    every, waiting = list(outcomes), []
+    before = {pool.key.uid: pool.status for pool in snapshot.pools}
+    for place, outcome in enumerate(every):
+        state, decision = outcome.memory.forecast if outcome.memory is not None else None, outcome.decision
+        if state is None:
+            continue
+        known = before[decision.key.uid]
+        if _REASONS_TO_WRITE(decision.status) != _REASONS_TO_WRITE(known):
+            carried = is_carried_along(known.forecast, state, snapshot.now)
+            every[place] = _kept(outcome, state, snapshot.now) if carried else outcome
+        elif _has_learnt(decision.key.uid, state, snapshot) and is_worth_a_write(known.forecast, state, snapshot.now):
+            updated = known.forecast.updated if known.forecast is not None else 0.0
+            waiting.append((updated, decision.key.uid, place, state))
+    for _, _, place, state in sorted(waiting, key=itemgetter(0, 1))[:MOST_IN_A_PASS]:
+        every[place] = _kept(every[place], state, snapshot.now)
+    return every
+
+
+def _has_learnt(uid: str, state: ForecastState, snapshot: Snapshot) -> bool:
+    """Whether it did in this pass, which is so once in a bin of time."""
+    memory = snapshot.memory.get(uid)
+    return memory is None or memory.forecast is None or memory.forecast.latest != state.latest
+
+
+def _kept(outcome: Outcome, state: ForecastState, now: float) -> Outcome:
+    decision = outcome.decision
+    status = replace(decision.status, forecast=kept_now(state, now))
+    return replace(outcome, decision=replace(decision, status=status))

@@ -1,0 +1,61 @@
+"""What rates of weeks before the first look teach: the days, and nothing else.
+
+A rate of five minutes has lost how far counts scatter, so margins, level and trend are learnt by looking. How a day
+goes is the same in both, in requests and in work, and takes the longest to see.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from weft.domain.changed import changed
+from weft.domain.forecast import ForecastState, Past
+from weft.scaling.forecast import BIN_SECONDS, LEFT_OF_SEASONS
+from weft.scaling.reading import is_sane
+from weft.scaling.seasons import change, counted, parts_known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# From one rate to the next; a third of the parts that a day has.
+STEP_SECONDS = 300.0
+_LEFT_AFTER_STEP = LEFT_OF_SEASONS ** (STEP_SECONDS / BIN_SECONDS)
+_LEAST_REQUESTS = 0.5  # in a step: a logarithm of none would be a great change
+
+
+def learnt_from(rates: Iterable[tuple[float, float]]) -> Past | None:
+    """What (epoch seconds, requests/s in the step that ends then) tell, in order of time; None where that is nothing.
+
+    Days that were known at a step foretell the next one, and what comes of it says how far they can be trusted.
+    """
+    state, before = ForecastState(0.0, 0), None
+    for at, rate in rates:
+        if not is_sane(rate):
+            continue
+        found = math.log(rate + _LEAST_REQUESTS / STEP_SECONDS)
+        if before is not None and at - before[0] == STEP_SECONDS:
+            state = _judged(state, before, found)
+        slot, days = counted(state, at - STEP_SECONDS, rate * STEP_SECONDS, STEP_SECONDS)
+        state, before = changed(state, slot=slot, days=days), (at, found)
+    return Past(state.days, state.foretold) if any(state.days) else None
+
+
+def with_past(state: ForecastState | None, past: Past | None) -> ForecastState | None:
+    """The state with the days of the past, where that knows more of them."""
+    if state is None or past is None or knows_as_much(state, past):
+        return state
+    return changed(state, days=past.days, foretold=past.foretold)
+
+
+def knows_as_much(state: ForecastState, past: Past) -> bool:
+    """Whether a forecast has as many parts of days as the past has."""
+    return parts_known(state.days) >= parts_known(past.days)
+
+
+def _judged(state: ForecastState, before: tuple[float, float], found: float) -> ForecastState:
+    """How well days foretell, with the rate that came a step after another, both in logarithms."""
+    at, known = before
+    season = change(state.days, at - STEP_SECONDS / 2.0, STEP_SECONDS)
+    said, certain = (each * _LEFT_AFTER_STEP for each in state.foretold)
+    return changed(state, foretold=(said + (found - known) * season, certain + season * season))

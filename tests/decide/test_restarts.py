@@ -1,0 +1,250 @@
+"""What a forecast has learnt survives a restart: it is in the status, seldom written, and read by a new process."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board
+from tests.scaling.cases import seen
+from weft.api import pool_status
+from weft.api.status_reading import read_pool_status
+from weft.catalog import load
+from weft.decide import decide
+from weft.decide.forecasts import MOST_IN_A_PASS
+from weft.domain.forecast import KeptForecast, Past
+from weft.domain.spec import ScalingSpec
+from weft.scaling.forecast import BIN_SECONDS, forecast
+from weft.scaling.keeping import LEAST_KEPT_SECONDS, restored
+from weft.scaling.seasons import SLOTS
+
+if TYPE_CHECKING:
+    from weft.domain.forecast import ForecastState
+    from weft.domain.status import PoolStatus
+
+SCALING = ScalingSpec(max_replicas=20, scale_down_delay_seconds=300.0, headroom=0.1)
+LOOK, MINUTE, HOUR = 15.0, 4, 240  # seconds, looks, looks
+STARTUP, PAUSE = 400.0, 2 * MINUTE
+
+
+def serving_world(*names: str, scaling: ScalingSpec = SCALING) -> World:
+    """Pools of one GPU a replica that serve, and of which no metrics were seen."""
+    world = World.of([board(f"b-{at}") for at in range(4)], *(pool(name, pool_spec(1, scaling)) for name in names))
+    world.turn(5)
+    return world
+
+
+def calm(looks: int) -> list[float]:
+    """Traffic in replicas' worth that scatters by a twentieth."""
+    random = np.random.default_rng(7)
+    return [4.5 * math.exp(0.05 * random.normal()) for _ in range(looks)]
+
+
+def bursts(looks: int) -> list[float]:
+    """Traffic that wanders within half an hour, too, to half and to twice as much."""
+    random = np.random.default_rng(5)
+    wander, found = 0.0, []
+    for _ in range(looks):
+        wander += 0.05 * random.normal() - 0.008 * wander
+        found.append(4.0 * math.exp(wander + 0.1 * random.normal()))
+    return found
+
+
+def look(world: World, worth: float) -> None:
+    """One look and decision, with traffic that so many replicas could serve."""
+    for name in world.pools:
+        plan = world.status(name).plan
+        assert plan is not None
+        found = seen(worth * plan.prediction.capacity, world.serving(name))
+        world.observations[f"uid-{name}"] = replace(found, startup_seconds=STARTUP)
+    world.turn(1, LOOK)
+
+
+def learnt(world: World) -> ForecastState:
+    state = world.memory["uid-chat"].forecast
+    assert state is not None
+    return state
+
+
+def restarted(world: World, status: PoolStatus) -> World:
+    """The same cluster under a process that knows of its pool what this status says, as the API server keeps it."""
+    decision = replace(world.decision("chat"), status=status)
+    written = json.loads(json.dumps(pool_status(decision, {}, world.now)))
+    record = replace(world.pools["chat"], status=read_pool_status(written))
+    return replace(world, pools={"chat": record}, pods=dict(world.pods), memory={}, observations={})
+
+
+@dataclass(frozen=True)
+class Course:
+    """What was desired and foretold look by look, after a pause in which a process that is not there cannot look."""
+
+    counts: list[int]
+    most: list[float]
+
+    @classmethod
+    def of(cls, world: World, traffic: list[float], *, restarted: bool) -> Course:
+        counts, most = [], []
+        for worth in traffic[:PAUSE]:
+            if restarted:
+                world.now += LOOK
+            else:
+                look(world, worth)
+        for worth in traffic[PAUSE:]:
+            look(world, worth)
+            counts.append(world.status("chat").desired_replicas)
+            ahead = forecast(learnt(world), learnt(world).seen)
+            most.append(ahead.quantile(0.95) if ahead is not None else math.inf)
+        return cls(counts, most)
+
+    def apart(self, other: Course, since: int) -> float:
+        """The most by which what was foretold differs from that look on, as a part."""
+        pairs = zip(self.most[since:], other.most[since:], strict=True)
+        return max(abs(mine / theirs - 1.0) for mine, theirs in pairs)
+
+    def replicas_apart(self, other: Course, since: int) -> int:
+        return max(abs(mine - theirs) for mine, theirs in zip(self.counts[since:], other.counts[since:], strict=True))
+
+
+@dataclass(frozen=True)
+class Restart:
+    """One course without a restart, one with it, and one after which nothing was known."""
+
+    unbroken: Course
+    restored: Course
+    forgotten: Course
+
+    @classmethod
+    def amid(cls, traffic: list[float]) -> Restart:
+        """Three hours, then two minutes without a process and what the status said a quarter of an hour before."""
+        world, following = serving_world("chat"), traffic[3 * HOUR :]
+        for worth in traffic[: 3 * HOUR - 15 * MINUTE]:
+            look(world, worth)
+        kept = world.status("chat").forecast
+        for worth in traffic[3 * HOUR - 15 * MINUTE : 3 * HOUR]:
+            look(world, worth)
+        status = replace(world.status("chat"), forecast=kept)
+        restored, forgotten = restarted(world, status), restarted(world, replace(status, forecast=None))
+        return cls(
+            Course.of(world, following, restarted=False),
+            Course.of(restored, following, restarted=True),
+            Course.of(forgotten, following, restarted=True),
+        )
+
+
+def test_a_restart_in_calm_traffic_changes_no_count() -> None:
+    """Nor what is foretold by more than the 5 % that are worth no write, from the second minute on."""
+    restart = Restart.amid(calm(4 * HOUR))
+    assert restart.restored.counts == restart.unbroken.counts
+    assert restart.restored.apart(restart.unbroken, 2 * MINUTE) < 0.05
+
+
+def test_after_a_restart_amid_bursts_margins_are_those_of_before() -> None:
+    """Within a tenth after a quarter of an hour, with counts at most one apart after half of one."""
+    restart = Restart.amid(bursts(4 * HOUR))
+    assert restart.restored.apart(restart.unbroken, 15 * MINUTE) < 0.1
+    assert restart.restored.replicas_apart(restart.unbroken, 30 * MINUTE) <= 1
+    assert restart.forgotten.apart(restart.unbroken, 15 * MINUTE) > 0.2
+    assert restart.forgotten.replicas_apart(restart.unbroken, 30 * MINUTE) > 1
+
+
+def writes_for_the_forecast(world: World, traffic: list[float]) -> list[float]:
+    """When a status changed in nothing else."""
+    found = []
+    for worth in traffic:
+        before = world.status("chat")
+        look(world, worth)
+        now = replace(world.status("chat"), observed=before.observed)
+        if now != before and replace(now, forecast=before.forecast) == before:
+            found.append(world.now)
+    return found
+
+
+def test_a_steady_pool_writes_its_forecast_no_more() -> None:
+    """L3: the first thing learnt, and then each time that twice as much is known of the same errors."""
+    world = serving_world("chat")
+    first = writes_for_the_forecast(world, [4.5] * 4)
+    assert len(first) == 1
+    assert len(writes_for_the_forecast(world, [4.5] * 4 * HOUR)) <= 2
+
+
+def test_a_restless_pool_writes_its_forecast_at_most_once_in_a_quarter_of_an_hour() -> None:
+    """Its count belongs to somebody, so that there is no other reason to write."""
+    world = serving_world("chat", scaling=external(6))
+    times = writes_for_the_forecast(world, bursts(4 * HOUR))
+    assert 1 < len(times)
+    assert min(later - earlier for earlier, later in pairwise(times)) >= LEAST_KEPT_SECONDS
+
+
+def test_a_pool_without_metrics_has_nothing_to_write() -> None:
+    world = serving_world("chat")
+    world.turn(20, BIN_SECONDS)
+    assert world.status("chat").forecast is None
+
+
+@pytest.mark.parametrize(("looks", "carries"), [(2 * MINUTE, True), (2, False)])
+def test_a_status_that_is_written_anyway_carries_the_forecast_after_a_minute(*, looks: int, carries: bool) -> None:
+    """A pool that grows tells what it had learnt by then."""
+    world = serving_world("chat")
+    while world.status("chat").forecast is None:
+        look(world, 0.5)
+    for _ in range(looks):
+        look(world, 0.5)
+    before = world.status("chat")
+    look(world, 3.5)
+    now = world.status("chat")
+    assert now.desired_replicas > before.desired_replicas
+    assert (now.forecast != before.forecast) is carries
+
+
+def test_few_statuses_are_written_for_forecasts_in_one_pass() -> None:
+    """All pools learn in the same one; a second decision on its result finds nothing left to do."""
+    names = [f"pool-{at:02}" for at in range(MOST_IN_A_PASS + 5)]
+    world = serving_world(*names)
+    told = []
+    for _ in range(6):
+        look(world, 0.5)
+        first = {name: world.status(name).forecast for name in names}
+        told.append(sum(kept is not None for kept in first.values()))
+        world.decide()
+        assert first == {name: world.status(name).forecast for name in names}
+    assert sorted({0, MOST_IN_A_PASS, len(names)}) == sorted(set(told))
+
+
+@pytest.mark.parametrize("text", ["1.", "1.AAAA", "2.AAAA", "anything"])
+def test_what_cannot_be_read_is_as_if_nothing_was_known_and_is_replaced(text: str) -> None:
+    world = serving_world("chat")
+    for worth in [0.5] * 8:
+        look(world, worth)
+    status = replace(world.status("chat"), forecast=KeptForecast(text, world.now))
+    again, nothing = restarted(world, status), restarted(world, replace(status, forecast=None))
+    for _ in range(int(LEAST_KEPT_SECONDS / LOOK) + 4):
+        look(again, 0.5)
+        look(nothing, 0.5)
+        assert learnt(again) == learnt(nothing)
+    kept = again.status("chat").forecast
+    assert kept is not None
+    assert kept.learnt != text
+
+
+def test_days_that_were_counted_before_the_first_look_are_known_from_then_on() -> None:
+    """They are taken over once, with all else that the forecast has learnt, and go into the status."""
+    world, past = serving_world("chat"), Past(((0.25,) * SLOTS, ()), (1.0, 1.0))
+    look(world, 0.5)
+    world.now += LOOK
+    decisions = decide(replace(world.snapshot(), pasts={"uid-chat": past}), load())
+    found = decisions.memory["uid-chat"].forecast
+    assert found is not None
+    assert (found.days, found.foretold) == (past.days, past.foretold)
+    world.memory = dict(decisions.memory)
+    for _ in range(4):
+        look(world, 0.5)
+    again = restored(world.status("chat").forecast, world.now)
+    assert again is not None
+    assert again.days == past.days

@@ -1,0 +1,112 @@
+"""Prometheus is asked once for the weeks before, about each pool whose days nobody has seen."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.decide.world import pool, pool_spec
+from tests.observe.every_day_the_same import EveryDayTheSame, listening
+from tests.scaling.test_forecast import MONDAY, busy_from_nine, followed
+from weft.domain.errors import Bug
+from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.snapshot import ScaleMemory
+from weft.observe.past import LONGEST_SECONDS, RETRY_SECONDS, PastTraffic
+from weft.observe.prometheus import PrometheusSource, rate_of_all
+from weft.scaling import kept_now
+from weft.scaling.past import STEP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.domain.snapshot import PoolRecord
+
+NOW = MONDAY + 1000.0
+LIVED = followed(busy_from_nine() * 14, apart=60.0)
+
+
+@pytest.fixture
+def past(monkeypatch: pytest.MonkeyPatch) -> Iterator[PastTraffic]:
+    monkeypatch.setattr(EveryDayTheSame, "asked", [])
+    with listening() as url, ThreadPoolExecutor(1) as executor:
+        yield PastTraffic(PrometheusSource(url, executor))
+
+
+def served(name: str, version: str = "0.33.0") -> PoolRecord:
+    record = pool(name, pool_spec())
+    engine = EngineRelease(EngineName.VLLM, version, "image")
+    return replace(record, status=replace(record.status, engine=engine))
+
+
+def test_two_weeks_are_asked_for_in_steps_of_five_minutes(past: PastTraffic) -> None:
+    past.ask_next([served("chat")], NOW)
+    (asked,) = EveryDayTheSame.asked
+    assert asked["query"] == (
+        'sum(rate(vllm:request_success_total{namespace="team",pod=~"chat-[0-9a-f]{5}-[0-9]+-[0-9]+"}[300s]))'
+    )
+    assert float(asked["end"]) - float(asked["start"]) == LONGEST_SECONDS
+    assert float(asked["step"]) == STEP_SECONDS
+    assert float(asked["end"]) == NOW // 900.0 * 900.0
+
+
+def test_one_pool_is_asked_about_after_the_other_and_each_once(past: PastTraffic) -> None:
+    pools = [served("chat"), served("search")]
+    for later in range(0, 4000, 1000):
+        past.ask_next(pools, NOW + later)
+    assert len(EveryDayTheSame.asked) == len(pools)
+    assert past.found({}).keys() == {"uid-chat", "uid-search"}
+    assert all(any(each.days) for each in past.found({}).values())
+
+
+def test_what_a_forecast_knows_by_now_is_told_no_more(past: PastTraffic) -> None:
+    past.ask_next([served("chat")], NOW)
+    new = replace(LIVED, days=((), ()))
+    assert past.found({"uid-chat": ScaleMemory(NOW, forecast=new)}).keys() == {"uid-chat"}
+    assert past.found({"uid-chat": ScaleMemory(NOW, forecast=LIVED)}) == {}
+    assert past.found({}) == {}
+
+
+def test_a_pool_that_is_gone_is_forgotten(past: PastTraffic) -> None:
+    past.ask_next([served("chat")], NOW)
+    past.ask_next([], NOW)
+    assert past.found({}) == {}
+
+
+def test_a_pool_that_has_lived_through_days_or_has_no_engine_is_not_asked_about(past: PastTraffic) -> None:
+    record = served("chat")
+    lived = replace(record, status=replace(record.status, forecast=kept_now(LIVED, LIVED.seen)))
+    past.ask_next([lived, pool("new", pool_spec())], LIVED.seen)
+    assert EveryDayTheSame.asked == []
+
+
+def test_a_prometheus_that_does_not_answer_is_asked_again_later(
+    past: PastTraffic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is known until then, and nothing else happens."""
+    monkeypatch.setattr(EveryDayTheSame, "status", 503)
+    past.ask_next([served("chat")], NOW)
+    past.ask_next([served("chat")], NOW + RETRY_SECONDS - 1.0)
+    assert (past.found({}), len(EveryDayTheSame.asked)) == ({}, 1)
+    monkeypatch.setattr(EveryDayTheSame, "status", 200)
+    past.ask_next([served("chat")], NOW + RETRY_SECONDS)
+    assert past.found({}).keys() == {"uid-chat"}
+
+
+def test_an_engine_that_nobody_knows_has_no_past(past: PastTraffic) -> None:
+    past.ask_next([served("chat", "soon")], NOW)
+    assert past.found({}) == {}
+
+
+def test_without_a_prometheus_nobody_is_asked() -> None:
+    past = PastTraffic(None)
+    past.ask_next([served("chat")], NOW)
+    assert past.found({}) == {}
+
+
+def test_nothing_but_names_gets_into_a_query() -> None:
+    assert 'pod=~"a[.]b-' in rate_of_all("team", "a.b", "finished", 300.0)
+    with pytest.raises(Bug):
+        rate_of_all("team", 'a"} or up{x="', "finished", 300.0)
