@@ -58,12 +58,11 @@ class WatchedPool:
         self.counts: list[int] = []
         self._load = Load(0.0)
         self._heeds = ""
-        self._kv_usage = FULL
         self.offer(USUAL)
 
     def offer(self, replicas_worth: float) -> None:
         """Requests that so many replicas could serve come in, spread over all."""
-        self._load = Load(replicas_worth * self._capacity, kv_usage=self._kv_usage)
+        self._load = Load(replicas_worth * self._capacity, kv_usage=FULL)
         self._spread()
 
     def allow(self, replicas: int) -> None:
@@ -71,11 +70,6 @@ class WatchedPool:
         spec = self.world.pools["chat"].spec
         assert spec is not None
         self.world.edit("chat", replace(spec, scaling=replace(SCALING, max_replicas=replicas)))
-
-    def leave_room(self) -> None:
-        """Engines have room for KV from now on, so that factors are learnt from what they do."""
-        self._kv_usage = 0.3
-        self.offer(USUAL)
 
     def close_ports(self) -> None:
         """Engines answer Prometheus alone: a policy of the network keeps the operator away."""
@@ -118,12 +112,6 @@ class WatchedPool:
         scale = self.world.status("chat").scale
         assert scale is not None
         return scale.reason.value, scale.message
-
-    @property
-    def learnt(self) -> int:
-        """Measurements that its factors rest on."""
-        memory = self.world.memory["uid-chat"].calibration
-        return 0 if memory is None else memory.factors.points
 
     async def look(self, times: int = 1) -> None:
         """Collect and decide, as often as asked for."""
