@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.scaling_bench.scenarios import OWN_RULE, Scenario, load_trace, settings, workload_of
+from bench.scaling_bench.scenarios import ORACLE, OWN_RULE, Scenario, load_trace, settings, workload_of
 from bench.scaling_bench.truth import true_speed
 from weft.api import parse_pool, parse_split
 from weft.catalog import load
+from weft.cli.planning import plan_all
+from weft.cli.simulate_oracle import oracle_outcome
+from weft.cli.simulating import Case
+from weft.cli.world import World
 from weft.domain.cluster import NodeRecord
 from weft.domain.labels import API_VERSION
 from weft.perf import predict
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+ATTAINMENTS = (0.95, 0.98, 0.99)  # what the oracle aims at
 HEADROOMS = (0, 5, 10, 20, 35, 60)  # percent: Weft's own knob, from cheap to safe
 ROOM = 5.0  # times the mean fleet that the cluster holds, so that no rule is short of GPUs
 PERCENTS = (50.0, 90.0, 99.0)
@@ -66,18 +71,25 @@ class Run:
     @property
     def options(self) -> str:
         """In words, what the rule was set to."""
+        if self.policy == ORACLE:
+            return f"for {ATTAINMENTS[self.point]:.0%}"
         return f"headroomPercent {HEADROOMS[self.point]}" if self.policy == OWN_RULE else repr(_options(self))
 
 
 def points(policy: str, *, of_grid: bool = False) -> int:
-    """How many settings of a rule there are to run."""
-    return len(HEADROOMS) if policy == OWN_RULE else len(grid(policy) if of_grid else frontier(policy))
+    """How many settings of a rule there are to run; nothing of the oracle's or of Weft's is tuned."""
+    own = {OWN_RULE: len(HEADROOMS), ORACLE: len(ATTAINMENTS)}
+    return own[policy] if policy in own else len(grid(policy) if of_grid else frontier(policy))
 
 
 def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
     """Simulate it; figures in seconds, fractions and GPU-hours."""
-    policy = None if what.policy == OWN_RULE else _options(what).policy()
-    outcome = simulate(setting_of(what), policy, progress)
+    if what.policy == ORACLE:
+        case = _case(what)
+        outcome = oracle_outcome(case, progress or (lambda _: None), ATTAINMENTS[what.point])
+    else:
+        policy = None if what.policy == OWN_RULE else _options(what).policy()
+        outcome = simulate(setting_of(what), policy, progress)
     return {"key": what.key, "options": what.options, **asdict(what), **_told(outcome)}
 
 
@@ -102,6 +114,15 @@ def setting_of(what: Run) -> Setting:
         seed=what.seed,
         truth=partial(true_speed, most=settings().truth_off, seed=what.seed),
     )
+
+
+def _case(what: Run) -> Case:
+    """The same setting with what would be planned of it."""
+    scenario, setting = settings().scenarios[what.scenario], setting_of(what)
+    trace, slo = traffic(what.scenario, what.seed, tuning=what.tuning, minutes=what.minutes)
+    body = _body(scenario, workload_of(trace), slo, {})
+    (planned,) = plan_all([body], World(setting.nodes), setting.catalog, 0.0)
+    return Case(NAME, what.scenario, setting, planned)
 
 
 @lru_cache(maxsize=2)

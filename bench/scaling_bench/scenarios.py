@@ -28,6 +28,7 @@ REPOSITORY = Path(__file__).parents[2]
 FILE = REPOSITORY / "bench" / "scenarios.yaml"
 FOLDER_VARIABLE = "WEFT_BENCH_DATA"
 OWN_RULE = "weft"
+ORACLE = "oracle"  # who knows the future, on the same simulator
 MADE_UP = "made up: "
 _PERCENT, _MINUTE, _LONG = 100.0, 60.0, 95.0
 
@@ -85,7 +86,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for names that nothing has, and for rules tuned on what they are judged on."""
-        unknown = [name for name in self.policies if name not in {OWN_RULE, *NAMES}]
+        unknown = [name for name in self.policies if name not in {OWN_RULE, ORACLE, *NAMES}]
         if unknown:
             raise ValueError(f"there is no policy {unknown[0]!r}")
         for name, scenario in self.scenarios.items():

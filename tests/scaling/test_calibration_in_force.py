@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -43,6 +44,19 @@ class TestInForce:
         known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 12, 12), START),)
         memory = CalibrationMemory(SUBJECT, Calibration(1.2 * factor, 1.2, points, points))
         assert (in_force(known, memory, START + after_seconds) != known) is changes
+
+    def test_a_large_change_is_phased_in(self) -> None:
+        """Latencies in force change by a fifth at most each five minutes, until they are those that were learnt."""
+        exact = Calibration(1.0, 1.5, 40, 40, None, 1.3)
+        known: tuple[Calibrated, ...] = (Calibrated(SUBJECT, Calibration(1.0, 1.0, 39, 39, None, 1.0), START),)
+        longer = [1.0]
+        for passed in range(1, 8):
+            known = in_force(known, CalibrationMemory(SUBJECT, exact), START + 300.0 * passed)
+            factors = known[0].factors
+            assert factors.tpot_tail is not None
+            longer.append(factors.decode * factors.tpot_tail)
+        assert all(1.0 <= later / earlier < 1.23 for earlier, later in pairwise(longer))
+        assert longer[3] < longer[4] == pytest.approx(1.5 * 1.3, rel=0.03)
 
     def test_enough_points_are_told_once(self) -> None:
         known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 8, 8), START),)

@@ -74,9 +74,9 @@ def test_doubt_never_widens() -> None:
 def test_measured_tails_take_the_place_of_the_doubt() -> None:
     """With a little care, whether they are shorter or longer than what was doubted."""
     found = case(RUNNING, Calibration(1.0, 1.0, 3, 3, 1.6, 0.9)).doubt
-    assert (found.ttft, found.tpot) == (pytest.approx(1.05 * 1.6), pytest.approx(1.05 * 0.9))
+    assert (found.ttft, found.tpot) == pytest.approx((1.05 * 1.6, 1.05 * 0.9))
     half = case(RUNNING, Calibration(1.0, 1.0, ENOUGH_POINTS, 3, None, 1.0)).doubt
-    assert (half.ttft, half.tpot) == (case(RUNNING, Calibration()).doubt.ttft, pytest.approx(1.05))
+    assert (half.ttft, half.tpot) == pytest.approx((case(RUNNING, Calibration()).doubt.ttft, 1.05))
 
 
 def plan_with(learnt: Calibration, rate: float = 40.0) -> Plan:

@@ -101,7 +101,7 @@ def test_a_pod_is_gated_then_bound_to_its_node_then_ready() -> None:
     (pod,) = world.run(100.0 + BIND_SECONDS + FIRST)
     assert (pod.ready, pod.routed, pod.phase) == (True, True, PodPhase.Running)
     assert pod.startup_seconds == pytest.approx(FIRST)
-    assert world.cluster.engines(UID) == (pod.uid,)
+    assert world.cluster.engines(UID) == (pod.name,)
     assert world.heard.told == [(101.0 + FIRST, "started", pod.name)]
 
 

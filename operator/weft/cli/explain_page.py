@@ -157,4 +157,7 @@ def _calibrated(status: Json) -> RenderableType | None:
         return None
     points = counted(known["points"], "point")
     factors = f"prefill {figure(known['prefill'])}, decode {figure(known['decode'])} of the prediction, from {points}"
-    return Text("calibrated: ", style="bold").append(factors, style="not bold default")
+    named = (("TTFT", known.get("ttftTail")), ("TPOT", known.get("tpotTail")))
+    tails = " and ".join(f"{name} {figure(tail)}" for name, tail in named if tail is not None)
+    told = f"{factors}; percentiles over it: {tails}" if tails else factors
+    return Text("calibrated: ", style="bold").append(told, style="not bold default")

@@ -37,20 +37,24 @@ def oracle_gpu_hours(case: Case) -> float | None:
     trace = case.setting.trace.part(case.setting.warm_up, math.inf)
     if trace.seconds <= 0.0:
         return None
-    return bound_hours(*_hindsight(case, trace, interrupted=False)) / _SLIGHTLY
+    return bound_hours(*_hindsight(case, trace, _attainment(case.slo), interrupted=False)) / _SLIGHTLY
 
 
-def oracle_outcome(case: Case, progress: Progress) -> Outcome:
-    """The simulation of counts chosen in hindsight, with as little slack as meets the SLO where that can be had."""
+def oracle_outcome(case: Case, progress: Progress, attainment: float | None = None) -> Outcome:
+    """The simulation of counts chosen in hindsight, with as little slack as meets the SLO where that can be had.
+
+    As many requests as `attainment` says shall meet it, those of the declared percentile where nothing is said.
+    """
+    wanted = _attainment(case.slo) if attainment is None else attainment
     tried: list[tuple[Steps, Outcome]] = []
 
     def attained(steps: Steps) -> float:
         tried.append((steps, _simulated(case, steps, progress)))
         return tried[-1][1].attainment
 
-    known = _hindsight(case, case.setting.trace, interrupted=True)
+    known = _hindsight(case, case.setting.trace, wanted, interrupted=True)
     try:
-        found = calibrated(lambda slack: oracle_hours(*known, slack), attained, _attainment(case.slo))
+        found = calibrated(lambda slack: oracle_hours(*known, slack), attained, wanted)
     except ValueError:  # no slack is enough, say because a node fails
         return max((outcome for _, outcome in tried), key=lambda outcome: outcome.attainment)
     return next(outcome for steps, outcome in tried if steps == found.found.steps)
@@ -62,18 +66,21 @@ def _simulated(case: Case, steps: Steps, progress: Progress) -> Outcome:
     return replace(outcome, policy=ORACLE)
 
 
-def _hindsight(case: Case, trace: Trace, *, interrupted: bool) -> tuple[list[PoolNeed], Column, Terms]:
+def _hindsight(
+    case: Case, trace: Trace, attainment: float, *, interrupted: bool
+) -> tuple[list[PoolNeed], Column, Terms]:
     """What pools need and how many requests arrive, in bins of one length that are together as long as the trace."""
     bins = max(_FEWEST_BINS, math.ceil(trace.seconds / _BIN_SECONDS))
     bin_seconds = max(trace.seconds, 1.0) * _SLIGHTLY / bins
-    terms = Terms(bin_seconds, case.setting.start_up.engine_seconds, attainment=_attainment(case.slo))
+    terms = Terms(bin_seconds, case.setting.start_up.engine_seconds, attainment=attainment)
     return _needs(case, trace, bin_seconds, interrupted=interrupted), demand(trace, bin_seconds).requests, terms
 
 
 def _needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) -> list[PoolNeed]:
     pools = [(pool, decision.status.plan) for pool, decision in case.planned.pools]
     known = [(pool.key.name, pool.spec, plan) for pool, plan in pools if pool.spec is not None and plan is not None]
-    speeds = [engine_speed(plan, spec, case.setting.catalog) for _, spec, plan in known]
+    modelled = [engine_speed(plan, spec, case.setting.catalog) for _, spec, plan in known]
+    speeds = [case.setting.truth(speed) for speed in modelled] if case.setting.truth is not None else modelled
     if len(speeds) > 1:
         needed = [*split_needed(trace, speeds[0], speeds[1], case.slo, bin_seconds)]
     else:

@@ -60,7 +60,9 @@ class Telemetry:
         self._ready = self._gauge("weft_pool_ready_replicas", "Ready replicas", POOL)
         self._capacity = self._gauge("weft_pool_replica_capacity", "Predicted requests per second per replica", POOL)
         self._calibration = self._gauge(
-            "weft_calibration", "Measured over predicted time of prompts and of decode steps", (*POOL, "kind")
+            "weft_calibration",
+            "Measured over predicted time of prompts and of decode steps, and their tails",
+            (*POOL, "kind"),
         )
         self._slow = self._gauge(
             "weft_pool_slow_replica_ratio", "Latency of a slow replica over that of its siblings", (*POOL, "replica")
@@ -133,6 +135,9 @@ class Telemetry:
         factors = memory.calibration.factors
         self._calibration.labels(*place, "prefill").set(factors.prefill)
         self._calibration.labels(*place, "decode").set(factors.decode)
+        for kind, tail in (("ttft_tail", factors.ttft_tail), ("tpot_tail", factors.tpot_tail)):
+            if tail is not None:
+                self._calibration.labels(*place, kind).set(tail)
 
     def _show_slow(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
         """Replicas that are named as slow."""

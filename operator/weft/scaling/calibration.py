@@ -51,6 +51,7 @@ MOST_POINTS = 1000  # counting further would only make the status change
 # Factors in force change when they are 5 % off, at most every 5 minutes (design L3).
 NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS = 0.05, 300.0
 SHOWN_STEP = 0.02  # of a factor's logarithm
+MOST_LONGER = math.log(1.2)  # what latencies change by at once: capacity changes by about a third
 MOST_KEPT = 4  # shapes whose factors are kept
 
 _NUDGE, _DAMPING = 1.05, 0.05
@@ -155,15 +156,17 @@ def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrate
 
 def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
     """The pods that were there all the time and still are."""
+    if memory.pods == look.ready:
+        return look.ready
     ready = frozenset(look.ready)
-    return tuple(pod for pod in memory.pods if pod in ready)
+    return tuple([pod for pod in memory.pods if pod in ready])
 
 
 def of(pods: tuple[str, ...], look: Look) -> Look:
     """The look at some pods alone."""
     seen, chosen = look.observation, frozenset(pods)
     if seen is None or (seen.expected == len(pods) and chosen.issuperset([each.pod for each in seen.pods])):
-        return replace(look, ready=pods)
+        return look if pods == look.ready else replace(look, ready=pods)
     known = tuple([each for each in seen.pods if each.pod in chosen])
     return replace(look, ready=pods, observation=of_pods(seen, known, len(pods)))
 
@@ -230,16 +233,29 @@ def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: floa
     before = next((each for each in known if each.subject == memory.subject), None)
     if not _is_news(before, memory.factors, now):
         return known
-    exact = memory.factors
-    shown = replace(
-        exact,
-        prefill=_shown(exact.prefill),
-        decode=_shown(exact.decode),
-        ttft_tail=_shown(exact.ttft_tail) if exact.ttft_tail else None,
-        tpot_tail=_shown(exact.tpot_tail) if exact.tpot_tail else None,
-    )
+    shown = _phased(before.factors if before is not None else Calibration(), memory.factors)
     kept = [each for each in known if each != before and _is_comparable(each.subject, memory.subject)]
     return (Calibrated(memory.subject, shown, now), *kept[: MOST_KEPT - 1])
+
+
+def _phased(before: Calibration, exact: Calibration) -> Calibration:
+    """The exact factors, or as much of the way to them as changes capacity by about a third at most."""
+    ttft = _step(before.prefill, exact.prefill) + _step(before.ttft_tail, exact.ttft_tail)
+    tpot = _step(before.decode, exact.decode) + _step(before.tpot_tail, exact.tpot_tail)
+    part = min(1.0, MOST_LONGER / max(MOST_LONGER, abs(ttft), abs(tpot)))
+
+    def shown(old: float, new: float) -> float:
+        return _shown(old * (new / old) ** part)
+
+    tails = (before.ttft_tail, exact.ttft_tail), (before.tpot_tail, exact.tpot_tail)
+    ttft_tail, tpot_tail = (None if new is None else shown(old or new, new) for old, new in tails)
+    factors = shown(before.prefill, exact.prefill), shown(before.decode, exact.decode)
+    return Calibration(*factors, exact.points, exact.prompt_points, ttft_tail, tpot_tail)
+
+
+def _step(old: float | None, new: float | None) -> float:
+    """From one to the other, in logarithms; a tail that appears begins near the doubt that it replaces."""
+    return math.log(new / old) if old is not None and new is not None else 0.0
 
 
 def _lengths(role: Role, seen: PoolObservation) -> tuple[float | None, ...]:

@@ -86,7 +86,7 @@ class SimulatedCluster:
         return self._shown()[1]
 
     def engines(self, pool: str) -> tuple[str, ...]:
-        """UIDs of the first pods of a pool's ready replicas, which metrics are asked of."""
+        """Names of the first pods of a pool's ready replicas, which metrics are asked of."""
         if pool not in self._engines:
             ready = (pod for pod in self._pods.values() if pod.pool == pool and pod.leads and pod.record.ready)
             self._engines[pool] = tuple(pod.record.name for pod in ready if not pod.record.terminating)
