@@ -52,8 +52,7 @@ class PrometheusServer:
 
         Raises PrometheusMissingError, and ProcessFailedError with the end of its log when it does not come up.
         """
-        if shutil.which("prometheus") is None:
-            raise PrometheusMissingError("prometheus is not on PATH; install it (Debian: apt install prometheus)")
+        require_prometheus()
         for attempt in range(ATTEMPTS):
             try:
                 return cls._attempt(cluster, namespace)
@@ -64,17 +63,17 @@ class PrometheusServer:
 
     @classmethod
     def _attempt(cls, cluster: ControlPlane, namespace: str | None) -> PrometheusServer:
-        address = f"127.0.0.1:{_free_port()}"
+        address = f"127.0.0.1:{free_port()}"
         directory = cluster.directory / f"prometheus-{address.rpartition(':')[2]}"
         directory.mkdir(parents=True)
         configuration = directory / "prometheus.yaml"
         targets = TargetFile(directory / "targets.json", cluster.api_client(), namespace)
-        configuration.write_text(yaml.safe_dump(_configuration(directory / "targets.json")))
+        configuration.write_text(yaml.safe_dump(scraping(directory / "targets.json")))
         server = cls(f"http://{address}", Supervisor(directory), targets, directory)
         try:
             targets.start()
-            process = server.processes.start("prometheus", _command(configuration, directory, address))
-            process.wait_until(lambda: _answers(f"{server.url}/-/ready"), START_TIMEOUT_SECONDS)
+            process = server.processes.start("prometheus", command(configuration, directory, address))
+            process.wait_until(lambda: is_ready(server.url), START_TIMEOUT_SECONDS)
         except BaseException:  # Ctrl-C while starting, too
             server.stop()
             raise
@@ -104,7 +103,14 @@ class PrometheusServer:
         self.stop()
 
 
-def _command(configuration: Path, directory: Path, address: str) -> tuple[str, ...]:
+def require_prometheus() -> None:
+    """Raise PrometheusMissingError where there is none."""
+    if shutil.which("prometheus") is None:
+        raise PrometheusMissingError("prometheus is not on PATH; install it (Debian: apt install prometheus)")
+
+
+def command(configuration: Path, directory: Path, address: str) -> tuple[str, ...]:
+    """Run it with its data in `directory`/data."""
     return (
         "prometheus",
         f"--config.file={configuration}",
@@ -114,24 +120,27 @@ def _command(configuration: Path, directory: Path, address: str) -> tuple[str, .
     )
 
 
-def _configuration(targets: Path) -> dict[str, Any]:
+def scraping(targets: Path, every: str = f"{SCRAPE_SECONDS}s") -> dict[str, Any]:
+    """Return the configuration that scrapes the targets in a file."""
     discovery = {"files": [str(targets)], "refresh_interval": "5s"}  # and at once when the file changes
     return {
-        "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{SCRAPE_SECONDS}s"},
+        "global": {"scrape_interval": every, "scrape_timeout": every},
         "scrape_configs": [{"job_name": "engines", "file_sd_configs": [discovery]}],
     }
 
 
-def _answers(url: str) -> bool:
+def is_ready(url: str) -> bool:
+    """Whether it answers queries."""
     with (
         contextlib.suppress(urllib.error.URLError, OSError),
-        urllib.request.urlopen(url, timeout=5) as answer,  # noqa: S310 - our own http address
+        urllib.request.urlopen(f"{url}/-/ready", timeout=5) as answer,  # noqa: S310 - our own http address
     ):
         return bool(answer.status == 200)
     return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that nobody listens on just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
@@ -48,6 +50,20 @@ def test_demand_beyond_capacity_adds_replicas_in_one_decision() -> None:
     event = world.decision("chat").events[0]
     assert event.reason is Reason.ScaleUp
     assert event.message.startswith("1 -> 3 replicas: ")
+
+
+@settings(max_examples=15, deadline=None)
+@given(less=st.floats(0, 6), more=st.floats(0, 6), past=st.lists(st.floats(0, 5), max_size=6))
+def test_more_demand_never_means_fewer_replicas_of_a_fixed_shape(less: float, more: float, past: list[float]) -> None:
+    """After any history, in turns of half a minute; nothing but the bounds limits the count."""
+    counts = []
+    for worth in sorted((less, more)):
+        world = auto_world(replace(AUTO, max_replicas=8), boards=8)
+        for replicas_worth in (*past, worth, worth, worth):
+            observe(world, replicas_worth)
+            world.turn(seconds=30.0)
+        counts.append(world.status("chat").desired_replicas)
+    assert counts[0] <= counts[1]
 
 
 def test_a_quiet_window_removes_them_again() -> None:

@@ -81,6 +81,16 @@ async def test_both_halves_of_a_split_hear_of_its_front_and_each_engine_is_asked
     assert collector.engines_read == {Origin.Engine: 2, Origin.Prometheus: 0}
 
 
+async def test_an_engine_that_has_ever_restarted_is_asked_like_any_other() -> None:
+    """volcano-sh/kthena#1403: one such pod ended all decisions about its group."""
+    source = Scripted({"p": pages("vllm-0.32.0"), "q": pages("vllm-0.32.0")})
+    collector = MetricsCollector(source)
+    pods = (replace(engine("p", "chat"), restarts=3), engine("q", "chat"))
+    await collector.collect((pool("chat", EngineRelease(EngineName.VLLM, "0.32.0", "image")),), pods)
+    assert collector.observations()["chat"].complete
+    assert {"p", "q"} == source.asked.keys()
+
+
 async def test_a_pool_behind_a_gateway_says_that_nobody_asks_its_picker() -> None:
     release = EngineRelease(EngineName.VLLM, "0.32.0", "image")
     specs = {kind: replace(pool_spec(1), router=RouterSpec(kind)) for kind in RouterKind}

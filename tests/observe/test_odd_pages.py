@@ -18,6 +18,16 @@ def without(text: str, *names: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith(names))
 
 
+def times_as_much(text: str, times: float, *names: str) -> str:
+    """The page with these series so many times as large."""
+
+    def changed(line: str) -> str:
+        series, _, value = line.rpartition(" ")
+        return f"{series} {float(value) * times}" if line.startswith(names) else line
+
+    return "\n".join(map(changed, text.splitlines())) + "\n"
+
+
 async def test_neither_the_order_of_labels_nor_of_lines_matters() -> None:
     def mixed(text: str) -> str:
         lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -143,3 +153,27 @@ class TestBuckets:
         seen = await observed(SERIES, *texts)
         assert seen.ttft == ()
         assert seen.ttft_mean == pytest.approx(0.38)
+
+
+class TestOtherUnits:
+    """Latencies in milliseconds on a page that names them seconds: few were inside, and none for so long."""
+
+    TTFT, TPOT = "vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds"
+
+    def telling(self, text: str, times: float) -> str:
+        """The page with latencies as so many times what they are."""
+        return times_as_much(text, times, f"{self.TTFT}_sum", f"{self.TPOT}_sum")
+
+    async def test_are_named_and_not_believed(self) -> None:
+        first, second = (times_as_much(text, 0.1, "vllm:num_requests") for text in (FIRST, SECOND))
+        seen = await observed(SERIES, self.telling(first, 1000.0), self.telling(second, 1000.0))
+        assert (seen.ttft_mean, seen.tpot_mean, seen.ttft, seen.tpot) == (None, None, (), ())
+        assert sum("contradicts how few requests are inside" in sentence for sentence in said(seen)) == 2
+        assert {caveat.figure for caveat in seen.caveats if "contradicts" in caveat.says} == {"ttft", "tpot"}
+
+    async def test_are_not_suspected_of_latencies_that_may_be(self) -> None:
+        """A hundred times as long is a crowd, of which some were there before."""
+        seen = await observed(SERIES, self.telling(FIRST, 100.0), self.telling(SECOND, 100.0))
+        usual = await observed(SERIES, FIRST, SECOND)
+        assert said(seen) == said(usual)
+        assert seen.ttft_mean == pytest.approx(100.0 * (usual.ttft_mean or 0.0))

@@ -228,6 +228,51 @@ async def test_what_prometheus_knows_wins_and_the_rest_is_scraped(
     await source.close()
 
 
+def _shown(source: DirectSource, scrapes: list[Scrape], clock: Clock) -> None:
+    """The direct source scraped the engines at these times."""
+    for at, uid, values in scrapes:
+        clock.now = at
+        source.remember(uid, values)
+
+
+@pytest.mark.parametrize(
+    "known", [slice(-2, None), slice(None, 16)], ids=["it was restarted empty", "it scrapes nobody any more"]
+)
+async def test_what_prometheus_knows_less_of_is_scraped(
+    history: list[Scrape], prometheus: tuple[FakePrometheus, str], executor: ThreadPoolExecutor, known: slice
+) -> None:
+    """A minute was scraped; of one sample no rate can be told, and what ended half a minute ago is not now."""
+    fake, url = prometheus
+    fake.scrapes = history[known]
+    clock = Clock()
+    direct = DirectSource(clock=clock)
+    _shown(direct, history, clock)
+    source = PreferredSource(PrometheusSource(url, executor), direct)
+    unreachable = [target(each.uid, port=1) for each in TARGETS]
+    assert _origins(await source.collect(unreachable)) == {"a": Origin.Engine, "b": Origin.Engine}
+    await source.close()
+
+
+async def test_a_prometheus_whose_clock_was_set_back_is_away_until_it_is_where_it_was(
+    prometheus: tuple[FakePrometheus, str], executor: ThreadPoolExecutor
+) -> None:
+    """It shows the past. Two servers behind one address may be a window apart."""
+    fake, url = prometheus
+    source, now = PrometheusSource(url, executor), fake.scrapes
+
+    def moved(seconds: float) -> list[Scrape]:
+        return [(at + seconds, uid, values) for at, uid, values in now]
+
+    await source.collect(TARGETS)
+    fake.scrapes = moved(-3600.0)
+    for _ in range(2):
+        with pytest.raises(PrometheusAway, match="its clock was set back"):
+            await source.collect(TARGETS)
+    for seconds in (-100.0, 10.0):
+        fake.scrapes = moved(seconds)
+        assert {"a", "b"} == (await source.collect(TARGETS)).keys()
+
+
 def _origins(histories: dict[str, History]) -> dict[str, Origin]:
     return {uid: history.origin for uid, history in histories.items()}
 

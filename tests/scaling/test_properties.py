@@ -1,11 +1,15 @@
-"""S4 and S5: counts stay within bounds and never shrink on missing metrics, whatever Prometheus says."""
+"""S4 and S5: counts stay within bounds and never shrink on missing metrics, whatever is scraped; L1."""
 
 from __future__ import annotations
 
-from hypothesis import given
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scaling.cases import Pool
+from bench.fluid import Fluid
+from tests.scaling.cases import Pool, seen
 from tests.scaling.scrapes import COUNTERS, GAUGES, SCRAPES, Line, observed, scraped
 from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import ScalingSpec
@@ -94,3 +98,30 @@ def test_engines_that_restart_buy_no_replicas_and_count_as_no_collapse(growth: f
         counts.append(pool.current)
     most, found = counts
     assert most * (SCRAPES - 3) / (SCRAPES - 1) - 1 <= found <= most
+
+
+@settings(max_examples=50, deadline=None)
+@given(gaps=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 60)), min_size=1, max_size=6))
+def test_no_order_in_which_replicas_miss_scrapes_shrinks_a_pool(gaps: list[tuple[int, int]]) -> None:
+    """So many of five are silent in so many looks, with what they answered; then others, or nobody."""
+    pool = Pool(declared_rate=8.0)
+    pool.run(seen(8.0, 5), 600)
+    before = pool.current
+    for silent, looks in gaps:
+        answered = 5 - silent
+        pool.run(seen(8.0 * answered / 5 if answered else None, 5, answered=answered), looks * 10.0)
+        assert min(pool.history) >= before
+
+
+@pytest.mark.parametrize("replicas_worth", [0.0, 0.01, 0.5, 0.999, 1.0, 1.001, 1.5, 2.0, 2.5, 9.99, 10.0, 10.01, 33.3])
+@pytest.mark.parametrize("startup_seconds", [20.0, 120.0, 600.0])
+def test_a_constant_load_on_either_side_of_a_whole_replica_settles(
+    replicas_worth: float, startup_seconds: float
+) -> None:
+    """A grid where rounding could go both ways: it grows, perhaps shrinks, and stays after an hour."""
+    pool = Fluid(capacity=3.0, declared_rate=3.0, startup_seconds=startup_seconds)
+    pool.run([3.0 * replicas_worth] * 720)
+    assert len(set(pool.counts[360:])) == 1
+    assert pool.counts[-1] >= replicas_worth
+    steps = [later - earlier for earlier, later in pairwise(pool.counts) if later != earlier]
+    assert steps == sorted(steps, key=lambda step: step < 0)

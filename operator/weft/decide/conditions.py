@@ -67,7 +67,7 @@ def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
     if above:
         return Condition("SLOMet", FALSE, Explanation(Reason.AboveSLO, "; ".join((*above, *caveats))))
     if not measured:
-        return Condition("SLOMet", UNKNOWN, _unmeasured(observation))
+        return Condition("SLOMet", UNKNOWN, _unmeasured(observation, caveats))
     names = ", ".join(name for name, _, _ in measured)
     return Condition("SLOMet", TRUE, Explanation(Reason.WithinSLO, "; ".join((f"{names} within target", *caveats))))
 
@@ -98,11 +98,13 @@ def _in_doubt(slo: Slo, observation: PoolObservation) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _unmeasured(observation: PoolObservation) -> Explanation:
-    """Why there are no latencies: the engine does not show them, or nobody asked."""
+def _unmeasured(observation: PoolObservation, caveats: tuple[str, ...]) -> Explanation:
+    """Why there are no latencies: the engine does not show them, they cannot be, or nobody asked."""
     if observation.missing:
         names = ", ".join(observation.missing)
         return Explanation(Reason.MetricsMissing, f"the engine's metrics lack {names}")
+    if caveats and observation.requests_per_second:
+        return Explanation(Reason.MetricsMissing, "; ".join(caveats))
     return Explanation(Reason.NoTraffic, "no request was measured lately")
 
 

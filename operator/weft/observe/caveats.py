@@ -1,4 +1,4 @@
-"""What is not as the engine's version should have it: missing and renamed series, percentiles beyond the buckets.
+"""What is not as the engine's version should have it: series that are missing, renamed or absurd, blurred percentiles.
 
 Sentences hold no live numbers, so that a steady state says the same again.
 """
@@ -36,7 +36,7 @@ def missing(windows: list[Window]) -> tuple[str, ...]:
 
 def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
     """Everything worth knowing before the figures are believed, each once."""
-    said = (*_untold(windows), *_renamed(windows), *coarse(ttft, tpot))
+    said = (*_untold(windows), *_renamed(windows), *_contradicted(windows), *coarse(ttft, tpot))
     return tuple(dict.fromkeys(said))
 
 
@@ -80,6 +80,12 @@ def _renamed(windows: list[Window]) -> Iterator[Caveat]:
             shown, usual = getattr(window.series, each.name), getattr(window.expected, each.name)
             if shown != usual:
                 yield Caveat(_other_name(window, shown, usual), _LATENCIES.get(each.name, ""))
+
+
+def _contradicted(windows: list[Window]) -> Iterator[Caveat]:
+    for figure in sorted(frozenset[str]().union(*(window.contradicted for window in windows))):
+        why = "contradicts how few requests are inside: it is not used, and may be told in another unit"
+        yield Caveat(f"{figure.upper()} {why}", figure)
 
 
 def _other_name(window: Window, shown: str | None, usual: str | None) -> str:

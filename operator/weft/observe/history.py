@@ -125,6 +125,10 @@ class History:
         lines = [usable(samples) for samples in self._of(name, ())]
         return sum(line[-1][1] - line[0][1] for line in lines if line)
 
+    def most(self, name: str) -> float:
+        """The most that a gauge was in the window, summed over its series; 0 without any."""
+        return sum(max((value for _, value in usable(samples)), default=0.0) for samples in self._of(name, ()))
+
     def mean(self, name: str) -> float | None:
         """Mean observation of the histogram `name` over the window; None when nothing was observed."""
         total, count = self.increase(f"{name}_sum"), self.increase(f"{name}_count")

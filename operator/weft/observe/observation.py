@@ -37,8 +37,8 @@ class Histograms:
     def of(cls, window: Window) -> Histograms:
         """Of one pod."""
         series = window.series
-        names = (series.ttft, series.per_token, series.request_input_tokens, series.request_output_tokens)
-        return cls(*(window.buckets(name) for name in names))
+        lengths = (window.buckets(name) for name in (series.request_input_tokens, series.request_output_tokens))
+        return cls(window.ttft_buckets, window.tpot_buckets, *lengths)
 
     @classmethod
     def merged(cls, pods: Iterable[Histograms]) -> Histograms:
@@ -75,7 +75,7 @@ class _Seen:
 def observe_pod(target: Target, window: Window, found: Histograms) -> PodObservation:
     """One pod's figures over the window; its start-up time by its conditions, else by the engine's own word."""
     input_tokens, output_tokens = window.input_tokens, window.output_tokens
-    ttft_mean, tpot_mean = window.mean(window.series.ttft), window.mean(window.series.per_token)
+    ttft_mean, tpot_mean = window.ttft_mean, window.tpot_mean
     return PodObservation(
         pod=target.pod,
         age_seconds=window.history.age_seconds,

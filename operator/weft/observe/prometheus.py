@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import defaultdict
 from itertools import groupby
@@ -40,13 +41,18 @@ class PrometheusAway(Exception):  # noqa: N818 - says what happened
 
 
 class PrometheusSource:
-    """A `MetricsSource` over PromQL. Expects the usual `namespace` and `pod` labels on every series."""
+    """A `MetricsSource` over PromQL. Expects the usual `namespace` and `pod` labels on every series.
+
+    A server whose clock was set back answers with what it scraped in the past, and takes in nothing new until its clock
+    is where it was: while its samples end before those that it told earlier, it counts as away.
+    """
 
     def __init__(self, url: str, executor: Executor, window_seconds: int = WINDOW_SECONDS) -> None:
         """Nothing is asked yet. The executor's threads carry the blocking client."""
         self._client = PrometheusConnect(url=url, retry=Retry(total=0), timeout=QUERY_TIMEOUT_SECONDS)
         self._executor = executor
         self._window_seconds = window_seconds
+        self._newest = -math.inf  # sample that it ever told, on its own clock
 
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
         """The windows of all targets that Prometheus knows, by pod UID. Raises `PrometheusAway`."""
@@ -80,7 +86,15 @@ class PrometheusSource:
                 if uid is not None:
                     key = series_key(tags.get("__name__", ""), {k: v for k, v in tags.items() if k != "__name__"})
                     lines[uid][key] = _samples(result.get("values") or ())
+        self._check_order(at for series in lines.values() for samples in series.values() for at, _ in samples[-1:])
         return {uid: History(now, series, Origin.Prometheus) for uid, series in lines.items()}
+
+    def _check_order(self, times: Iterable[float]) -> None:
+        """Note the newest sample; servers behind one address may be a window apart."""
+        newest = max(times, default=self._newest)
+        if newest < self._newest - self._window_seconds:
+            raise PrometheusAway("its samples end before those that it told earlier: its clock was set back")
+        self._newest = max(newest, self._newest)
 
     def _server_time(self) -> float:
         """Prometheus' own clock, which stamped the samples."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
+from weft.observe.observation import STALE_SECONDS
 from weft.observe.prometheus import PrometheusAway
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class MetricsSource(Protocol):
 
 
 class PreferredSource:
-    """Asks the first source; while it is away, and for pods it does not know, asks the second.
+    """Asks the first source; while it is away, and for pods that it does not know or knows less of, the second.
 
     The second is asked every time, or its rates would have to start from nothing when they are needed.
     """
@@ -51,7 +52,7 @@ class PreferredSource:
             return scraped
         self.away = False
         self._tell_of_engines_unknown_there(scraped, asked)
-        return {**scraped, **asked}
+        return {**scraped, **{uid: _better(history, scraped.get(uid)) for uid, history in asked.items()}}
 
     def _tell_of_engines_unknown_there(self, scraped: dict[str, History], asked: dict[str, History]) -> None:
         """A server that scrapes other labels answers, and knows nobody: said whenever it begins or ends."""
@@ -68,3 +69,14 @@ class PreferredSource:
         """Close both."""
         await self._preferred.close()
         await self._fallback.close()
+
+
+def _better(asked: History, scraped: History | None) -> History:
+    """What Prometheus tells of a pod, unless it lost sight of it, or began later than we did: after an empty restart.
+
+    Its window is the longer one, so that a healthy server soon knows more.
+    """
+    if scraped is None:
+        return asked
+    is_lost = asked.age_seconds > STALE_SECONDS and scraped.age_seconds < asked.age_seconds
+    return scraped if is_lost or asked.span_seconds < scraped.span_seconds else asked

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from weft.observe.contradictions import contradictions
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets
@@ -16,16 +18,22 @@ DEFERRED = (("reason", "deferred"),)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Samples and names. `expected` are the names of the engine's version, `series` those that are there."""
+    """Samples and names. `expected` are the names of the engine's version, `series` those that are there.
+
+    `contradicted` are latencies (`ttft`, `tpot`) that cannot be, which are read as if they were not there.
+    """
 
     history: History
     series: EngineSeries
     expected: EngineSeries
+    contradicted: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, history: History, expected: EngineSeries) -> Window:
         """Choose the names by what was seen."""
-        return cls(history, expected.as_shown(history.shows), expected)
+        found = cls(history, expected.as_shown(history.shows), expected)
+        contradicted = contradictions(found)
+        return replace(found, contradicted=contradicted) if contradicted else found
 
     def gauge(self, name: str | None) -> tuple[float, ...]:
         """The newest value of each series of a gauge."""
@@ -42,6 +50,33 @@ class Window:
     def buckets(self, name: str | None) -> Buckets:
         """Growth of the buckets of a histogram."""
         return self.history.buckets(name) if name is not None else ()
+
+    @property
+    def ttft_mean(self) -> float | None:
+        """Mean time to the first token, in seconds."""
+        return None if "ttft" in self.contradicted else self.mean(self.series.ttft)
+
+    @property
+    def tpot_mean(self) -> float | None:
+        """Mean time per output token, in seconds."""
+        return None if "tpot" in self.contradicted else self.mean(self.series.per_token)
+
+    @property
+    def ttft_buckets(self) -> Buckets:
+        """Growth of the buckets of the time to the first token."""
+        return () if "ttft" in self.contradicted else self.buckets(self.series.ttft)
+
+    @property
+    def tpot_buckets(self) -> Buckets:
+        """Growth of the buckets of the time per output token."""
+        return () if "tpot" in self.contradicted else self.buckets(self.series.per_token)
+
+    @property
+    def most_inside(self) -> float:
+        """Requests inside, as many as any scrape of the window showed."""
+        series = self.series
+        names = (series.running, series.waiting, *series.waiting_for_kv)
+        return sum(self.history.most(name) for name in names if name is not None)
 
     @property
     def never_asked(self) -> bool:

@@ -1,0 +1,36 @@
+"""Latencies that cannot be: milliseconds in a histogram of seconds, where nobody was inside for as long as it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.observe.window import Window
+
+# Whoever is inside for longer than two scrapes of a usual Prometheus are apart is seen by one of them.
+LONG_SECONDS = 30.0
+# No engine that serves takes as long from one token to the next, while one in another unit says far more.
+LONG_TOKEN_SECONDS = 1.0
+# Maxima fall between scrapes, and long requests that end together weigh more than those that stay.
+MOST_TIMES = 2.0
+
+
+def contradictions(window: Window) -> frozenset[str]:
+    """Which of `ttft` and `tpot` would need far more requests inside than any scrape of the window showed.
+
+    Little's law: answers per second times the mean stay is the mean number inside. Those who were there when the window
+    began have been for some time already, at most for their whole stay.
+    """
+    rate, seconds = window.requests_per_second, window.history.span_seconds
+    if not rate or seconds <= 0:
+        return frozenset()
+    most = MOST_TIMES * (window.most_inside + 1.0)
+    stays = {figure: stay for figure, stay in _stays(window).items() if stay > LONG_SECONDS}
+    return frozenset(figure for figure, stay in stays.items() if rate * stay > most * (1.0 + stay / seconds))
+
+
+def _stays(window: Window) -> dict[str, float]:
+    """Mean seconds that each latency says a request was inside for."""
+    ttft, tpot, tokens = window.ttft_mean, window.tpot_mean, window.output_tokens
+    decoding = tpot * tokens if tpot is not None and tokens is not None and tpot >= LONG_TOKEN_SECONDS else 0.0
+    return {"ttft": ttft or 0.0, "tpot": decoding}

@@ -1,0 +1,167 @@
+"""A pool whose engines a real Prometheus scrapes, decided over and over by what the operator's own source reads of it.
+
+Time is compressed: Prometheus and the engines run in real time, with a scrape every half second and a window of five,
+while the clock of `decide` goes on by thirty seconds with each look. A look takes some 0.2 s: ten minutes without a
+Prometheus are 20 looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.decide.world import World, pool, pool_spec
+from tests.fabric.cluster import board
+from tests.prometheus.engines import PORT, Load, ScriptedEngine
+from tests.prometheus.server import OddClock, RealPrometheus
+from weft.domain.spec import ScalingSpec
+from weft.domain.workload import Slo
+from weft.observe.collector import MetricsCollector
+from weft.observe.direct import DirectSource
+from weft.observe.history import Origin
+from weft.observe.prometheus import PrometheusSource
+from weft.observe.sources import PreferredSource
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from weft.domain.snapshot import PoolObservation
+    from weft.domain.spec import PoolSpec
+
+WINDOW_SECONDS = 5
+LOOK_SECONDS, DECIDED_SECONDS = 0.1, 30.0
+PATIENCE_LOOKS = 300
+REPLICAS, USUAL = 4, 3.5  # that serve, and that the usual load fills
+# No more than serve: what is asked is whether a fault takes some away, and a busy machine makes rates uneven.
+SCALING = ScalingSpec(max_replicas=REPLICAS, scale_down_delay_seconds=60.0, headroom=0.0)
+FULL = 0.85  # of the KV memory: nothing is learnt then, so that one replica serves as much throughout a test
+ONLY_PROMETHEUS = "Prometheus/"
+
+
+class WatchedPool:
+    """Looks and decisions. `counts` are the desired replicas after each look."""
+
+    def __init__(self, prometheus: RealPrometheus, clock: OddClock, source: PreferredSource) -> None:
+        """Four replicas serve, of which nobody knows anything yet."""
+        self.prometheus, self.clock = prometheus, clock
+        self.collector = MetricsCollector(source)
+        self.world = World.of([board(f"b-{index}") for index in range(4)], pool("chat", _spec()))
+        self.world.turn(6)
+        plan = self.world.status("chat").plan
+        assert plan is not None
+        self._capacity = plan.prediction.capacity
+        self.engines: dict[str, ScriptedEngine] = {}
+        self.counts: list[int] = []
+        self._load = Load(0.0)
+        self._heeds = ""
+        self.offer(USUAL)
+
+    def offer(self, replicas_worth: float) -> None:
+        """Requests that so many replicas could serve come in, spread over all."""
+        self._load = Load(replicas_worth * self._capacity, kv_usage=FULL)
+        self._spread()
+
+    def allow(self, replicas: int) -> None:
+        """As many replicas may serve from now on."""
+        spec = self.world.pools["chat"].spec
+        assert spec is not None
+        self.world.edit("chat", replace(spec, scaling=replace(SCALING, max_replicas=replicas)))
+
+    def close_ports(self) -> None:
+        """Engines answer Prometheus alone: a policy of the network keeps the operator away."""
+        self._heeds = ONLY_PROMETHEUS
+        self._spread()
+
+    def _spread(self) -> None:
+        for pod in self.world.pods.values():
+            if pod.ready and pod.name not in self.engines:
+                self.engines[pod.name] = ScriptedEngine(self._load)
+                self.world.pods[pod.name] = replace(pod, ip=self.engines[pod.name].host)
+                self.scrape_all()
+        for gone in self.engines.keys() - self.world.pods.keys():
+            self.engines.pop(gone).stop()
+        for engine in self.engines.values():
+            engine.heeds = self._heeds
+            engine.give(replace(self._load, rate=self._load.rate / len(self.engines)))
+
+    def scrape_all(self) -> None:
+        """Prometheus knows every engine."""
+        self.scrape(*self.engines)
+
+    def scrape(self, *pods: str) -> None:
+        """Prometheus scrapes these alone."""
+        self.prometheus.scrape({pod: f"{self.engines[pod].host}:{PORT}" for pod in pods})
+
+    @property
+    def seen(self) -> PoolObservation:
+        """The last look."""
+        return self.world.observations["uid-chat"]
+
+    @property
+    def told_by_prometheus(self) -> bool:
+        """Whether it is what every engine is known from."""
+        return self.collector.engines_read == {Origin.Prometheus: len(self.engines), Origin.Engine: 0}
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """Reason and message of the count."""
+        scale = self.world.status("chat").scale
+        assert scale is not None
+        return scale.reason.value, scale.message
+
+    async def look(self, times: int = 1) -> None:
+        """Collect and decide, as often as asked for."""
+        for _ in range(times):
+            await asyncio.sleep(LOOK_SECONDS)
+            self._spread()
+            await self.collector.collect(tuple(self.world.pools.values()), tuple(self.world.pods.values()))
+            self.world.observations = self.collector.observations()
+            self.world.turn(seconds=DECIDED_SECONDS)
+            self.counts.append(self.world.status("chat").desired_replicas)
+
+    async def look_until(self, true: Callable[[], bool]) -> None:
+        """Look until something is so."""
+        for _ in range(PATIENCE_LOOKS):
+            await self.look()
+            if true():
+                return
+        raise AssertionError(f"not within {PATIENCE_LOOKS} looks: {self.reason}, {self.seen}")
+
+    async def settle(self) -> None:
+        """Look until Prometheus has told of every engine for a window."""
+        await self.look_until(lambda: self.seen.complete and self.told_by_prometheus)
+        await self.look(6)
+        assert set(self.counts) == {REPLICAS}
+
+    def stop(self) -> None:
+        """End the engines."""
+        for engine in self.engines.values():
+            engine.stop()
+
+
+def _spec() -> PoolSpec:
+    spec = pool_spec(1, SCALING)
+    workload = replace(spec.workload, requests_per_second=74.0)
+    return replace(spec, workload=workload, slo=Slo(ttft=((95, 1.0),), tpot=((95, 0.05),)))
+
+
+@asynccontextmanager
+async def watched(directory: Path) -> AsyncIterator[WatchedPool]:
+    """A pool beside a running Prometheus."""
+    prometheus = RealPrometheus(directory)
+    clock = OddClock(prometheus.url)
+    with ThreadPoolExecutor(2) as executor:
+        async with clock.served() as url:
+            source = PreferredSource(PrometheusSource(url, executor, WINDOW_SECONDS), DirectSource(WINDOW_SECONDS / 2))
+            watched = WatchedPool(prometheus, clock, source)
+            try:
+                prometheus.start()
+                yield watched
+            finally:
+                await source.close()
+                watched.stop()
+                prometheus.close()
