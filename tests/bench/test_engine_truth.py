@@ -74,10 +74,9 @@ def test_users_of_a_closed_loop_do_not_count_their_first_request() -> None:
 
 def test_arrivals_wait_for_nobody_and_are_told_in_their_order() -> None:
     with streaming() as url:
-        found = open_loop(url, iter([(7, 30), (7, 2)]), [0.0, 0.005])
+        found = open_loop(url, iter([(7, 30), (7, 2)]), [0.0, 0.02])
     assert [30, 2] == [each.tokens for each in found]
-    assert found[1].sent - found[0].sent >= 0.005
-    assert found[1].sent < found[0].last
+    assert found[0].sent < found[1].sent < found[0].last
 
 
 def test_an_answer_without_tokens_is_no_measurement() -> None:
