@@ -59,6 +59,15 @@ def test_between_two_edges_a_tail_is_as_expected_as_far_as_both_allow() -> None:
 def test_nothing_counted_tells_nothing(buckets: Buckets) -> None:
     assert tail_of(buckets, TARGETS, EXPECTED) is None
     assert tail_of(counted(1.0), (), EXPECTED) is None
+    assert tail_of(counted(1.0), TARGETS, Percentiles(0.0, 0.0, 0.0, 0.0, 0.0)) is None
+
+
+def test_a_queue_that_is_expected_to_grow_without_end_teaches_nothing() -> None:
+    endless = replace(EXPECTED, p95=math.inf, p99=math.inf)
+    expected = Expected(endless, endless, 1.5, 1.5)
+    seen = replace(quiet(), ttft_buckets=counted(1.0), tpot_buckets=counted(1.0))
+    found = followed(Calibration(points=1), seen, Role.Aggregated, Slo(TARGETS, TARGETS), expected)
+    assert found == Calibration(points=1)
 
 
 def learnt(times: list[float], doubt: float = 1.5, role: Role = Role.Aggregated, target: float = 0.03) -> Calibration:

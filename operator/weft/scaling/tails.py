@@ -60,11 +60,11 @@ def followed(factors: Calibration, seen: PoolObservation, role: Role, slo: Slo, 
 def tail_of(buckets: Buckets, targets: Targets, expected: Percentiles) -> float | None:
     """Measured over expected latency at the percentile of the highest target, as well as the buckets tell.
 
-    Where no edge lies in the upper half, they are as expected if that is between the edges. None without a target or
-    without observations.
+    Where no edge lies in the upper half, they are as expected if that is between the edges. None without a target,
+    without observations, or where no time or an endless one is expected.
     """
     edges = _shares(buckets)
-    if not targets or not edges:
+    if not targets or not edges or expected.p50 <= 0.0 or math.isinf(expected.p99):
         return None
     wanted = _NORMAL.inv_cdf(targets[-1][0] / 100.0)
     telling = [(bound, share) for bound, share in edges if _MEDIAN <= share <= _NEARLY_ALL]
