@@ -34,10 +34,13 @@ def in_place_of(operator: OperatorProcess, node: RealNode, *options: str) -> Ite
 
 
 def queries_answered(prometheus: PrometheusServer) -> dict[str, float]:
-    """How many queries Prometheus has answered, by status code, as it counts them itself."""
+    """How many queries Prometheus has answered, by status code, as it counts them itself: of now, and of the past."""
+    counted: dict[str, float] = {}
     with urllib.request.urlopen(f"{prometheus.url}/metrics", timeout=10) as answer:  # noqa: S310 - our own address
         text = answer.read().decode()
-    return {code: float(count) for code, count in QUERIES.findall(text)}
+    for code, count in QUERIES.findall(text):
+        counted[code] = counted.get(code, 0.0) + float(count)
+    return counted
 
 
 def engines_read(operator: OperatorProcess) -> tuple[float, float]:
