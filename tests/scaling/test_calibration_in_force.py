@@ -58,6 +58,14 @@ class TestInForce:
         assert all(1.0 <= later / earlier < 1.23 for earlier, later in pairwise(longer))
         assert longer[3] < longer[4] == pytest.approx(1.5 * 1.3, rel=0.03)
 
+    def test_a_tail_is_told_as_soon_as_there_is_one(self) -> None:
+        """Even one that is just as expected: it takes the place of a doubt."""
+        known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 12, 12), START),)
+        measured = Calibration(1.2, 1.2, 13, 13, 1.0, 1.0)
+        assert in_force(known, CalibrationMemory(SUBJECT, measured), START + 299.0) == known
+        (found,) = in_force(known, CalibrationMemory(SUBJECT, measured), START + 300.0)
+        assert (found.factors.ttft_tail, found.factors.tpot_tail) == (1.0, 1.0)
+
     def test_enough_points_are_told_once(self) -> None:
         known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 8, 8), START),)
         assert in_force(known, CalibrationMemory(SUBJECT, Calibration(1.2, 1.2, 9, 9)), START + 900) == known

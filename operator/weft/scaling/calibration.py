@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 120.0
 ENOUGH_REQUESTS = 30.0  # in a window: the mean of fewer is noise
 GAIN = 0.15  # of the way to a measurement: a lasting change is followed to 5 % within 20 of them
-FIRST = (
-    2  # the first measurement takes a factor that is only predicted so much closer: to the half, the next by a third
-)
+# The first measurement takes a factor that is only predicted half of the way, the next a third, down to `GAIN`.
+FIRST = 2
 # A measurement counts as at most this far from the median of the latest; before there are enough, from the factor.
 MOST_AT_ONCE = math.log(1.25)
 LATEST, ENOUGH_FOR_A_MEDIAN = 9, 3
@@ -353,7 +352,9 @@ def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
     shown = before.factors
     factors = ((shown.prefill, exact.prefill), (shown.decode, exact.decode))
     tails = ((shown.ttft_tail, exact.ttft_tail), (shown.tpot_tail, exact.tpot_tail))
-    pairs = (*factors, *((old or 1.0, new) for old, new in tails if new is not None))
+    if any(old is None and new is not None for old, new in tails):
+        return True
+    pairs = (*factors, *((old, new) for old, new in tails if old is not None and new is not None))
     is_off = any(abs(math.log(new / old)) >= math.log1p(NOTABLE_CHANGE) for old, new in pairs)
     counts = ((shown.points, exact.points), (shown.prompt_points, exact.prompt_points))
     return is_off or any(_is_many_more(old, new) for old, new in counts)
