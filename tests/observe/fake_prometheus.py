@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from tests.listening import listening
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from weft.observe.history import SeriesKey
 
@@ -46,13 +47,6 @@ class FakePrometheus:
             for (uid, key), values in lines.items()
         ]
 
-    @asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
+    def served(self) -> AbstractAsyncContextManager[str]:
         """Its URL while it listens."""
-        application = web.Application()
-        application.router.add_get("/api/v1/query", self.answer)
-        runner = web.AppRunner(application)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        await runner.cleanup()
+        return listening("/api/v1/query", self.answer)

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import time
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -15,9 +14,11 @@ from aiohttp import web
 
 from e2e.cluster.processes import Supervisor
 from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, free_port, is_ready, require_prometheus, scraping
+from tests.listening import listening
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
 SCRAPE = "500ms"
@@ -113,13 +114,6 @@ class OddClock:
             return [result[0] + self.error, str(float(result[1]) + self.error)]
         return [{**series, "values": [[at + self.error, value] for at, value in series["values"]]} for series in result]
 
-    @asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
+    def served(self) -> AbstractAsyncContextManager[str]:
         """Its URL while it listens."""
-        application = web.Application()
-        application.router.add_get("/api/v1/query", self.answer)
-        runner = web.AppRunner(application)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        await runner.cleanup()
+        return listening("/api/v1/query", self.answer)
