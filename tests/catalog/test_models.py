@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.catalog.configs import windows
-from tests.yardstick import in_yards
+from tests.yardstick import assert_quick
 from weft.catalog import KnownModel, load, parameter_count
 from weft.catalog.parameters import active_parameter_count
 from weft.domain.hardware import Precision
@@ -188,4 +188,4 @@ def test_the_architecture_of_a_model_is_read_once() -> None:
 
 def test_loading_is_quick() -> None:
     """Every command line waits for it: a tenth of a second where a yard takes 50 microseconds."""
-    assert in_yards(lambda _: load.__wrapped__()) < 2000
+    assert_quick(load.__wrapped__, yards=2000)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from html.parser import HTMLParser
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from tests.cli.statuses import decided
 from tests.cli.terminal import listed, node, pod, pool, weft, written
 from tests.fabric.cluster import board
-from tests.yardstick import in_yards
+from tests.yardstick import assert_no_steeper
 from weft.catalog import load
 from weft.cli.fabric_html import COLOURS, NOTCHES, colours, fabric_html
 from weft.cli.running import Running
@@ -20,6 +22,7 @@ from weft.cli.sitting import seat
 from weft.fabric import build_fabric
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 Json = dict[str, Any]
@@ -241,13 +244,12 @@ def test_a_larger_fabric_has_smaller_cells_and_fewer_words(tmp_path: Path, racks
 def test_the_page_grows_with_the_boards_and_not_with_their_square() -> None:
     """Each of them is below a network tier, which is a title where others share it."""
 
-    def yards(count: int) -> float:
+    def pages(count: int) -> Iterator[Callable[[], object]]:
         tiers = {"fabric.topograph.run/tier-0": "leaf"}
         fabric = build_fabric([board(f"b-{index}", labels=tiers) for index in range(count)], (), load())
-        sitting = seat(fabric, (), Running(), {})
-        return in_yards(lambda _: fabric_html(sitting, ""), rounds=3)
+        return repeat(partial(fabric_html, seat(fabric, (), Running(), {}), ""))
 
-    assert yards(1600) < 8 * yards(400)
+    assert_no_steeper(pages(400), pages(1600), times=8)
 
 
 def test_a_node_with_more_gpus_than_a_row_can_show_is_told_in_numbers(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fabric.cluster import NVIDIA, board, busy, taint, tray
+from tests.yardstick import assert_quick
 from weft.catalog import load
 from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports
@@ -163,7 +163,5 @@ def test_a_compute_domain_that_starts_takes_nobody_away() -> None:
 
 def test_a_node_with_ten_thousand_taints_takes_linear_time() -> None:
     one = replace(board("b"), taints=tuple(taint(f"t{index}") for index in range(10_000)))
-    began = time.process_time()
-    found = only_node(one)
-    assert 10_000 == len(found.taints)
-    assert time.process_time() - began < 1.0
+    assert 10_000 == len(only_node(one).taints)
+    assert_quick(lambda: only_node(one), yards=20_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,13 +11,16 @@ from hypothesis import strategies as st
 
 from tests.fabric.cluster import board, busy, rack
 from tests.placement.cases import ANYWHERE, free_map, tp
-from tests.yardstick import in_yards
+from tests.yardstick import assert_no_steeper
 from weft.domain.spec import PlacementSpec
 from weft.placement import FreeMap, Hold, Neighbours, Slot, find_slot
 from weft.placement.nearness import areas_around, path_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from weft.domain.cluster import NodeRecord
+    from weft.domain.fabric import Fabric
 
 ZONE = "topology.kubernetes.io/zone"
 TIER = "fabric.topograph.run/tier-"
@@ -115,17 +119,17 @@ def test_a_place_is_found_in_time_that_does_not_grow_with_the_nodes(spread: str)
         for count in (200, 2000)
     ]
 
-    def yards(which: int) -> float:
-        free = FreeMap.of(fabrics[which])
-        find_slot(tp(8), wish, free, Neighbours(("b-0",), partners))
+    def place(free: FreeMap) -> None:
+        for _ in range(20):
+            found = find_slot(tp(8), wish, free, Neighbours(("b-0",), partners))
+            assert isinstance(found, Slot)
+            free.reserve(Hold(found.nodes[0], 8, "pool team/chat"))
 
-        def place(_: int) -> None:
-            for _ in range(20):
-                found = find_slot(tp(8), wish, free, Neighbours(("b-0",), partners))
-                assert isinstance(found, Slot)
-                free.reserve(Hold(found.nodes[0], 8, "pool team/chat"))
+    def places_on(fabric: Fabric) -> Iterator[Callable[[], None]]:
+        while True:
+            free = FreeMap.of(fabric)
+            find_slot(tp(8), wish, free, Neighbours(("b-0",), partners))
+            yield partial(place, free)
 
-        return in_yards(place, rounds=9)
-
-    few, many = yards(0), yards(1)
-    assert many < 3 * few
+    few, many = map(places_on, fabrics)
+    assert_no_steeper(few, many, times=3)

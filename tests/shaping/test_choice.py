@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from functools import partial
+from itertools import count
 
 import pytest
 
@@ -25,7 +27,7 @@ from tests.shaping.cases import (
     Wish,
     reasons,
 )
-from tests.yardstick import ROUNDS, in_yards
+from tests.yardstick import assert_each_quick
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
@@ -278,8 +280,8 @@ def test_choosing_again_is_free_and_gives_the_same() -> None:
 
 def test_an_uncached_choice_is_quick() -> None:
     """Twenty pools every second: 8 ms for a dense 70B on three accelerators where a yard takes 50 microseconds."""
-    wishes = [Wish(LLAMA_70B, (H100, H200, B200), rate=5.0 + step).request() for step in range(ROUNDS)]
-    assert in_yards(lambda step: choose(wishes[step], CATALOG)) < 150
+    wishes = (Wish(LLAMA_70B, (H100, H200, B200), rate=5.0 + step).request() for step in count())
+    assert_each_quick((partial(choose, wish, CATALOG) for wish in wishes), yards=150)
 
 
 def test_a_supply_that_the_catalog_does_not_know_is_refused_by_name() -> None:
