@@ -92,7 +92,7 @@ def test_without_metrics_the_count_stays() -> None:
 
 def test_the_status_calls_live_what_is_in_force() -> None:
     world = auto_world()
-    observe(world, 0.5, input_tokens=1100.0)
+    observe(world, 0.5, input_tokens=1040.0)
     world.turn()
     observed = world.status("chat").observed
     assert observed is not None

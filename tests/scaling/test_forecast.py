@@ -116,6 +116,26 @@ def test_a_ramp_is_foretold_to_go_on() -> None:
     assert at_most(followed(climbing), 0.5) > 9.9
 
 
+def middles_over_last(state: ForecastState, bins: list[float]) -> float:
+    """The middle of what is foretold after each bin, over the rate in it, both as logarithms around 20 requests/s."""
+    found = []
+    for rate in bins:
+        state = followed([rate] * 3, start=state.seen, state=state)
+        found.append((math.log(at_most(state, 0.5) / 20.0), math.log(rate / 20.0)))
+    middles, rates = np.array(found).T
+    return float((middles * rates).sum() / (rates * rates).sum())
+
+
+def test_what_does_not_come_back_is_foretold_from_where_it_is_and_what_does_is_not() -> None:
+    """A walk by 8 % a bin, and as much scatter around a rate that stays: the part of the last bin that is foretold."""
+    random = np.random.default_rng(1)
+    scatter = random.normal(0.0, 0.08, 600)
+    walk = (20.0 * np.exp(np.cumsum(scatter))).tolist()
+    staying = (20.0 * np.exp(scatter)).tolist()
+    assert middles_over_last(watched(None, MONDAY, None, None), walk) > 0.95
+    assert middles_over_last(watched(None, MONDAY, None, None), staying) < 0.25
+
+
 def test_hours_of_zeros_ask_for_nothing() -> None:
     state = followed([0.0] * 4 * 360)
     assert at_most(state, 0.99) < 0.2

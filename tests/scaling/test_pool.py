@@ -12,6 +12,7 @@ from tests.scaling.cases import AUTO, Pool, seen
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 from weft.domain.workload import Role
+from weft.scaling.forecast import expected
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -350,6 +351,18 @@ def test_what_draining_replicas_answer_is_missed_by_none_that_counts_at_the_fron
     before = pool.current
     pool.run(at_front(seen(9.4, 10), 20.0), 900)
     assert pool.current == before
+
+
+def test_what_the_front_counts_is_learnt_from_while_some_replicas_have_not_told_yet() -> None:
+    """Of ten that serve one is always new: whoever scales out would else foretell nothing just then."""
+    told, untold = Pool(capacity=2.5).configured(max_replicas=40), Pool(capacity=2.5).configured(max_replicas=40)
+    told.current = untold.current = 10
+    some = seen(18.0, 10, answered=9)
+    learnt = told.run(at_front(some, 20.0), 600).memory.forecast
+    assert learnt is not None
+    assert expected(learnt) == pytest.approx(20.0, rel=0.05)
+    unknown = untold.run(some, 600).memory.forecast
+    assert unknown is None
 
 
 def test_without_a_front_nothing_shrinks_while_replicas_leave_and_for_a_window_after() -> None:

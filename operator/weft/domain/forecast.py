@@ -9,13 +9,15 @@ from dataclasses import dataclass
 class Pending:
     """A forecast whose time has not come: of the log rate in the bin `due`, and what it takes for its scatter there.
 
-    `season` is how much of a change (in logarithms) the days before foretold, of which `rate` has none.
+    `season` is how much of a change (in logarithms) the days before foretold, and `lead` how far the last bin was
+    beyond the level; `rate` has none of both.
     """
 
     due: int
     rate: float
     scale: float
     season: float
+    lead: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,14 @@ class ForecastState:
 
     `seen` is the epoch second of the last look. `bin` counts bins since 1970: the one under way, with its `requests`
     in `seconds` so far. `latest` is the last bin that was learnt from, None before any was; `level` and `trend` are the
-    log rate there and its growth a bin, `count` its requests. `noise` is the usual size of a surprise one bin ahead,
-    `dispersion` the variance of counts over their mean, `upward` and `usual` how far forecasts fell short lately, and
-    at all times. `errors` are weights of past errors at the horizon, by size. `startup_seconds` is what a start takes,
-    None before one was measured.
+    log rate there and its growth a bin, `recent` is a level that follows almost at once, `count` the bin's requests.
+    `noise` is the usual size of a surprise one bin ahead, `dispersion` the variance of counts over their mean, `upward`
+    and `usual` how far forecasts fell short lately, and at all times. `errors` are weights of past errors at the
+    horizon, by size. `startup_seconds` is what a start takes, None before one was measured.
 
     `days` are the log changes from each part of a workday and of a weekend day to the next, None where none was seen
-    yet. `foretold` is how well they did: the sums of error x change and of change squared.
+    yet. `foretold` is how well they did: the sums of error x change and of change squared; `led` is the same of how far
+    `recent` was beyond the level.
     """
 
     seen: float
@@ -49,6 +52,7 @@ class ForecastState:
     seconds: float = 0.0
     latest: int | None = None
     level: float = 0.0
+    recent: float = 0.0
     trend: float = 0.0
     noise: float = 0.1
     dispersion: float = 1.0
@@ -61,6 +65,7 @@ class ForecastState:
     slot: Slot | None = None
     days: tuple[tuple[float | None, ...], tuple[float | None, ...]] = ((), ())
     foretold: tuple[float, float] = (0.0, 0.0)
+    led: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, watched
 from weft.scaling.keeping import restored
+from weft.scaling.looks import LOAD_WINDOW_SECONDS, SHORTEST_GROWTH_SECONDS, SURELY, grown, is_whole_minute, remembered
 from weft.scaling.past import with_past
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
 from weft.scaling.slowness import without_slow
@@ -37,17 +38,15 @@ if TYPE_CHECKING:
 # A backlog shall be worked off in this time, on top of serving what arrives. Shorter would buy replicas for the very
 # requests that those already starting will serve.
 CATCH_UP_SECONDS = 300.0
-# Growth of the requests inside is measured over this, and over no less than the other: a scrape apart is noise.
-LOAD_WINDOW_SECONDS = 60.0
-SHORTEST_GROWTH_SECONDS = 15.0
 # A measured capacity below this part of the predicted one is a fault of the measurement or of the engine, not demand.
 LEAST_TRUE_CAPACITY = 0.25
-# Part of the time in which demand exceeds what all forecasts of the last minutes allowed for.
-RISK = 0.05
+# Part of the time in which demand exceeds what was foretold at one moment. Less would buy for peaks that targets of
+# percentiles bear; headroom at all times serves more requests within them at the same cost.
+RISK = 0.1
 # A count of the last seconds that is so many standard deviations above what was expected is no chance.
 NO_CHANCE = 4.0
-# Standard deviations that are left out of a short count: of one that may be chance, and of one that is none.
-SURELY, NEARLY_ALL = 1.5, 0.5
+# Standard deviations that are left out of a short count that is no chance.
+NEARLY_ALL = 0.5
 # A pool shrinks only if so many standard deviations more in a minute's count would not bring it back, at most as much
 # again: a few requests a minute are twice as many by chance alone.
 MOST_CHANCE, MOST_KEPT = 4.0, 1.0
@@ -179,16 +178,23 @@ def look(request: ScaleRequest) -> Sight:
     memory = _with_replicas(memory, request, found)
     at_front = found.arrivals / found.arrival_seconds if found.at_front else None
     latest = LoadSample(request.now, found.waiting, found.outstanding, found.answered, at_front)
-    loads = _remembered(memory.loads, latest)
-    if not found.whole:
-        return Sight(request, found, "", changed(memory, loads=loads))
-    unbroken = memory.seen is not None and request.now - memory.seen <= GAP_SECONDS
+    loads = remembered(memory.loads, latest)
+    sight = Sight(request, found, "", changed(memory, loads=loads))
+    if found.whole:
+        unbroken = memory.seen is not None and request.now - memory.seen <= GAP_SECONDS
+        since = memory.since if unbroken else request.now
+        sight = replace(sight, memory=changed(sight.memory, since=since, seen=request.now))
+    return replace(sight, memory=_having_learnt(sight, found))
+
+
+def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
+    """The memory with what this look teaches about the traffic: what a front counts is all of it, whoever answers."""
+    if not (found.whole or found.at_front):
+        return sight.memory
+    request, memory = sight.request, sight.memory
     startup = request.observation.startup_seconds if request.observation is not None else None
-    since = memory.since if unbroken else request.now
-    sight = Sight(request, found, "", changed(memory, loads=loads, since=since, seen=request.now))
     known = with_past(memory.forecast, request.past)
-    learnt = watched(known, request.now, request.work * _arriving(sight, found), startup)
-    return Sight(request, found, "", changed(sight.memory, forecast=learnt))
+    return changed(memory, forecast=watched(known, request.now, request.work * _arriving(sight, found), startup))
 
 
 def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -> ScaleMemory:
@@ -292,7 +298,7 @@ def _offered(sight: Sight, reading: Reading) -> float:
     at_front = _at_front(reading, loads)
     if not sight.same_replicas:
         return reading.rate if at_front is None else at_front
-    inside = max(0.0, reading.rate + _growth(reading, loads))
+    inside = max(0.0, reading.rate + grown(reading.rate, loads))
     return inside if at_front is None else max(at_front, inside)
 
 
@@ -309,22 +315,7 @@ def _at_front(reading: Reading, loads: tuple[LoadSample, ...]) -> float | None:
         return _counted(reading, SURELY)
     spans = zip(pairwise(loads), known[1:], strict=True)
     rate = math.fsum((later.at - earlier.at) * rate for (earlier, later), rate in spans) / elapsed
-    return rate if _is_whole_minute(elapsed) else max(0.0, rate - SURELY * math.sqrt(rate / elapsed))
-
-
-def _is_whole_minute(elapsed: float) -> bool:
-    """Whether looks so far apart are as far as looks that are remembered usually are."""
-    return elapsed >= LOAD_WINDOW_SECONDS - SHORTEST_GROWTH_SECONDS
-
-
-def _growth(reading: Reading, loads: tuple[LoadSample, ...]) -> float:
-    """Requests per second by which more are inside; before a whole minute was seen, by surely as many."""
-    grown, elapsed = loads[-1].outstanding - loads[0].outstanding, loads[-1].at - loads[0].at
-    if elapsed < SHORTEST_GROWTH_SECONDS:
-        return 0.0
-    if not _is_whole_minute(elapsed):
-        grown = max(0.0, grown - SURELY * math.sqrt(2.0 * reading.rate * elapsed))  # as many may come as go
-    return grown / elapsed
+    return rate if is_whole_minute(elapsed) else max(0.0, rate - SURELY * math.sqrt(rate / elapsed))
 
 
 def _arriving(sight: Sight, reading: Reading) -> float:
@@ -383,14 +374,3 @@ def _rate_of_one(sight: Sight, reading: Reading) -> float:
     if usual is None or usual.requests_per_second is None:
         return reading.rate / reading.answered
     return usual.requests_per_second / usual.answered
-
-
-def _remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:
-    """The samples of a whole minute, at most one every five seconds, the newest always among them."""
-    longest = LOAD_WINDOW_SECONDS + SHORTEST_GROWTH_SECONDS
-    recent = [load for load in loads if 0 <= latest.at - load.at <= longest]
-    if len(recent) > 1 and latest.at - recent[-2].at < LOAD_WINDOW_SECONDS / 12:
-        recent.pop()
-    if recent and recent[-1].at == latest.at:
-        recent.pop()
-    return (*recent, latest)

@@ -5,7 +5,9 @@ twice the work counts twice, so that ISL and OSL are foretold with the rate.
 
 Traffic is counted in even bins, however often anybody looks. The logarithm of the rate has a level and a trend that
 dies away (Holt's method with damping, Gardner and McKenzie 1985); a surprise far beyond the usual moves the level
-nearly all the way. What days before did at this hour is added as far as it has proved right. How wide the distribution
+nearly all the way. A second level follows almost at once, which is the better guess where traffic does not come back to
+what it was, as lengths seldom do. How far it leads, and what days before did at this hour, is added as far as either
+has proved right. How wide the distribution
 is comes from the pool's own past: every bin foretells the one in which its replica would be ready, and when that is
 over, what it got over what was foretold joins the errors whose quantiles are added to the next forecast.
 
@@ -38,18 +40,17 @@ HELD_BINS = 10
 # What a start takes until one was measured.
 ASSUMED_STARTUP_SECONDS = 120.0
 MOST_STARTUP_SECONDS = 3600.0
-# Of how well days foretold, after a bin: half after three days.
-LEFT_OF_SEASONS = 0.5 ** (BIN_SECONDS / 259_200.0)
+# Of how well days foretold, after a bin: half after three days. Of errors, and of how well leads did: after half a day.
+LEFT_OF_SEASONS, LEFT_OF_ERRORS = 0.5 ** (BIN_SECONDS / 259_200.0), 0.5 ** (BIN_SECONDS / 43_200.0)
 
-_LEVEL_GAIN, _TREND_GAIN, _DAMPING = 0.2, 0.01, 0.97
+_LEVEL_GAIN, _RECENT_GAIN, _TREND_GAIN, _DAMPING = 0.2, 0.8, 0.01, 0.97
 _NOISE_GAIN, _UPWARD_GAIN, _USUAL_GAIN, _STARTUP_GAIN, _DISPERSION_GAIN = 0.05, 0.1, 0.003, 0.1, 0.02
 _CHANCE, _NEARLY_ALL = 3.0, 0.9  # usual surprises that are chance; the part of twice as great a one that is followed
 _DEVIATION = 1.25  # standard deviation over mean deviation of a normal distribution
 _SPREAD_OVER_UPWARD = 2.5  # standard deviation over the mean of what is above the middle, of a normal distribution
 _LEAST_NOISE, _LEAST_USUAL = 0.04, 0.02
 _CALMEST, _WILDEST = 0.5, 3.0  # of the usual
-_LEFT_OF_ERRORS = 0.5 ** (BIN_SECONDS / 43_200.0)  # half of their weight is gone after half a day
-_DOUBT_OF_SEASONS = 0.05  # squared error that a pattern of days has to outdo
+_DOUBT_OF_SEASONS, _DOUBT_OF_LEADS = 0.05, 0.02  # squared error that a pattern of days has to outdo, and a lead
 _MOST_PENDING = 12
 _MOST_DISPERSION = 100.0
 _MOST_MARGIN = 3.0  # logarithm: twenty times what is likely
@@ -123,7 +124,7 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     unseen = max(0, int(now // BIN_SECONDS) - state.latest - 1)
     rate = state.level + state.trend * _damped(ahead + unseen)
     season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
-    rate += _trust(state.foretold) * season
+    rate += _trust(state.foretold) * season + _trust_in_leads(state.led) * (state.recent - state.level)
     scale = _scale(state, rate) * math.sqrt((ahead + unseen) / ahead)
     return Forecast(rate, scale, state.errors, horizon_seconds, state.startup_seconds is not None)
 
@@ -176,6 +177,18 @@ def _trust(foretold: tuple[float, float]) -> float:
     return min(1.0, max(0.0, foretold[0] / (foretold[1] + _DOUBT_OF_SEASONS)))
 
 
+def _trust_in_leads(led: tuple[float, float]) -> float:
+    """The part of a lead that has proved to last, in the same way."""
+    return min(1.0, max(0.0, led[0] / (led[1] + _DOUBT_OF_LEADS)))
+
+
+def _proved(
+    before: tuple[float, float], left: float, weight: float, error: float, change: float
+) -> tuple[float, float]:
+    """How well a change did, with what one forecast says of it."""
+    return before[0] * left + weight * error * change, before[1] * left + weight * change * change
+
+
 def _learnt(state: ForecastState, requests: float, seconds: float, startup: float | None) -> ForecastState:
     """The state after a bin that was seen well enough."""
     found = math.log((requests + 0.5) / seconds)
@@ -200,29 +213,27 @@ def _judged(state: ForecastState, found: float) -> ForecastState:
     pending = tuple([each for each in state.pending if each.due > state.bin - HELD_BINS])
     due = [each for each in pending if each.due == state.bin]
     held = max((each.rate for each in pending if each.due <= state.bin), default=0.0)
-    errors = faded(state.errors, _LEFT_OF_ERRORS)
-    upward, usual, foretold = state.upward, state.usual, state.foretold
+    errors = faded(state.errors, LEFT_OF_ERRORS)
+    upward, usual, foretold, led = state.upward, state.usual, state.foretold, state.led
     ahead = _ahead(horizon_of(state))
     for each in due:
         error = found - each.rate
         weight = min(1.0, _spacing(ahead) / ahead)  # forecasts whose times overlap err together
-        rest = min(error, max(0.0, found - held)) - _trust(foretold) * each.season
+        beside_days = error - _trust(foretold) * each.season
+        rest = min(error, max(0.0, found - held)) - (error - beside_days) - _trust_in_leads(led) * each.lead
         errors = with_error(errors, rest / each.scale, weight)
         short = min(max(0.0, rest / _by_chance(state, each.rate)), _WILDEST * max(_LEAST_USUAL, usual) * 2)
         upward += _UPWARD_GAIN * (short - upward)
         usual += max(_USUAL_GAIN, weight / math.fsum(errors)) * (short - usual)  # a new pool learns faster
-        left = LEFT_OF_SEASONS
-        foretold = (
-            foretold[0] * left + weight * error * each.season,
-            foretold[1] * left + weight * each.season * each.season,
-        )
-    return changed(state, errors=errors, upward=upward, usual=usual, foretold=foretold, pending=pending)
+        foretold = _proved(foretold, LEFT_OF_SEASONS, weight, error, each.season)
+        led = _proved(led, LEFT_OF_ERRORS, weight, beside_days, each.lead)
+    return changed(state, errors=errors, upward=upward, usual=usual, foretold=foretold, led=led, pending=pending)
 
 
 def _followed(state: ForecastState, found: float, count: float) -> ForecastState:
     """Level, trend and scatter after a bin."""
     if state.latest is None:
-        return changed(state, level=found, latest=state.bin, count=count)
+        return changed(state, level=found, recent=found, latest=state.bin, count=count)
     bins = max(1, state.bin - state.latest)
     foretold = state.level + state.trend * _damped(bins)
     surprise = found - foretold
@@ -237,6 +248,7 @@ def _followed(state: ForecastState, found: float, count: float) -> ForecastState
     return changed(
         state,
         level=foretold + gain * surprise,
+        recent=state.recent + (1.0 - (1.0 - _RECENT_GAIN) ** bins) * (found - state.recent),
         trend=state.trend * _DAMPING**bins + growth,
         noise=noise,
         latest=state.bin,
@@ -263,8 +275,9 @@ def _foretold(state: ForecastState, slot: Slot, days: Days) -> ForecastState:
         return changed(state, slot=slot, days=days)
     rate = state.level + state.trend * _damped(ahead)
     season = change(days, (state.bin + 0.5) * BIN_SECONDS, ahead * BIN_SECONDS)
-    scale = _scale(state, rate + _trust(state.foretold) * season)
-    pending = (*state.pending, Pending(state.bin + ahead, rate, scale, season))
+    lead = state.recent - state.level
+    scale = _scale(state, rate + _trust(state.foretold) * season + _trust_in_leads(state.led) * lead)
+    pending = (*state.pending, Pending(state.bin + ahead, rate, scale, season, lead))
     return changed(state, slot=slot, days=days, pending=pending)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import floor, log, log10
+from math import expm1, floor, log, log10, sqrt
 from typing import TYPE_CHECKING
 
 from weft.domain.status import Observed
+from weft.perf.lengths import lengths
 from weft.scaling.attainment import attainment
 from weft.scaling.reading import is_sane, what_is_missing
 
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
     from weft.domain.workload import Slo, Workload
 
 ENOUGH_REQUESTS_PER_SECOND = 0.1
-# A token mean in force stays until the measured one is this factor away; then it is taken over, rounded.
-NOTABLE_FACTOR = 1.2
-NOTABLE_HIT = 0.1
+# A mean in force stays until the measured one is away from it by more than chance explains, and by at least the lesser
+# of these factors; by more than the greater one it is taken over however few the requests were.
+LEAST_FACTOR, MOST_FACTOR = 1.05, 1.2
+WINDOW_SECONDS = 60.0  # what means are of, at least
+SURELY = 2.0  # standard errors of a mean
+MOST_HIT = 0.95
+
+_LEAST, _MOST = log(LEAST_FACTOR), log(MOST_FACTOR)
 
 
 def live_workload(declared: Workload, observation: PoolObservation | None, in_force: Workload | None) -> Workload:
@@ -29,11 +35,10 @@ def live_workload(declared: Workload, observation: PoolObservation | None, in_fo
     base = in_force or declared
     if observation is None or not has_enough_traffic(observation):
         return base
-    inputs = _moved(base.input_tokens, observation.input_tokens)
-    outputs = _moved(base.output_tokens, observation.output_tokens)
-    hit = base.prefix_hit
-    if is_sane(observation.prefix_hit) and abs(min(observation.prefix_hit, 1.0) - hit) >= NOTABLE_HIT:
-        hit = round(min(observation.prefix_hit, 0.95), 1)
+    requests = (observation.requests_per_second or 0.0) * WINDOW_SECONDS
+    inputs = _moved(base.input_tokens, base.input_tokens_p95, observation.input_tokens, requests)
+    outputs = _moved(base.output_tokens, base.output_tokens_p95, observation.output_tokens, requests)
+    hit = _hit(base.prefix_hit, observation.prefix_hit)
     if (inputs, outputs, hit) == (base.input_tokens, base.output_tokens, base.prefix_hit):
         return base
     return replace(
@@ -81,19 +86,34 @@ def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str,
     )
 
 
-def _moved(in_force: float, measured: float | None) -> float:
+def _moved(in_force: float, p95: float, measured: float | None, requests: float) -> float:
     if not is_sane(measured) or measured <= 0:
         return in_force
-    if in_force > 0 and abs(log(measured / in_force)) < log(NOTABLE_FACTOR):
-        return in_force
+    if in_force > 0:
+        away = abs(log(measured / in_force))
+        if away <= _LEAST or (away <= _MOST and away <= SURELY * _standard_error(in_force, p95, requests)):
+            return in_force
     return _rounded(measured)
 
 
+def _standard_error(mean: float, p95: float, requests: float) -> float:
+    """Of the mean of so many log-normal lengths, as a part of it."""
+    return sqrt(expm1(lengths(mean, p95).deviation ** 2) / max(1.0, requests))
+
+
+def _hit(in_force: float, measured: float | None) -> float:
+    """The part of prompts that is cached, in hundredths; what counts is how much is computed all the same."""
+    if not is_sane(measured):
+        return in_force
+    hit = min(measured, MOST_HIT)
+    return round(hit, 2) if abs(log((1.0 - hit) / (1.0 - min(in_force, MOST_HIT)))) > _MOST else in_force
+
+
 def _rounded(tokens: float) -> float:
-    """Two digits at most 5 % off, in steps of 1, 2 or 5: pools with about the same traffic ask for one prediction."""
+    """At most 2.5 % off, in even steps: pools with about the same traffic ask for one prediction."""
     decade = 10.0 ** floor(log10(tokens))
-    step = decade / 10.0 * (1.0 if tokens < 2.0 * decade else 2.0 if tokens < 5.0 * decade else 5.0)
-    return float(f"{round(tokens / step) * step:.2g}")
+    step = decade / 20.0 * (1.0 if tokens < 2.0 * decade else 2.0 if tokens < 5.0 * decade else 4.0)
+    return float(f"{round(tokens / step) * step:.3g}")
 
 
 def _sane(value: float | None) -> float | None:

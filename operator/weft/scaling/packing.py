@@ -21,7 +21,7 @@ from weft.scaling.seasons import NOTHING_SEEN, SLOT_SECONDS, SLOTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_VERSION = "1."
+_VERSION = "2."
 _LAST_MOMENT = 1e11  # epoch seconds: bins are counted in 4 bytes
 _MOST_REQUESTS = 1e13
 _RATES = (-20.0, 30.0)  # logarithms of requests/s
@@ -36,6 +36,7 @@ _FIGURES = {
     "requests": (0.0, _MOST_REQUESTS),
     "seconds": (0.0, 2.0 * BIN_SECONDS),
     "level": _RATES,
+    "recent": _RATES,
     "trend": (-0.5, 0.5),
     "noise": (0.0, 50.0),
     "dispersion": (1.0, 100.0),
@@ -45,13 +46,13 @@ _FIGURES = {
     "startup_seconds": (0.0, MOST_STARTUP_SECONDS),
 }
 _MAY_BE_MISSING = {"count", "startup_seconds"}
-_FORETOLD, _WEIGHTS, _LEAST_WEIGHT = (-1e6, 1e6), (0.0, 1e6), 1e-6  # quantiles of no weight at all are none
+_PROVED, _WEIGHTS, _LEAST_WEIGHT = (-1e6, 1e6), (0.0, 1e6), 1e-6  # quantiles of no weight at all are none
 _NEVER, _NO_CHANGE = 2**32 - 1, -(2**15)
-_HEAD = struct.Struct(f"<dI{len(_FIGURES)}f2f")  # the last look, the last bin, figures, how well days foretold
+_HEAD = struct.Struct(f"<dI{len(_FIGURES)}f4f")  # the last look, the last bin, figures, how well days and leads did
 _SLOT = struct.Struct("<I3f")
 _ERRORS = struct.Struct(f"<{len(ASSUMED)}f")
 _DAYS = struct.Struct(f"<{2 * SLOTS}h")
-_PENDING = struct.Struct("<h3f")
+_PENDING = struct.Struct("<h4f")
 _FIXED = _HEAD.size + _SLOT.size + _ERRORS.size + _DAYS.size
 
 
@@ -59,13 +60,13 @@ def packed(state: ForecastState) -> str:
     """The state as text, with figures to seven digits, but forecasts that are over, as nothing is learnt from them."""
     latest = _NEVER if state.latest is None else state.latest
     figures = [_or_nan(getattr(state, name)) for name in _FIGURES]
-    content = [_HEAD.pack(state.seen, latest, *figures, *state.foretold)]
+    content = [_HEAD.pack(state.seen, latest, *figures, *state.foretold, *state.led)]
     slot = state.slot or Slot(_NEVER)
     content.append(_SLOT.pack(slot.index, slot.requests, slot.seconds, _or_nan(slot.before)))
     content.append(_ERRORS.pack(*state.errors))
     content.append(_DAYS.pack(*_in_thousandths(state.days[0]), *_in_thousandths(state.days[1])))
     due = [each for each in state.pending if each.due > state.bin - HELD_BINS][-_MOST_PENDING:]
-    content += [_PENDING.pack(each.due - state.bin, each.rate, each.scale, each.season) for each in due]
+    content += [_PENDING.pack(each.due - state.bin, each.rate, each.scale, each.season, each.lead) for each in due]
     return _VERSION + base64.b64encode(b"".join(content)).decode()
 
 
@@ -94,7 +95,8 @@ def _unpacked(content: bytes) -> ForecastState:
         pending=_pending(content[_FIXED:], current),
         slot=_slot(seen, *_SLOT.unpack_from(content, _HEAD.size)),
         days=(_day(changes[:SLOTS]), _day(changes[SLOTS:])),
-        foretold=(_within(figures[-2], _FORETOLD), _within(figures[-1], _WEIGHTS)),
+        foretold=(_within(figures[-4], _PROVED), _within(figures[-3], _WEIGHTS)),
+        led=(_within(figures[-2], _PROVED), _within(figures[-1], _WEIGHTS)),
     )
     return changed(state, **{name: _figure(name, value) for name, value in zip(_FIGURES, figures, strict=False)})
 
@@ -106,8 +108,9 @@ def _pending(content: bytes, current: int) -> tuple[Pending, ...]:
             _within(rate, _RATES),
             _within(scale, _SCATTERS),
             _within(season, _CHANGES),
+            _within(lead, _CHANGES),
         )
-        for ahead, rate, scale, season in _PENDING.iter_unpack(content)
+        for ahead, rate, scale, season, lead in _PENDING.iter_unpack(content)
     ]
     _within(len(found), (0, _MOST_PENDING))
     return tuple(found)

@@ -1,0 +1,40 @@
+"""The looks at a pool of the last minute: which are kept, and what grew between them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import LoadSample
+
+# Growth of the requests inside is measured over this, and over no less than the other: a scrape apart is noise.
+LOAD_WINDOW_SECONDS = 60.0
+SHORTEST_GROWTH_SECONDS = 15.0
+SURELY = 1.5  # standard deviations that are left out of a short count that may be chance
+
+
+def is_whole_minute(elapsed: float) -> bool:
+    """Whether looks so far apart are as far as looks that are remembered usually are."""
+    return elapsed >= LOAD_WINDOW_SECONDS - SHORTEST_GROWTH_SECONDS
+
+
+def grown(rate: float, loads: tuple[LoadSample, ...]) -> float:
+    """Requests per second by which more are inside; before a whole minute was seen, by surely as many."""
+    more, elapsed = loads[-1].outstanding - loads[0].outstanding, loads[-1].at - loads[0].at
+    if elapsed < SHORTEST_GROWTH_SECONDS:
+        return 0.0
+    if not is_whole_minute(elapsed):
+        more = max(0.0, more - SURELY * math.sqrt(2.0 * rate * elapsed))  # as many may come as go
+    return more / elapsed
+
+
+def remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:
+    """The samples of a whole minute, at most one every five seconds, the newest always among them."""
+    longest = LOAD_WINDOW_SECONDS + SHORTEST_GROWTH_SECONDS
+    recent = [load for load in loads if 0 <= latest.at - load.at <= longest]
+    if len(recent) > 1 and latest.at - recent[-2].at < LOAD_WINDOW_SECONDS / 12:
+        recent.pop()
+    if recent and recent[-1].at == latest.at:
+        recent.pop()
+    return (*recent, latest)
