@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 ATTAINMENTS = (0.95, 0.98, 0.99)  # what the oracle aims at
-HEADROOMS = (0, 5, 10, 20, 35, 60)  # percent: Weft's own knob, from cheap to safe
+# Weft's own knobs in percent, from cheap to safe: riskPercent and headroomPercent.
+RISKS = ((50, 0), (25, 0), (10, 0), (10, 10), (10, 20), (10, 35), (10, 60))
 ROOM = 5.0  # times the mean fleet that the cluster holds, so that no rule is short of GPUs
 PERCENTS = (50.0, 90.0, 99.0)
 NAME = "bench"
@@ -73,12 +74,15 @@ class Run:
         """In words, what the rule was set to."""
         if self.policy == ORACLE:
             return f"for {ATTAINMENTS[self.point]:.0%}"
-        return f"headroomPercent {HEADROOMS[self.point]}" if self.policy == OWN_RULE else repr(_options(self))
+        if self.policy != OWN_RULE:
+            return repr(_options(self))
+        risk, headroom = RISKS[self.point]
+        return f"riskPercent {risk}, headroomPercent {headroom}"
 
 
 def points(policy: str, *, of_grid: bool = False) -> int:
     """How many settings of a rule there are to run; nothing of the oracle's or of Weft's is tuned."""
-    own = {OWN_RULE: len(HEADROOMS), ORACLE: len(ATTAINMENTS)}
+    own = {OWN_RULE: len(RISKS), ORACLE: len(ATTAINMENTS)}
     return own[policy] if policy in own else len(grid(policy) if of_grid else frontier(policy))
 
 
@@ -100,8 +104,9 @@ def setting_of(what: Run) -> Setting:
     workload = workload_of(trace)
     capacities = [predict(scenario.replica(), workload, slo, role).capacity for role in scenario.roles]
     most = math.ceil(ROOM * max(trace.rate / capacity for capacity in capacities))
-    headroom = HEADROOMS[what.point] if what.policy == OWN_RULE else None
-    body = _body(scenario, workload, slo, {"maxReplicas": most, "headroomPercent": headroom})
+    risk, headroom = RISKS[what.point] if what.policy == OWN_RULE else (None, None)
+    scaling = {"maxReplicas": most, "riskPercent": risk, "headroomPercent": headroom}
+    body = _body(scenario, workload, slo, scaling)
     return Setting(
         pools=() if scenario.split else (parse_pool(body),),
         splits=(parse_split(body),) if scenario.split else (),

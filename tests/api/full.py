@@ -82,6 +82,7 @@ _FIRST: Json = {
         "freezeUntil": "2026-07-01T08:00:00Z",
         "scaleDownDelay": "10m",
         "headroomPercent": 20,
+        "riskPercent": 5,
     },
     "rollout": {
         "strategy": "Recreate",

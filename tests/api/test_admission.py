@@ -114,6 +114,7 @@ def test_defaults_are_visible(server: Server) -> None:
             "maxReplicas": 10,
             "scaleDownDelay": "5m",
             "headroomPercent": 10,
+            "riskPercent": 10,
         },
         "rollout": {
             "strategy": "Surge",

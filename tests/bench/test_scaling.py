@@ -11,7 +11,7 @@ from bench.scaling_bench.frontiers import cells
 from bench.scaling_bench.page import as_page
 from bench.scaling_bench.plot import as_svg
 from bench.scaling_bench.results import complete, known
-from bench.scaling_bench.running import HEADROOMS, Run, points, run
+from bench.scaling_bench.running import RISKS, Run, points, run
 from bench.scaling_bench.tuning import best
 
 if TYPE_CHECKING:
@@ -86,5 +86,5 @@ def test_where_none_is_good_enough_the_best_point_reaches_the_most() -> None:
 
 
 def test_every_rule_has_several_points() -> None:
-    assert points("weft") == len(HEADROOMS)
+    assert points("weft") == len(RISKS)
     assert all(points(rule) > 3 for rule in RULES)

@@ -14,6 +14,7 @@ from tests.fabric.cluster import board
 from weft.catalog import load
 from weft.decide.learning import MOST_IN_A_PASS
 from weft.decide.pairs import HALVES
+from weft.domain.reasons import Reason
 from weft.domain.shape import Calibration, Shape
 from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role, Slo, Workload
@@ -110,6 +111,20 @@ def test_a_slow_engine_is_learnt_persisted_and_planned_with() -> None:
     slower.run(120)
     assert serving.capacity() < 0.9 * slower.capacity()
     assert slower.capacity() > believed  # the same engine as predicted, but known better
+
+
+def test_a_change_that_is_phased_in_is_told_with_every_step_of_it_and_not_in_between() -> None:
+    """Engines that take thrice as long: after an hour all of that is in force, and there is nothing more to tell."""
+    serving, told = Serving.of(Calibration(3.0, 3.0), "chat"), []
+    for _ in range(120):
+        before = serving.factors()
+        serving.world.observations["uid-chat"] = serving.seen("chat")
+        serving.world.turn(1, STEP)
+        events = [each for each in serving.world.decision("chat").events if each.reason is Reason.CalibrationPhased]
+        assert not events or serving.factors() != before
+        told += events
+    assert 2 <= len(told) <= 8
+    assert "what capacity counts on: it follows by about a third now, and by as much every 300 s" in told[0].message
 
 
 def test_scaling_follows_what_was_learnt() -> None:

@@ -13,7 +13,8 @@ from weft.domain.shape import Calibration, EngineName, EngineRelease, Shape
 from weft.domain.snapshot import CalibrationMemory, PodObservation, PoolObservation
 from weft.domain.workload import Role, Workload
 from weft.perf import ReplicaModel, at_rate
-from weft.scaling.calibration import Look, Means, in_force, is_due, learnt, watched
+from weft.scaling.calibration import Look, Means, is_due, learnt, watched
+from weft.scaling.taking_over import in_force
 
 WINDOW = 120.0
 PODS = ("chat-0-0", "chat-1-0")

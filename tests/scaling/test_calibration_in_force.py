@@ -12,7 +12,7 @@ from tests.shaping.cases import LLAMA_70B
 from weft.domain.calibration import Calibrated, Subject, factors_for, measured_on
 from weft.domain.shape import Calibration
 from weft.domain.snapshot import CalibrationMemory
-from weft.scaling.calibration import in_force
+from weft.scaling.taking_over import in_force, what_is_phased
 
 
 class TestInForce:
@@ -57,6 +57,24 @@ class TestInForce:
             longer.append(factors.decode * factors.tpot_tail)
         assert all(1.0 <= later / earlier < 1.23 for earlier, later in pairwise(longer))
         assert longer[3] < longer[4] == pytest.approx(1.5 * 1.3, rel=0.03)
+
+    @pytest.mark.parametrize(
+        ("exact", "told"),
+        [
+            (Calibration(1.0, 1.5, 40, 40, None, 1.3), "a TPOT of 1.95 times what"),
+            (Calibration(2.0, 0.5, 40, 40), "a TTFT of 2 times and a TPOT of 0.5 times what"),
+            (Calibration(1.1, 1.1, 40, 40), None),
+        ],
+    )
+    def test_what_is_phased_in_is_said_when_it_changes(self, exact: Calibration, told: str | None) -> None:
+        known = (Calibrated(SUBJECT, Calibration(1.0, 1.0, 39, 39, None, 1.0), START),)
+        memory = CalibrationMemory(SUBJECT, exact)
+        then = in_force(known, memory, START + 300.0)
+        assert then != known
+        said = what_is_phased(known, then, memory)
+        assert (said is None) == (told is None)
+        assert said is None or (told or "") in said.message
+        assert what_is_phased(known, known, memory) is None
 
     def test_a_tail_is_told_as_soon_as_there_is_one(self) -> None:
         """Even one that is just as expected: it takes the place of a doubt."""

@@ -84,7 +84,7 @@ def test_it_is_small() -> None:
     for _ in range(300):
         now += 30.0
         faster = watched(faster, now, 20.0, 30.0)
-        assert len(packed(faster)) < 1400 < LONGEST_FORECAST
+        assert len(packed(faster)) < 1500 < LONGEST_FORECAST
         assert unpacked(packed(faster)) is not None
 
 

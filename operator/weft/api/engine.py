@@ -66,7 +66,8 @@ class Speculative(ApiModel):
     )
 
     method: Literal["MTP", "EAGLE3", "DraftModel", "NGram"] = Field(
-        description="How tokens are drafted: by MTP (the model's own heads), EAGLE3, DraftModel or NGram (the prompt)."
+        description="How tokens are drafted. MTP: by the model's own heads. NGram: from the prompt. Or by EAGLE3 or "
+        "DraftModel."
     )
     model: Annotated[str, Field(min_length=1, max_length=256, pattern=NO_SPACE)] | None = described(
         "Hugging Face repository of the drafting model, for EAGLE3 and DraftModel."

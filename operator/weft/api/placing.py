@@ -107,8 +107,8 @@ class Placement(ApiModel):
     )
     spread: Literal["Domain", "Zone", "None"] = Field(
         default="Domain",
-        description="Over what replicas are spread: zones, evenly as far as room allows (Zone), NVLink domains that "
-        "fit equally well (Domain), or nothing (None).",
+        description="Over what replicas are spread. Zone: zones, evenly as far as room allows. Domain: NVLink domains "
+        "that fit equally well. None: nothing.",
     )
     spare_nodes_per_domain: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0,

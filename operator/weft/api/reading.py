@@ -190,6 +190,7 @@ def _scaling(read: Scaling) -> spec.ScalingSpec:
         freeze_until=datetime.fromisoformat(read.freeze_until).timestamp() if read.freeze_until else None,
         scale_down_delay_seconds=parse_duration_seconds(read.scale_down_delay),
         headroom=read.headroom_percent / 100,
+        risk=read.risk_percent / 100,
     )
 
 

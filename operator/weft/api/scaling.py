@@ -63,6 +63,9 @@ class ScalingBounds(ApiModel):
     headroom_percent: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=10, description="Capacity kept above measured demand, in percent."
     )
+    risk_percent: Annotated[int, Field(ge=1, le=50)] = Field(
+        default=10, description="Part of the time in which demand may outgrow its forecasts, in percent."
+    )
 
 
 class SplitScaling(ScalingBounds):

@@ -69,7 +69,7 @@ class Pod(ApiModel):
     relaxations: Annotated[list[Relaxation], EACH_ONCE] = Field(
         default_factory=list,
         max_length=8,
-        description="Security restrictions to lift; none by default, and any refused so far: IPCLock (capability "
+        description="Security restrictions to lift. None by default, and any refused so far: IPCLock (capability "
         "IPC_LOCK, for RDMA), HostNetwork (the node's network), RunAsRoot (UID 0).",
         json_schema_extra=SET,
     )

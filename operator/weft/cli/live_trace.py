@@ -78,7 +78,7 @@ def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapp
     from weft.observe.prometheus import rate_of_all
 
     client = PrometheusConnect(url=recorded.url, retry=Retry(total=0), timeout=_TIMEOUT_SECONDS)
-    end = datetime.now(tz=UTC)
+    end = datetime.now(tz=UTC).replace(microsecond=0)  # as the client asks, which rounds
     begin = end - timedelta(hours=recorded.hours)
     step = f"{recorded.step_seconds:.0f}"
     span = 2.0 * recorded.step_seconds
@@ -100,7 +100,7 @@ def _column(recorded: Recorded, begin: float, found: Mapping[float, float]) -> C
     steps = max(1, math.ceil(recorded.hours * 3600.0 / recorded.step_seconds))
     column = np.zeros(steps)
     for at, value in found.items():
-        place = int((at - begin) // recorded.step_seconds)
+        place = round((at - begin) / recorded.step_seconds)
         if 0 <= place < steps and math.isfinite(value) and value > 0.0:
             column[place] = value
     return column

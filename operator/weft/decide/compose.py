@@ -196,7 +196,8 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning, refused_by=refused)
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
-        turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked))
+        taught = answer.memory.calibration.news if answer.memory.calibration is not None else None
+        turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked, taught))
     return turns
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Turn:
     """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
 
-    `live` names the workload values that metrics replace; `asked` is as in `Growth`. `memory` goes with this plan: a
+    `live` names the workload values that metrics replace; `asked` is as in `Growth`; `taught` is what measurements of
+    its replicas give to tell. `memory` goes with this plan: a
     shape that is only tried leaves none.
     """
 
@@ -34,6 +35,7 @@ class Turn:
     memory: ScaleMemory
     live: tuple[str, ...] = ()
     asked: Handover | Explanation | None = None
+    taught: Explanation | None = None
 
     @property
     def name(self) -> str:

@@ -21,6 +21,7 @@ from weft.perf import at_rate
 from weft.render import revision
 from weft.scaling import calibration as calibrating
 from weft.scaling.tails import Expected, followed
+from weft.scaling.taking_over import in_force, what_is_phased
 from weft.shaping import running_replica
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class _Lesson:
 
 def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
     """The snapshot with what its metrics teach: in the memory, and in the factors that decisions read."""
-    known = (each.calibration for each in snapshot.memory.values())
-    room = max(0, MOST_IN_A_PASS - sum(each is not None and each.last == snapshot.now for each in known))
+    memories = (each.calibration for each in snapshot.memory.values())
+    room = max(0, MOST_IN_A_PASS - sum(each is not None and each.last == snapshot.now for each in memories))
     found = (_lesson(pool, snapshot, roll) for pool in _who_waited(snapshot))
     lessons = list(islice((lesson for lesson in found if lesson is not None), room))
     if not lessons:
@@ -98,8 +99,9 @@ def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
     pools, memory = {pool.key.uid: pool for pool in snapshot.pools}, dict(snapshot.memory)
     for lesson in lessons:
         uid, learnt = lesson.pool.key.uid, _learnt(lesson, facts)
-        memory[uid] = replace(memory[uid], calibration=learnt)
-        factors = calibrating.in_force(lesson.pool.status.calibration, learnt, snapshot.now)
+        known = lesson.pool.status.calibration
+        factors = in_force(known, learnt, snapshot.now)
+        memory[uid] = replace(memory[uid], calibration=replace(learnt, news=what_is_phased(known, factors, learnt)))
         pools[uid] = replace(lesson.pool, status=replace(lesson.pool.status, calibration=factors))
     return replace(snapshot, pools=tuple(pools.values()), memory=memory)
 
@@ -107,14 +109,17 @@ def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
 def watch(
     course: Course, pool: PoolRecord, observation: PoolObservation | None, memory: ScaleMemory, now: float
 ) -> CalibrationMemory:
-    """What to remember of a pool that was decided on like this."""
-    return calibrating.watched(memory.calibration, course.look(observation, memory, now), pool.status.calibration)
+    """What to remember of a pool that was decided on like this; what was news is told by then."""
+    known = memory.calibration
+    if known is not None and known.news is not None:
+        known = replace(known, news=None)
+    return calibrating.watched(known, course.look(observation, memory, now), pool.status.calibration)
 
 
 def unwatched(memory: ScaleMemory) -> ScaleMemory:
     """The memory of a pool that nothing was decided for."""
     known = memory.calibration
-    return memory if known is None else replace(memory, calibration=calibrating.interrupted(known))
+    return memory if known is None else replace(memory, calibration=replace(calibrating.interrupted(known), news=None))
 
 
 def _who_waited(snapshot: Snapshot) -> list[PoolRecord]:

@@ -295,7 +295,7 @@ def _events(course: Course, free: FreeMap) -> tuple[Explanation, ...]:
     events += [
         Explanation(each.displaced.reason, is_replaced(each)) for each in _replaced(course, free) if each.displaced
     ]
-    events += [told for told in (course.preempted, turn.scale.changed) if told is not None]
+    events += [told for told in (course.preempted, turn.taught, turn.scale.changed) if told is not None]
     before = planned.pool.status.plan
     if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
         events.append(_shape_event(before, planned.plan))

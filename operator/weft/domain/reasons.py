@@ -92,6 +92,7 @@ class Reason(StrEnum):
     BackingOff = "BackingOff"
     Outdated = "Outdated"
     SlowerThanSiblings = "SlowerThanSiblings"
+    CalibrationPhased = "CalibrationPhased"
     # scaling, in status
     Steady = "Steady"
     ScaleUp = "ScaleUp"

@@ -195,7 +195,7 @@ class CalibrationMemory:
 
     `quiet_since` is when nothing was in the way of a measurement for the first time without a break, and `pods` are
     those that were ready then; `last` is when the last one was taken. `prefill` and `decode` are logarithms of the
-    factors that the latest measurements imply. Times are epoch seconds.
+    factors that the latest measurements imply. `news` is what the pass that took it tells. Times are epoch seconds.
     """
 
     subject: Subject
@@ -205,6 +205,7 @@ class CalibrationMemory:
     last: float | None = None
     prefill: tuple[float, ...] = ()
     decode: tuple[float, ...] = ()
+    news: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)

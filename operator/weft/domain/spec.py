@@ -181,7 +181,10 @@ def carrying(requests_per_second: float, capacity: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ScalingSpec:
-    """Bounds of the replica count. `replicas` is set in External mode only; times in seconds, the freeze since 1970."""
+    """Bounds of the replica count. `replicas` is set in External mode only; times in seconds, the freeze since 1970.
+
+    `risk` is the part of the time in which demand may exceed what its forecasts buy.
+    """
 
     mode: ScalingMode = ScalingMode.Auto
     replicas: int | None = None
@@ -192,6 +195,7 @@ class ScalingSpec:
     freeze_until: float | None = None
     scale_down_delay_seconds: float = 300.0
     headroom: float = 0.1
+    risk: float = 0.1
 
     def affordable(self, gpus: int, pods: int) -> int:
         """How many replicas of so many GPUs and pods `maxReplicas`, `maxGPUs` and what a status can hold allow."""

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.catalog.calibrated import ENOUGH_POINTS
-from weft.domain.calibration import MOST_FACTOR, Calibrated, factors_for
+from weft.domain.calibration import MOST_FACTOR, factors_for
 from weft.domain.shape import Calibration
 from weft.domain.snapshot import CalibrationMemory
 from weft.domain.workload import Role
@@ -28,7 +27,7 @@ from weft.scaling.slowness import of_pods
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.domain.calibration import Subject
+    from weft.domain.calibration import Calibrated, Subject
     from weft.domain.snapshot import LoadSample, PoolObservation
     from weft.domain.workload import Workload
 
@@ -47,11 +46,6 @@ LEAST_SENSITIVE, MOST_SENSITIVE = 0.2, 3.0
 MOST_WAITING = 1.0  # requests a replica, on average over the last minute: more is a backlog
 MOST_KV_USED = 0.8  # beyond, engines evict and compute anew
 MOST_POINTS = 1000  # counting further would only make the status change
-# Factors in force change when they are 5 % off, at most every 5 minutes (design L3).
-NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS = 0.05, 300.0
-SHOWN_STEP = 0.02  # of a factor's logarithm
-MOST_LONGER = math.log(1.2)  # what latencies change by at once: capacity changes by about a third
-MOST_KEPT = 4  # shapes whose factors are kept
 
 _NUDGE, _DAMPING = 1.05, 0.05
 _FARTHEST = math.log(MOST_FACTOR)
@@ -224,39 +218,6 @@ def learnt(memory: CalibrationMemory, look: Look, expects: Expects) -> Calibrati
     return replace(memory, factors=replace(memory.factors, **counted))
 
 
-def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float) -> tuple[Calibrated, ...]:
-    """The factors to decide with, and to persist: those known, until they are 5 minutes old and off.
-
-    What was measured with another release or another model goes once there is something to take its place.
-    """
-    before = next((each for each in known if each.subject == memory.subject), None)
-    if not _is_news(before, memory.factors, now):
-        return known
-    shown = _phased(before.factors if before is not None else Calibration(), memory.factors)
-    kept = [each for each in known if each != before and _is_comparable(each.subject, memory.subject)]
-    return (Calibrated(memory.subject, shown, now), *kept[: MOST_KEPT - 1])
-
-
-def _phased(before: Calibration, exact: Calibration) -> Calibration:
-    """The exact factors, or as much of the way to them as changes capacity by about a third at most."""
-    ttft = _step(before.prefill, exact.prefill) + _step(before.ttft_tail, exact.ttft_tail)
-    tpot = _step(before.decode, exact.decode) + _step(before.tpot_tail, exact.tpot_tail)
-    part = min(1.0, MOST_LONGER / max(MOST_LONGER, abs(ttft), abs(tpot)))
-
-    def shown(old: float, new: float) -> float:
-        return _shown(old * (new / old) ** part)
-
-    tails = (before.ttft_tail, exact.ttft_tail), (before.tpot_tail, exact.tpot_tail)
-    ttft_tail, tpot_tail = (None if new is None else shown(old or new, new) for old, new in tails)
-    factors = shown(before.prefill, exact.prefill), shown(before.decode, exact.decode)
-    return Calibration(*factors, exact.points, exact.prompt_points, ttft_tail, tpot_tail)
-
-
-def _step(old: float | None, new: float | None) -> float:
-    """From one to the other, in logarithms; a tail that appears begins near the doubt that it replaces."""
-    return math.log(new / old) if old is not None and new is not None else 0.0
-
-
 def _lengths(role: Role, seen: PoolObservation) -> tuple[float | None, ...]:
     """Token counts that the model needs; how much of a prompt is known matters where prompts are computed."""
     if role is Role.Decode:
@@ -340,35 +301,3 @@ def _moved(memory: CalibrationMemory, kind: str, implied: float) -> CalibrationM
 
 def _within(value: float, least: float, most: float) -> float:
     return min(most, max(least, value))
-
-
-def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
-    if exact.points == 0:
-        return False
-    if before is None:
-        return True
-    if 0 <= now - before.updated < SHORTEST_CHANGE_SECONDS:
-        return False
-    shown = before.factors
-    factors = ((shown.prefill, exact.prefill), (shown.decode, exact.decode))
-    tails = ((shown.ttft_tail, exact.ttft_tail), (shown.tpot_tail, exact.tpot_tail))
-    if any(old is None and new is not None for old, new in tails):
-        return True
-    pairs = (*factors, *((old, new) for old, new in tails if old is not None and new is not None))
-    is_off = any(abs(math.log(new / old)) >= math.log1p(NOTABLE_CHANGE) for old, new in pairs)
-    counts = ((shown.points, exact.points), (shown.prompt_points, exact.prompt_points))
-    return is_off or any(_is_many_more(old, new) for old, new in counts)
-
-
-def _is_many_more(before: int, points: int) -> bool:
-    """Whether a count is worth telling: it has doubled, or has just become enough to trust."""
-    return points >= max(1, 2 * before) or before < ENOUGH_POINTS <= points
-
-
-def _shown(factor: float) -> float:
-    """In even steps: finer is noise, and pools that are as fast as each other then share their predictions."""
-    return float(f"{math.exp(SHOWN_STEP * round(math.log(factor) / SHOWN_STEP)):.3g}")
-
-
-def _is_comparable(one: Subject, other: Subject) -> bool:
-    return (one.model, one.release) == (other.model, other.release)

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 CATCH_UP_SECONDS = 300.0
 # A measured capacity below this part of the predicted one is a fault of the measurement or of the engine, not demand.
 LEAST_TRUE_CAPACITY = 0.25
-# Part of the time in which demand exceeds what was foretold at one moment. Less would buy for peaks that targets of
-# percentiles bear; headroom at all times serves more requests within them at the same cost.
-RISK = 0.1
 # A count of the last seconds that is so many standard deviations above what was expected is no chance.
 NO_CHANCE = 4.0
 # Standard deviations that are left out of a short count that is no chance.
@@ -238,7 +235,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         told = sight.problem
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
-        said = f"{digits(wished.offered)} requests/s offered ({told}){_foreseen(wished)}"
+        said = f"{digits(wished.offered)} requests/s offered ({told}){_foreseen(wished, request.spec.risk)}"
         return f"{said}, one replica serves {digits(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
@@ -249,11 +246,11 @@ def _with_chance(rate: float) -> float:
     return rate * (1.0 + min(MOST_KEPT, MOST_CHANCE / math.sqrt(max(1.0, rate * LOAD_WINDOW_SECONDS))))
 
 
-def _foreseen(wished: Demand) -> str:
+def _foreseen(wished: Demand, risk: float) -> str:
     """The forecast in words, with how far ahead it looks and its margin; empty where there is none."""
     if wished.ahead is None:
         return ""
-    likely, most = wished.ahead.quantile(0.5), wished.ahead.quantile(1.0 - RISK)
+    likely, most = wished.ahead.quantile(0.5), wished.ahead.quantile(1.0 - risk)
     start = "a start takes" if wished.ahead.is_measured else "a start is taken to need"
     margin = f"{digits(likely)} and {digits(most - likely)} for how far forecasts were off"
     return f", {margin} in the {seconds(wished.ahead.horizon_seconds)} that {start}"
@@ -284,7 +281,7 @@ def demand(sight: Sight) -> Demand:
     # A gap widens a forecast, and buys nothing: for some time the last one holds.
     ahead = None if is_old(state, sight.request.now) else forecast(state, state.seen)
     ahead = ahead.over(sight.request.work) if ahead is not None else None
-    foreseen = ahead.quantile(1.0 - RISK) if ahead is not None else 0.0
+    foreseen = ahead.quantile(1.0 - sight.request.spec.risk) if ahead is not None else 0.0
     return Demand(arriving, lately, foreseen, ahead, backlog)
 
 

@@ -1,0 +1,121 @@
+"""From the factors that were measured to those that decisions are made with: seldom, in even steps, and never at once.
+
+What would change capacity by more than a third in one pass is phased in, and said.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from weft.catalog.calibrated import ENOUGH_POINTS
+from weft.domain.calibration import Calibrated
+from weft.domain.figures import digits, seconds
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import Calibration
+
+if TYPE_CHECKING:
+    from weft.domain.calibration import Subject
+    from weft.domain.snapshot import CalibrationMemory
+
+# Factors in force change when they are 5 % off, at most every 5 minutes (design L3).
+NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS = 0.05, 300.0
+SHOWN_STEP = 0.02  # of a factor's logarithm
+MOST_LONGER = math.log(1.2)  # what latencies change by at once: capacity changes by about a third
+MOST_KEPT = 4  # shapes whose factors are kept
+
+
+def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float) -> tuple[Calibrated, ...]:
+    """The factors to decide with, and to persist: those known, until they are 5 minutes old and off.
+
+    What was measured with another release or another model goes once there is something to take its place.
+    """
+    before = next((each for each in known if each.subject == memory.subject), None)
+    if not _is_news(before, memory.factors, now):
+        return known
+    shown = _phased(_factors_of(before), memory.factors)
+    kept = [each for each in known if each != before and _is_comparable(each.subject, memory.subject)]
+    return (Calibrated(memory.subject, shown, now), *kept[: MOST_KEPT - 1])
+
+
+def what_is_phased(
+    known: tuple[Calibrated, ...], then: tuple[Calibrated, ...], memory: CalibrationMemory
+) -> Explanation | None:
+    """What to tell where factors in force went from `known` to `then`, only a part of the way to what is measured."""
+    before = next((each for each in known if each.subject == memory.subject), None)
+    if then == known or _part(_factors_of(before), memory.factors) >= 1.0:
+        return None
+    told = [
+        f"{name} of {digits(math.exp(change))} times"
+        for name, change in zip(("TTFT", "TPOT"), _changes(_factors_of(before), memory.factors), strict=True)
+        if abs(change) > MOST_LONGER
+    ]
+    phased = f"it follows by about a third now, and by as much every {seconds(SHORTEST_CHANGE_SECONDS)}"
+    measured = f"replicas show a {' and a '.join(told)} what capacity counts on"
+    return Explanation(Reason.CalibrationPhased, f"{measured}: {phased}")
+
+
+def _factors_of(known: Calibrated | None) -> Calibration:
+    return known.factors if known is not None else Calibration()
+
+
+def _phased(before: Calibration, exact: Calibration) -> Calibration:
+    """The exact factors, or as much of the way to them as changes capacity by about a third at most."""
+    part = _part(before, exact)
+
+    def shown(old: float, new: float) -> float:
+        return _shown(old * (new / old) ** part)
+
+    tails = (before.ttft_tail, exact.ttft_tail), (before.tpot_tail, exact.tpot_tail)
+    ttft_tail, tpot_tail = (None if new is None else shown(old or new, new) for old, new in tails)
+    factors = shown(before.prefill, exact.prefill), shown(before.decode, exact.decode)
+    return Calibration(*factors, exact.points, exact.prompt_points, ttft_tail, tpot_tail)
+
+
+def _part(before: Calibration, exact: Calibration) -> float:
+    """Of the way that may be gone at once."""
+    return min(1.0, MOST_LONGER / max(MOST_LONGER, *map(abs, _changes(before, exact))))
+
+
+def _changes(before: Calibration, exact: Calibration) -> tuple[float, float]:
+    """Of the upper ends of TTFT and TPOT, in logarithms."""
+    ttft = _step(before.prefill, exact.prefill) + _step(before.ttft_tail, exact.ttft_tail)
+    tpot = _step(before.decode, exact.decode) + _step(before.tpot_tail, exact.tpot_tail)
+    return ttft, tpot
+
+
+def _step(old: float | None, new: float | None) -> float:
+    """From one to the other, in logarithms; a tail that appears begins near the doubt that it replaces."""
+    return math.log(new / old) if old is not None and new is not None else 0.0
+
+
+def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
+    if exact.points == 0:
+        return False
+    if before is None:
+        return True
+    if 0 <= now - before.updated < SHORTEST_CHANGE_SECONDS:
+        return False
+    shown = before.factors
+    factors = ((shown.prefill, exact.prefill), (shown.decode, exact.decode))
+    tails = ((shown.ttft_tail, exact.ttft_tail), (shown.tpot_tail, exact.tpot_tail))
+    if any(old is None and new is not None for old, new in tails):
+        return True
+    pairs = (*factors, *((old, new) for old, new in tails if old is not None and new is not None))
+    is_off = any(abs(math.log(new / old)) >= math.log1p(NOTABLE_CHANGE) for old, new in pairs)
+    counts = ((shown.points, exact.points), (shown.prompt_points, exact.prompt_points))
+    return is_off or any(_is_many_more(old, new) for old, new in counts)
+
+
+def _is_many_more(before: int, points: int) -> bool:
+    """Whether a count is worth telling: it has doubled, or has just become enough to trust."""
+    return points >= max(1, 2 * before) or before < ENOUGH_POINTS <= points
+
+
+def _shown(factor: float) -> float:
+    """In even steps: finer is noise, and pools that are as fast as each other then share their predictions."""
+    return float(f"{math.exp(SHOWN_STEP * round(math.log(factor) / SHOWN_STEP)):.3g}")
+
+
+def _is_comparable(one: Subject, other: Subject) -> bool:
+    return (one.model, one.release) == (other.model, other.release)
