@@ -111,10 +111,14 @@ def test_every_other_object_is_accepted(sender: Sender, name: str) -> None:
 
 
 def test_what_a_compute_domain_asks_for_cannot_be_changed(sender: Sender) -> None:
-    """So one that is there is never patched: it would only be refused."""
+    """So one that is there is never patched: it would only be refused.
+
+    It goes without an owner: the garbage collector deletes what is owned by a pool that there is not.
+    """
     body = render_compute_domain(SHAPES["compute-domain"], 4)
     path = object_path(body["apiVersion"], "computedomains", NAMESPACE)
-    assert sender.send(Request("POST", path, STRICT, moved(body))).ok
+    orphan = {**body, "metadata": {key: each for key, each in body["metadata"].items() if key != "ownerReferences"}}
+    assert sender.send(Request("POST", path, STRICT, moved(orphan))).ok
     other = {"spec": {"channel": {"resourceClaimTemplate": {"name": "other"}}}}
     answer = sender.send(Request("PATCH", f"{path}/{body['metadata']['name']}", (), other, MERGE))
     assert "spec is immutable" in answer.message
