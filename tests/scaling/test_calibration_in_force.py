@@ -58,6 +58,14 @@ class TestInForce:
         assert all(1.0 <= later / earlier < 1.23 for earlier, later in pairwise(longer))
         assert longer[3] < longer[4] == pytest.approx(1.5 * 1.3, rel=0.03)
 
+    def test_the_first_step_of_another_shape_goes_on_from_what_its_kin_taught(self) -> None:
+        """Which is what decisions were made with until then: nothing falls back to the bare model."""
+        kin = Calibrated(Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 2)), Calibration(2.0, 2.0, 40, 40), START)
+        memory = CalibrationMemory(SUBJECT, Calibration(2.1, 2.1, 1, 1))
+        then = in_force((kin,), memory, START + 300.0)
+        assert then[0].factors.decode == pytest.approx(2.1, rel=0.02)
+        assert what_is_phased((kin,), then, memory) is None
+
     @pytest.mark.parametrize(
         ("exact", "told"),
         [

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from weft.catalog.calibrated import ENOUGH_POINTS
-from weft.domain.calibration import Calibrated
+from weft.domain.calibration import Calibrated, factors_for
 from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Calibration
@@ -33,7 +33,7 @@ def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: floa
     before = next((each for each in known if each.subject == memory.subject), None)
     if not _is_news(before, memory.factors, now):
         return known
-    shown = _phased(_factors_of(before), memory.factors)
+    shown = _phased(factors_for(memory.subject, known), memory.factors)
     kept = [each for each in known if each != before and _is_comparable(each.subject, memory.subject)]
     return (Calibrated(memory.subject, shown, now), *kept[: MOST_KEPT - 1])
 
@@ -42,12 +42,12 @@ def what_is_phased(
     known: tuple[Calibrated, ...], then: tuple[Calibrated, ...], memory: CalibrationMemory
 ) -> Explanation | None:
     """What to tell where factors in force went from `known` to `then`, only a part of the way to what is measured."""
-    before = next((each for each in known if each.subject == memory.subject), None)
-    if then == known or _part(_factors_of(before), memory.factors) >= 1.0:
+    changes = _changes(factors_for(memory.subject, known), memory.factors)
+    if then == known or _part(changes) >= 1.0:
         return None
     told = [
         f"{name} of {digits(math.exp(change))} times"
-        for name, change in zip(("TTFT", "TPOT"), _changes(_factors_of(before), memory.factors), strict=True)
+        for name, change in zip(("TTFT", "TPOT"), changes, strict=True)
         if abs(change) > MOST_LONGER
     ]
     phased = f"it follows by about a third now, and by as much every {seconds(SHORTEST_CHANGE_SECONDS)}"
@@ -55,13 +55,9 @@ def what_is_phased(
     return Explanation(Reason.CalibrationPhased, f"{measured}: {phased}")
 
 
-def _factors_of(known: Calibrated | None) -> Calibration:
-    return known.factors if known is not None else Calibration()
-
-
 def _phased(before: Calibration, exact: Calibration) -> Calibration:
     """The exact factors, or as much of the way to them as changes capacity by about a third at most."""
-    part = _part(before, exact)
+    part = _part(_changes(before, exact))
 
     def shown(old: float, new: float) -> float:
         return _shown(old * (new / old) ** part)
@@ -72,9 +68,9 @@ def _phased(before: Calibration, exact: Calibration) -> Calibration:
     return Calibration(*factors, exact.points, exact.prompt_points, ttft_tail, tpot_tail)
 
 
-def _part(before: Calibration, exact: Calibration) -> float:
+def _part(changes: tuple[float, float]) -> float:
     """Of the way that may be gone at once."""
-    return min(1.0, MOST_LONGER / max(MOST_LONGER, *map(abs, _changes(before, exact))))
+    return MOST_LONGER / max(MOST_LONGER, *map(abs, changes))
 
 
 def _changes(before: Calibration, exact: Calibration) -> tuple[float, float]:
