@@ -188,6 +188,7 @@ def test_quantities_become_plain_numbers() -> None:
     assert spec.workload.prefix_hit == 0.3
     assert spec.slo.ttft == ((50, 0.3), (99, 90.0))
     assert spec.scaling.scale_down_delay_seconds == 600
+    assert (spec.scaling.headroom, spec.scaling.risk) == (0.2, 0.05)
     assert spec.scaling.freeze_until == 1782892800
     assert spec.rollout.max_surge == 0.25
     assert spec.rollout.max_unavailable == 2

@@ -23,8 +23,7 @@ class Turn:
     """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
 
     `live` names the workload values that metrics replace; `asked` is as in `Growth`; `taught` is what measurements of
-    its replicas give to tell. `memory` goes with this plan: a
-    shape that is only tried leaves none.
+    its replicas give to tell. `memory` goes with this plan: a shape that is only tried leaves none.
     """
 
     planned: Planned

@@ -7,9 +7,9 @@ Traffic is counted in even bins, however often anybody looks. The logarithm of t
 dies away (Holt's method with damping, Gardner and McKenzie 1985); a surprise far beyond the usual moves the level
 nearly all the way. A second level follows almost at once, which is the better guess where traffic does not come back to
 what it was, as lengths seldom do. How far it leads, and what days before did at this hour, is added as far as either
-has proved right. How wide the distribution
-is comes from the pool's own past: every bin foretells the one in which its replica would be ready, and when that is
-over, what it got over what was foretold joins the errors whose quantiles are added to the next forecast.
+has proved right. How wide the distribution is comes from the pool's own past: every bin foretells the one in which its
+replica would be ready, and when that is over, what it got over what was foretold joins the errors whose quantiles are
+added to the next forecast.
 
 Counts scatter by chance alone the more the fewer they are, and errors are told in units of that: bursts of the day make
 no wide forecast of a quiet night. When forecasts fell short more than usual lately, the next ones are wider: bursts
@@ -124,7 +124,7 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     unseen = max(0, int(now // BIN_SECONDS) - state.latest - 1)
     rate = state.level + state.trend * _damped(ahead + unseen)
     season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
-    rate += _trust(state.foretold) * season + _trust_in_leads(state.led) * (state.recent - state.level)
+    rate += _added(state, season, state.recent - state.level)
     scale = _scale(state, rate) * math.sqrt((ahead + unseen) / ahead)
     return Forecast(rate, scale, state.errors, horizon_seconds, state.startup_seconds is not None)
 
@@ -172,14 +172,14 @@ def _scale(state: ForecastState, rate: float) -> float:
     return _by_chance(state, rate) * math.sqrt(min(_WILDEST, max(_CALMEST, restless)))
 
 
-def _trust(foretold: tuple[float, float]) -> float:
-    """The part of a pattern's change that has proved right, from 0 to 1 (regression with a ridge)."""
-    return min(1.0, max(0.0, foretold[0] / (foretold[1] + _DOUBT_OF_SEASONS)))
+def _trust(proved: tuple[float, float], doubt: float) -> float:
+    """The part of a change that has proved right, from 0 to 1 (regression with a ridge)."""
+    return min(1.0, max(0.0, proved[0] / (proved[1] + doubt)))
 
 
-def _trust_in_leads(led: tuple[float, float]) -> float:
-    """The part of a lead that has proved to last, in the same way."""
-    return min(1.0, max(0.0, led[0] / (led[1] + _DOUBT_OF_LEADS)))
+def _added(state: ForecastState, season: float, lead: float) -> float:
+    """What a forecast has beyond level and trend."""
+    return _trust(state.foretold, _DOUBT_OF_SEASONS) * season + _trust(state.led, _DOUBT_OF_LEADS) * lead
 
 
 def _proved(
@@ -219,14 +219,14 @@ def _judged(state: ForecastState, found: float) -> ForecastState:
     for each in due:
         error = found - each.rate
         weight = min(1.0, _spacing(ahead) / ahead)  # forecasts whose times overlap err together
-        beside_days = error - _trust(foretold) * each.season
-        rest = min(error, max(0.0, found - held)) - (error - beside_days) - _trust_in_leads(led) * each.lead
+        by_days = _trust(foretold, _DOUBT_OF_SEASONS) * each.season
+        rest = min(error, max(0.0, found - held)) - by_days - _trust(led, _DOUBT_OF_LEADS) * each.lead
         errors = with_error(errors, rest / each.scale, weight)
         short = min(max(0.0, rest / _by_chance(state, each.rate)), _WILDEST * max(_LEAST_USUAL, usual) * 2)
         upward += _UPWARD_GAIN * (short - upward)
         usual += max(_USUAL_GAIN, weight / math.fsum(errors)) * (short - usual)  # a new pool learns faster
         foretold = _proved(foretold, LEFT_OF_SEASONS, weight, error, each.season)
-        led = _proved(led, LEFT_OF_ERRORS, weight, beside_days, each.lead)
+        led = _proved(led, LEFT_OF_ERRORS, weight, error - by_days, each.lead)
     return changed(state, errors=errors, upward=upward, usual=usual, foretold=foretold, led=led, pending=pending)
 
 
@@ -276,7 +276,7 @@ def _foretold(state: ForecastState, slot: Slot, days: Days) -> ForecastState:
     rate = state.level + state.trend * _damped(ahead)
     season = change(days, (state.bin + 0.5) * BIN_SECONDS, ahead * BIN_SECONDS)
     lead = state.recent - state.level
-    scale = _scale(state, rate + _trust(state.foretold) * season + _trust_in_leads(state.led) * lead)
+    scale = _scale(state, rate + _added(state, season, lead))
     pending = (*state.pending, Pending(state.bin + ahead, rate, scale, season, lead))
     return changed(state, slot=slot, days=days, pending=pending)
 
