@@ -22,9 +22,10 @@ fixes everything that could flatter: replicas are pinned, traffic is multiplied 
 replicas or more, engines are off the performance model by up to {off:.0%} in a way that no rule knows, the first
 {warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go.
 {parts}
-A rule is no point but a frontier: its one knob of risk goes from cheap to safe (of Weft's two `riskPercent` first, then
-`headroomPercent`). Below are the GPU-hours of its cheapest setting with so many requests within both targets; a dash:
-none got there. *Best* is the most that any setting reached.
+A rule is no point but a frontier: its one knob of risk goes from cheap to safe. Weft's are what a user says of it: of
+how many requests the targets are (`slo`: p90 or p95 of the same seconds), and `headroomPercent`. Below are the
+GPU-hours of its cheapest setting with so many requests within both targets; a dash: none got there. *Best* is the most
+that any setting reached.
 The oracle knows the future: its counts are chosen in hindsight by what true engines need, with replicas that start as
 slowly, and with as little slack on top as reaches 95, 98 or 99 % in the same simulation.
 

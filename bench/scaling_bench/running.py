@@ -20,6 +20,7 @@ from weft.cli.simulating import Case
 from weft.cli.world import World
 from weft.domain.cluster import NodeRecord
 from weft.domain.labels import API_VERSION
+from weft.domain.workload import Slo
 from weft.perf import predict
 from weft.twin.policies import frontier, grid
 from weft.twin.serving import Route
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from weft.domain.workload import Slo, Workload
+    from weft.domain.workload import Workload
     from weft.twin.outcome import Outcome
     from weft.twin.policies import Options
     from weft.twin.trace import Trace
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 ATTAINMENTS = (0.95, 0.98, 0.99)  # what the oracle aims at
-# Weft's own knobs in percent, from cheap to safe: riskPercent and headroomPercent.
-RISKS = ((50, 0), (25, 0), (10, 0), (10, 10), (10, 20), (10, 35), (10, 60))
+# What a user of Weft says of risk, in percent, from cheap to safe: of how many requests the targets are, and headroom.
+RISKS = ((90, 0), (90, 20), (90, 40), (95, 20), (95, 40), (95, 60), (95, 90))
 ROOM = 5.0  # times the mean fleet that the cluster holds, so that no rule is short of GPUs
 PERCENTS = (50.0, 90.0, 99.0)
 NAME = "bench"
@@ -76,8 +77,8 @@ class Run:
             return f"for {ATTAINMENTS[self.point]:.0%}"
         if self.policy != OWN_RULE:
             return repr(_options(self))
-        risk, headroom = RISKS[self.point]
-        return f"riskPercent {risk}, headroomPercent {headroom}"
+        percent, headroom = RISKS[self.point]
+        return f"targets of p{percent}, headroomPercent {headroom}"
 
 
 def points(policy: str, *, of_grid: bool = False) -> int:
@@ -104,9 +105,11 @@ def setting_of(what: Run) -> Setting:
     workload = workload_of(trace)
     capacities = [predict(scenario.replica(), workload, slo, role).capacity for role in scenario.roles]
     most = math.ceil(ROOM * max(trace.rate / capacity for capacity in capacities))
-    risk, headroom = RISKS[what.point] if what.policy == OWN_RULE else (None, None)
-    scaling = {"maxReplicas": most, "riskPercent": risk, "headroomPercent": headroom}
-    body = _body(scenario, workload, slo, scaling)
+    asked, headroom = slo, None
+    if what.policy == OWN_RULE:
+        percent, headroom = RISKS[what.point]
+        asked = Slo(*(tuple((percent, seconds) for _, seconds in targets) for targets in (slo.ttft, slo.tpot)))
+    body = _body(scenario, workload, asked, {"maxReplicas": most, "headroomPercent": headroom})
     return Setting(
         pools=() if scenario.split else (parse_pool(body),),
         splits=(parse_split(body),) if scenario.split else (),

@@ -193,7 +193,14 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         course = Course(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
         learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
         refused = seen.refused_by(stage.snapshot.memory.get(pool.key.uid), stage.snapshot.now)
-        memory = changed(answer.memory, workload=in_force, declared=declared, calibration=learning, refused_by=refused)
+        memory = changed(
+            answer.memory,
+            workload=in_force,
+            declared=declared,
+            lengths=prospect.lengths,
+            calibration=learning,
+            refused_by=refused,
+        )
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
         taught = answer.memory.calibration.news if answer.memory.calibration is not None else None

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from weft.decide.planning import Facts, Planned, plan_pool
 from weft.domain.reasons import Explanation
-from weft.scaling import RatioGuard, ScaleAnswer, ScaleRequest, live_workload, scale_pool, scale_split
+from weft.scaling import (
+    RatioGuard,
+    ScaleAnswer,
+    ScaleRequest,
+    live_workload,
+    remembered,
+    scale_pool,
+    scale_split,
+)
 from weft.shaping import Unpaired
 
 if TYPE_CHECKING:
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
     from weft.decide.budgets import Share
     from weft.decide.order import Unit
     from weft.decide.pairs import Pair
-    from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot, SplitRecord
+    from weft.domain.snapshot import LengthSample, PoolObservation, PoolRecord, Snapshot, SplitRecord
     from weft.domain.workload import Workload
 
 PAIR = 2
@@ -24,12 +32,13 @@ PAIR = 2
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """A pool with its plan or its problem, and the live workload in force."""
+    """A pool with its plan or its problem, the live workload in force, and the lengths seen that it follows."""
 
     pool: PoolRecord
     planned: Planned | None
     problem: Explanation | None
     live: Workload | None
+    lengths: tuple[LengthSample, ...] = ()
 
 
 def prospects(
@@ -44,20 +53,29 @@ def prospects(
 
 
 def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pair: Pair | Unpaired | None) -> Prospect:
-    live = None
-    memory = snapshot.memory.get(pool.key.uid)
-    if pool.spec is not None:
-        declared = pool.spec.workload  # one that was edited starts anew: what was measured beside it is measured again
-        in_force = memory.workload if memory is not None and memory.declared == declared else None
-        live = live_workload(declared, _traffic(unit, snapshot), in_force)
+    live, lengths = _live(pool, unit, snapshot)
     if isinstance(pair, Unpaired):
         concerns = pool.spec is None or pair.role in {None, pool.spec.role}
-        return Prospect(pool, None, pair.why if concerns else None, live)
+        return Prospect(pool, None, pair.why if concerns else None, live, lengths)
     paired = pair.plan(pool.spec.role) if pair is not None and pool.spec is not None else None
     answer = plan_pool(pool, facts, live, paired)
     if isinstance(answer, Explanation):
-        return Prospect(pool, None, answer, live)
-    return Prospect(pool, answer, None, live)
+        return Prospect(pool, None, answer, live, lengths)
+    return Prospect(pool, answer, None, live, lengths)
+
+
+def _live(pool: PoolRecord, unit: Unit, snapshot: Snapshot) -> tuple[Workload | None, tuple[LengthSample, ...]]:
+    """The workload in force and what it follows; where the declared one was edited, all is measured again beside it."""
+    if pool.spec is None:
+        return None, ()
+    declared, memory = pool.spec.workload, snapshot.memory.get(pool.key.uid)
+    in_force: Workload | None = None
+    lengths: tuple[LengthSample, ...] = ()
+    if memory is not None and memory.declared == declared:
+        in_force, lengths = memory.workload, memory.lengths
+    seen = _traffic(unit, snapshot)
+    lengths = remembered(lengths, seen, snapshot.now)
+    return live_workload(declared, seen, in_force, lengths), lengths
 
 
 def _traffic(unit: Unit, snapshot: Snapshot) -> PoolObservation | None:

@@ -279,9 +279,9 @@ def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog:
     """Requests per second of one replica of the planned shape, with token counts as they are measured."""
     if live is None or live == request.workload:
         return plan.prediction.capacity
-    under_way = replace(request, workload=live, incumbent=None, engine=plan.engine)
+    under_way = replace(request, incumbent=None, engine=plan.engine)
     try:
-        found = capacity_of(plan.shape, under_way, catalog)
+        found = capacity_of(plan, under_way, catalog, live)
     except (Invalid, Blocked):
         found = 0.0
     return found or plan.prediction.capacity  # live traffic that no shape can serve must not stop the pool

@@ -239,6 +239,16 @@ class SpeedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class LengthSample:
+    """Mean lengths in tokens, None where unknown, of about as many requests as ended in the minute before `at`."""
+
+    at: float
+    requests: float
+    inputs: float | None
+    outputs: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
@@ -246,7 +256,8 @@ class ScaleMemory:
     were as much more as chance may hide. `since` is when unbroken sight of the pool's complete metrics began, so that
     nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
-    was `declared`, and `lost` the nodes that do not answer, each with the time when that was first seen.
+    was `declared`, `lengths` those of the last minutes, and `lost` the nodes that do not answer, each with the time
+    when that was first seen.
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
     bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any,
     and `forecast` what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
@@ -268,6 +279,7 @@ class ScaleMemory:
     forecast: ForecastState | None = None
     answering: tuple[str, ...] = ()
     exchanged: float | None = None
+    lengths: tuple[LengthSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

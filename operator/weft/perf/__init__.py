@@ -1,7 +1,7 @@
 """The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units."""
 
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
-from weft.perf.predict import Assessment, Doubt, Miss, Question, assess, at_rate, knee, predict
+from weft.perf.predict import Assessment, Doubt, Miss, Question, assess, at_rate, knee, predict, worthwhile
 from weft.perf.replica import ReplicaModel, stored_kv
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "predict",
     "sequence_bytes_per_gpu",
     "stored_kv",
+    "worthwhile",
 ]

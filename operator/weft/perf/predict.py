@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.figures import seconds
 from weft.domain.shape import Limit, Percentiles, Prediction
+from weft.domain.workload import Slo
 from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
 from weft.perf.service import Point, Service, at_any_rate, service
@@ -21,7 +22,7 @@ from weft.perf.service import Point, Service, at_any_rate, service
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from weft.domain.workload import Role, Slo, Workload
+    from weft.domain.workload import Role, Workload
     from weft.perf.latency import Latency, Waited
     from weft.perf.replica import ReplicaModel
 
@@ -32,6 +33,7 @@ _IDLE = 1e-3  # sequences: nobody waits for anybody
 _ROUNDING = 1.0 + 1e-9
 _MOST_ROUNDS, _CLOSE, _NEAR = 40, 1.002, 2e-3  # of the search: it finds the load, or the target, to 0.2 %
 _OVERWHELMING = 1e3  # strains beyond are alike
+_NUDGE, _HALVINGS = 1.1, 8
 _KNEE_STEPS, _LEAST_LOAD = 24, 1e-4
 
 
@@ -97,17 +99,54 @@ def assess(replica: ReplicaModel, question: Question) -> Assessment:
     return _assess(replica, replace(question, workload=at_any_rate(question.workload)))
 
 
-@functools.lru_cache(maxsize=4096)
 def _assess(replica: ReplicaModel, question: Question) -> Assessment:
+    return _solved(replica, question).assessment
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """A question with its answer, and the busiest point within the targets."""
+
+    trial: _Trial
+    assessment: Assessment
+    point: Point
+
+
+@functools.lru_cache(maxsize=4096)
+def _solved(replica: ReplicaModel, question: Question) -> _Solved:
     trial = _Trial(service(replica, question.workload, question.role), question)
     idle = trial.at(trial.idle)
     if trial.serves.seats == 0:
-        return Assessment(_prediction(trial, idle, 0.0, Limit.KVMemory))
+        return _Solved(trial, Assessment(_prediction(trial, idle, 0.0, Limit.KVMemory)), idle)
     misses = tuple(trial.misses(idle))
     if misses:
-        return Assessment(_prediction(trial, idle, 0.0, _limit(idle, misses[0].metric)), misses)
+        told = Assessment(_prediction(trial, idle, 0.0, _limit(idle, misses[0].metric)), misses)
+        return _Solved(trial, told, idle)
     point, limit = _busiest(trial, idle)
-    return Assessment(_prediction(trial, point, point.rate, limit))
+    return _Solved(trial, Assessment(_prediction(trial, point, point.rate, limit)), point)
+
+
+@functools.lru_cache(maxsize=4096)
+def worthwhile(replica: ReplicaModel, question: Question, least: float) -> float:
+    """Requests a second within the SLO, or more where serving fewer would hardly shorten the latency that is missed.
+
+    `least` is how much it has to: d log(latency) / d log(rate). Each metric is looked at for itself; 0 without room.
+    """
+    slo, asked = question.slo, replace(question, workload=at_any_rate(question.workload))
+    apart = (replace(asked, slo=Slo(ttft=slo.ttft)), replace(asked, slo=Slo(tpot=slo.tpot)))
+    return min(_least_that_helps(_solved(replica, each), least) for each in apart)
+
+
+def _least_that_helps(solved: _Solved, least: float) -> float:
+    """The highest rate within the SLO, or where that is higher, the lowest at which a lower one would help."""
+    trial, point = solved.trial, solved.point
+    if trial.serves.seats == 0 or trial.help_beyond(point) >= least:
+        return solved.assessment.prediction.capacity
+    low, high = trial.load_of(point), 1.0
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if trial.help_beyond(trial.at(middle)) >= least else (middle, high)
+    return trial.at(low).rate
 
 
 @functools.lru_cache(maxsize=4096)
@@ -147,6 +186,20 @@ class _Trial:
     def at(self, load: float) -> Point:
         most = _USED_OF_SEATS if self.serves.decodes else self._most_utilised()
         return _loaded(self.serves, load * most)
+
+    def load_of(self, point: Point) -> float:
+        """The load that a point is at."""
+        if self.serves.decodes:
+            return point.batch / (_USED_OF_SEATS * max(1.0, float(self.serves.seats)))
+        return point.utilisation / self._most_utilised()
+
+    def help_beyond(self, point: Point) -> float:
+        """How much faster the worst latency grows than the rate: d log(latency) / d log(rate)."""
+        more = self.at(self.load_of(point) * _NUDGE)
+        now, then = self.strain(point)[0], self.strain(more)[0]
+        if not (0.0 < now < math.inf and then < math.inf and more.rate > point.rate > 0.0):
+            return math.inf
+        return math.log(then / now) / math.log(more.rate / point.rate)
 
     @property
     def idle(self) -> float:

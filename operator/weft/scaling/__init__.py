@@ -6,6 +6,7 @@ from weft.scaling.attainment import is_resolved
 from weft.scaling.bounds import Ceiling
 from weft.scaling.demand import ScaleRequest
 from weft.scaling.keeping import is_carried_along, is_worth_a_write, kept_now
+from weft.scaling.lengths_seen import remembered
 from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
 from weft.scaling.ratio import RatioGuard
@@ -25,6 +26,7 @@ __all__ = [
     "live_figures",
     "live_workload",
     "read_percentile",
+    "remembered",
     "replaced_values",
     "scale_pool",
     "scale_split",

@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import expm1, floor, log, log10, sqrt
+from math import floor, log, log10
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from weft.domain.status import Observed
 from weft.perf.lengths import lengths
 from weft.scaling.attainment import attainment
+from weft.scaling.lengths_seen import apart, has_enough_traffic, over_enough, remembered
 from weft.scaling.reading import is_sane, what_is_missing
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import PoolObservation
+    from collections.abc import Callable
+
+    from weft.domain.snapshot import LengthSample, PoolObservation
     from weft.domain.workload import Slo, Workload
 
-ENOUGH_REQUESTS_PER_SECOND = 0.1
 # A mean in force stays until the measured one is away from it by more than chance explains, and by at least the lesser
 # of these factors; by more than the greater one it is taken over however few the requests were.
 LEAST_FACTOR, MOST_FACTOR = 1.05, 1.2
-WINDOW_SECONDS = 60.0  # what means are of, at least
 SURELY = 2.0  # standard errors of a mean
 MOST_HIT = 0.95
 
+_INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
 _LEAST, _MOST = log(LEAST_FACTOR), log(MOST_FACTOR)
 
 
-def live_workload(declared: Workload, observation: PoolObservation | None, in_force: Workload | None) -> Workload:
+def live_workload(
+    declared: Workload,
+    observation: PoolObservation | None,
+    in_force: Workload | None,
+    lately: tuple[LengthSample, ...] = (),
+) -> Workload:
     """The declared workload with token means and prefix hits as measured.
 
     `in_force` is the answer of the pass before: values move only when they have moved notably, and stay when traffic
-    stops. The 95th percentiles keep their distance from the means.
+    stops. The 95th percentiles keep their distance from the means. `lately` are the lengths of the last minutes up to
+    this look; without them it stands for itself.
     """
     base = in_force or declared
     if observation is None or not has_enough_traffic(observation):
         return base
-    requests = (observation.requests_per_second or 0.0) * WINDOW_SECONDS
-    inputs = _moved(base.input_tokens, base.input_tokens_p95, observation.input_tokens, requests)
-    outputs = _moved(base.output_tokens, base.output_tokens_p95, observation.output_tokens, requests)
+    lately = lately or remembered((), observation, 0.0)
+    inputs = _moved(base.input_tokens, base.input_tokens_p95, observation.input_tokens, lately, _INPUTS)
+    outputs = _moved(base.output_tokens, base.output_tokens_p95, observation.output_tokens, lately, _OUTPUTS)
     hit = _hit(base.prefix_hit, observation.prefix_hit)
     if (inputs, outputs, hit) == (base.input_tokens, base.output_tokens, base.prefix_hit):
         return base
@@ -49,12 +58,6 @@ def live_workload(declared: Workload, observation: PoolObservation | None, in_fo
         output_tokens_p95=base.output_tokens_p95 * (outputs / base.output_tokens if base.output_tokens else 1.0),
         prefix_hit=hit,
     )
-
-
-def has_enough_traffic(observation: PoolObservation) -> bool:
-    """Whether means over the last window say something."""
-    rate = observation.requests_per_second
-    return what_is_missing(observation) is None and rate is not None and rate >= ENOUGH_REQUESTS_PER_SECOND
 
 
 def replaced_values(declared: Workload, in_force: Workload, observation: PoolObservation | None) -> tuple[str, ...]:
@@ -86,19 +89,24 @@ def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str,
     )
 
 
-def _moved(in_force: float, p95: float, measured: float | None, requests: float) -> float:
-    if not is_sane(measured) or measured <= 0:
+def _moved(
+    in_force: float,
+    p95: float,
+    latest: float | None,
+    lately: tuple[LengthSample, ...],
+    which: Callable[[LengthSample], float | None],
+) -> float:
+    if in_force > 0 and is_sane(latest) and latest > 0 and abs(log(latest / in_force)) <= _LEAST:
+        return in_force
+    usual = lengths(in_force, p95)
+    seen = over_enough([(each.requests, which(each)) for each in apart(lately)], usual)
+    if seen is None:
         return in_force
     if in_force > 0:
-        away = abs(log(measured / in_force))
-        if away <= _LEAST or (away <= _MOST and away <= SURELY * _standard_error(in_force, p95, requests)):
+        away = abs(log(seen.tokens / in_force))
+        if away <= _LEAST or (away <= _MOST and away <= SURELY * seen.error(usual)):
             return in_force
-    return _rounded(measured)
-
-
-def _standard_error(mean: float, p95: float, requests: float) -> float:
-    """Of the mean of so many log-normal lengths, as a part of it."""
-    return sqrt(expm1(lengths(mean, p95).deviation ** 2) / max(1.0, requests))
+    return _rounded(seen.tokens)
 
 
 def _hit(in_force: float, measured: float | None) -> float:

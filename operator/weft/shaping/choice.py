@@ -16,6 +16,7 @@ from weft.shaping.case import Case
 from weft.shaping.checks import OF_MEMORY, refusal
 from weft.shaping.ranking import (
     Scored,
+    capacity_worth,
     criticism,
     expected,
     kept,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
+    from weft.domain.workload import Workload
     from weft.perf import ReplicaModel
     from weft.shaping.request import ShapeRequest
 
@@ -113,19 +115,18 @@ def modelled(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ReplicaMo
     return _case_of(shape, request, catalog).replica
 
 
-def capacity_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> float:
-    """Requests a second of one replica of a shape, or 0 if it has no room for any.
+def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
+    """Requests a second that one replica of a plan serves of live traffic, or 0 if it has no room for any.
 
     Raises `Blocked` if no supply has its devices.
     """
-    return _capacity_of(shape, what_matters(request), catalog)
+    return _capacity_of(plan.shape, plan.prediction.capacity, what_matters(request), catalog, live)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def _capacity_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> float:
-    scored = score(_case_of(shape, request, catalog))
-    doing = scored if scored.meets_slo else with_targets_in_reach(scored)
-    return doing.assessment.prediction.capacity
+def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
+    case = _case_of(shape, replace(request, workload=live), catalog)
+    return capacity_worth(case, request.workload, planned)
 
 
 def _case_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> Case:

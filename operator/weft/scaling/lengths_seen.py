@@ -1,0 +1,96 @@
+"""How long prompts and answers were lately, over as many requests as their scatter asks for.
+
+A minute of a busy pool tells its mean lengths to a few percent. A minute of a few hundred requests with long tails
+tells them to a third, and a count that followed would buy replicas for prompts that are gone before those are ready. So
+a mean is over the last minute where that is enough, else over as many of the minutes before as it takes, back to where
+lengths were others beyond chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import expm1, log, sqrt
+from typing import TYPE_CHECKING
+
+from weft.domain.snapshot import LengthSample
+from weft.scaling.reading import is_sane, what_is_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from weft.domain.snapshot import PoolObservation
+    from weft.perf.lengths import Lengths
+
+ENOUGH_REQUESTS_PER_SECOND = 0.1
+WINDOW_SECONDS = 60.0  # what the means of one look are of, at least
+MOST_SECONDS = 600.0  # that are looked back
+ENOUGH_KNOWN = 0.05  # the standard error that a mean may have, as a part of it
+NO_CHANCE = 4.0  # standard errors
+
+Sample = tuple[float, float | None]  # requests, and the mean of their lengths in tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Mean tokens of so many requests."""
+
+    tokens: float
+    requests: float
+
+    def error(self, usual: Lengths) -> float:
+        """The standard error of the mean of log-normal lengths that scatter as usual, as a part of it."""
+        return sqrt(_scatter(usual) / max(1.0, self.requests))
+
+
+def has_enough_traffic(observation: PoolObservation) -> bool:
+    """Whether means over the last window say something."""
+    rate = observation.requests_per_second
+    return what_is_missing(observation) is None and rate is not None and rate >= ENOUGH_REQUESTS_PER_SECOND
+
+
+def remembered(known: tuple[LengthSample, ...], seen: PoolObservation | None, now: float) -> tuple[LengthSample, ...]:
+    """Samples of the last minutes a minute apart, and this look, which the next one replaces within a minute."""
+    if seen is None or not has_enough_traffic(seen):
+        return known
+    requests = (seen.requests_per_second or 0.0) * WINDOW_SECONDS
+    latest = LengthSample(now, requests, seen.input_tokens, seen.output_tokens)
+    older = [each for each in known if now - MOST_SECONDS <= each.at < now]
+    if len(older) > 1 and older[-1].at - older[-2].at < WINDOW_SECONDS:
+        older.pop()
+    return (*older, latest)
+
+
+def apart(samples: tuple[LengthSample, ...]) -> Iterator[LengthSample]:
+    """From the latest back, those that tell of other requests than the ones before."""
+    before = samples[-1].at + WINDOW_SECONDS
+    for sample in reversed(samples):
+        if before - sample.at >= WINDOW_SECONDS:
+            before = sample.at
+            yield sample
+
+
+def over_enough(samples: Iterable[Sample], usual: Lengths) -> Mean | None:
+    """The mean of the latest samples, the first of which counts in any case; None where that has none."""
+    scatter = _scatter(usual)
+    newest: Mean | None = None
+    total = tokens = 0.0
+    for requests, mean in samples:
+        if not is_sane(mean) or mean <= 0:
+            if newest is None:
+                return None
+            continue
+        newest = newest or Mean(mean, requests)
+        chance = sqrt(scatter * (1.0 / max(1.0, requests) + 1.0 / max(1.0, newest.requests)))
+        if abs(log(mean / newest.tokens)) > NO_CHANCE * chance:
+            break
+        total, tokens = total + requests, tokens + requests * mean
+        if total * ENOUGH_KNOWN**2 >= scatter:
+            break
+    if newest is None:
+        return None
+    return Mean(tokens / total, total) if total > 0 else newest
+
+
+def _scatter(usual: Lengths) -> float:
+    """The variance of log-normal lengths over the square of their mean."""
+    return expm1(usual.deviation**2)

@@ -1,0 +1,95 @@
+"""Means of lengths over as many requests as it takes to know them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.scaling.cases import seen
+from weft.domain.workload import Workload
+from weft.perf.lengths import lengths
+from weft.scaling import live_workload, remembered
+from weft.scaling.lengths_seen import MOST_SECONDS, apart, over_enough
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import LengthSample, PoolObservation
+
+LONG_TAILED = Workload(8.0, input_tokens=2000, output_tokens=200, input_tokens_p95=7000, output_tokens_p95=600)
+
+
+def look(inputs: float | None, rate: float) -> PoolObservation:
+    return replace(seen(rate, 1), input_tokens=inputs, output_tokens=200.0)
+
+
+def minutes(*means: float | None, rate: float = 8.0) -> tuple[LengthSample, ...]:
+    """What is remembered after a look every 20 s; each minute's mean is a look's."""
+    known: tuple[LengthSample, ...] = ()
+    for index in range(3 * len(means)):
+        known = remembered(known, look(means[index // 3], rate), 20.0 * index)
+    return known
+
+
+def test_samples_are_a_minute_apart_and_go_after_ten() -> None:
+    known = minutes(*range(1000, 1020))
+    assert known[-1].at - known[0].at <= MOST_SECONDS
+    assert len(known) < 15
+    assert all(later.at - earlier.at >= 60.0 for later, earlier in pairwise(apart(known)) if later.at > earlier.at)
+    times = [each.at for each in apart(known)]
+    assert times[0] == known[-1].at
+    assert all(later - earlier >= 60.0 for later, earlier in pairwise(times))
+
+
+def test_looks_that_tell_nothing_are_not_remembered() -> None:
+    known = minutes(1000)
+    assert remembered(known, None, 100.0) == known
+    assert remembered(known, look(1000.0, 0.01), 100.0) == known
+
+
+@pytest.mark.parametrize(
+    ("rate", "taken"),
+    [
+        (1000.0, 2400.0),  # a minute of a busy pool stands for itself
+        (8.0, 2100.0),  # one of 480 requests with long tails does not
+    ],
+)
+def test_a_mean_goes_back_as_far_as_it_has_to(rate: float, taken: float) -> None:
+    samples = [(60.0 * rate, tokens) for tokens in (2400.0, 2100.0, 1800.0)]
+    found = over_enough(samples, lengths(2000.0, 7000.0))
+    assert found is not None
+    assert found.tokens == pytest.approx(taken)
+
+
+def test_what_was_before_a_jump_is_left_out() -> None:
+    """Prompts of three times the length are no chance: the last minute stands for itself, however few it had."""
+    found = over_enough([(480.0, 6000.0), (480.0, 2000.0), (480.0, 2000.0)], lengths(2000.0, 7000.0))
+    assert found is not None
+    assert (found.tokens, found.requests) == (6000.0, 480.0)
+
+
+def test_without_a_mean_in_the_last_minute_nothing_is_said() -> None:
+    usual = lengths(2000.0, 7000.0)
+    assert over_enough([(480.0, None), (480.0, 2000.0)], usual) is None
+    found = over_enough([(480.0, 2000.0), (480.0, None), (480.0, 2200.0)], usual)
+    assert found is not None
+    assert found.tokens == pytest.approx(2100.0)
+
+
+def test_long_tails_move_a_small_pool_less_than_its_minutes_do() -> None:
+    """An hour of log-normal prompts that never change: what is in force varies by less than a quarter."""
+    random, usual = Random(7), lengths(2000.0, 7000.0)
+    known: tuple[LengthSample, ...] = ()
+    in_force, minute_means, forces = LONG_TAILED, [], []
+    for minute in range(60):
+        mean = fmean(usual.median * random.lognormvariate(0.0, usual.deviation) for _ in range(120))
+        observation = look(mean, 2.0)
+        known = remembered(known, observation, 60.0 * minute)
+        in_force = live_workload(LONG_TAILED, observation, in_force, known)
+        minute_means.append(mean)
+        forces.append(in_force.input_tokens)
+    assert max(minute_means) / min(minute_means) > 1.4
+    assert max(forces[10:]) / min(forces[10:]) < 1.25
