@@ -18,7 +18,7 @@ from bench.scaling_bench.page import as_page
 from bench.scaling_bench.plot import as_svg
 from bench.scaling_bench.results import complete, known
 from bench.scaling_bench.running import Run, points
-from bench.scaling_bench.scenarios import ORACLE, OWN_RULE, settings
+from bench.scaling_bench.scenarios import FIXED_RATIO, ORACLE, OWN_RULE, settings
 from bench.scaling_bench.tuning import best
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def judged(options: argparse.Namespace) -> Iterator[Run]:
     for scenario in options.scenario:
         for startup in options.start_up:
             for seed in options.seed:
-                for policy in options.policy:
+                for policy in filter(settings().scenarios[scenario].judges, options.policy):
                     for point in range(points(policy)):
                         yield Run(scenario, policy, point, startup, seed, minutes=options.minutes)
 
@@ -42,7 +42,7 @@ def tuning(options: argparse.Namespace) -> Iterator[Run]:
     """Every point of every grid on the other trace, with the first start-up time and seed."""
     for scenario in options.scenario:
         for policy in options.policy:
-            if policy not in {ORACLE, OWN_RULE}:
+            if policy not in {ORACLE, OWN_RULE, FIXED_RATIO}:
                 for point in range(points(policy, of_grid=True)):
                     first = Run(scenario, policy, point, options.start_up[0], options.seed[0])
                     yield replace(first, of_grid=True, tuning=True, minutes=options.minutes)

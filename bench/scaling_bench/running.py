@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.scaling_bench.scenarios import ORACLE, OWN_RULE, Scenario, load_trace, settings, workload_of
+from bench.scaling_bench.scenarios import FIXED_RATIO, ORACLE, OWN_RULE, Scenario, load_trace, settings, workload_of
 from bench.scaling_bench.truth import true_speed
 from weft.api import parse_pool, parse_split
 from weft.catalog import load
 from weft.cli.planning import plan_all
-from weft.cli.simulate_oracle import oracle_outcome
+from weft.cli.simulate_oracle import needs, oracle_outcome
 from weft.cli.simulating import Case
 from weft.cli.world import World
 from weft.domain.cluster import NodeRecord
 from weft.domain.labels import API_VERSION
 from weft.domain.workload import Slo
 from weft.perf import predict
+from weft.twin.fixed_ratio import fixed_ratio
 from weft.twin.policies import frontier, grid
 from weft.twin.serving import Route
 from weft.twin.simulation import Setting, simulate
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.domain.workload import Workload
+    from weft.twin.fixed_ratio import FixedRatio
     from weft.twin.outcome import Outcome
     from weft.twin.policies import Options
     from weft.twin.trace import Trace
@@ -42,6 +44,11 @@ if TYPE_CHECKING:
 ATTAINMENTS = (0.95, 0.98, 0.99)  # what the oracle aims at
 # What a user of Weft says of risk, in percent, from cheap to safe: of how many requests the targets are, and headroom.
 RISKS = ((90, 0), (90, 20), (90, 40), (95, 20), (95, 40), (95, 60), (95, 90))
+# Of the ratio that is the best one in the fluid of the whole trace, and what is risked with it.
+RATIOS = (0.7, 1.0, 1.4)
+HELD = tuple((times, risk) for risk in ((90, 0), (90, 40), (95, 40)) for times in RATIOS)
+RATIO_WITHIN = 1.15  # as counts are whole numbers
+RATIO_BIN_SECONDS = 300.0
 ROOM = 5.0  # times the mean fleet that the cluster holds, so that no rule is short of GPUs
 PERCENTS = (50.0, 90.0, 99.0)
 NAME = "bench"
@@ -75,41 +82,60 @@ class Run:
         """In words, what the rule was set to."""
         if self.policy == ORACLE:
             return f"for {ATTAINMENTS[self.point]:.0%}"
-        if self.policy != OWN_RULE:
+        if self.policy not in {OWN_RULE, FIXED_RATIO}:
             return repr(_options(self))
-        percent, headroom = RISKS[self.point]
-        return f"targets of p{percent}, headroomPercent {headroom}"
+        percent, headroom = self.risk
+        held = f", {HELD[self.point][0]:g} times the best ratio" if self.policy == FIXED_RATIO else ""
+        return f"targets of p{percent}, headroomPercent {headroom}{held}"
+
+    @property
+    def risk(self) -> tuple[int, int]:
+        """The percentile that targets of Weft's own rule are of, and its headroom in percent."""
+        return HELD[self.point][1] if self.policy == FIXED_RATIO else RISKS[self.point]
 
 
 def points(policy: str, *, of_grid: bool = False) -> int:
     """How many settings of a rule there are to run; nothing of the oracle's or of Weft's is tuned."""
-    own = {OWN_RULE: len(RISKS), ORACLE: len(ATTAINMENTS)}
+    own = {OWN_RULE: len(RISKS), FIXED_RATIO: len(HELD), ORACLE: len(ATTAINMENTS)}
     return own[policy] if policy in own else len(grid(policy) if of_grid else frontier(policy))
 
 
 def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
     """Simulate it; figures in seconds, fractions and GPU-hours."""
+    told: Json = {}
     if what.policy == ORACLE:
-        case = _case(what)
-        outcome = oracle_outcome(case, progress or (lambda _: None), ATTAINMENTS[what.point])
+        outcome = oracle_outcome(_case(what), progress or (lambda _: None), ATTAINMENTS[what.point])
+    elif what.policy == FIXED_RATIO:
+        best = best_ratio(what)
+        told = {"ratio": best.ratio, "ceiling": 1.0 - best.following_hours / best.fixed_hours}
+        outcome = simulate(setting_of(what, HELD[what.point][0] * best.ratio), None, progress)
     else:
         policy = None if what.policy == OWN_RULE else _options(what).policy()
         outcome = simulate(setting_of(what), policy, progress)
-    return {"key": what.key, "options": what.options, **asdict(what), **_told(outcome)}
+    return {"key": what.key, "options": what.options, **asdict(what), **told, **_told(outcome)}
 
 
-def setting_of(what: Run) -> Setting:
-    """The fleet, the traffic and what is asked of them."""
+def best_ratio(what: Run) -> FixedRatio:
+    """The best ratio of the halves of a split that never changes, and what following demand costs, both as a fluid."""
+    case = _case(what)
+    prefill, decode = needs(case, case.setting.trace, RATIO_BIN_SECONDS, interrupted=False)
+    return fixed_ratio(prefill, decode, RATIO_BIN_SECONDS)
+
+
+def setting_of(what: Run, ratio: float | None = None) -> Setting:
+    """The fleet, the traffic and what is asked of them; the ratio of prefill to decode replicas where it is fixed."""
     scenario = settings().scenarios[what.scenario]
     trace, slo = traffic(what.scenario, what.seed, tuning=what.tuning, minutes=what.minutes)
     workload = workload_of(trace)
     capacities = [predict(scenario.replica(), workload, slo, role).capacity for role in scenario.roles]
     most = math.ceil(ROOM * max(trace.rate / capacity for capacity in capacities))
     asked, headroom = slo, None
-    if what.policy == OWN_RULE:
-        percent, headroom = RISKS[what.point]
+    if what.policy in {OWN_RULE, FIXED_RATIO}:
+        percent, headroom = what.risk
         asked = Slo(*(tuple((percent, seconds) for _, seconds in targets) for targets in (slo.ttft, slo.tpot)))
     body = _body(scenario, workload, asked, {"maxReplicas": most, "headroomPercent": headroom})
+    if ratio is not None:
+        body["spec"]["ratio"] = {"min": f"{ratio / RATIO_WITHIN:.4f}", "max": f"{ratio * RATIO_WITHIN:.4f}"}
     return Setting(
         pools=() if scenario.split else (parse_pool(body),),
         splits=(parse_split(body),) if scenario.split else (),

@@ -29,6 +29,7 @@ FILE = REPOSITORY / "bench" / "scenarios.yaml"
 FOLDER_VARIABLE = "WEFT_BENCH_DATA"
 OWN_RULE = "weft"
 ORACLE = "oracle"  # who knows the future, on the same simulator
+FIXED_RATIO = "fixed-ratio"  # Weft, where the halves of a split have to keep a ratio
 MADE_UP = "made up: "
 _PERCENT, _MINUTE, _LONG = 100.0, 60.0, 95.0
 
@@ -65,6 +66,10 @@ class Scenario:
         """Those of its pools."""
         return (Role.Prefill, Role.Decode) if self.split else (Role.Aggregated,)
 
+    def judges(self, policy: str) -> bool:
+        """Whether there is anything that a rule is about."""
+        return self.split or policy != FIXED_RATIO
+
     def replica(self) -> ReplicaModel:
         """One replica as the performance model has it."""
         return replica_of(self.model, self.accelerator, self.precision, self.gpus)
@@ -86,7 +91,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for names that nothing has, and for rules tuned on what they are judged on."""
-        unknown = [name for name in self.policies if name not in {OWN_RULE, ORACLE, *NAMES}]
+        unknown = [name for name in self.policies if name not in {OWN_RULE, ORACLE, FIXED_RATIO, *NAMES}]
         if unknown:
             raise ValueError(f"there is no policy {unknown[0]!r}")
         for name, scenario in self.scenarios.items():

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.scaling_bench.frontiers import cells
-from bench.scaling_bench.page import as_page
+from bench.scaling_bench.page import _section, as_page
 from bench.scaling_bench.plot import as_svg
 from bench.scaling_bench.results import complete, known
-from bench.scaling_bench.running import RISKS, Run, points, run
+from bench.scaling_bench.running import HELD, RISKS, Run, points, run
+from bench.scaling_bench.scenarios import settings
 from bench.scaling_bench.tuning import best
 
 if TYPE_CHECKING:
@@ -88,3 +89,26 @@ def test_where_none_is_good_enough_the_best_point_reaches_the_most() -> None:
 def test_every_rule_has_several_points() -> None:
     assert points("weft") == len(RISKS)
     assert all(points(rule) > 3 for rule in RULES)
+
+
+def test_a_fixed_ratio_is_judged_where_there_is_a_split_alone() -> None:
+    scenarios = settings().scenarios
+    assert [name for name, each in scenarios.items() if each.judges("fixed-ratio")] == ["reasoning-split"]
+    assert all(each.judges("weft") for each in scenarios.values())
+    assert points("fixed-ratio") == len(HELD)
+
+
+def test_a_fixed_ratio_is_kept_and_told_beside_its_ceiling() -> None:
+    told = run(Run("reasoning-split", "fixed-ratio", 1, 120.0, 1, tuning=True, minutes=18.0))
+    assert 0.0 < told["ceiling"] < 1.0
+    for _, prefill, decode in told["fleet"][-10:]:
+        assert told["ratio"] / 1.5 < prefill / decode < told["ratio"] * 1.5
+
+
+def test_the_page_says_what_following_the_ratio_saves() -> None:
+    kinds = {"scenario": "reasoning-split", "startup_seconds": 120.0, "minutes": 0.0, "of_grid": False, "requests": 9}
+    figures = {"ttft_target_seconds": 2.0, "tpot_target_seconds": 0.03, "ratio": 0.2, "ceiling": 0.1}
+    entries = [row("weft", 0, 0.985, 94.0), row("fixed-ratio", 0, 0.985, 100.0)]
+    (cell,) = cells([{**each, **kinds, **figures} for each in entries])
+    assert "saves" in (said := _section(cell))
+    assert "6.0% at 98.0% (60% of the ceiling)" in said

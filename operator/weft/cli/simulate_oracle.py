@@ -73,10 +73,11 @@ def _hindsight(
     bins = max(_FEWEST_BINS, math.ceil(trace.seconds / _BIN_SECONDS))
     bin_seconds = max(trace.seconds, 1.0) * _SLIGHTLY / bins
     terms = Terms(bin_seconds, case.setting.start_up.engine_seconds, attainment=attainment)
-    return _needs(case, trace, bin_seconds, interrupted=interrupted), demand(trace, bin_seconds).requests, terms
+    return needs(case, trace, bin_seconds, interrupted=interrupted), demand(trace, bin_seconds).requests, terms
 
 
-def _needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) -> list[PoolNeed]:
+def needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) -> list[PoolNeed]:
+    """What each pool needs in each bin, by what its true engines can do; `interrupted` by prompts, in one pool."""
     pools = [(pool, decision.status.plan) for pool, decision in case.planned.pools]
     known = [(pool.key.name, pool.spec, plan) for pool, plan in pools if pool.spec is not None and plan is not None]
     modelled = [engine_speed(plan, spec, case.setting.catalog) for _, spec, plan in known]
