@@ -66,6 +66,7 @@ _QUEUE_RISK = (32.0, 8.0, 4.0, 2.0, 1.0, 0.5)
 _WVA_RISK = ((0.85, 0.70), (0.50, 0.40), (0.25, 0.20), (0.12, 0.09), (0.06, 0.045), (0.03, 0.022))
 _PARTS = (1.2, 1.0, 0.9, 0.8, 0.7, 0.62)  # a target below an unloaded step would be met by nothing
 _LOADS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.45)
+_STATIC = tuple(StaticOptions(part=part) for part in (0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0))
 
 _RULES: dict[str, _Rule] = {
     "hpa": _Rule(
@@ -117,9 +118,9 @@ _RULES: dict[str, _Rule] = {
     ),
     "static": _Rule(
         StaticOptions(),
-        tuple(StaticOptions(part=part) for part in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)),
-        tuple(StaticOptions(part=part) for part in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)),
-        "the part of the peak fleet",
+        _STATIC,
+        _STATIC,
+        "times the fleet for the declared rate",
     ),
 }
 
