@@ -19,11 +19,15 @@ _AVERAGED = ("attainment", "gpu_hours", "requests")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One comparison. `by_policy` has the points of each rule, averaged over seeds, from few GPU-hours to many."""
+    """One comparison, of the seeds that all of its rules were run with; of all seeds where there is none.
+
+    `by_policy` has the points of each rule, averaged over these, from few GPU-hours to many.
+    """
 
     scenario: str
     startup: float
     minutes: float
+    seeds: tuple[int, ...]
     by_policy: list[tuple[str, list[Row]]]
 
     @property
@@ -53,15 +57,27 @@ def cells(rows: Iterable[Row]) -> list[Cell]:
     for row in rows:
         groups[row["scenario"], row["startup_seconds"], row["minutes"]].append(row)
     order = list(settings().scenarios)
-    return [Cell(*key, _by_policy(groups[key])) for key in sorted(groups, key=lambda key: (order.index(key[0]), *key))]
+    return [_cell(key, groups[key]) for key in sorted(groups, key=lambda key: (order.index(key[0]), *key))]
 
 
-def _by_policy(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    points: dict[str, dict[tuple[bool, int], list[Row]]] = defaultdict(lambda: defaultdict(list))
+def _cell(key: tuple[str, float, float], rows: list[Row]) -> Cell:
+    by_policy: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        points[row["policy"]][row["of_grid"], row["point"]].append(row)
-    names = [name for name in settings().policies if name in points]
-    return [(name, sorted(map(_mean, points[name].values()), key=lambda row: row["gpu_hours"])) for name in names]
+        by_policy[row["policy"]].append(row)
+    run_with = [{row["seed"] for row in each} for each in by_policy.values()]
+    seeds = set.intersection(*run_with) or set.union(*run_with)
+    names = [name for name in settings().policies if name in by_policy]
+    return Cell(*key, tuple(sorted(seeds)), [(name, _points(by_policy[name], seeds)) for name in names])
+
+
+def _points(rows: list[Row], seeds: set[int]) -> list[Row]:
+    """Those that were run with all seeds."""
+    points: dict[tuple[bool, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["seed"] in seeds:
+            points[row["of_grid"], row["point"]].append(row)
+    whole = (each for each in points.values() if len(each) == len(seeds))
+    return sorted(map(_mean, whole), key=lambda row: row["gpu_hours"])
 
 
 def _mean(seeds: list[Row]) -> Row:

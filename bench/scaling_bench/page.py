@@ -66,7 +66,7 @@ def _section(cell: Cell) -> str:
     heads = "".join(f" {level:.1%} |" for level in LEVELS)
     lines = [
         title,
-        f"{slo} for each of {cell.requests:,.0f} requests.\n",
+        f"{slo} for each of {cell.requests:,.0f} requests. {_of_seeds(cell.seeds)}\n",
         f"| rule |{heads} best | at GPU-hours |",
         f"|---|{'---|' * (len(LEVELS) + 2)}",
         *map(_line, cell.by_policy),
@@ -75,11 +75,16 @@ def _section(cell: Cell) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _of_seeds(seeds: tuple[int, ...]) -> str:
+    told = ", ".join(map(str, seeds))
+    return f"Means of seeds {told}." if len(seeds) > 1 else f"Of seed {told} alone: single runs are noisy."
+
+
 def _saved(cell: Cell) -> Iterator[str]:
     """What following the ratio of prompts to answers saves, beside what it could at most."""
     by_policy = dict(cell.by_policy)
     own, fixed = by_policy.get(OWN_RULE, []), by_policy.get(FIXED_RATIO, [])
-    if not fixed:
+    if not (own and fixed):
         return
     ceiling = fixed[0]["ceiling"]
     saved = []
@@ -98,6 +103,8 @@ def _saved(cell: Cell) -> Iterator[str]:
 
 def _line(entry: tuple[str, list[Row]]) -> str:
     policy, rows = entry
+    if not rows:
+        return f"| {policy} |{' - |' * (len(LEVELS) + 2)}"
     name = f"**{policy}**" if policy == OWN_RULE else policy
     top = max(rows, key=lambda row: (row["attainment"], -row["gpu_hours"]))
     reached = "".join(f" {_cheapest(rows, level)} |" for level in LEVELS)

@@ -107,8 +107,20 @@ def test_a_fixed_ratio_is_kept_and_told_beside_its_ceiling() -> None:
 
 def test_the_page_says_what_following_the_ratio_saves() -> None:
     kinds = {"scenario": "reasoning-split", "startup_seconds": 120.0, "minutes": 0.0, "of_grid": False, "requests": 9}
-    figures = {"ttft_target_seconds": 2.0, "tpot_target_seconds": 0.03, "ratio": 0.2, "ceiling": 0.1}
+    figures = {"ttft_target_seconds": 2.0, "tpot_target_seconds": 0.03, "ratio": 0.2, "ceiling": 0.1, "seed": 1}
     entries = [row("weft", 0, 0.985, 94.0), row("fixed-ratio", 0, 0.985, 100.0)]
     (cell,) = cells([{**each, **kinds, **figures} for each in entries])
     assert "saves" in (said := _section(cell))
     assert "6.0% at 98.0% (60% of the ceiling)" in said
+
+
+def test_rules_are_compared_by_the_seeds_that_all_of_them_have() -> None:
+    kinds = {"scenario": "code", "startup_seconds": 120.0, "minutes": 0.0, "of_grid": False, "requests": 9}
+    mine = [{**row("weft", 0, 0.9, 10.0 * seed), **kinds, "seed": seed} for seed in (1, 2, 3)]
+    theirs = [{**row("hpa", point, 0.9, 9.0 * seed), **kinds, "seed": seed} for point, seed in ((0, 1), (0, 3), (1, 3))]
+    (cell,) = cells([*mine, *theirs])
+    assert cell.seeds == (1, 3)
+    assert {name: [each["gpu_hours"] for each in rows] for name, rows in cell.by_policy} == {
+        "weft": [20.0],
+        "hpa": [18.0],
+    }
