@@ -106,6 +106,17 @@ def test_the_status_calls_live_what_is_in_force() -> None:
     assert observed.live == ("requestsPerSecond", "inputTokens")
 
 
+def test_one_minute_of_a_few_longer_prompts_changes_nothing() -> None:
+    """Of twelve requests a minute chance alone makes a third more; what lasts for minutes is followed."""
+    world = auto_world()
+    for tokens, minutes, taken in ((1000.0, 9, 1000.0), (1300.0, 1, 1000.0), (1300.0, 9, 1300.0)):
+        observe(world, 0.5, input_tokens=tokens, requests_per_second=0.2)
+        world.turn(minutes, seconds=60.0)
+        workload = world.memory["uid-chat"].workload
+        assert workload is not None
+        assert workload.input_tokens == pytest.approx(taken, rel=0.05)
+
+
 def test_an_edited_workload_counts_at_once_where_nothing_else_is_measured() -> None:
     world = auto_world()
     observe(world, 0.9)

@@ -38,7 +38,6 @@ def test_samples_are_a_minute_apart_and_go_after_ten() -> None:
     known = minutes(*range(1000, 1020))
     assert known[-1].at - known[0].at <= MOST_SECONDS
     assert len(known) < 15
-    assert all(later.at - earlier.at >= 60.0 for later, earlier in pairwise(apart(known)) if later.at > earlier.at)
     times = [each.at for each in apart(known)]
     assert times[0] == known[-1].at
     assert all(later - earlier >= 60.0 for later, earlier in pairwise(times))

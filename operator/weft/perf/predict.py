@@ -96,11 +96,7 @@ def assess(replica: ReplicaModel, question: Question) -> Assessment:
     Targets count where the role works: TTFT in Aggregated and Prefill, TPOT in Aggregated and Decode. What is demanded
     does not matter, so that pools that differ in nothing else share the answer.
     """
-    return _assess(replica, replace(question, workload=at_any_rate(question.workload)))
-
-
-def _assess(replica: ReplicaModel, question: Question) -> Assessment:
-    return _solved(replica, question).assessment
+    return _solved(replica, replace(question, workload=at_any_rate(question.workload))).assessment
 
 
 @dataclass(frozen=True, slots=True)
