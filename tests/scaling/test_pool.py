@@ -337,6 +337,21 @@ def test_a_ramp_is_followed_by_the_count_of_the_last_seconds() -> None:
     assert quiet.history[-1] == 1
 
 
+def test_a_peak_of_seconds_counts_by_how_long_requests_stay() -> None:
+    """20/s, then 24 for 15 s, of which 22 surely came: answers of a second meet all of it, of a minute little."""
+
+    def count_after(running: float) -> int:
+        pool = Pool(capacity=0.1).configured(max_replicas=400, headroom=0.0, risk=0.5)
+        pool.current = 200
+        pool.run(replace(seen(20.0, 200, running=running), arrivals=300.0, arrival_seconds=15.0), 300)
+        before = pool.current
+        pool.step(replace(seen(20.0, 200, running=running), arrivals=360.0, arrival_seconds=15.0))
+        return pool.current - before
+
+    assert count_after(running=20.0) >= 20
+    assert count_after(running=1200.0) <= 6
+
+
 def test_a_backlog_that_is_worked_off_is_no_demand() -> None:
     """6 requests/s are answered of which 2 were waiting."""
     pool = Pool(capacity=1.0).configured(max_replicas=40, headroom=0.0)

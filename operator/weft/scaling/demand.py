@@ -275,7 +275,8 @@ def demand(sight: Sight) -> Demand:
     if reading is None:
         return Demand(sight.at_front)
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
-    arriving, lately = max(_offered(sight, reading), _surprising(sight, reading)), _counted(reading, SURELY)
+    arriving = max(_offered(sight, reading), _surprising(sight, reading))
+    lately = _averaged_by_those_inside(reading, arriving)
     if state is None:
         return Demand(arriving, lately, backlog=backlog)
     # A gap widens a forecast, and buys nothing: for some time the last one holds.
@@ -327,6 +328,19 @@ def _counted(reading: Reading, deviations: float) -> float:
     if reading.arrival_seconds <= 0:
         return 0.0
     return max(0.0, reading.arrivals - deviations * math.sqrt(reading.arrivals)) / reading.arrival_seconds
+
+
+def _averaged_by_those_inside(reading: Reading, arriving: float) -> float:
+    """What surely came in the last seconds, over the time that a request stays: that many are inside together.
+
+    A peak that is shorter than the answers meets the requests of quieter seconds before it. They stay for as long as
+    the number inside says at the rate of answers (Little's law).
+    """
+    surely = _counted(reading, SURELY)
+    if reading.rate <= 0 or surely <= arriving:
+        return surely
+    stay = max(0.0, reading.outstanding - reading.waiting) / reading.rate
+    return arriving + (surely - arriving) * min(1.0, reading.arrival_seconds / stay) if stay > 0 else surely
 
 
 def _surprising(sight: Sight, reading: Reading) -> float:
