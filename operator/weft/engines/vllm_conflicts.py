@@ -4,40 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.reasons import Explanation, Reason
+from weft.engines.owned_flags import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
 
 if TYPE_CHECKING:
+    from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
 
-_BY_SHAPE = "use spec.shape"
-_BY_WEFT = "Weft sets it"
 _OWNED = {
-    "--tensor-parallel-size": f"{_BY_SHAPE}.tensorParallel",
-    "--pipeline-parallel-size": f"{_BY_SHAPE}.pipelineParallel",
-    "--data-parallel-size": f"{_BY_SHAPE}.dataParallel",
-    "--enable-expert-parallel": f"{_BY_SHAPE}.expertParallel",
-    "--decode-context-parallel-size": f"{_BY_SHAPE}.decodeContextParallel",
-    "--prefill-context-parallel-size": f"{_BY_SHAPE}.prefillContextParallel",
-    "--data-parallel-size-local": _BY_SHAPE,
-    "--data-parallel-start-rank": _BY_SHAPE,
-    "--data-parallel-rank": _BY_SHAPE,
-    "--data-parallel-address": _BY_WEFT,
-    "--data-parallel-rpc-port": _BY_WEFT,
-    "--data-parallel-backend": _BY_WEFT,
-    "--data-parallel-hybrid-lb": _BY_WEFT,
-    "--data-parallel-external-lb": _BY_WEFT,
-    "--data-parallel-multi-port-external-lb": _BY_WEFT,
-    "--nnodes": _BY_WEFT,
-    "--node-rank": _BY_WEFT,
-    "--master-addr": _BY_WEFT,
-    "--master-port": _BY_WEFT,
-    "--headless": _BY_WEFT,
+    "--tensor-parallel-size": f"{BY_SHAPE}.tensorParallel",
+    "--pipeline-parallel-size": f"{BY_SHAPE}.pipelineParallel",
+    "--data-parallel-size": f"{BY_SHAPE}.dataParallel",
+    "--enable-expert-parallel": f"{BY_SHAPE}.expertParallel",
+    "--decode-context-parallel-size": f"{BY_SHAPE}.decodeContextParallel",
+    "--prefill-context-parallel-size": f"{BY_SHAPE}.prefillContextParallel",
+    "--data-parallel-size-local": BY_SHAPE,
+    "--data-parallel-start-rank": BY_SHAPE,
+    "--data-parallel-rank": BY_SHAPE,
+    "--data-parallel-address": BY_WEFT,
+    "--data-parallel-rpc-port": BY_WEFT,
+    "--data-parallel-backend": BY_WEFT,
+    "--data-parallel-hybrid-lb": BY_WEFT,
+    "--data-parallel-external-lb": BY_WEFT,
+    "--data-parallel-multi-port-external-lb": BY_WEFT,
+    "--nnodes": BY_WEFT,
+    "--node-rank": BY_WEFT,
+    "--master-addr": BY_WEFT,
+    "--master-port": BY_WEFT,
+    "--headless": BY_WEFT,
     "--distributed-executor-backend": "use spec.engine.distributed",
-    "--device-ids": _BY_WEFT,
-    "--host": _BY_WEFT,
-    "--port": _BY_WEFT,
-    "--uds": _BY_WEFT,
-    "--grpc": _BY_WEFT,
+    "--device-ids": BY_WEFT,
+    "--host": BY_WEFT,
+    "--port": BY_WEFT,
+    "--uds": BY_WEFT,
+    "--grpc": BY_WEFT,
     "--ssl-keyfile": "probes and metrics speak plain HTTP inside the cluster",
     "--ssl-certfile": "probes and metrics speak plain HTTP inside the cluster",
     "--config": "list its arguments in spec.engine.args, where they can be checked",
@@ -79,7 +78,6 @@ _SHORT = {
     "-q": "--quantization",
     "-sc": "--speculative-config",
 }
-_SHORTEST_ABBREVIATION = len("--xxx")
 
 OWNED_ENV = frozenset(
     {
@@ -95,36 +93,14 @@ OWNED_ENV = frozenset(
 )
 
 
+_FLAGS = OwnedFlags(_OWNED, _SHORT)
+
+
 def vllm_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
     """The first argument that decides what Weft decides, however it is spelled."""
-    for argument in args:
-        owned = _owned_by_weft(argument)
-        if owned is not None:
-            shaped = f"; this replica is {shape}" if _OWNED[owned].startswith(_BY_SHAPE) else ""
-            return Explanation(
-                Reason.ArgumentConflict, f"engine.args may not contain {argument}: {_OWNED[owned]}{shaped}"
-            )
-    return None
+    return _FLAGS.conflict(args, shape)
 
 
 def vllm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
     """The first variable that Weft sets itself."""
-    taken = [name for name in names if name in OWNED_ENV]
-    return Explanation(Reason.ArgumentConflict, f"engine.env may not set {taken[0]}: {_BY_WEFT}") if taken else None
-
-
-def _owned_by_weft(argument: str) -> str | None:
-    """The owned flag behind an argument: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, abbreviated."""
-    if not argument.startswith("-") or argument in {"-", "--"}:
-        return None
-    name = argument.split("=", 1)[0]
-    if not name.startswith("--"):
-        return _SHORT.get(name)
-    flag = name.split(".", 1)[0].replace("_", "-")
-    for spelling in (flag, flag.replace("--no-", "--", 1)):
-        if spelling in _OWNED:
-            return spelling
-    if len(flag) < _SHORTEST_ABBREVIATION:
-        return None
-    # argparse accepts an unambiguous beginning of a flag
-    return next((owned for owned in _OWNED if owned.startswith(flag)), None)
+    return env_conflict(names, OWNED_ENV)

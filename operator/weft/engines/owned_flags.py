@@ -1,0 +1,58 @@
+"""Arguments and variables that Weft decides, for an engine whose command line is argparse's or click's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from weft.domain.shape import Shape
+
+BY_SHAPE = "use spec.shape"
+BY_WEFT = "Weft sets it"
+_SHORTEST_ABBREVIATION = len("--xxx")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedFlags:
+    """`owned` says of each long flag what to use instead, `short` which long flag a short one is."""
+
+    owned: Mapping[str, str]
+    short: Mapping[str, str]
+
+    def conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
+        """The first argument that decides what Weft decides, however it is spelled."""
+        for argument in args:
+            owned = self._owner_of(argument)
+            if owned is not None:
+                instead = self.owned[owned]
+                shaped = f"; this replica is {shape}" if instead.startswith(BY_SHAPE) else ""
+                message = f"engine.args may not contain {argument}: {instead}{shaped}"
+                return Explanation(Reason.ArgumentConflict, message)
+        return None
+
+    def _owner_of(self, argument: str) -> str | None:
+        """The owned flag behind an argument: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, abbreviated."""
+        if not argument.startswith("-") or argument in {"-", "--"}:
+            return None
+        name = argument.split("=", 1)[0]
+        if not name.startswith("--"):
+            return self.short.get(name)
+        flag = name.split(".", 1)[0].replace("_", "-")
+        for spelling in (flag, flag.replace("--no-", "--", 1)):
+            if spelling in self.owned:
+                return spelling
+        if len(flag) < _SHORTEST_ABBREVIATION:
+            return None
+        # argparse accepts an unambiguous beginning of a flag
+        return next((owned for owned in self.owned if owned.startswith(flag)), None)
+
+
+def env_conflict(names: tuple[str, ...], owned: Collection[str]) -> Explanation | None:
+    """The first variable that Weft sets itself."""
+    taken = [name for name in names if name in owned]
+    return Explanation(Reason.ArgumentConflict, f"engine.env may not set {taken[0]}: {BY_WEFT}") if taken else None
