@@ -85,7 +85,7 @@ class VLLM:
             env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
             ports=(NamedPort("http", PORT), NamedPort("metrics", ROUTER_METRICS_PORT)),
             pre_stop_seconds=UNROUTING_SECONDS,
-            grace_seconds=UNROUTING_SECONDS + 30,
+            grace_seconds=UNROUTING_SECONDS + request.drain_seconds,
             readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
         )
 
