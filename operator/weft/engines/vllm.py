@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
 from weft.engines import vllm_arguments as arguments
 from weft.engines import vllm_environment as environment
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, NamedPort
+from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
 from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict
 from weft.engines.vllm_failure import vllm_failure
@@ -31,6 +33,7 @@ LOAD_BYTES_PER_SECOND = 250e6
 STARTUP_SECONDS = 600
 PROBE_SECONDS = 5
 SHARED_MEMORY_BYTES_PER_GPU = 2 * 1024**3
+_LEVEL = "-O"  # -O3 and the like, which vLLM writes out before argparse sees them
 
 
 class VLLM:
@@ -91,6 +94,10 @@ class VLLM:
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         return vllm_argument_conflict(args, shape)
+
+    def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:
+        named = tuple(each for each in args if not each.startswith(_LEVEL))
+        return unknown_options(named, engine_options("vllm_options.yaml"), version)
 
     def failure(self, text: str) -> Explanation | None:
         return vllm_failure(text)
