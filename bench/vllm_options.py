@@ -28,7 +28,7 @@ TARGET = Path(__file__).parent.parent / "operator" / "weft" / "catalog" / "vllm_
 HEADER = """\
 # Options of `vllm serve` by release: written by `python -m bench.vllm_options`, do not edit.
 #
-# Source: vllm/engine/arg_utils.py and cli_args.py of the source distributions of `releases` on PyPI, where 0.15 has none.
+# Source: vllm/engine/arg_utils.py and cli_args.py of the source distributions of `releases` on PyPI (0.15 has none).
 # Each group was there in every one of them from `since` on, until `until` where that is named, both included.
 """
 _PARSERS = re.compile(r"vllm-[^/]+/vllm/(engine/arg_utils|entrypoints/(\w+/)?cli_args)\.py")

@@ -10,7 +10,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Plan
 from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PoolSpec, RouterSpec, SourceKind
-from weft.domain.workload import Role
+from weft.domain.workload import Role, Workload
 from weft.engines import FrontRequest, LaunchRequest, adapter_for
 
 VLLM = adapter_for(EngineName.VLLM)
@@ -157,6 +157,33 @@ def test_a_refusal_names_the_field_and_the_shape() -> None:
 )
 def test_other_arguments_are_the_users(argument: str) -> None:
     assert VLLM.argument_conflict((argument,), shape(8)) is None
+
+
+CACHED = Workload(1, 1000, 200, 3000, 600, prefix_hit=0.4)
+NO_PREFIXES = EngineSpec(args=("--enable-prefix-caching", "--no-enable-prefix-caching"))
+
+
+@pytest.mark.parametrize("role", [Role.Aggregated, Role.Prefill])
+def test_the_prefix_cache_may_not_be_off_where_the_plan_counts_on_it(role: Role) -> None:
+    with pytest.raises(
+        Invalid, match=r"--no-enable-prefix-caching while spec\.workload\.prefixHitPercent is 40"
+    ) as refused:
+        command(spec(role, workload=CACHED, engine=NO_PREFIXES))
+    assert refused.value.reason is Reason.ArgumentConflict
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        spec(engine=NO_PREFIXES),
+        spec(Role.Decode, workload=CACHED, engine=NO_PREFIXES),
+        spec(workload=CACHED, engine=EngineSpec(args=tuple(reversed(NO_PREFIXES.args)))),
+        spec(workload=CACHED),
+    ],
+    ids=["no-hits", "decode", "on-in-the-end", "unset"],
+)
+def test_elsewhere_the_prefix_cache_is_the_users(wanted: PoolSpec) -> None:
+    assert command(wanted).endswith(" ".join(wanted.engine.args))
 
 
 def test_users_arguments_come_last() -> None:

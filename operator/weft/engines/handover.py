@@ -6,11 +6,11 @@ and refuses a peer with another hash. Sizes are checked later. One release on bo
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
+from weft.engines.given import given
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
@@ -62,20 +62,7 @@ def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
     yield "kvCache.precision", (spec.kv.precision or Precision.BF16).value
     yield "engine.speculative", spec.engine.speculative_json or ""
     for flag in _ARGUMENTS:
-        yield f"engine.args {flag}", _argument(spec.engine.args, flag)
+        yield f"engine.args {flag}", given(spec.engine.args, flag)
     variables = dict(spec.engine.env)
     for name in _VARIABLES:
         yield f"engine.env {name}", variables.get(name, "")
-
-
-def _argument(args: tuple[str, ...], flag: str) -> str:
-    """The last value of an argument, `true` or `false` for a switch, nothing where it is not given."""
-    found = ""
-    for argument, following in zip_longest(args, args[1:], fillvalue="-"):
-        given, is_joined, value = argument.partition("=")
-        name = given.replace("_", "-")
-        if name == flag:
-            found = value if is_joined else "true" if following.startswith("-") else following
-        elif name == flag.replace("--", "--no-", 1):
-            found = "false"
-    return found

@@ -12,7 +12,7 @@ from weft.engines import vllm_environment as environment
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, NamedPort
 from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
-from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict
+from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict, vllm_prefix_conflict
 from weft.engines.vllm_failure import vllm_failure
 from weft.engines.vllm_model import model_location, model_mount, secrets_as_env
 
@@ -116,6 +116,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first argument or variable that contradicts the plan."""
     spec, shape = request.spec, request.plan.shape
     conflict = vllm_argument_conflict(spec.engine.args, shape) or vllm_env_conflict(tuple(dict(spec.engine.env)))
+    conflict = conflict or vllm_prefix_conflict(spec)
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
 
