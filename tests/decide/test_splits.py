@@ -12,7 +12,16 @@ from weft.catalog import load
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import ResourceKey, SplitRecord
-from weft.domain.spec import KVSpec, PlacementSpec, PoolSpec, RouterKind, RouterSpec, ScalingSpec, SplitSpec
+from weft.domain.spec import (
+    EngineSpec,
+    KVSpec,
+    PlacementSpec,
+    PoolSpec,
+    RouterKind,
+    RouterSpec,
+    ScalingSpec,
+    SplitSpec,
+)
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 
@@ -205,3 +214,13 @@ def test_a_gateway_front_is_refused_by_name() -> None:
     world.turn()
     assert split_conditions(world)["Planned"] == ("False", "FeatureUnsupported")
     assert world.nodes_of("pd-prefill") == []
+
+
+def test_a_split_tells_which_half_has_arguments_that_its_engine_does_not_know() -> None:
+    decode = replace(half(Role.Decode), engine=EngineSpec(name=EngineName.VLLM, args=("--frobnicate",)))
+    prefill = replace(half(Role.Prefill), engine=EngineSpec(name=EngineName.VLLM, args=("--enable-eplb",)))
+    world = split_world(prefill, decode)
+    world.turn()
+    assert split_conditions(world)["ArgumentsUnknown"] == ("True", "ArgumentUnknown")
+    assert split_message(world, "ArgumentsUnknown").startswith("Decode pool: VLLM ")
+    assert "--frobnicate" in split_message(world, "ArgumentsUnknown")

@@ -17,11 +17,13 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.engines import LaunchRequest, adapter_for
 from weft.engines.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
 from weft.engines.versions import parse_version
+from weft.engines.vllm_arguments import OFFLOADS_BESIDE_NIXL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from weft.domain.shape import Shape
+    from weft.domain.spec import PoolSpec
 
 VLLM = adapter_for(EngineName.VLLM)
 RELEASES = [".".join(map(str, release)) for release in engine_options("vllm_options.yaml").releases]
@@ -81,7 +83,7 @@ def test_nothing_is_said_of_a_version_that_nobody_read() -> None:
     assert VLLM.unknown_arguments(("--frobnicate",), "nightly") == ()
 
 
-def is_planned(chosen: Shape, version: str) -> bool:
+def is_planned(golden: PoolSpec, chosen: Shape, version: str) -> bool:
     """Whether planning lets a release have such a shape: what it claims of versions, and no more."""
     release = parse_version(version)
     over_pods = chosen.pods > 1 and chosen.data_parallel == 1
@@ -89,6 +91,7 @@ def is_planned(chosen: Shape, version: str) -> bool:
         (not over_pods or load().engine(EngineName.VLLM).limits.group_over_pods.include(version))
         and (chosen.decode_context_parallel == 1 or release >= SHARES_LATENT_KV)
         and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)
+        and (golden.kv.offload_json is None or release >= OFFLOADS_BESIDE_NIXL)
     )
 
 
@@ -100,7 +103,7 @@ def test_weft_itself_uses_only_options_that_the_release_has(name: str, version: 
     assert golden is not None
     assert chosen is not None
     at = replace(chosen, engine=EngineRelease(EngineName.VLLM, version, "vllm"))
-    for rank in range(chosen.shape.pods if is_planned(chosen.shape, version) else 0):
+    for rank in range(chosen.shape.pods if is_planned(golden, chosen.shape, version) else 0):
         command = VLLM.launch(LaunchRequest(golden, at, rank, "leader")).command
         assert VLLM.unknown_arguments(command[3:], version) == ()
 

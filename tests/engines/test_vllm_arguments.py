@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from tests.render.pools import plan, shape, spec
+from tests.render.pools import RELEASE, plan, shape, spec
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
@@ -86,6 +89,30 @@ def test_groups_that_share_prompts_only_give_kv_away() -> None:
     assert '"kv_role":"kv_both"' in command(spec(Role.Decode), plan(shape(2)))
 
 
+def test_a_half_keeps_kv_in_host_memory_beside_nixl() -> None:
+    """VLLM's own tests join these two; each data-parallel rank has its part of the memory."""
+    ranks = shape(1, data_parallel=2)
+    launch = LaunchRequest(spec(Role.Decode, kv=KVSpec(offload_json='{"size": "4Gi"}')), plan(ranks))
+    words = VLLM.launch(launch).command
+    assert "--kv-offloading-size" not in words
+    said = json.loads(words[words.index("--kv-transfer-config") + 1])
+    assert said == {
+        "kv_connector": "MultiConnector",
+        "kv_role": "kv_both",
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_extra_config": {
+            "connectors": [
+                {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
+                {
+                    "kv_connector": "OffloadingConnector",
+                    "kv_role": "kv_both",
+                    "kv_connector_extra_config": {"cpu_bytes_to_use": 2 * 1024**3},
+                },
+            ]
+        },
+    }
+
+
 def test_both_sides_of_a_split_are_launched_alike() -> None:
     """The handshake compares configurations, and either side may be asked to pull."""
     assert command(spec(Role.Prefill)) == command(spec(Role.Decode))
@@ -95,7 +122,17 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
     ("wanted", "chosen", "reason"),
     [
         (spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), plan(), Reason.FeatureUnsupported),
-        (spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi"}')), plan(), Reason.FeatureUnsupported),
+        (spec(Role.Prefill, kv=KVSpec(connector="LMCache")), plan(), Reason.FeatureUnsupported),
+        (
+            spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi", "backend": "LMCache"}')),
+            plan(),
+            Reason.FeatureUnsupported,
+        ),
+        (
+            spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi"}')),
+            plan(release=replace(RELEASE, version="0.21.0")),
+            Reason.EngineUnsupported,
+        ),
         (spec(kv=KVSpec(Precision.NVFP4)), plan(), Reason.FeatureUnsupported),
         (spec(engine=EngineSpec(env=(("VLLM_HOST_IP", "1"),))), plan(), Reason.ArgumentConflict),
         (spec(engine=EngineSpec(args=("-tp", "4"))), plan(), Reason.ArgumentConflict),
@@ -106,7 +143,7 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
         ),
         (spec(), plan(shape(8, data_parallel=2, gpus_per_pod=4)), Reason.ShapeInvalid),
     ],
-    ids=["connector", "offload", "kv-nvfp4", "env", "args", "uri", "wide-dp-rank"],
+    ids=["mooncake", "lmcache", "offload-lmcache", "offload-early", "kv-nvfp4", "env", "args", "uri", "wide-dp-rank"],
 )
 def test_what_cannot_be_launched_is_refused_with_its_reason(wanted: PoolSpec, chosen: Plan, reason: Reason) -> None:
     with pytest.raises(Invalid) as refused:

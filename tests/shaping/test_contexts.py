@@ -166,8 +166,9 @@ PREFILL = Wish(DEEPSEEK, (GB200,), role=Role.Prefill, pins=ShapePins(tensor_para
         (replace(PREFILL, adapters=(("a", "x/a"),)), "beside LoRA adapters"),
         (replace(PREFILL, engine=engine(None, "EAGLE3")), "while EAGLE3 drafts"),
         (replace(PREFILL, supplies=(MI300X,)), "not for those of amd"),
+        (replace(PREFILL, kv=KVSpec(offload_json='{"size": "64Gi"}')), "without kvCache.offload"),
     ],
-    ids=["aggregated", "grouped", "old", "selector", "data-parallel", "adapters", "draft", "amd"],
+    ids=["aggregated", "grouped", "old", "selector", "data-parallel", "adapters", "draft", "amd", "offload"],
 )
 def test_prompts_that_the_engine_cannot_share_are_refused_with_what_is_allowed(wish: Wish, sentence: str) -> None:
     with pytest.raises(Invalid) as caught:

@@ -110,6 +110,8 @@ def _prefill_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     yield selects_too_early, _too_old(version, "shares no prompts of such a model", SHARES_PROMPTS_OF_SELECTORS)
     yield shape.data_parallel > 1, "data-parallel ranks share no prompts; allowed: 1"
     yield bool(asked.spec.model.adapters), "vLLM shares no prompts beside LoRA adapters; allowed: 1"
+    offloads = asked.spec.kv.offload_json is not None
+    yield offloads, "prompts are shared by a half that only gives KV away, without kvCache.offload; allowed: 1"
     yield asked.drafts not in {"", "MTP"}, f"vLLM shares no prompts while {asked.drafts} drafts; allowed: 1"
 
 
