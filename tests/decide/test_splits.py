@@ -224,3 +224,15 @@ def test_a_split_tells_which_half_has_arguments_that_its_engine_does_not_know() 
     assert split_conditions(world)["ArgumentsUnknown"] == ("True", "ArgumentUnknown")
     assert split_message(world, "ArgumentsUnknown").startswith("Decode pool: VLLM ")
     assert "--frobnicate" in split_message(world, "ArgumentsUnknown")
+
+
+def test_mooncake_needs_a_front_of_the_users() -> None:
+    """vllm-router would hand nothing over between engines that it discovers, without an error."""
+    sides = [replace(half(role), kv=KVSpec(connector="Mooncake")) for role in (Role.Prefill, Role.Decode)]
+    world = split_world(sides[0], sides[1])
+    world.turn()
+    assert split_conditions(world)["Planned"] == ("False", "FeatureUnsupported")
+    assert "use NIXL, or router.type None" in split_message(world)
+    world.splits["pd"] = split(sides[0], sides[1], RouterKind.Nothing)
+    world.turn()
+    assert split_conditions(world)["Planned"][0] == "True"

@@ -17,7 +17,7 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.engines import LaunchRequest, adapter_for
 from weft.engines.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
 from weft.engines.versions import parse_version
-from weft.engines.vllm_arguments import OFFLOADS_BESIDE_NIXL
+from weft.engines.vllm_connectors import BRINGS_MOONCAKE, OFFLOADS_BESIDE_NIXL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +92,7 @@ def is_planned(golden: PoolSpec, chosen: Shape, version: str) -> bool:
         and (chosen.decode_context_parallel == 1 or release >= SHARES_LATENT_KV)
         and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)
         and (golden.kv.offload_json is None or release >= OFFLOADS_BESIDE_NIXL)
+        and (golden.kv.connector == "NIXL" or release >= BRINGS_MOONCAKE)
     )
 
 

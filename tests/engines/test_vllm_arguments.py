@@ -113,6 +113,37 @@ def test_a_half_keeps_kv_in_host_memory_beside_nixl() -> None:
     }
 
 
+RDMA = EngineSpec(resources=(("rdma/hca", "1"), ("memory", "64Gi")))
+NO_DEVICE = EngineSpec(resources=(("memory", "64Gi"),))
+
+
+@pytest.mark.parametrize(
+    ("engine", "transport", "over_tcp"),
+    [(NO_DEVICE, "Auto", True), (RDMA, "Auto", False), (RDMA, "TCP", True), (RDMA, "RDMA", False)],
+)
+def test_mooncake_is_told_of_tcp_where_it_would_take_rdma_for_granted(
+    engine: EngineSpec,
+    transport: str,
+    over_tcp: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    said = command(spec(Role.Prefill, engine=engine, kv=KVSpec(connector="Mooncake", transport=transport)))
+    assert ('"mooncake_protocol":"tcp"' in said) is over_tcp
+    assert '"kv_connector":"MooncakeConnector"' in said
+
+
+def test_over_mooncake_one_side_gives_and_listens_and_the_other_takes() -> None:
+    wish = KVSpec(connector="Mooncake")
+    gives, takes = (VLLM.launch(LaunchRequest(spec(role, kv=wish), plan())) for role in (Role.Prefill, Role.Decode))
+    assert '"kv_role":"kv_producer"' in " ".join(gives.command)
+    assert '"kv_role":"kv_consumer"' in " ".join(takes.command)
+    assert [("http", 8000), ("mooncake", 8998)] == [(port.name, port.number) for port in gives.ports]
+    assert [("http", 8000)] == [(port.name, port.number) for port in takes.ports]
+    for launch in (gives, takes):
+        names = {each.name: each.value for each in launch.env}
+        assert names["VLLM_MOONCAKE_BOOTSTRAP_PORT"] == "8998"
+        assert not any(name.startswith(("VLLM_NIXL", "UCX")) for name in names)
+
+
 def test_both_sides_of_a_split_are_launched_alike() -> None:
     """The handshake compares configurations, and either side may be asked to pull."""
     assert command(spec(Role.Prefill)) == command(spec(Role.Decode))
@@ -121,7 +152,21 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
 @pytest.mark.parametrize(
     ("wanted", "chosen", "reason"),
     [
-        (spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), plan(), Reason.FeatureUnsupported),
+        (
+            spec(Role.Prefill, kv=KVSpec(connector="Mooncake")),
+            plan(release=replace(RELEASE, version="0.16.0")),
+            Reason.EngineUnsupported,
+        ),
+        (
+            spec(Role.Decode, kv=KVSpec(connector="Mooncake")),
+            plan(shape(accelerator="cpu")),
+            Reason.FeatureUnsupported,
+        ),
+        (
+            spec(Role.Decode, kv=KVSpec(connector="Mooncake", offload_json='{"size": "1Gi"}')),
+            plan(),
+            Reason.FeatureUnsupported,
+        ),
         (spec(Role.Prefill, kv=KVSpec(connector="LMCache")), plan(), Reason.FeatureUnsupported),
         (
             spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi", "backend": "LMCache"}')),
@@ -143,7 +188,19 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
         ),
         (spec(), plan(shape(8, data_parallel=2, gpus_per_pod=4)), Reason.ShapeInvalid),
     ],
-    ids=["mooncake", "lmcache", "offload-lmcache", "offload-early", "kv-nvfp4", "env", "args", "uri", "wide-dp-rank"],
+    ids=[
+        "early-mooncake",
+        "cpu-mooncake",
+        "mooncake-offload",
+        "lmcache",
+        "offload-lmcache",
+        "offload-early",
+        "kv-nvfp4",
+        "env",
+        "args",
+        "uri",
+        "wide-dp-rank",
+    ],
 )
 def test_what_cannot_be_launched_is_refused_with_its_reason(wanted: PoolSpec, chosen: Plan, reason: Reason) -> None:
     with pytest.raises(Invalid) as refused:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
+from weft.domain.workload import Role
 from weft.engines import vllm_arguments as arguments
+from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, NamedPort
 from weft.engines.unknown_options import unknown_options
@@ -56,7 +58,7 @@ class VLLM:
                 *arguments.model(request),
                 *arguments.parallel(request),
                 *arguments.kv_cache(request),
-                *arguments.kv_transfer(request),
+                *connectors.kv_transfer(request),
                 *arguments.speculative(request.spec.engine.speculative_json),
                 *(("--shutdown-timeout", str(drain_seconds)) if drains_itself else ()),
                 "--port",
@@ -123,6 +125,9 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
 
 def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:
     http = NamedPort("http", PORT)
+    if connectors.uses_mooncake(request):
+        gives = request.spec.role is Role.Prefill
+        return (http, NamedPort("mooncake", environment.MOONCAKE_PORT)) if gives else (http,)
     return (http, NamedPort("nixl", environment.NIXL_PORT)) if arguments.moves_kv(request) else (http,)
 
 

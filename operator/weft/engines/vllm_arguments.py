@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
@@ -24,14 +24,7 @@ Arguments = tuple[str, ...]
 
 MASTER_PORT = 29501
 DATA_PARALLEL_PORT = 29550
-RECOMPUTES_LOST_KV: Version = (0, 13, 0)
-OFFLOADS_BESIDE_NIXL: Version = (0, 22, 0)  # where both connectors and their union serve every kind of KV cache
 FITS_CONTEXT: Version = (0, 14, 0)  # vLLM pull request 29431
-# Read from vllm-router 0.1.17: what its --kv-connector takes, and when it asks for what Mooncake needs.
-_UNPAIRED = {
-    "Mooncake": "vllm-router joins only engines that it was started with over it, none that it discovers",
-    "LMCache": "vllm-router pairs no halves over it",
-}
 _CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
 _SPECULATIVE_METHODS = {"MTP": "mtp", "EAGLE3": "eagle3", "DraftModel": "draft_model", "NGram": "ngram"}
 
@@ -83,65 +76,6 @@ def kv_cache(request: LaunchRequest) -> Arguments:
 def moves_kv(request: LaunchRequest) -> bool:
     """Whether this replica is one side of a split."""
     return request.spec.role is not Role.Aggregated
-
-
-def kv_transfer(request: LaunchRequest) -> Arguments:
-    """The connector, the same on both sides: either may be asked to pull, but for groups that share prompts.
-
-    A prompt whose KV does not arrive is computed again instead of failing its request, where the version can. Host
-    memory is a connector too, and the second of two in a half.
-    """
-    if not moves_kv(request):
-        return ()
-    _refuse_connectors(request)
-    config = _nixl(request)
-    if request.spec.kv.offload_json is not None:
-        both = {"connectors": [config, _host_memory(request)]}
-        config = {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": both}
-    if parse_version(request.plan.engine.version) >= RECOMPUTES_LOST_KV:
-        config["kv_load_failure_policy"] = "recompute"
-    return ("--kv-transfer-config", compact_json(config))
-
-
-def _refuse_connectors(request: LaunchRequest) -> None:
-    """Raise `Invalid` for a connector that no front of ours pairs, and for two where the version takes one."""
-    kv, version = request.spec.kv, request.plan.engine.version
-    why = _UNPAIRED.get(kv.connector)
-    if why is not None:
-        raise Invalid(
-            Reason.FeatureUnsupported, f"kvTransfer.connector {kv.connector} is not supported: {why}; use NIXL"
-        )
-    if kv.offload_json is None:
-        return
-    if _backend(kv.offload_json) != "Native":
-        raise Invalid(
-            Reason.FeatureUnsupported,
-            "kvCache.offload.backend LMCache is supported in Aggregated pools only: use Native",
-        )
-    if parse_version(version) < OFFLOADS_BESIDE_NIXL:
-        oldest = ".".join(map(str, OFFLOADS_BESIDE_NIXL))
-        raise Invalid(
-            Reason.EngineUnsupported,
-            f"version {version} takes no kvCache.offload beside NIXL; allowed: {oldest} or later, or Aggregated pools",
-        )
-
-
-def _nixl(request: LaunchRequest) -> dict[str, Any]:
-    shares_prompts = request.plan.shape.prefill_context_parallel > 1  # which vLLM allows to producers only
-    buffer = {"kv_buffer_device": "cpu"} if request.on_cpu else {}
-    return {"kv_connector": "NixlConnector", "kv_role": "kv_producer" if shares_prompts else "kv_both", **buffer}
-
-
-def _host_memory(request: LaunchRequest) -> dict[str, Any]:
-    """What `--kv-offloading-size` stands for, which alone would take NIXL's place. Bytes are one rank's."""
-    size_bytes = parse_quantity(json.loads(request.spec.kv.offload_json or "{}")["size"])
-    of_rank = {"cpu_bytes_to_use": int(size_bytes / request.plan.shape.data_parallel)}
-    return {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": of_rank}
-
-
-def _backend(offload_json: str) -> str:
-    backend: str = json.loads(offload_json).get("backend", "Native")
-    return backend
 
 
 def speculative(wish_json: str | None) -> Arguments:
@@ -228,5 +162,6 @@ def _offload(request: LaunchRequest) -> Arguments:
     wish_json = request.spec.kv.offload_json
     if wish_json is None or moves_kv(request):
         return ()
-    gib = parse_quantity(json.loads(wish_json)["size"]) / request.plan.shape.data_parallel / GIB
-    return ("--kv-offloading-size", f"{gib:g}", "--kv-offloading-backend", _backend(wish_json).lower())
+    wish = json.loads(wish_json)
+    gib, backend = parse_quantity(wish["size"]) / request.plan.shape.data_parallel / GIB, wish.get("backend", "Native")
+    return ("--kv-offloading-size", f"{gib:g}", "--kv-offloading-backend", backend.lower())
