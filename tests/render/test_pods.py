@@ -14,6 +14,7 @@ from tests.render.pools import RELEASE, plan, pool, shape, spec
 from tests.render.restricted import violations
 from tests.render.shapes import SHAPES
 from weft.domain import labels
+from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, SourceKind
 from weft.render import render_pods
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
 
 GOLDEN = Path(__file__).parent / "golden"
+# What begins the command of each engine's containers: a program with its arguments, never a shell
+PROGRAMS = {EngineName.VLLM: ["vllm", "serve"]}
 PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(record.status.assignments[0].pods)]
 
 
@@ -58,7 +61,10 @@ def test_no_pod_is_restarted_in_place_or_starts_before_it_is_released(name: str,
 @pytest.mark.parametrize(("name", "rank"), PODS)
 def test_no_user_text_reaches_a_shell(name: str, rank: int) -> None:
     container = rendered(name)[rank]["spec"]["containers"][0]
-    assert container["command"][0] == "vllm"
+    plan = SHAPES[name].status.plan
+    assert plan is not None
+    program = PROGRAMS[plan.engine.name]
+    assert container["command"][: len(program)] == program
     assert "args" not in container
 
 
