@@ -245,7 +245,7 @@ def test_auto_chooses_only_from_engines_that_have_run() -> None:
 
 @pytest.mark.parametrize("engine", [EngineName.TensorRTLLM])
 def test_engines_that_come_later_are_refused(engine: EngineName) -> None:
-    with pytest.raises(Invalid, match=r"set engine\.name VLLM or Auto") as caught:
+    with pytest.raises(Invalid, match=r"set engine\.name VLLM, SGLang or Auto") as caught:
         Wish(engine=EngineSpec(name=engine)).plan()
     assert caught.value.reason is Reason.EngineUnsupported
 

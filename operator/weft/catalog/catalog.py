@@ -118,8 +118,12 @@ class Catalog:
             return facts
         raise Invalid(
             Reason.EngineUnsupported,
-            f"engine {engine.value} is known but its rendering comes later; set engine.name VLLM or Auto",
+            f"engine {engine.value} is known but its rendering comes later; set engine.name {self._launchable} or Auto",
         )
+
+    @property
+    def _launchable(self) -> str:
+        return ", ".join(engine.value for engine in self.launched)
 
     @property
     def launched(self) -> tuple[EngineName, ...]:
