@@ -286,7 +286,7 @@ def test_users_arguments_come_last() -> None:
 
 def test_engines_that_cannot_be_launched_yet_are_refused() -> None:
     with pytest.raises(Invalid) as refused:
-        adapter_for(EngineName.SGLang)
+        adapter_for(EngineName.TensorRTLLM)
     assert refused.value.reason is Reason.EngineUnsupported
 
 

@@ -31,6 +31,8 @@ from weft.render import revision
 
 NAMESPACE = "team"
 RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "vllm/vllm-openai:v0.32.0")
+SGLANG = EngineRelease(EngineName.SGLang, "0.5.23", "lmsysorg/sglang:v0.5.23")
+RELEASES = {EngineName.VLLM: RELEASE, EngineName.SGLang: SGLANG}
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 DEEPSEEK = "deepseek-ai/DeepSeek-V3"
 UID = "6f1c7a52-0000-4000-8000-000000000001"
@@ -40,17 +42,19 @@ def shape(
     tensor: int = 1,
     accelerator: str = "H200",
     precision: Precision = Precision.BF16,
+    engine: EngineName = EngineName.VLLM,
     **rest: Any,  # noqa: ANN401 - fields of Shape
 ) -> Shape:
-    """A vLLM shape in one pod unless `gpus_per_pod` says otherwise."""
+    """A shape in one pod unless `gpus_per_pod` says otherwise."""
     gpus = tensor * rest.get("pipeline_parallel", 1) * rest.get("data_parallel", 1)
     gpus *= rest.get("prefill_context_parallel", 1)
-    return Shape(EngineName.VLLM, accelerator, precision, tensor_parallel=tensor, **{"gpus_per_pod": gpus, **rest})
+    return Shape(engine, accelerator, precision, tensor_parallel=tensor, **{"gpus_per_pod": gpus, **rest})
 
 
-def plan(chosen: Shape | None = None, release: EngineRelease = RELEASE, weight_bytes: float = 16e9) -> Plan:
-    """A plan whose weights are `weight_bytes` in all."""
+def plan(chosen: Shape | None = None, release: EngineRelease | None = None, weight_bytes: float = 16e9) -> Plan:
+    """A plan whose weights are `weight_bytes` in all, on a release of the shape's engine."""
     chosen = chosen or shape()
+    release = release or RELEASES[chosen.engine]
     ttft, tpot = Percentiles(0.2, 0.18, 0.3, 0.4, 0.6), Percentiles(0.02, 0.02, 0.03, 0.03, 0.04)
     prediction = Prediction(5.0, ttft, tpot, 64, 400_000, weight_bytes / chosen.gpus, Limit.MemoryBandwidth)
     return Plan(chosen, prediction, release, Explanation(Reason.ShapeChosen, "cheapest that meets the SLO"))

@@ -14,14 +14,20 @@ from tests.render.pools import RELEASE, plan, pool, shape, spec
 from tests.render.restricted import violations
 from tests.render.shapes import SHAPES
 from weft.domain import labels
+from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, SourceKind
-from weft.render import render_pods
+from weft.render import render_pods, render_service
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease
     from weft.domain.spec import PoolSpec
 
 GOLDEN = Path(__file__).parent / "golden"
+# What begins the command of each engine's containers: a program with its arguments, never a shell
+PROGRAMS = {
+    EngineName.VLLM: ["vllm", "serve"],
+    EngineName.SGLang: ["python3", "-m", "sglang.launch_server"],
+}
 PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(record.status.assignments[0].pods)]
 
 
@@ -58,7 +64,10 @@ def test_no_pod_is_restarted_in_place_or_starts_before_it_is_released(name: str,
 @pytest.mark.parametrize(("name", "rank"), PODS)
 def test_no_user_text_reaches_a_shell(name: str, rank: int) -> None:
     container = rendered(name)[rank]["spec"]["containers"][0]
-    assert container["command"][0] == "vllm"
+    plan = SHAPES[name].status.plan
+    assert plan is not None
+    program = PROGRAMS[plan.engine.name]
+    assert container["command"][: len(program)] == program
     assert "args" not in container
 
 
@@ -84,6 +93,14 @@ def test_only_the_first_pod_is_routed_and_probed() -> None:
     assert labels.ROUTED not in worker["metadata"]["labels"]
     assert "readinessProbe" in leader["spec"]["containers"][0]
     assert "readinessProbe" not in worker["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_service_finds_its_engine_whatever_port_that_listens_on(name: str) -> None:
+    """Ports are looked up by name on each pod, so that engines may change under one Service."""
+    (port,) = render_service(SHAPES[name])["spec"]["ports"]
+    offered = rendered(name)[0]["spec"]["containers"][0]["ports"]
+    assert [each["containerPort"] for each in offered if each["name"] == port["targetPort"]] in ([8000], [30000])
 
 
 def test_users_labels_never_replace_ours() -> None:

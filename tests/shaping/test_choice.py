@@ -238,9 +238,14 @@ def test_a_kept_release_changes_only_its_image_when_the_vendor_changes() -> None
     assert Wish(LLAMA_8B, (MI300X,)).plan(release=kept).engine.image == "docker.io/vllm/vllm-openai-rocm:v0.20.2"
 
 
-@pytest.mark.parametrize("engine", [EngineName.SGLang, EngineName.TensorRTLLM])
+def test_auto_chooses_only_from_engines_that_have_run() -> None:
+    chosen = Wish(LLAMA_8B).plan()
+    assert {chosen.shape.engine, *(each.shape.engine for each in chosen.alternatives)} == {EngineName.VLLM}
+
+
+@pytest.mark.parametrize("engine", [EngineName.TensorRTLLM])
 def test_engines_that_come_later_are_refused(engine: EngineName) -> None:
-    with pytest.raises(Invalid, match=r"set engine\.name VLLM or Auto") as caught:
+    with pytest.raises(Invalid, match=r"set engine\.name VLLM, SGLang or Auto") as caught:
         Wish(engine=EngineSpec(name=engine)).plan()
     assert caught.value.reason is Reason.EngineUnsupported
 

@@ -33,7 +33,8 @@ _VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$"
 class EngineFacts:
     """One engine: default version, known (major, minor) range, images by vendor, its router's image and its limits.
 
-    `launched` says whether Weft can start it; the others are planned for comparison only.
+    `launched` says whether Weft can start it; the others are planned for comparison only. Of those
+    that it starts, the `automatic` ones are chosen from where a pool names none.
     """
 
     name: EngineName
@@ -44,6 +45,7 @@ class EngineFacts:
     router_image: str
     limits: EngineLimits
     launched: bool = True
+    automatic: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,17 +118,26 @@ class Catalog:
             return facts
         raise Invalid(
             Reason.EngineUnsupported,
-            f"engine {engine.value} is known but its rendering comes later; set engine.name VLLM or Auto",
+            f"engine {engine.value} is known but its rendering comes later; set engine.name {self._launchable} or Auto",
         )
 
     @property
+    def _launchable(self) -> str:
+        return ", ".join(engine.value for engine in self.launched)
+
+    @property
     def launched(self) -> tuple[EngineName, ...]:
-        """The engines to choose from, the default one first."""
+        """The engines that a pool may name."""
         return tuple(facts.name for facts in self.engines if facts.launched)
 
+    @property
+    def automatic(self) -> tuple[EngineName, ...]:
+        """The engines to choose from where a pool names none, the default one first."""
+        return tuple(facts.name for facts in self.engines if facts.launched and facts.automatic)
+
     def as_if_all_were_launched(self) -> Catalog:
-        """The same facts, for comparing all engines that predictions exist for."""
-        return replace(self, engines=tuple(replace(facts, launched=True) for facts in self.engines))
+        """The same facts, for comparing all engines that predictions exist for, and choosing from all of them."""
+        return replace(self, engines=tuple(replace(facts, launched=True, automatic=True) for facts in self.engines))
 
     def release(self, engine: EngineName, version: str | None, vendor: str) -> EngineRelease:
         """An engine at a version (None: the default) with its image for a vendor's accelerators.

@@ -96,6 +96,7 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
         images=tuple(facts["images"].items()),
         router_image=facts.get("router", ""),
         launched=facts.get("launched", True),
+        automatic=facts.get("automatic", False),
         limits=_limits(facts["limits"]),
     )
 

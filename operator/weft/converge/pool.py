@@ -19,6 +19,7 @@ from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
+from weft.engines import LeavesBy, adapter_for
 from weft.render import (
     Front,
     leader_selector,
@@ -60,8 +61,9 @@ def converge_pool(
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
         return Convergence((), _progress(pool, replicas, None, None, None))
-    kept = kept_for_their_front(pool, replicas, known)
-    retired = tuple(action for replica in replicas if replica not in kept for action in retire(replica, fabric))
+    kept, leaves_by = kept_for_their_front(pool, replicas, known), _leaves_by(pool)
+    going = (replica for replica in replicas if replica not in kept)
+    retired = tuple(action for replica in going for action in retire(replica, fabric, leaves_by))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     applied = tuple(around.apply(wanted))
@@ -98,6 +100,12 @@ def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Exp
         return render(), None
     except (Invalid, Blocked) as error:
         return (), Explanation(error.reason, error.message)
+
+
+def _leaves_by(pool: PoolRecord) -> LeavesBy:
+    """What the front heeds that belongs to the pool's engine, whichever engine the replica that goes runs itself."""
+    release = pool.status.engine
+    return LeavesBy.Label if release is None else adapter_for(release.name).leaves_front_by
 
 
 def _has_a_front(pool: PoolRecord) -> bool:

@@ -15,11 +15,13 @@ from weft.engines.launch import (
     FrontRequest,
     HttpProbe,
     LaunchRequest,
+    LeavesBy,
     ModelMount,
     MountKind,
     NamedPort,
 )
 from weft.engines.series import EngineSeries
+from weft.engines.sglang import SGLang
 from weft.engines.sglang_series import sglang_series
 from weft.engines.tensorrt_llm_series import tensorrt_llm_series
 from weft.engines.vllm import VLLM
@@ -39,6 +41,7 @@ __all__ = [
     "FrontSeries",
     "HttpProbe",
     "LaunchRequest",
+    "LeavesBy",
     "ModelMount",
     "MountKind",
     "NamedPort",
@@ -46,7 +49,7 @@ __all__ = [
     "series_for",
 ]
 
-_ADAPTERS: dict[EngineName, EngineAdapter] = {EngineName.VLLM: VLLM()}
+_ADAPTERS: dict[EngineName, EngineAdapter] = {EngineName.VLLM: VLLM(), EngineName.SGLang: SGLang()}
 # An engine can be read before it can be launched: somebody else may have started it.
 _SERIES: dict[EngineName, Callable[[str], EngineSeries]] = {
     EngineName.VLLM: vllm_series,

@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
-from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
 from weft.engines import vllm_arguments as arguments
 from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
-from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, NamedPort
+from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
+from weft.engines.sizing import (
+    MARGIN_SECONDS,
+    PROBE_SECONDS,
+    UNROUTING_SECONDS,
+    shared_memory_bytes,
+    startup_seconds,
+)
 from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
 from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict, vllm_prefix_conflict
 from weft.engines.vllm_failure import vllm_failure
-from weft.engines.vllm_model import model_location, model_mount, secrets_as_env
+from weft.engines.weights import model_location, model_mount, secrets_as_env
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
@@ -26,20 +32,14 @@ if TYPE_CHECKING:
 
 PORT = 8000
 ROUTER_METRICS_PORT = 29000
-# Endpoints, kube-proxy and routers need a few seconds to stop choosing a pod whose deletion began.
-UNROUTING_SECONDS = 5
-MARGIN_SECONDS = 5
 DRAINS_ITSELF: Version = (0, 18, 1)  # --shutdown-timeout
-# Weights come from a network; what loads faster loses nothing by a longer limit.
-LOAD_BYTES_PER_SECOND = 250e6
-STARTUP_SECONDS = 600
-PROBE_SECONDS = 5
-SHARED_MEMORY_BYTES_PER_GPU = 2 * 1024**3
 _LEVEL = "-O"  # -O3 and the like, which vLLM writes out before argparse sees them
 
 
 class VLLM:
     """The adapter of vLLM; see `EngineAdapter`."""
+
+    leaves_front_by = LeavesBy.Label
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """`vllm serve` for one rank; workers of a replica with several pods answer no requests and have no probes."""
@@ -54,7 +54,7 @@ class VLLM:
             command=(
                 "vllm",
                 "serve",
-                model_location(request.spec.model),
+                model_location(request.spec.model, "vLLM"),
                 *arguments.model(request),
                 *arguments.parallel(request),
                 *arguments.kv_cache(request),
@@ -71,7 +71,7 @@ class VLLM:
             grace_seconds=UNROUTING_SECONDS + drain_seconds + MARGIN_SECONDS,
             startup=_startup_probe(ready_seconds) if leads else None,
             readiness=HttpProbe("/health", PORT) if leads else None,
-            shared_memory_bytes=_shared_memory_bytes(request),
+            shared_memory_bytes=shared_memory_bytes(request),
             model_mount=model_mount(request.spec.model),
             secrets_as_env=secrets_as_env(request.spec.model),
         )
@@ -105,11 +105,6 @@ class VLLM:
         return vllm_failure(text)
 
 
-def startup_seconds(weight_bytes: float) -> int:
-    """How long a start may take: a fixed part (images are pulled before it) and loading at a slow network's speed."""
-    return STARTUP_SECONDS + int(weight_bytes / LOAD_BYTES_PER_SECOND)
-
-
 def _startup_probe(ready_seconds: int) -> HttpProbe:
     return HttpProbe("/health", PORT, PROBE_SECONDS, failures=ready_seconds // PROBE_SECONDS)
 
@@ -129,14 +124,6 @@ def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:
         gives = request.spec.role is Role.Prefill
         return (http, NamedPort("mooncake", environment.MOONCAKE_PORT)) if gives else (http,)
     return (http, NamedPort("nixl", environment.NIXL_PORT)) if arguments.moves_kv(request) else (http,)
-
-
-def _shared_memory_bytes(request: LaunchRequest) -> int:
-    """What the user says, or room for the ranks' message queues and NCCL buffers."""
-    wish = request.spec.engine.shared_memory
-    if wish is not None:
-        return int(parse_quantity(wish))
-    return SHARED_MEMORY_BYTES_PER_GPU * request.plan.shape.gpus_per_pod
 
 
 def _selectors(request: FrontRequest) -> tuple[str, ...]:

@@ -84,16 +84,16 @@ def served_precisions(request: ShapeRequest) -> tuple[Precision, ...]:
 
 
 def wished_engines(request: ShapeRequest, catalog: Catalog) -> tuple[EngineName, ...]:
-    """What the pool names, else the one that it or the other half runs, else all that Weft launches.
+    """What the pool names, else the one that it or the other half runs, else the engines that Auto chooses from.
 
     A version without a name is the default engine's. Raises `Invalid` (EngineUnsupported) for a name that cannot be
     launched.
     """
-    wish, default = request.spec.engine, catalog.launched[0]
+    wish, default = request.spec.engine, catalog.automatic[0]
     settled = (request.engine, request.partner)
     name = wish.name or next((each.name for each in settled if each is not None and each.name), None)
     if name is None:
-        return (default,) if wish.version else catalog.launched
+        return (default,) if wish.version else catalog.automatic
     return (catalog.engine(name).name,)
 
 

@@ -1,4 +1,4 @@
-"""Where vLLM finds the weights."""
+"""Where an engine finds the weights."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ MODEL_PATH = "/model"
 STREAMED_SCHEMES = ("s3://", "gs://")
 
 
-def model_location(model: ModelSpec) -> str:
-    """The positional argument of `vllm serve`: a repository, a path inside the mounted volume, or a URI."""
+def model_location(model: ModelSpec, engine: str, schemes: tuple[str, ...] = STREAMED_SCHEMES) -> str:
+    """What an engine calls the model: a repository, a path inside the mounted volume, or a URI.
+
+    Raises `Invalid` (FeatureUnsupported) for an object store whose scheme the engine does not stream from.
+    """
     source = model.source
     if source is None:
         return model.model_id
     if source.kind in {SourceKind.PVC, SourceKind.Image}:
         return f"{MODEL_PATH}/{source.path}".rstrip("/")
-    if source.kind is SourceKind.URI and not source.location.startswith(STREAMED_SCHEMES):
-        schemes = " and ".join(STREAMED_SCHEMES)
+    if source.kind is SourceKind.URI and not source.location.startswith(schemes):
+        known = " and ".join(schemes)
         raise Invalid(
-            Reason.FeatureUnsupported, f"vLLM streams weights from {schemes} only, not from {source.location}"
+            Reason.FeatureUnsupported, f"{engine} streams weights from {known} only, not from {source.location}"
         )
     return source.location or model.model_id
 

@@ -1,0 +1,49 @@
+"""Environment variables that engines share: the hub, the network between pods, and whose value counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.engines.launch import EnvValue
+from weft.engines.weights import needs_the_hub
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from weft.domain.shape import Shape
+    from weft.domain.spec import EngineSpec, ModelSpec
+    from weft.engines.launch import LaunchRequest
+
+POD_IP = "status.podIP"
+# UCX on an accelerator needs its copy transports beside the wire; without a GPU there are none.
+_UCX_TLS = {"TCP": "tcp,cuda_copy,cuda_ipc,sm,self", "RDMA": "^tcp"}
+_UCX_TLS_ON_CPU = "tcp,self,sm"
+
+
+def with_users(ours: Iterable[EnvValue], engine: EngineSpec) -> tuple[EnvValue, ...]:
+    """Ours, and the user's over those of ours that are not refused; names are unique."""
+    users = tuple(EnvValue(name, value) for name, value in engine.env)
+    theirs = {value.name for value in users}
+    return (*(value for value in ours if value.name not in theirs), *users)
+
+
+def hub(model: ModelSpec) -> Iterator[EnvValue]:
+    """No questions to Hugging Face where nothing comes from it, and the token where a source names one."""
+    if not needs_the_hub(model):
+        yield EnvValue("HF_HUB_OFFLINE", "1")
+    if model.source is not None and model.source.token_secret is not None:
+        yield EnvValue("HF_TOKEN", secret=model.source.token_secret)
+
+
+def transports(request: LaunchRequest) -> Iterator[EnvValue]:
+    """The wires that UCX, which is what NIXL uses, may take between the halves of a split."""
+    chosen = _UCX_TLS_ON_CPU if request.on_cpu else _UCX_TLS.get(request.spec.kv.transport)
+    if chosen is not None:
+        yield EnvValue("UCX_TLS", chosen)
+
+
+def between_pods(shape: Shape) -> Iterator[EnvValue]:
+    """The interface over which the ranks of several pods find each other."""
+    if shape.pods > 1:
+        yield EnvValue("GLOO_SOCKET_IFNAME", "eth0")
+        yield EnvValue("NCCL_SOCKET_IFNAME", "eth0")

@@ -1,0 +1,32 @@
+"""Amounts that follow from a shape or a model alone, whichever engine it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.units import parse_quantity
+
+if TYPE_CHECKING:
+    from weft.engines.launch import LaunchRequest
+
+# Endpoints, kube-proxy and routers need a few seconds to stop choosing a pod whose deletion began.
+UNROUTING_SECONDS = 5
+MARGIN_SECONDS = 5
+# Weights come from a network; what loads faster loses nothing by a longer limit.
+LOAD_BYTES_PER_SECOND = 250e6
+STARTUP_SECONDS = 600
+PROBE_SECONDS = 5
+SHARED_MEMORY_BYTES_PER_GPU = 2 * 1024**3
+
+
+def startup_seconds(weight_bytes: float) -> int:
+    """How long a start may take: a fixed part (images are pulled before it) and loading at a slow network's speed."""
+    return STARTUP_SECONDS + int(weight_bytes / LOAD_BYTES_PER_SECOND)
+
+
+def shared_memory_bytes(request: LaunchRequest) -> int:
+    """What the user says, or room for the ranks' message queues and NCCL buffers."""
+    wish = request.spec.engine.shared_memory
+    if wish is not None:
+        return int(parse_quantity(wish))
+    return SHARED_MEMORY_BYTES_PER_GPU * request.plan.shape.gpus_per_pod
