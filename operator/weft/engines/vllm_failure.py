@@ -15,13 +15,15 @@ _USAGE_ERROR = re.compile(r"^\S.*: error: \S")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failure|Timeout|Exit)\b(?:: .*\S|$)")
 _NCCL = re.compile(r"NCCL (?:WARN|error|Error|ERROR)\b.*\S")
 # What vLLM says when one of its processes is gone, the most telling first. A process that was killed leaves no other
-# line; one that failed by itself has left its cause, which is better than any of these.
+# line; one that failed by itself has left its cause, which is better than any of these. A process of another pod is
+# gone when a collective loses its peer (Gloo on the CPU, NCCL on GPUs).
 _GONE = tuple(
     re.compile(words)
     for words in (
         r"Worker proc \S+ died unexpectedly",
         r"Process \S+ \(PID: \d+\) died with exit code",
         r"Engine core proc(?:ess)? \S+ died unexpectedly",
+        r"gloo/transport/.*Connection (?:reset|closed) by peer|ncclRemoteError",
         r"engine core exited unexpectedly",
         r"Failed core proc|Engine core initialization failed",
         r"Worker failed with error|WorkerProc initialization failed|Executor failed",
