@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain.units import GIB, parse_quantity
 from weft.engines import vllm_arguments as arguments
 from weft.engines.launch import EnvValue
+from weft.engines.vllm_connectors import uses_mooncake
 from weft.engines.vllm_model import needs_the_hub
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
 NIXL_PORT = 5600
+MOONCAKE_PORT = 8998
 POD_IP = "status.podIP"
 # UCX on an accelerator needs its copy transports beside the wire; without a GPU there are none.
 _UCX_TLS = {"TCP": "tcp,cuda_copy,cuda_ipc,sm,self", "RDMA": "^tcp"}
@@ -56,6 +58,9 @@ def _hub(request: LaunchRequest) -> Iterator[EnvValue]:
 
 def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
     if not arguments.moves_kv(request):
+        return
+    if uses_mooncake(request):
+        yield EnvValue("VLLM_MOONCAKE_BOOTSTRAP_PORT", str(MOONCAKE_PORT))
         return
     yield EnvValue("VLLM_NIXL_SIDE_CHANNEL_HOST", field=POD_IP)
     yield EnvValue("VLLM_NIXL_SIDE_CHANNEL_PORT", str(NIXL_PORT))

@@ -44,7 +44,7 @@ def _a_half_is_one_stage(case: Case) -> Explanation | None:
         return None
     return Explanation(
         Reason.PairIncompatible,
-        f"NIXL moves no KV between pipeline stages, and a half of a split would have {stages}; allowed: 1",
+        f"no KV moves between pipeline stages, and a half of a split would have {stages}; allowed: 1",
     )
 
 
@@ -54,7 +54,8 @@ def _groups_hand_over_kv(case: Case) -> Explanation | None:
         return None
     is_prefill = case.request.spec.role is Role.Prefill
     prefill, decode = (own, partner.shape) if is_prefill else (partner.shape, own)
-    why = tensor_conflict(case.engine_version, prefill.tensor_parallel, decode.tensor_parallel)
+    connector = case.request.spec.kv.connector
+    why = tensor_conflict(case.engine_version, connector, prefill.tensor_parallel, decode.tensor_parallel)
     why = why or context_conflict(prefill, decode)
     return Explanation(Reason.PairIncompatible, why) if why is not None else None
 
