@@ -110,10 +110,32 @@ class Team:
         items: list[Json] = plain["items"]
         return sorted(items, key=lambda pod: int(pod["metadata"]["labels"][labels.REPLICA]))
 
+    def version_now(self) -> str:
+        """The moment, for `changes`."""
+        listed = json.loads(self.kubectl("get", "--raw", f"/api/v1/namespaces/{self.namespace}/pods"))
+        return str(listed["metadata"]["resourceVersion"])
+
+    def changes(self, kind: str, since: str) -> list[Json]:
+        """Every version of the objects of a kind since a moment, in order, as a watch tells it afterwards."""
+        path = {"pods": "api/v1", "inferencepools": "apis/weft.dev/v1alpha1"}[kind]
+        query = f"watch=true&resourceVersion={since}&timeoutSeconds=2"
+        told = self.kubectl("get", "--raw", f"/{path}/namespaces/{self.namespace}/{kind}?{query}")
+        return [json.loads(line)["object"] for line in told.splitlines()]
+
     def service_address(self, name: str) -> tuple[str, int]:
         """Cluster address and port of a Service."""
         spec = json.loads(self.kubectl("get", "service", name, "-o", "json"))["spec"]
         return spec["clusterIP"], spec["ports"][0]["port"]
+
+
+def gates(pod: Json) -> list[str]:
+    """What still keeps a pod from the scheduler."""
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+
+
+def version(body: Json) -> int:
+    """Comparable between kinds: one etcd gives them all."""
+    return int(body["metadata"]["resourceVersion"])
 
 
 @dataclass(frozen=True, slots=True)

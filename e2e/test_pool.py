@@ -13,7 +13,7 @@ import pytest
 from e2e.cluster.waiting import eventually
 from e2e.kv_cache import blocks_of, predicted_tokens
 from e2e.operator_process import REPOSITORY
-from e2e.team import ENGINE_START_SECONDS, Endpoint, Load
+from e2e.team import ENGINE_START_SECONDS, Endpoint, Load, gates, version
 from weft.domain import labels
 from weft.domain.hardware import Precision
 from weft.engines.sizing import UNROUTING_SECONDS
@@ -28,39 +28,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(900)
 
 
-def gates(pod: Json) -> list[str]:
-    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
-
-
-def changes(team: Team, kind: str, since: str) -> list[Json]:
-    """Every version of the objects of a kind in the namespace, in order, as a watch tells it afterwards."""
-    path = {"pods": "api/v1", "inferencepools": "apis/weft.dev/v1alpha1"}[kind]
-    query = f"watch=true&resourceVersion={since}&timeoutSeconds=2"
-    told = team.kubectl("get", "--raw", f"/{path}/namespaces/{team.namespace}/{kind}?{query}")
-    return [json.loads(line)["object"] for line in told.splitlines()]
-
-
-def version(body: Json) -> int:
-    """Comparable between kinds: one etcd gives them all."""
-    return int(body["metadata"]["resourceVersion"])
-
-
 def test_a_pool_becomes_ready_and_answers(operator: OperatorProcess, team: Team) -> None:
     """E1: assignment first, pods gated and then released, a completion through the Service, kubectl reads well."""
     assert operator.is_ready()
-    before = json.loads(team.kubectl("get", "--raw", f"/api/v1/namespaces/{team.namespace}/pods"))["metadata"]
+    since = team.version_now()
     team.apply(team.pool("first"))
 
     def bound() -> list[Json]:
         return [pod for pod in team.pods("first") if pod["spec"].get("nodeName")]
 
     (pod,) = eventually(bound, "the pod is bound")
-    assigned = [
-        one
-        for one in changes(team, "inferencepools", before["resourceVersion"])
-        if one.get("status", {}).get("assignments")
-    ]
-    told = changes(team, "pods", before["resourceVersion"])
+    assigned = [one for one in team.changes("inferencepools", since) if one.get("status", {}).get("assignments")]
+    told = team.changes("pods", since)
     assert version(assigned[0]) < version(told[0])
     assert [assignment["nodes"] for assignment in assigned[0]["status"]["assignments"]] == [[pod["spec"]["nodeName"]]]
     gated = [bool(gates(one)) for one in told]

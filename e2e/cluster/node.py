@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kubernetes import client
 
-from e2e.cluster import build, engine_environment, node_containerd, node_engines, node_kubelet, node_network
+from e2e.cluster import build, engine_environment, node_engines, node_kubelet, node_network
 from e2e.cluster.components import ControlPlaneOptions
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.node_containerd import Containerd
 from e2e.cluster.node_engines import TEST_GPU_LABELS
 from e2e.cluster.node_kubelet import Registration
 from e2e.cluster.node_namespaces import INIT, Enclosure, NodeFailedError, Place
@@ -81,6 +82,8 @@ class RealNode:
         self._cleanup = contextlib.ExitStack()
         self._cluster: ControlPlane | None = None
         self._enclosure: Enclosure | None = None
+        self._runtimes: dict[str, Containerd] = {}  # by name of their nodes, the first one's first
+        self._archives: Sequence[Path] = ()  # images of engines
 
     @classmethod
     def start(cls, directory: Path | None = None, options: NodeOptions | None = None) -> Self:
@@ -128,27 +131,56 @@ class RealNode:
             service_cidr=self.place.services,
         )
         self._cluster = ControlPlane.start(self.directory / "control-plane", control_plane)
-        self._start_components()
+        self._start_kubelet(self.options.name, self.options.labels)
+        self._start_network()
+        images = self.directory / "images"
+        if self.engine is not None:
+            self._archives = node_engines.write_images(images, self.engine)
         with self.cluster.api_client() as api:
-            eventually(lambda: self._is_ready(api), "the node is Ready", timeout_seconds=READY_TIMEOUT_SECONDS)
-            node_engines.offer_gpus(api, self.options.name, self.options.gpus)
+            self._offer(api, self.options.name, self.options.gpus)
             if self.engine is not None:
-                images = self.directory / "images"
-                self.import_images(node_engines.write_images(images, self.engine))
+                self.import_engines(self.options.name)
                 node_engines.mount_folders(api, self.engine, images)
 
-    def _start_components(self) -> None:
-        name, folder, cluster = self.options.name, self.processes.directory, self.cluster
-        node_containerd.start(self.enclosure, folder)
+    @contextlib.contextmanager
+    def another(self, name: str, labels: Mapping[str, str], gpus: int) -> Iterator[None]:
+        """Have one more node while the context lasts: a kubelet and a containerd beside the first, on its network.
+
+        It lacks the images of engines.
+        """
+        registration = self._start_kubelet(name, labels)
+        with self.cluster.api_client() as api:
+            self._offer(api, name, gpus)
+            yield
+            self.enclosure.end(registration.process_name, f"{registration.process_name}.json")
+            runtime = self._runtimes.pop(name).process_name
+            self.enclosure.end(runtime, f"{runtime}.toml")
+            client.CoreV1Api(api).delete_node(name)
+
+    def _start_kubelet(self, name: str, labels: Mapping[str, str]) -> Registration:
+        folder, cluster = self.processes.directory, self.cluster
+        runtime = Containerd(self.enclosure, name)
+        runtime.start(folder)
         kubeconfig = cluster.kubeconfig_for_user(f"system:node:{name}", ["system:nodes"])
-        registration = Registration(name, self.options.labels, kubeconfig, cluster.certificate_authority)
+        authority, number = cluster.certificate_authority, len(self._runtimes)
+        registration = Registration(name, labels, kubeconfig, authority, runtime.socket, number)
         node_kubelet.start(self.enclosure, folder, registration)
+        self._runtimes[name] = runtime
+        return registration
+
+    def _start_network(self) -> None:
+        name, folder, cluster = self.options.name, self.processes.directory, self.cluster
         node_network.start_proxy(self.enclosure, folder, name, cluster.kubeconfig_for_user("system:kube-proxy"))
         node_network.start_names(self.enclosure, folder, cluster.kubeconfig)
 
-    def _is_ready(self, api: client.ApiClient) -> bool:
+    def _offer(self, api: client.ApiClient, name: str, gpus: int) -> None:
+        """Wait for a node, and give it GPUs."""
+        eventually(lambda: self._is_ready(api, name), f"{name} is Ready", timeout_seconds=READY_TIMEOUT_SECONDS)
+        node_engines.offer_gpus(api, name, gpus)
+
+    def _is_ready(self, api: client.ApiClient, name: str) -> bool:
         self.require_running()
-        listed: Any = client.CoreV1Api(api).list_node(field_selector=f"metadata.name={self.options.name}")
+        listed: Any = client.CoreV1Api(api).list_node(field_selector=f"metadata.name={name}")
         conditions = [condition for node in listed.items for condition in node.status.conditions or ()]
         return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
@@ -159,8 +191,12 @@ class RealNode:
                 raise NodeFailedError(f"{process.name} ended with {process.exit_code}:\n{process.tail()}")
 
     def import_images(self, archives: Sequence[Path]) -> None:
-        """Make OCI archives known to the node."""
-        node_containerd.import_images(self.enclosure, archives)
+        """Make OCI archives known to the first node."""
+        self._runtimes[self.options.name].import_images(archives)
+
+    def import_engines(self, name: str) -> None:
+        """Make the images of engines known to a node."""
+        self._runtimes[name].import_images(self._archives)
 
     def offer_model(self, namespace: str, claim: str, model: Path | None = None) -> None:
         """Create a claim that holds a model (by default the tiny one), as a team's own storage would."""

@@ -26,6 +26,7 @@ TEST_GPU_LABELS: Mapping[str, str] = {
     "nvidia.com/gpu.count": "8",
     "nvidia.com/gpu.memory": "4096",
 }
+ONLY_HERE = "registry.invalid/vllm/engine:1"  # an engine that no registry has, for nodes that lack it
 POLICY = "engine-folders"
 _MATCH = "c.image.contains('vllm/')"
 
@@ -36,6 +37,7 @@ def write_images(folder: Path, environment: EngineEnvironment) -> list[Path]:
     preloaded = {**variables, "LD_PRELOAD": str(patient_poll(_preloaded(folder)))}
     vllm, router = environment.versions["vllm"], environment.versions["vllm-router"]
     engine_tags = [f"docker.io/vllm/{name}:v{vllm}" for name in ("vllm-openai", "vllm-openai-cpu")]
+    engine_tags.append(ONLY_HERE)
     return [
         engine_image(folder / "engine.tar", engine_tags, Start(("vllm", "serve"), preloaded)),
         engine_image(folder / "router.tar", [f"docker.io/vllm/vllm-router:v{router}"], Start((), variables)),

@@ -1,4 +1,4 @@
-"""The kubelet: registers the node and runs its pods."""
+"""The kubelet: registers a node and runs its pods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from e2e.cluster import build
-from e2e.cluster.node_containerd import SOCKET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,24 +15,45 @@ if TYPE_CHECKING:
     from e2e.cluster.node_namespaces import Enclosure, Place
 
 CGROUPS = Path("/sys/fs/cgroup")
+PORT = 10250
+PORTS_APART = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Who the node is: its name, its labels and how it speaks to the API server."""
+    """Who the node is: its name, its labels and how it speaks to the API server and to its container runtime.
+
+    `number` tells it from others in the same enclosure, which share an address.
+    """
 
     name: str
     labels: Mapping[str, str]
     kubeconfig: Path
     certificate_authority: Path
+    socket: str
+    number: int = 0
+
+    @property
+    def process_name(self) -> str:
+        """Its name among the processes."""
+        return f"kubelet-{self.name}"
+
+    @property
+    def root(self) -> str:
+        """Where it keeps its pods."""
+        return f"/var/lib/kubelet-{self.name}"
+
+    def cgroup(self, place: Place) -> str:
+        """What its pods are accounted in: it removes whatever it does not know there."""
+        return f"{place.cgroup}/{self.name}"
 
 
 def start(enclosure: Enclosure, folder: Path, registration: Registration) -> None:
     """Start it without waiting. `folder` gets its configuration."""
     place = enclosure.place
-    _make_cgroups(place)
-    configuration = folder / "kubelet.json"
-    configuration.write_text(json.dumps(_configuration(place, registration.certificate_authority), indent=2))
+    _make_cgroups(registration.cgroup(place))
+    configuration = folder / f"{registration.process_name}.json"
+    configuration.write_text(json.dumps(_configuration(place, registration), indent=2))
     labels = ",".join(f"{name}={value}" for name, value in registration.labels.items())
     flags = (
         f"--config={configuration}",
@@ -41,24 +61,30 @@ def start(enclosure: Enclosure, folder: Path, registration: Registration) -> Non
         f"--hostname-override={registration.name}",
         f"--node-ip={place.node}",
         f"--node-labels={labels}",
+        f"--root-dir={registration.root}",
+        f"--cert-dir={registration.root}/pki",
     )
-    enclosure.start("kubelet", (build.ensure(["kubelet"])["kubelet"], *flags))
+    enclosure.start(registration.process_name, (build.ensure(["kubelet"])["kubelet"], *flags))
 
 
-def _configuration(place: Place, certificate_authority: Path) -> dict[str, Any]:
+def _configuration(place: Place, registration: Registration) -> dict[str, Any]:
     """Looser than production where a small machine needs it: cgroup v1, swap, no local storage accounting."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "containerRuntimeEndpoint": f"unix://{SOCKET}",
-        "authentication": {"x509": {"clientCAFile": str(certificate_authority)}, "anonymous": {"enabled": False}},
+        "containerRuntimeEndpoint": f"unix://{registration.socket}",
+        "authentication": {
+            "x509": {"clientCAFile": str(registration.certificate_authority)},
+            "anonymous": {"enabled": False},
+        },
         "authorization": {"mode": "Webhook"},
         "address": place.node,
-        "healthzBindAddress": place.node,
+        "port": PORT + PORTS_APART * registration.number,
+        "healthzPort": 0,
         "clusterDNS": [place.bridge],
         "clusterDomain": "cluster.local",
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{place.cgroup}",
+        "cgroupRoot": f"/{registration.cgroup(place)}",
         "failCgroupV1": False,
         "failSwapOn": False,
         "localStorageCapacityIsolation": False,
@@ -66,7 +92,8 @@ def _configuration(place: Place, certificate_authority: Path) -> dict[str, Any]:
         "evictionHard": {"memory.available": "200Mi"},
         "imageGCHighThresholdPercent": 100,
         "resolvConf": "",  # the machine's own name servers are of no use to pods
-        "volumePluginDir": "/var/lib/kubelet/volume-plugins",
+        "volumePluginDir": f"{registration.root}/volume-plugins",
+        "podLogsDir": f"/var/log/pods-{registration.name}",
         "maxPods": 250,
         "kubeAPIQPS": 100,
         "kubeAPIBurst": 200,
@@ -76,9 +103,9 @@ def _configuration(place: Place, certificate_authority: Path) -> dict[str, Any]:
     }
 
 
-def _make_cgroups(place: Place) -> None:
+def _make_cgroups(group: str) -> None:
     for controller in _controllers():
-        (controller / place.cgroup).mkdir(exist_ok=True)
+        (controller / group).mkdir(parents=True, exist_ok=True)
 
 
 def remove_cgroups(place: Place) -> None:

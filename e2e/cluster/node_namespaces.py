@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from e2e.cluster.processes import Process, Supervisor
 
 BRIDGE = "weft-pods"
+END_SECONDS = 10.0
 
 INIT = "node-init"  # its name among the processes
 _INIT = Path(__file__).with_name("node_init.py")
@@ -137,6 +139,12 @@ class Enclosure:
     def start(self, name: str, command: Sequence[str | Path]) -> Process:
         """Start a lasting part of the node inside."""
         return self.processes.start(name, (*self._enter, *command), {"PATH": _PATH})
+
+    def end(self, name: str, own_words: str) -> None:
+        """End a part before the rest: the one whose command line holds these words. What was started is its way in."""
+        self.run(("pkill", "--full", "--", own_words))
+        self.processes[name].reap(time.monotonic() + END_SECONDS)
+        self.processes.forget(name)
 
     @property
     def _enter(self) -> tuple[str, ...]:

@@ -12,6 +12,12 @@ from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.reasons import Reason
 
 OUT_OF_MEMORY = ContainerFailure("Error", "ValueError: No available memory for the cache blocks.", exit_code=1)
+# vLLM 0.32 on the CPU, recorded when the other pod's rank was killed while a request ran.
+LOST_A_PEER = (
+    "(Worker_TP0 pid=35) ERROR 11-22 22:05:57 [multiproc_executor.py:1063] RuntimeError: "
+    "[/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.80.1.5]:24776: "
+    "Connection reset by peer. This is typically caused by a remote worker hanging or bugs in the application.\n"
+)
 
 
 def serving_world(replicas: int = 1, boards: int = 3) -> World:
@@ -25,6 +31,12 @@ def failure_of(world: World) -> tuple[Reason, int]:
     failure = world.status("chat").failure
     assert failure is not None
     return failure.explanation.reason, failure.count
+
+
+def failure_of_pool(world: World, name: str) -> tuple[Reason, str]:
+    failure = world.status(name).failure
+    assert failure is not None
+    return failure.explanation.reason, failure.explanation.message
 
 
 def test_an_engine_that_ends_is_replaced_under_a_new_id_with_its_own_error_line() -> None:
@@ -281,11 +293,40 @@ def test_a_replica_of_several_pods_lives_and_dies_whole() -> None:
     world.end("moe-0-2", OUT_OF_MEMORY)
     world.turn()
     assert world.status("moe").assignments == ()
+    assert "replica 0: pod moe-0-2: ValueError: No available memory" in world.condition("moe", "Placed")[2]
     world.turn(9)
     assert world.serving("moe") == 1
     del world.pods["moe-1-3"]
     world.turn()
     assert [event.reason for event in world.decision("moe").events] == [Reason.PodDeleted]
+
+
+def test_the_rank_that_failed_is_told_before_those_that_lost_it() -> None:
+    """Within one look both have ended: the leader says that a peer is gone, and the worker why."""
+    from tests.fabric.cluster import rack  # noqa: PLC0415 - only this case has a rack too
+
+    world = World.of(rack("a.1", 5), pool("moe", pool_spec(16, accelerator="GB200")))
+    world.turn(6)
+    world.end("moe-0-0", ContainerFailure("Completed", "", 0, log_tail=LOST_A_PEER))
+    world.end("moe-0-3", OUT_OF_MEMORY)
+    world.turn()
+    assert failure_of_pool(world, "moe") == (
+        Reason.EngineFailed,
+        "replica 0: pod moe-0-3: ValueError: No available memory for the cache blocks.",
+    )
+
+
+def test_a_leader_that_only_lost_a_peer_says_so() -> None:
+    from tests.fabric.cluster import rack  # noqa: PLC0415 - as above
+
+    world = World.of(rack("a.1", 5), pool("moe", pool_spec(16, accelerator="GB200")))
+    world.turn(6)
+    world.end("moe-0-0", ContainerFailure("Completed", "", 0, log_tail=LOST_A_PEER))
+    world.turn()
+    reason, message = failure_of_pool(world, "moe")
+    assert reason is Reason.EngineCoreDied
+    assert "Connection reset by peer" in message
+    assert "moe-0-0" in message
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["running on", "restarted"])

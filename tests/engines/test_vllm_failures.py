@@ -83,6 +83,14 @@ starting cleanup
 issue. See stack trace (above) for the root cause.
 INFO:     Finished server process [1]
 """
+PEER_RESET = (
+    "RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] "
+    "Read error [10.80.1.5]:24776: Connection reset by peer."
+)
+PEER_EXITED = (
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, "
+    "remote process exited or there was a network error, NCCL version 2.27.5"
+)
 GONE = {
     "a killed core": (KILLED, "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup"),
     "a killed worker": (
@@ -108,6 +116,20 @@ GONE = {
             "RuntimeError: Engine core initialization failed. See root cause above. "
             "Failed core proc(s): {'EngineCore_DP0': -9}"
         ),
+    ),
+    "a rank of another pod, over Gloo": (
+        (
+            f"(Worker_TP0 pid=35) ERROR 11-22 22:05:57 [multiproc_executor.py:1063] {PEER_RESET}\n"
+            f"(EngineCore pid=21) ERROR 11-22 22:05:57 [core.py:1512] "
+            f"RuntimeError: Worker failed with error '{PEER_RESET}'\n"
+            f"{SERVER}ERROR 11-22 22:05:57 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: "
+            "EngineCore encountered an issue. See stack trace (above) for the root cause.\n"
+        ),
+        PEER_RESET,
+    ),
+    "a rank of another pod, over NCCL": (
+        f"(Worker_TP0 pid=90) ERROR 11-21 05:00:00 [multiproc_executor.py:559] {PEER_EXITED}\n",
+        PEER_EXITED,
     ),
 }
 

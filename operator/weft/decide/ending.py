@@ -26,11 +26,22 @@ IMAGE_REASONS = frozenset(
 _SAYS_NOTHING = frozenset({"", "Error", "Completed", "Failed"})
 
 
-def explain_end(pods: Sequence[PodRecord], read_failure: Callable[[str], Explanation | None]) -> Explanation:
-    """The most telling of the pods that ended: an image that cannot be pulled, an engine's own line, then silence."""
-    said = [_explain(pod, read_failure) for pod in pods]
+def explain_end(
+    pods: Sequence[PodRecord], read_failure: Callable[[str], Explanation | None], *, of_several: bool
+) -> Explanation:
+    """The most telling of the pods that ended: an image that cannot be pulled, an engine's own line, then silence.
+
+    It is named where it is one `of_several` of its replica.
+    """
+    said = [_named(pod, _explain(pod, read_failure), of_several=of_several) for pod in pods]
     order = (Reason.ImageUnavailable, Reason.EngineFailed, Reason.EngineCoreDied, Reason.EngineFailedSilently)
     return min(said, key=lambda explanation: order.index(explanation.reason))
+
+
+def _named(pod: PodRecord, explanation: Explanation, *, of_several: bool) -> Explanation:
+    if not of_several or pod.name in explanation.message:
+        return explanation
+    return Explanation(explanation.reason, f"pod {pod.name}: {explanation.message}")
 
 
 def _explain(pod: PodRecord, read_failure: Callable[[str], Explanation | None]) -> Explanation:

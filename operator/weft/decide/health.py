@@ -174,7 +174,7 @@ def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
     ended = [pod for pod in replica.pods if pod.failure is not None or pod.phase in _ENDED]
     if not ended:
         return None
-    explanation = explain_end(ended, around.read_failure)
+    explanation = explain_end(ended, around.read_failure, of_several=replica.assignment.pods > 1)
     return _loss(replica, explanation.reason, explanation.message, counts=True)
 
 

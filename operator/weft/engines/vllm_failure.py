@@ -40,6 +40,7 @@ _FORM = LogForm(
         r"Worker proc \S+ died unexpectedly",
         r"Process \S+ \(PID: \d+\) died with exit code",
         r"Engine core proc(?:ess)? \S+ died unexpectedly",
+        r"gloo/transport/.*Connection (?:reset|closed) by peer|remote process exit(?:ed|ing)",
         r"engine core exited unexpectedly",
         r"Failed core proc|Engine core initialization failed",
         r"Worker failed with error|WorkerProc initialization failed|Executor failed",
