@@ -297,7 +297,7 @@ def test_versions_outside_of_the_known_range_are_refused(version: str) -> None:
     assert caught.value.reason is Reason.EngineUnsupported
 
 
-@pytest.mark.parametrize("engine", [EngineName.SGLang, EngineName.TensorRTLLM])
+@pytest.mark.parametrize("engine", [EngineName.SGLang])
 def test_engines_that_cannot_be_rendered_yet_say_so(engine: EngineName) -> None:
     with pytest.raises(Invalid, match=r"rendering comes later; set engine\.name VLLM or Auto") as caught:
         CATALOG.release(engine, None, "nvidia")

@@ -243,7 +243,7 @@ def test_auto_chooses_only_from_engines_that_have_run() -> None:
     assert {chosen.shape.engine, *(each.shape.engine for each in chosen.alternatives)} == {EngineName.VLLM}
 
 
-@pytest.mark.parametrize("engine", [EngineName.SGLang, EngineName.TensorRTLLM])
+@pytest.mark.parametrize("engine", [EngineName.SGLang])
 def test_engines_that_come_later_are_refused(engine: EngineName) -> None:
     with pytest.raises(Invalid, match=r"set engine\.name VLLM or Auto") as caught:
         Wish(engine=EngineSpec(name=engine)).plan()

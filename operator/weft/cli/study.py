@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.planning import Facts, shape_request
+from weft.decide.support import refuse_a_front_of_pairs
 from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason
-from weft.domain.spec import ShapePins
+from weft.domain.spec import RouterKind, RouterSpec, ShapePins
 from weft.domain.workload import Role
 from weft.fabric import build_fabric
 from weft.perf import knee
@@ -197,6 +198,8 @@ def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
     halves = [replace(request, spec=replace(request.spec, role=role)) for role in (Role.Prefill, Role.Decode)]
     try:
         plans = choose_pair(halves[0], halves[1], catalog)
+        if not isinstance(plans, Unpaired):
+            refuse_a_front_of_pairs(RouterSpec(RouterKind.Managed), plans[0].engine.name)
     except WeftError:
         return None
     if isinstance(plans, Unpaired) or any(plan.verdict.reason is Reason.BestEffort for plan in plans):

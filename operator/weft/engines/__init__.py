@@ -10,10 +10,12 @@ from weft.domain.shape import EngineName
 from weft.engines.contract import EngineAdapter
 from weft.engines.fronts import FRONTS, Counter, FrontSeries
 from weft.engines.launch import (
+    FILES_PATH,
     ContainerLaunch,
     EnvValue,
     FrontRequest,
     HttpProbe,
+    LaunchFile,
     LaunchRequest,
     ModelMount,
     MountKind,
@@ -21,6 +23,7 @@ from weft.engines.launch import (
 )
 from weft.engines.series import EngineSeries
 from weft.engines.sglang_series import sglang_series
+from weft.engines.tensorrt_llm import TensorRTLLM
 from weft.engines.tensorrt_llm_series import tensorrt_llm_series
 from weft.engines.vllm import VLLM
 from weft.engines.vllm_series import vllm_series
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "FILES_PATH",
     "FRONTS",
     "ContainerLaunch",
     "Counter",
@@ -38,6 +42,7 @@ __all__ = [
     "FrontRequest",
     "FrontSeries",
     "HttpProbe",
+    "LaunchFile",
     "LaunchRequest",
     "ModelMount",
     "MountKind",
@@ -46,7 +51,7 @@ __all__ = [
     "series_for",
 ]
 
-_ADAPTERS: dict[EngineName, EngineAdapter] = {EngineName.VLLM: VLLM()}
+_ADAPTERS: dict[EngineName, EngineAdapter] = {EngineName.VLLM: VLLM(), EngineName.TensorRTLLM: TensorRTLLM()}
 # An engine can be read before it can be launched: somebody else may have started it.
 _SERIES: dict[EngineName, Callable[[str], EngineSeries]] = {
     EngineName.VLLM: vllm_series,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
 from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.domain.workload import Role
@@ -124,7 +125,7 @@ def _precision(request: LaunchRequest) -> Arguments:
         return ()
     if wanted in FLOATS and stored in FLOATS:
         return ("--dtype", _CAST[wanted])
-    conflict = precision_conflict(stored, wanted)
+    conflict = precision_conflict(stored, wanted, EngineName.VLLM)
     if conflict is not None:
         raise Invalid(Reason.PrecisionUnsupported, conflict)
     return ("--quantization", QUANTIZED_ONLINE[stored, wanted])
