@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.render.pools import DEEPSEEK, plan, pool, queued, shape, sharing, spec
+from tests.render.sglang_shapes import SGLANG_SHAPES
 from tests.render.tensorrt_llm_shapes import TENSORRT_LLM_SHAPES
 from weft.domain.hardware import Precision
 from weft.domain.spec import (
@@ -30,6 +31,7 @@ _CLIQUE = "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"
 _TWO_STAGES = shape(8, "GB200", Precision.FP8, pipeline_parallel=2, gpus_per_pod=4)
 
 SHAPES = {
+    **SGLANG_SHAPES,
     "aggregated-tp1": pool(
         spec(
             engine=EngineSpec(

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).parent / "golden"
 # What begins the command of each engine's containers: a program with its arguments, never a shell
-PROGRAMS = {EngineName.VLLM: ["vllm", "serve"], EngineName.TensorRTLLM: ["trtllm-serve", "serve"]}
+PROGRAMS = {
+    EngineName.VLLM: ["vllm", "serve"],
+    EngineName.SGLang: ["python3", "-m", "sglang.launch_server"],
+    EngineName.TensorRTLLM: ["trtllm-serve", "serve"],
+}
 PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(record.status.assignments[0].pods)]
 
 

@@ -94,7 +94,6 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
         newest=(newest[0], newest[1]),
         images=tuple(facts["images"].items()),
         router_image=facts.get("router", ""),
-        launched=facts.get("launched", True),
         automatic=facts.get("automatic", False),
         limits=_limits(facts["limits"]),
     )

@@ -160,12 +160,11 @@ def _other_engines(request: ShapeRequest, catalog: Catalog) -> tuple[OtherEngine
     """Only where the engine is left open, and for a pool of its own: halves of a split share theirs."""
     if request.spec.engine.name is not None or request.spec.engine.version is not None or request.partner is not None:
         return ()
-    free = catalog.as_if_all_were_launched()
     known = wished_engines(request, catalog)
     found = []
-    for engine in (each for each in free.launched if each not in known):
+    for engine in (facts.name for facts in catalog.engines if facts.name not in known):
         spec = replace(request.spec, engine=replace(request.spec.engine, name=engine))
-        chosen = tried(replace(request, spec=spec), free)
+        chosen = tried(replace(request, spec=spec), catalog)
         if chosen is not None:
             scored = chosen.scored
             gpus = scored.replicas * scored.shape.gpus

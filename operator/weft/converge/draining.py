@@ -1,4 +1,4 @@
-"""Taking replicas away: out of the router first, then the leader, then the workers."""
+"""Taking replicas away: out of the front first, where it can be told, then the leader, then the workers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.converge.replicas import has_ended
 from weft.domain.action import DeletePod, UnroutePod
 from weft.domain.reasons import Reason
+from weft.engines import LeavesBy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,21 +18,24 @@ if TYPE_CHECKING:
     from weft.domain.fabric import Fabric
 
 
-def retire(replica: Replica, fabric: Fabric) -> Iterator[Action]:
+def retire(replica: Replica, fabric: Fabric, leaves_by: LeavesBy) -> Iterator[Action]:
     """Drain a replica that has no assignment, and keep requests from one that lost a pod.
 
     A broken replica that is still assigned keeps its pods: how they ended is what deciding looks at before it drops the
-    assignment.
+    assignment. `leaves_by` is what the front of the replica heeds: one that sees deletion alone forgets a pod that lost
+    its label, and would then miss the deletion too.
     """
     if replica.assignment is None:
-        yield from _unroute(replica)
+        yield from _unroute(replica, leaves_by)
         yield from (DeletePod(pod.namespace, pod.name, pod.uid) for pod in _next_to_go(replica, fabric))
     elif replica.broken:
-        yield from _unroute(replica)
+        yield from _unroute(replica, leaves_by)
 
 
-def _unroute(replica: Replica) -> Iterator[Action]:
+def _unroute(replica: Replica, leaves_by: LeavesBy) -> Iterator[Action]:
     """The pods stay reachable for the requests they hold; the native preStop sleep covers those that come late."""
+    if leaves_by is LeavesBy.Deletion:
+        return iter(())
     return (UnroutePod(pod.namespace, pod.name, pod.uid) for pod in replica.live if pod.routed)
 
 

@@ -18,6 +18,7 @@ from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
+from weft.engines import LeavesBy, adapter_for
 from weft.render import (
     leader_selector,
     pool_labels,
@@ -56,7 +57,7 @@ def converge_pool(
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
         return Convergence((), _progress(pool, replicas, None, None, None))
-    retired = tuple(action for replica in replicas for action in retire(replica, fabric))
+    retired = tuple(action for replica in replicas for action in retire(replica, fabric, _leaves_by(pool)))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     applied = tuple(around.apply(wanted))
@@ -90,6 +91,12 @@ def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Exp
         return render(), None
     except (Invalid, Blocked) as error:
         return (), Explanation(error.reason, error.message)
+
+
+def _leaves_by(pool: PoolRecord) -> LeavesBy:
+    """What the front heeds that belongs to the pool's engine, whichever engine the replica that goes runs itself."""
+    release = pool.status.engine
+    return LeavesBy.Label if release is None else adapter_for(release.name).leaves_front_by
 
 
 def _has_a_front(pool: PoolRecord) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.engines.contract import EngineAdapter
 from weft.engines.fronts import FRONTS, Counter, FrontSeries
@@ -17,11 +15,13 @@ from weft.engines.launch import (
     HttpProbe,
     LaunchFile,
     LaunchRequest,
+    LeavesBy,
     ModelMount,
     MountKind,
     NamedPort,
 )
 from weft.engines.series import EngineSeries
+from weft.engines.sglang import SGLang
 from weft.engines.sglang_series import sglang_series
 from weft.engines.tensorrt_llm import TensorRTLLM
 from weft.engines.tensorrt_llm_series import tensorrt_llm_series
@@ -44,6 +44,7 @@ __all__ = [
     "HttpProbe",
     "LaunchFile",
     "LaunchRequest",
+    "LeavesBy",
     "ModelMount",
     "MountKind",
     "NamedPort",
@@ -51,8 +52,11 @@ __all__ = [
     "series_for",
 ]
 
-_ADAPTERS: dict[EngineName, EngineAdapter] = {EngineName.VLLM: VLLM(), EngineName.TensorRTLLM: TensorRTLLM()}
-# An engine can be read before it can be launched: somebody else may have started it.
+_ADAPTERS: dict[EngineName, EngineAdapter] = {
+    EngineName.VLLM: VLLM(),
+    EngineName.SGLang: SGLang(),
+    EngineName.TensorRTLLM: TensorRTLLM(),
+}
 _SERIES: dict[EngineName, Callable[[str], EngineSeries]] = {
     EngineName.VLLM: vllm_series,
     EngineName.SGLang: sglang_series,
@@ -61,12 +65,8 @@ _SERIES: dict[EngineName, Callable[[str], EngineSeries]] = {
 
 
 def adapter_for(engine: EngineName) -> EngineAdapter:
-    """The adapter of an engine; raises `Invalid(EngineUnsupported)` for one that cannot be launched yet."""
-    adapter = _ADAPTERS.get(engine)
-    if adapter is None:
-        known = ", ".join(sorted(_ADAPTERS))
-        raise Invalid(Reason.EngineUnsupported, f"engine {engine.value} cannot be launched yet: use {known}")
-    return adapter
+    """The adapter of an engine."""
+    return _ADAPTERS[engine]
 
 
 def series_for(engine: EngineName, version: str) -> EngineSeries:

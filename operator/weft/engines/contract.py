@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
-    from weft.engines.launch import ContainerLaunch, FrontRequest, LaunchRequest
+    from weft.engines.launch import ContainerLaunch, FrontRequest, LaunchRequest, LeavesBy
 
 
 class EngineAdapter(Protocol):
     """All that Weft knows of one engine. Every method is a pure function of its arguments."""
+
+    @property
+    def leaves_front_by(self) -> LeavesBy:
+        """How a pod leaves the front that belongs to this engine."""
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """The container of one rank; raises `Invalid` for a wish that this engine or version cannot fulfil."""

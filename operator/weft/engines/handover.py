@@ -1,7 +1,8 @@
-"""When one engine can hand its KV cache to another over NIXL: what the handshake compares, and which sizes it joins.
+"""When one engine can hand its KV cache to another: what the handshake compares, and which sizes vLLM joins over NIXL.
 
 vLLM hashes its version, the model, the attention backend, the dtype of the cache and the speculative configuration,
-and refuses a peer with another hash. Sizes are checked later. One release on both sides is given by construction.
+and refuses a peer with another hash. Sizes are checked later. SGLang compares the
+dtype and the pages of the cache, and refuses a request at a time. One release on both sides is given by construction.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
 JOINS_A_LARGER_PREFILL: Version = (0, 14, 0)  # vLLM pull request 27274
 # What the user may set and the handshake compares, directly or through what it decides.
-_ARGUMENTS = ("--attention-backend", "--block-size", "--hf-overrides", "--disable-hybrid-kv-cache-manager")
-_VARIABLES = ("VLLM_ATTENTION_BACKEND", "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE")
+_ARGUMENTS = (
+    *("--attention-backend", "--block-size", "--hf-overrides", "--disable-hybrid-kv-cache-manager"),
+    *("--page-size", "--json-model-override-args", "--dsv4-attn-backend"),
+)
+_VARIABLES = ("VLLM_ATTENTION_BACKEND", "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "SGLANG_DSV4_KV_LAYOUT")
 
 
 def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None:

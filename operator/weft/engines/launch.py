@@ -78,6 +78,13 @@ class HttpProbe:
     failures: int = 3
 
 
+class LeavesBy(StrEnum):
+    """What makes a front stop choosing a pod: the loss of its label, or only its deletion while it is ready."""
+
+    Label = "Label"
+    Deletion = "Deletion"
+
+
 class MountKind(StrEnum):
     """Volumes that can carry a model."""
 
@@ -118,6 +125,7 @@ class ContainerLaunch:
 
     `command` is a list and never a shell line. `pre_stop_seconds` is how long the container keeps serving after its
     deletion began, so that everybody stops choosing it; `grace_seconds` covers that and the engine's own drain.
+    `annotations` are what others have to read off its pod.
     """
 
     command: tuple[str, ...]
@@ -129,5 +137,6 @@ class ContainerLaunch:
     readiness: HttpProbe | None = None
     shared_memory_bytes: int = 0
     model_mount: ModelMount | None = None
+    annotations: Pairs = ()
     secrets_as_env: tuple[str, ...] = ()
     files: tuple[LaunchFile, ...] = ()

@@ -1,13 +1,39 @@
-"""Which precisions an engine makes of a checkpoint while it loads it."""
+"""Which precisions an engine makes of a checkpoint while it loads it, and the flags for it of vLLM and SGLang."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
+
+if TYPE_CHECKING:
+    from weft.engines.launch import LaunchRequest
 
 QUANTIZED_ONLINE = {(Precision.BF16, Precision.FP8): "fp8"}  # (checkpoint, wanted): --quantization of vLLM and SGLang
 _LOADS_AS_STORED = frozenset({EngineName.TensorRTLLM})
 FLOATS = (Precision.FP32, Precision.BF16)
+_CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
+
+
+def precision_flags(request: LaunchRequest) -> tuple[str, ...]:
+    """Flags only where the wanted precision is not what the checkpoint holds.
+
+    Raises `Invalid` (PrecisionUnsupported) where it takes another checkpoint.
+    """
+    wanted, stored = request.plan.shape.precision, request.checkpoint
+    if wanted is Precision.FP32:
+        return ("--dtype", _CAST[wanted])
+    if stored is None or wanted is stored:
+        return ()
+    if wanted in FLOATS and stored in FLOATS:
+        return ("--dtype", _CAST[wanted])
+    conflict = precision_conflict(stored, wanted, request.plan.shape.engine)
+    if conflict is not None:
+        raise Invalid(Reason.PrecisionUnsupported, conflict)
+    return ("--quantization", QUANTIZED_ONLINE[stored, wanted])
 
 
 def precision_conflict(stored: Precision, wanted: Precision, engine: EngineName) -> str | None:

@@ -1,6 +1,7 @@
 """Metric names of SGLang by version (`srt/observability/metrics_collector.py`, older: `srt/metrics/collector.py`).
 
-Prompts and answers have histograms only with `--collect-tokens-histogram`; without it, counters give the means.
+Before 0.5.20 prompts and answers have histograms only with `--collect-tokens-histogram`; without it, counters give the
+means.
 """
 
 from __future__ import annotations

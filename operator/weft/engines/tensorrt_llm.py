@@ -8,7 +8,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.engines import tensorrt_llm_arguments as arguments
 from weft.engines.environment import hub, transports, with_users
-from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, NamedPort
+from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
     PROBE_SECONDS,
@@ -35,7 +35,9 @@ CONFIG_FILE = "trtllm.yaml"
 
 
 class TensorRTLLM:
-    """The adapter of TensorRT-LLM; see `EngineAdapter`."""
+    """The adapter of TensorRT-LLM; see `EngineAdapter`. None of it has run on hardware yet."""
+
+    leaves_front_by = LeavesBy.Label  # vllm-router's way
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """`trtllm-serve serve`, whose ranks are processes of one container.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.engines import vllm_arguments as arguments
 from weft.engines import vllm_environment as environment
-from weft.engines.launch import ContainerLaunch, HttpProbe, NamedPort
+from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
     PROBE_SECONDS,
@@ -33,6 +33,8 @@ DRAINS_ITSELF: Version = (0, 18, 1)  # --shutdown-timeout
 
 class VLLM:
     """The adapter of vLLM; see `EngineAdapter`."""
+
+    leaves_front_by = LeavesBy.Label
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """`vllm serve` for one rank; workers of a replica with several pods answer no requests and have no probes."""

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
-from weft.domain.shape import EngineName
 from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.domain.workload import Role
-from weft.engines.precision import FLOATS, QUANTIZED_ONLINE, precision_conflict
+from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
 
@@ -27,7 +26,6 @@ MASTER_PORT = 29501
 DATA_PARALLEL_PORT = 29550
 RECOMPUTES_LOST_KV: Version = (0, 13, 0)
 FITS_CONTEXT: Version = (0, 14, 0)  # vLLM pull request 29431
-_CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
 _SPECULATIVE_METHODS = {"MTP": "mtp", "EAGLE3": "eagle3", "DraftModel": "draft_model", "NGram": "ngram"}
 
 
@@ -38,7 +36,7 @@ def model(request: LaunchRequest) -> Arguments:
     source = spec.source
     revision = ("--revision", source.revision) if source is not None and source.revision else ()
     streamed = ("--load-format", "runai_streamer") if source is not None and source.kind is SourceKind.URI else ()
-    return (*names, *revision, *streamed, *_precision(request), *_context(request), *_adapters(request))
+    return (*names, *revision, *streamed, *precision_flags(request), *_context(request), *_adapters(request))
 
 
 def _context(request: LaunchRequest) -> Arguments:
@@ -114,21 +112,6 @@ def speculative(wish_json: str | None) -> Arguments:
 def compact_json(value: object) -> str:
     """JSON without spaces and in a stable order."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _precision(request: LaunchRequest) -> Arguments:
-    """Flags only where the wanted precision is not what the checkpoint holds."""
-    wanted, stored = request.plan.shape.precision, request.checkpoint
-    if wanted is Precision.FP32:
-        return ("--dtype", _CAST[wanted])
-    if stored is None or wanted is stored:
-        return ()
-    if wanted in FLOATS and stored in FLOATS:
-        return ("--dtype", _CAST[wanted])
-    conflict = precision_conflict(stored, wanted, EngineName.VLLM)
-    if conflict is not None:
-        raise Invalid(Reason.PrecisionUnsupported, conflict)
-    return ("--quantization", QUANTIZED_ONLINE[stored, wanted])
 
 
 def _adapters(request: LaunchRequest) -> Arguments:

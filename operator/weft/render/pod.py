@@ -50,7 +50,12 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
     marks = _marks(pool, assignment, rank)
     tags = {**_pod_labels(pool, assignment, rank), **dict(marks.labels)}
     meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)
-    if notes := {**dict(spec.pod.annotations), **dict(marks.annotations), **file_annotations(launch)}:
+    if notes := {
+        **dict(spec.pod.annotations),
+        **dict(launch.annotations),
+        **dict(marks.annotations),
+        **file_annotations(launch),
+    }:
         meta["annotations"] = notes
     return {
         "apiVersion": "v1",

@@ -55,7 +55,8 @@ def front_selector(owner: ResourceKey) -> dict[str, str]:
 
 
 def _service(owner: ResourceKey, tags: dict[str, str], selector: dict[str, str]) -> Json:
-    ports = [{"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}]
+    # by name: each engine and each router has a port of its own
+    ports = [{"name": "http", "port": PORT, "targetPort": "http", "protocol": "TCP"}]
     body = {
         "apiVersion": "v1",
         "kind": "Service",

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from weft.catalog.parameters import split_widths
 from weft.domain.model import LatentAttention
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import EngineName
 from weft.domain.spec import DomainRule
 from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.engines.handover import context_conflict, tensor_conflict
 from weft.engines.precision import precision_conflict
+from weft.engines.sglang_handover import sglang_tensor_conflict
 from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
 from weft.perf import footprint, sequence_bytes_per_gpu
 from weft.shaping.case import Case
@@ -55,9 +57,15 @@ def _groups_hand_over_kv(case: Case) -> Explanation | None:
         return None
     is_prefill = case.request.spec.role is Role.Prefill
     prefill, decode = (own, partner.shape) if is_prefill else (partner.shape, own)
-    why = tensor_conflict(case.engine_version, prefill.tensor_parallel, decode.tensor_parallel)
-    why = why or context_conflict(prefill, decode)
+    why = _unjoined(case, prefill.tensor_parallel, decode.tensor_parallel) or context_conflict(prefill, decode)
     return Explanation(Reason.PairIncompatible, why) if why is not None else None
+
+
+def _unjoined(case: Case, prefill: int, decode: int) -> str | None:
+    """Why the engine hands over no KV between tensor groups of these sizes."""
+    if case.option.shape.engine is EngineName.SGLang:
+        return sglang_tensor_conflict(case.engine_version, case.request.architecture, prefill, decode)
+    return tensor_conflict(case.engine_version, prefill, decode)
 
 
 def _heads_divide(case: Case) -> Explanation | None:

@@ -1,0 +1,80 @@
+"""Find the line of an engine's log that says why it ended, or at least that a process of it did."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONGEST_LINE = 400
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_USAGE_ERROR = re.compile(r"^\S.*: error: \S")
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failure|Timeout|Exit)\b(?:: .*\S|$)")
+_NCCL = re.compile(r"NCCL (?:WARN|error|Error|ERROR)\b.*\S")
+_CAUSE_FOLLOWS = re.compile(r"\d+ validation errors? for \S+$")
+
+
+@dataclass(frozen=True)
+class LogForm:
+    """How an engine writes its log. `cleaned` gives the process that wrote a line, as far as it says so, and the words.
+
+    `depth` is how near a process is to the cause; 0 is whoever only reports. `gone` are patterns of what the engine
+    says when one of its processes is gone, the most telling first: one that was killed leaves no other line, and one
+    that failed by itself has left its cause, which is better than any of these. `wrappers` only say that something else
+    failed.
+    """
+
+    cleaned: Callable[[str], tuple[str, str]]
+    depth: Callable[[str], int]
+    gone: tuple[str, ...]
+    wrappers: tuple[str, ...]
+
+    @cached_property
+    def _only_reports(self) -> re.Pattern[str]:
+        return re.compile("|".join([*self.gone, *self.wrappers, r"^SystemExit|^KeyboardInterrupt"]))
+
+    def failure(self, text: str) -> Explanation | None:
+        """The most telling line: a refused argument, else the last error of the deepest process, else who is gone."""
+        lines = [self.cleaned(_ANSI.sub("", line).rstrip()) for line in text.splitlines()]
+        refused = [words for _, words in lines if _USAGE_ERROR.match(words)]
+        if refused:
+            return Explanation(Reason.EngineFailed, refused[-1][:LONGEST_LINE])
+        errors = [
+            (self.depth(process), _with_its_cause(lines, at))
+            for at, (process, words) in enumerate(lines)
+            if _is_error(words)
+        ]
+        causes = [(depth, words) for depth, words in errors if not self._only_reports.search(words)]
+        if not causes and (gone := self._gone(lines)) is not None:
+            return Explanation(Reason.EngineCoreDied, gone[:LONGEST_LINE])
+        chosen = causes or errors
+        if not chosen:
+            return None
+        deepest = max(depth for depth, _ in chosen)
+        last = [words for depth, words in chosen if depth == deepest][-1]
+        return Explanation(Reason.EngineFailed, last[:LONGEST_LINE])
+
+    def _gone(self, lines: list[tuple[str, str]]) -> str | None:
+        """The most telling line about a process that is gone."""
+        patterns = (re.compile(words) for words in self.gone)
+        said = (words.strip() for pattern in patterns for _, words in lines if pattern.search(words))
+        return next(said, None)
+
+
+def _is_error(words: str) -> bool:
+    return bool(_EXCEPTION.match(words) or _NCCL.search(words))
+
+
+def _with_its_cause(lines: list[tuple[str, str]], at: int) -> str:
+    """A validation error says what was wrong on its next line."""
+    words = lines[at][1].strip()
+    if _CAUSE_FOLLOWS.search(words) and at + 1 < len(lines):
+        return f"{words}: {lines[at + 1][1].strip()}"
+    return words

@@ -1,0 +1,158 @@
+"""SGLang: flags, environment, probes and the router that belongs to it. None of it has run on hardware yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.workload import Role
+from weft.engines import sglang_arguments as arguments
+from weft.engines import sglang_environment as environment
+from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
+from weft.engines.sglang_conflicts import sglang_argument_conflict, sglang_env_conflict
+from weft.engines.sglang_failure import sglang_failure
+from weft.engines.sizing import (
+    MARGIN_SECONDS,
+    PROBE_SECONDS,
+    UNROUTING_SECONDS,
+    shared_memory_bytes,
+    startup_seconds,
+)
+from weft.engines.versions import parse_version
+from weft.engines.weights import model_mount, secrets_as_env
+
+if TYPE_CHECKING:
+    from weft.domain.reasons import Explanation
+    from weft.domain.shape import Shape
+    from weft.engines.launch import FrontRequest, LaunchRequest
+    from weft.engines.versions import Version
+
+PORT = 30000
+ROUTER_METRICS_PORT = 29000
+ROUTER_GRACE_SECONDS = 180  # --shutdown-grace-period-secs, its default
+BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
+OLDEST: Version = (0, 5, 3)
+ANSWERS_READY: Version = (0, 5, 20)  # GET /ready
+# Without it `/health` generates a token, says nothing for a second, and gives up after this long.
+HEALTH_SECONDS = 20
+# The router hears of a pod that stopped answering by its own probes only; a minute between them is its default.
+ROUTER_PROBE_SECONDS = 10
+
+
+class SGLang:
+    """The adapter of SGLang; see `EngineAdapter`.
+
+    sglang-router 0.3.2 sees neither that a pod lost its label nor that it is not ready, only that it is deleted.
+    """
+
+    leaves_front_by = LeavesBy.Deletion
+
+    def launch(self, request: LaunchRequest) -> ContainerLaunch:
+        """`sglang.launch_server` for one rank; workers of a replica with several pods answer no requests.
+
+        On SIGTERM it waits for open requests without a limit of its own, so the grace period is the limit.
+        """
+        _refuse_old(request)
+        _refuse_conflicts(request)
+        leads = request.rank == 0
+        drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
+        return ContainerLaunch(
+            command=(
+                *("python3", "-m", "sglang.launch_server"),
+                *arguments.model(request),
+                *arguments.parallel(request),
+                *arguments.kv_cache(request),
+                *arguments.kv_transfer(request),
+                *arguments.speculative(request),
+                *arguments.api_key(request),
+                *arguments.metrics(request),
+                *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
+                *request.spec.engine.args,
+            ),
+            env=environment.variables(request),
+            ports=_ports(request) if leads else (),
+            pre_stop_seconds=UNROUTING_SECONDS,
+            grace_seconds=UNROUTING_SECONDS + drain_seconds + MARGIN_SECONDS,
+            startup=_startup_probe(request) if leads else None,
+            readiness=_readiness_probe(request) if leads else None,
+            shared_memory_bytes=shared_memory_bytes(request),
+            model_mount=model_mount(request.spec.model),
+            annotations=_annotations(request) if leads else (),
+            secrets_as_env=secrets_as_env(request.spec.model),
+        )
+
+    def front(self, request: FrontRequest) -> ContainerLaunch:
+        """`sglang-router`, which finds its engines by watching pods of the namespace."""
+        return ContainerLaunch(
+            command=(
+                *("python3", "-m", "sglang_router.launch_router"),
+                *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
+                *("--prometheus-host", "0.0.0.0", "--prometheus-port", str(ROUTER_METRICS_PORT)),  # noqa: S104 - as above
+                *("--health-check-interval-secs", str(ROUTER_PROBE_SECONDS)),
+                *("--service-discovery", "--service-discovery-port", str(PORT)),
+                *("--service-discovery-namespace", request.namespace),
+                *_selectors(request),
+            ),
+            env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
+            ports=(NamedPort("http", PORT), NamedPort("metrics", ROUTER_METRICS_PORT)),
+            pre_stop_seconds=UNROUTING_SECONDS,
+            grace_seconds=UNROUTING_SECONDS + ROUTER_GRACE_SECONDS,
+            readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
+        )
+
+    def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
+        return sglang_argument_conflict(args, shape)
+
+    def failure(self, text: str) -> Explanation | None:
+        return sglang_failure(text)
+
+
+def _refuse_old(request: LaunchRequest) -> None:
+    version = request.plan.engine.version
+    if parse_version(version) < OLDEST:
+        raise Invalid(Reason.EngineUnsupported, f"SGLang {version} is not known; known are 0.5.3 to 0.5.23")
+
+
+def _refuse_conflicts(request: LaunchRequest) -> None:
+    """Raise `Invalid` for the first argument or variable that contradicts the plan."""
+    spec, shape = request.spec, request.plan.shape
+    conflict = sglang_argument_conflict(spec.engine.args, shape) or sglang_env_conflict(tuple(dict(spec.engine.env)))
+    if conflict is not None:
+        raise Invalid(conflict.reason, conflict.message)
+
+
+def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:
+    http = NamedPort("http", PORT)
+    return (http, NamedPort("bootstrap", arguments.BOOTSTRAP_PORT)) if _prefills(request) else (http,)
+
+
+def _annotations(request: LaunchRequest) -> tuple[tuple[str, str], ...]:
+    """Where decode engines ask for KV: the router reads it off the prefill pod."""
+    return ((BOOTSTRAP_ANNOTATION, str(arguments.BOOTSTRAP_PORT)),) if _prefills(request) else ()
+
+
+def _prefills(request: LaunchRequest) -> bool:
+    return request.spec.role is Role.Prefill
+
+
+def _startup_probe(request: LaunchRequest) -> HttpProbe:
+    failures = startup_seconds(request.weight_bytes) // PROBE_SECONDS
+    return HttpProbe(_path(request), PORT, PROBE_SECONDS, failures=failures)
+
+
+def _readiness_probe(request: LaunchRequest) -> HttpProbe:
+    path = _path(request)
+    return HttpProbe(path, PORT) if path == "/ready" else HttpProbe(path, PORT, timeout=HEALTH_SECONDS)
+
+
+def _path(request: LaunchRequest) -> str:
+    return "/ready" if parse_version(request.plan.engine.version) >= ANSWERS_READY else "/health"
+
+
+def _selectors(request: FrontRequest) -> tuple[str, ...]:
+    chosen = tuple(f"{key}={value}" for key, value in request.prefill_or_all)
+    if not request.decode:
+        return ("--selector", *chosen)
+    decode = tuple(f"{key}={value}" for key, value in request.decode)
+    return ("--pd-disaggregation", "--prefill-selector", *chosen, "--decode-selector", *decode)

@@ -1,0 +1,200 @@
+"""Arguments of `sglang.launch_server`, one function a subject.
+
+Read from the packages 0.5.3.post3, 0.5.6, 0.5.8, 0.5.10.post1, 0.5.12.post1, 0.5.15, 0.5.17 and 0.5.19 to 0.5.23.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.spec import SourceKind
+from weft.domain.units import parse_quantity
+from weft.domain.workload import Role
+from weft.engines.precision import precision_flags
+from weft.engines.speculative import speculative_wish
+from weft.engines.versions import parse_version
+from weft.engines.weights import STREAMED_SCHEMES, model_location
+
+if TYPE_CHECKING:
+    from weft.domain.shape import Shape
+    from weft.domain.spec import ModelSpec
+    from weft.engines.launch import LaunchRequest
+    from weft.engines.versions import Version
+
+Arguments = tuple[str, ...]
+
+MEETING_PORT = 20000  # ranks of several pods; attention-DP ranks take the six after it too
+BOOTSTRAP_PORT = 8998
+OWN_ADDRESS = "SGLANG_HOST_IP"
+API_KEY = "WEFT_API_KEY"
+COUNTS_ATTENTION_RANKS: Version = (0, 5, 22)  # --attn-dp-size; before, --dp-size with a switch
+BALANCES_BY_ITSELF: Version = (0, 5, 8)  # before, decode refuses several ranks without a promise about prefill
+COUNTS_LENGTHS: Version = (0, 5, 20)  # before, with a switch only
+STREAMS_WEIGHTS: Version = (0, 5, 10)  # --load-format runai_streamer
+BYTES_PER_GB = 1e9
+_CONNECTORS = {"NIXL": "nixl", "Mooncake": "mooncake"}
+_ALGORITHMS = {"MTP": "EAGLE", "EAGLE3": "EAGLE3", "DraftModel": "STANDALONE", "NGram": "NGRAM"}
+_DRAFT_FOR_ONE_RANK = frozenset({"DraftModel", "NGram"})
+
+
+def model(request: LaunchRequest) -> Arguments:
+    """Weights, the name, revision, precision, context and adapters."""
+    spec = request.spec.model
+    source, context = spec.source, spec.max_context_tokens
+    return (
+        *("--model-path", model_location(spec, "SGLang", STREAMED_SCHEMES)),
+        *("--served-model-name", _served_name(spec)),
+        *(("--revision", source.revision) if source is not None and source.revision else ()),
+        *_streamed(request),
+        *precision_flags(request),
+        *(("--context-length", str(context)) if context else ()),
+        *_adapters(spec),
+    )
+
+
+def parallel(request: LaunchRequest) -> Arguments:
+    """How the replica is spread over GPUs and pods. SGLang's tensor group holds the attention-DP ranks too."""
+    shape = request.plan.shape
+    _refuse_shared_contexts(shape)
+    group = shape.tensor_parallel * shape.data_parallel
+    return (
+        *(("--tp-size", str(group)) if group > 1 else ()),
+        *(("--pp-size", str(shape.pipeline_parallel)) if shape.pipeline_parallel > 1 else ()),
+        *(("--ep-size", str(shape.expert_parallel)) if shape.expert_parallel > 1 else ()),
+        *(_attention_ranks(request) if shape.data_parallel > 1 else ()),
+        *(_nodes(request) if shape.pods > 1 else ()),
+    )
+
+
+def kv_cache(request: LaunchRequest) -> Arguments:
+    """Precision of stored KV and the host memory behind it."""
+    kv = request.spec.kv
+    if kv.precision not in {None, Precision.BF16, Precision.FP8}:
+        raise _unsupported(f"kvCache.precision {kv.precision}", "use BF16 or FP8")
+    stored = ("--kv-cache-dtype", "fp8_e4m3") if kv.precision is Precision.FP8 else ()
+    return (*stored, *_offload(request))
+
+
+def moves_kv(request: LaunchRequest) -> bool:
+    """Whether this replica is one side of a split."""
+    return request.spec.role is not Role.Aggregated
+
+
+def kv_transfer(request: LaunchRequest) -> Arguments:
+    """The side of a split and what moves its KV; prefill listens for its decode partners."""
+    if not moves_kv(request):
+        return ()
+    backend = _CONNECTORS.get(request.spec.kv.connector)
+    if backend is None:
+        raise _unsupported(f"kvTransfer.connector {request.spec.kv.connector}", "use NIXL or Mooncake")
+    shared = ("--disaggregation-transfer-backend", backend)
+    if request.spec.role is Role.Prefill:
+        port = ("--disaggregation-bootstrap-port", str(BOOTSTRAP_PORT))
+        return ("--disaggregation-mode", "prefill", *shared, *port)
+    is_old = parse_version(request.plan.engine.version) < BALANCES_BY_ITSELF
+    promised = ("--prefill-round-robin-balance",) if is_old and request.plan.shape.data_parallel > 1 else ()
+    return ("--disaggregation-mode", "decode", *shared, *promised)
+
+
+def speculative(request: LaunchRequest) -> Arguments:
+    """Speculative decoding as one chain; SGLang counts the token that was verified last among the drafted ones."""
+    wish = speculative_wish(request.spec.engine.speculative_json)
+    if wish is None:
+        return ()
+    shape = request.plan.shape
+    if shape.pipeline_parallel > 1:
+        raise _unsupported("engine.speculative with pipeline stages", "use one stage or no drafting")
+    if shape.data_parallel > 1 and wish.method in _DRAFT_FOR_ONE_RANK:
+        raise _unsupported(f"engine.speculative {wish.method} with attention-DP ranks", "use MTP, EAGLE3 or one rank")
+    drafting = ("--speculative-draft-model-path", wish.model) if wish.model else ()
+    chain = ("--speculative-num-steps", str(wish.tokens), "--speculative-eagle-topk", "1")
+    return (
+        *("--speculative-algorithm", _ALGORITHMS[wish.method], *drafting),
+        *(() if wish.method == "NGram" else chain),
+        *("--speculative-num-draft-tokens", str(wish.tokens + 1)),
+    )
+
+
+def metrics(request: LaunchRequest) -> Arguments:
+    """Metrics, with the lengths of prompts and answers."""
+    counts = parse_version(request.plan.engine.version) >= COUNTS_LENGTHS
+    return ("--enable-metrics", *(() if counts else ("--collect-tokens-histogram",)))
+
+
+def api_key(request: LaunchRequest) -> Arguments:
+    """The key that requests need, out of a variable: Kubernetes puts it in when the container starts."""
+    return ("--api-key", f"$({API_KEY})") if request.spec.router.api_key_secret is not None else ()
+
+
+def _served_name(spec: ModelSpec) -> str:
+    """SGLang has one name, and what follows a colon in it would be an adapter."""
+    if len(spec.served_names) > 1:
+        raise _unsupported(f"model.servedNames with {len(spec.served_names)} names", "leave one, or none")
+    name = spec.served_names[0] if spec.served_names else spec.model_id
+    if ":" in name:
+        raise _unsupported(f"model.servedNames {name}", "use a name without a colon")
+    return name
+
+
+def _streamed(request: LaunchRequest) -> Arguments:
+    source = request.spec.model.source
+    if source is None or source.kind is not SourceKind.URI:
+        return ()
+    if parse_version(request.plan.engine.version) < STREAMS_WEIGHTS:
+        raise _unsupported("model.source.uri before version 0.5.10", "use a later version or another source")
+    return ("--load-format", "runai_streamer")
+
+
+def _adapters(spec: ModelSpec) -> Arguments:
+    if not spec.adapters:
+        return ()
+    return ("--enable-lora", "--lora-paths", *(f"{name}={at}" for name, at in spec.adapters))
+
+
+def _refuse_shared_contexts(shape: Shape) -> None:
+    if shape.decode_context_parallel > 1 or shape.prefill_context_parallel > 1:
+        raise _unsupported("context parallelism", "leave shape.decodeContextParallel and prefillContextParallel at 1")
+
+
+def _attention_ranks(request: LaunchRequest) -> Arguments:
+    ranks = str(request.plan.shape.data_parallel)
+    if parse_version(request.plan.engine.version) >= COUNTS_ATTENTION_RANKS:
+        return ("--attn-dp-size", ranks)
+    return ("--dp-size", ranks, "--enable-dp-attention")
+
+
+def _nodes(request: LaunchRequest) -> Arguments:
+    """The same on every pod but for its rank; a pod holds whole stages or an equal part of one."""
+    shape = request.plan.shape
+    if shape.pods % shape.pipeline_parallel and shape.pipeline_parallel % shape.pods:
+        message = f"{shape}: {shape.pipeline_parallel} stages do not spread evenly over {shape.pods} pods on SGLang"
+        raise Invalid(Reason.ShapeInvalid, message)
+    # The leader binds this address, so it uses its own IP; the others only look it up.
+    address = f"$({OWN_ADDRESS})" if request.rank == 0 else request.leader_host
+    place = ("--nnodes", str(shape.pods), "--node-rank", str(request.rank))
+    return (*place, "--dist-init-addr", f"{address}:{MEETING_PORT}")
+
+
+def _offload(request: LaunchRequest) -> Arguments:
+    """Host memory as a second tier. The flag counts each GPU's part, in whole GB of 10^9 bytes."""
+    wish_json = request.spec.kv.offload_json
+    if wish_json is None:
+        return ()
+    if moves_kv(request):
+        raise _unsupported("kvCache.offload of a split", "use it in Aggregated pools")
+    wish = json.loads(wish_json)
+    if wish.get("backend", "Native") != "Native":
+        raise _unsupported(f"kvCache.offload.backend {wish['backend']}", "use Native")
+    gpus = request.plan.shape.gpus
+    gigabytes = int(parse_quantity(wish["size"]) / gpus / BYTES_PER_GB)
+    if gigabytes < 1:
+        raise _unsupported(f"kvCache.offload.size {wish['size']} for {gpus} GPUs", "give each GPU at least 1 GB")
+    return ("--enable-hierarchical-cache", "--hicache-size", str(gigabytes))
+
+
+def _unsupported(field: str, allowed: str) -> Invalid:
+    return Invalid(Reason.FeatureUnsupported, f"{field} is not supported on SGLang: {allowed}")

@@ -1,0 +1,40 @@
+"""Environment variables of an SGLang container."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.engines import sglang_arguments as arguments
+from weft.engines.environment import POD_IP, between_pods, hub, transports, with_users
+from weft.engines.launch import EnvValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.engines.launch import LaunchRequest
+
+
+def variables(request: LaunchRequest) -> tuple[EnvValue, ...]:
+    """Ours, and the user's over those of ours that are not refused."""
+    return with_users(_ours(request), request.spec.engine)
+
+
+def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
+    yield EnvValue(arguments.OWN_ADDRESS, field=POD_IP)
+    yield from hub(request.spec.model)
+    yield from _kv_transfer(request)
+    yield from between_pods(request.plan.shape)
+    secret = request.spec.router.api_key_secret
+    if secret is not None:
+        yield EnvValue(arguments.API_KEY, secret=secret)
+
+
+def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
+    """NIXL takes its wires from UCX; Mooncake looks for RDMA devices unless it is told not to."""
+    if not arguments.moves_kv(request):
+        return
+    kv = request.spec.kv
+    if kv.connector == "NIXL":
+        yield from transports(request)
+    elif kv.transport == "TCP":
+        yield EnvValue("MC_FORCE_TCP", "1")
