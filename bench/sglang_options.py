@@ -14,7 +14,7 @@ import re
 import sys
 import zipfile
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 _SOURCES = re.compile(r"^sglang/srt/(server_args|arg_groups/fields/\w+)\.py$")
 _VERSION = re.compile(r"sglang-(?P<version>[^-]+)-")
-_HEADER = (
-    "# Long options of SGLang's server, by the releases that have them, of those that were looked at.\n"
-    "# Source: the wheels of these releases on PyPI, `sglang/srt/server_args.py` and `sglang/srt/arg_groups/fields`,\n"
-    "# read by bench/sglang_options.py.\n"
-)
+_HEADER = """\
+# Options of `python3 -m sglang.launch_server` by release: written by bench/sglang_options.py, do not edit.
+#
+# Source: sglang/srt/server_args.py and arg_groups/fields in the wheels of these versions on PyPI:
+# {versions}.
+# Each group was there in every one of them from `since` on, until `until` where that is named, both included.
+"""
 
 
 def options_of(wheel: str) -> set[str]:
@@ -76,16 +78,35 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def main(wheels: list[str]) -> None:
-    """Print the table of some wheels."""
-    found = {match["version"]: options_of(wheel) for wheel in wheels if (match := _VERSION.search(wheel))}
-    releases = sorted(found, key=_order)
-    groups: dict[str, list[str]] = {}
+def groups(found: dict[tuple[int, ...], set[str]]) -> list[dict[str, Any]]:
+    """Options by the releases that have them, each without a gap: `until` is left out where that is the last."""
+    releases = sorted(found)
+    spans: dict[tuple[int, int], list[str]] = {}
     for option in sorted(set().union(*found.values())):
-        having = [release for release in releases if option in found[release]]
-        groups.setdefault(" ".join(having), []).append(option)
-    in_order = dict(sorted(groups.items(), key=lambda group: (-len(group[0].split()), group[0])))
-    sys.stdout.write(_HEADER + yaml.safe_dump({"releases": releases, "options": in_order}, sort_keys=False, width=120))
+        having = [option in found[release] for release in releases]
+        begun = (at for at, has in enumerate(having) if has and not (at and having[at - 1]))
+        for first in begun:
+            ended = next((at for at in range(first, len(having)) if not having[at]), len(having))
+            spans.setdefault((first, ended - 1), []).append(option)
+    return [_group(releases, *span, options) for span, options in sorted(spans.items())]
+
+
+def _group(releases: list[tuple[int, ...]], first: int, last: int, options: list[str]) -> dict[str, Any]:
+    until = {} if last == len(releases) - 1 else {"until": _text(releases[last])}
+    return {"since": _text(releases[first]), **until, "options": options}
+
+
+def _text(release: tuple[int, ...]) -> str:
+    return ".".join(map(str, release))
+
+
+def main(wheels: list[str]) -> None:
+    """Print the table of some wheels, of which none may be a later build of another's release."""
+    named = {match["version"]: wheel for wheel in wheels if (match := _VERSION.search(wheel))}
+    found = {_order(version.partition(".post")[0]): options_of(wheel) for version, wheel in named.items()}
+    sys.stdout.write(_HEADER.format(versions=", ".join(sorted(named, key=_order))))
+    table = {"releases": [_text(release) for release in sorted(found)], "groups": groups(found)}
+    sys.stdout.write(yaml.safe_dump(table, sort_keys=False, width=110, default_flow_style=None))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from weft.converge.starting import PODS_AT_A_TIME
 from weft.domain import labels
 from weft.domain.action import ApplyObject, CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec
 from weft.render import pod_name, revision
 
@@ -147,6 +148,28 @@ def test_a_replica_without_assignment_is_unrouted_then_its_leader_goes_then_the_
     assert last.name == worker
     world.settle(gone)
     assert world.pods == {}
+
+
+def test_a_front_that_heeds_deletion_alone_is_told_by_deletion() -> None:
+    """sglang-router does not see that a label goes, and looks no more at a pod that lost it."""
+    record = pool(spec(), plan(shape(8, engine=EngineName.SGLang)), ("node-a",))
+    world = started(record)
+    gone = changed(record, assignments=(), desired_replicas=0)
+    (deleted,) = (action for action in world.look(gone).actions if not isinstance(action, ApplyObject))
+    assert (type(deleted), deleted.name) == (DeletePod, names(world)[0])  # type: ignore[union-attr]
+    assert deleted.grace_seconds is None  # type: ignore[union-attr]
+    world.settle(gone)
+    assert world.pods == {}
+
+
+def test_a_broken_replica_behind_such_a_front_waits_for_its_assignment_to_go() -> None:
+    stages = shape(8, engine=EngineName.SGLang, pipeline_parallel=2, gpus_per_pod=8)
+    record = pool(spec(), plan(stages), ("node-a", "node-b"))
+    world = started(record)
+    world.fail(names(world)[1])
+    assert world.look(record).actions == ()
+    deletes = [a.name for a in world.look(changed(record, assignments=())).actions if isinstance(a, DeletePod)]
+    assert deletes == names(world)[:1]
 
 
 def test_a_drained_pod_keeps_its_own_grace_period() -> None:

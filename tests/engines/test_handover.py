@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.render.pools import spec
+from weft.catalog import load
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.workload import Role
 from weft.engines.handover import settings_conflict, tensor_conflict
+from weft.engines.sglang_handover import sglang_tensor_conflict
 
 
 def prefill(args: tuple[str, ...] = (), env: tuple[tuple[str, str], ...] = (), **engine: str) -> PoolSpec:
@@ -73,3 +76,34 @@ def test_unequal_groups_are_joined_where_the_version_can(
     why = tensor_conflict(version, prefill_size, decode_size)
     assert (why is None) is joins
     assert why is None or (f"TP {prefill_size}" in why and f"TP {decode_size}" in why)
+
+
+def test_sglang_compares_the_pages_of_the_cache() -> None:
+    ours = spec(Role.Prefill, engine=EngineSpec(EngineName.SGLang, args=("--page-size", "64")))
+    conflict = settings_conflict(ours, DECODE)
+    assert conflict is not None
+    assert "engine.args --page-size is 64 in prefill and unset in decode" in conflict.message
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "prefill_size", "decode_size", "why"),
+    [
+        ("Llama-3.3-70B-Instruct", "0.5.3.post3", 4, 4, None),
+        ("Llama-3.3-70B-Instruct", "0.5.3.post3", 8, 2, None),
+        ("Llama-3.3-70B-Instruct", "0.5.23", 2, 16, None),
+        ("Llama-3.3-70B-Instruct", "0.5.10.post1", 2, 16, "the larger copies heads; allowed: 0.5.12 or later"),
+        ("Llama-3.3-70B-Instruct", "0.5.23", 6, 4, "do not divide each other"),
+        ("DeepSeek-V3", "0.5.3.post3", 16, 2, None),
+        ("gpt-oss-120b", "0.5.23", 4, 4, None),
+        ("gpt-oss-120b", "0.5.23", 8, 4, "keeps windows or states"),
+    ],
+)
+def test_sglang_cuts_and_joins_heads_and_nothing_else(
+    model: str, version: str, prefill_size: int, decode_size: int, why: str | None
+) -> None:
+    """Latent KV is whole on each GPU, so that any sizes go together that divide each other."""
+    architecture = load().architecture(model)
+    assert architecture is not None
+    said = sglang_tensor_conflict(version, architecture, prefill_size, decode_size)
+    assert (said is None) is (why is None)
+    assert why is None or (said is not None and why in said)

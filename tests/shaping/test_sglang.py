@@ -1,0 +1,73 @@
+"""A pool that names SGLang: from its manifest to its pods."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.render.pools import pool
+from tests.shaping.cases import CATALOG, DEEPSEEK, GB200, H200, LLAMA_70B, MI300X, Wish
+from weft.api.parsing import parse_pool
+from weft.decide.support import refuse_what_the_engine_cannot
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
+from weft.domain.spec import EngineSpec, ShapePins
+from weft.domain.workload import Role
+from weft.render import render_front, render_pods
+from weft.shaping import ShapeRequest, Supply, Unpaired, choose, choose_pair, resolve_architecture
+
+NAMED = EngineSpec(EngineName.SGLang)
+
+
+def test_a_named_engine_goes_all_the_way_to_pods() -> None:
+    body = {
+        "metadata": {"name": "chat", "namespace": "team", "uid": "u", "generation": 1},
+        "spec": {
+            "model": {"id": f"meta-llama/{LLAMA_70B}"},
+            "engine": {"name": "SGLang"},
+            "workload": {
+                "requestsPerSecond": 2,
+                "inputTokens": {"mean": 1000, "p95": 2000},
+                "outputTokens": {"mean": 200, "p95": 400},
+            },
+            "slo": {"ttft": {"p95": "2s"}, "tpot": {"p95": "50ms"}},
+        },
+    }
+    spec = parse_pool(body).spec
+    assert spec is not None
+    architecture = resolve_architecture(spec.model, CATALOG)
+    plan = choose(ShapeRequest(spec, architecture, spec.workload, (H200,)), CATALOG)
+    assert (plan.engine.name, plan.engine.version) == (EngineName.SGLang, "0.5.23")
+    assert {each.shape.engine for each in plan.alternatives} == {EngineName.SGLang}
+    refuse_what_the_engine_cannot(spec, plan, architecture.checkpoint_precision)
+    record = pool(spec, plan, ("node-a",))
+    (pod,) = render_pods(record, record.status.assignments[0])
+    assert pod["spec"]["containers"][0]["image"] == "docker.io/lmsysorg/sglang:v0.5.23"
+    assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "sglang"
+    front = render_front(record.key, plan.engine.name, spec.router, (record.key,), {})
+    (container,) = front["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "docker.io/lmsysorg/sgl-model-gateway:v0.3.2"
+
+
+@pytest.mark.parametrize("model", [LLAMA_70B, DEEPSEEK])
+@pytest.mark.parametrize("supply", [H200, GB200, MI300X], ids=lambda supply: supply.accelerator)
+def test_whatever_is_chosen_can_be_launched(model: str, supply: Supply) -> None:
+    wish = Wish(model, (supply,), engine=NAMED)
+    plan, request = wish.plan(), wish.request()
+    refuse_what_the_engine_cannot(request.spec, plan, request.architecture.checkpoint_precision)
+    assert (plan.shape.engine, plan.engine.name) == (EngineName.SGLang, EngineName.SGLang)
+
+
+def test_shared_contexts_are_refused_before_anything_is_chosen() -> None:
+    with pytest.raises(Invalid, match="Weft plans DCP for vLLM, not for SGLang") as refused:
+        Wish(DEEPSEEK, (H200,), engine=NAMED, pins=ShapePins(tensor_parallel=8, decode_context_parallel=8)).plan()
+    assert refused.value.reason is Reason.ShapeInvalid
+
+
+def test_both_halves_of_a_split_run_it() -> None:
+    prefill, decode = (
+        Wish(DEEPSEEK, (H200,), role=role, engine=NAMED).request() for role in (Role.Prefill, Role.Decode)
+    )
+    plans = choose_pair(prefill, decode, CATALOG)
+    assert not isinstance(plans, Unpaired)
+    assert [plan.engine.name for plan in plans] == [EngineName.SGLang, EngineName.SGLang]
