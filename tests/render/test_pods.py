@@ -16,7 +16,7 @@ from tests.render.shapes import SHAPES
 from weft.domain import labels
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, SourceKind
-from weft.render import render_pods
+from weft.render import render_pods, render_service
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease
@@ -94,6 +94,14 @@ def test_only_the_first_pod_is_routed_and_probed() -> None:
     assert labels.ROUTED not in worker["metadata"]["labels"]
     assert "readinessProbe" in leader["spec"]["containers"][0]
     assert "readinessProbe" not in worker["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_service_finds_its_engine_whatever_port_that_listens_on(name: str) -> None:
+    """Ports are looked up by name on each pod, so that engines may change under one Service."""
+    (port,) = render_service(SHAPES[name])["spec"]["ports"]
+    offered = rendered(name)[0]["spec"]["containers"][0]["ports"]
+    assert [each["containerPort"] for each in offered if each["name"] == port["targetPort"]] in ([8000], [30000])
 
 
 def test_users_labels_never_replace_ours() -> None:
