@@ -81,6 +81,14 @@ def test_no_shape_is_a_no_with_its_reason(tmp_path: Path, body: dict[str, Any], 
     assert hint in ending.out
 
 
+def test_an_argument_that_the_release_lacks_is_told_and_no_reason_to_refuse() -> None:
+    body = pool(engine={"name": "VLLM", "version": "0.32.0", "args": ["--numa-bnd"]})
+    ending = weft("plan", "-f", "-", stdin=yaml.safe_dump(body))
+    assert 0 == ending.code
+    assert "ArgumentsUnknown True" in ending.out
+    assert "--numa-bnd, perhaps --numa-bind" in ending.out
+
+
 @pytest.mark.parametrize("body", [pool(), split()], ids=["pool", "split"])
 def test_best_effort_is_a_no_that_shows_the_closest_plan(body: dict[str, Any]) -> None:
     """Who asks in a script must not take it for a plan that meets the SLO."""

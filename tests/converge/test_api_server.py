@@ -25,9 +25,12 @@ from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import SplitStatus
 from weft.observe.records import read_object
 from weft.render import (
+    Front,
+    pair_of,
     render_compute_domain,
     render_disruption_budget,
     render_front,
+    render_front_budget,
     render_pods,
     render_ranks_service,
     render_service,
@@ -48,14 +51,16 @@ MERGE = "application/merge-patch+json"
 POOLS = (labels.API_VERSION, "inferencepools")
 ROUTER = RouterSpec(RouterKind.Managed, replicas=2, resources=(("cpu", "1"), ("memory", "1Gi")))
 WIDE = SHAPES["two-pods-tp16"]
+PAIRED = Front((PREFILL.key, DECODE.key), 2, 300.0, pair_of(DUO))
 OBJECTS = {
     "service": render_service(WIDE),
     "ranks": render_ranks_service(WIDE),
     "budget": render_disruption_budget(WIDE),
     "split service": render_split_service(DUO, paired=False),
     "compute domain": render_compute_domain(SHAPES["compute-domain"], 3),
-    "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, (FRONTED.key,), {}),
-    "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, (PREFILL.key, DECODE.key), split_labels(DUO)),
+    "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, Front((FRONTED.key,), 1, 300.0), {}),
+    "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, PAIRED, split_labels(DUO)),
+    "budget of a front": render_front_budget(DUO.key, ROUTER, split_labels(DUO)),
 }
 
 

@@ -17,16 +17,17 @@ from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import RolloutSpec, RouterKind, ScalingMode
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
-from weft.render import surplus
+from weft.render import front_name, pair_of, surplus
 
 DUO = split()
 CHILDREN = ("duo-prefill", "duo-decode")
+FRONT = front_name(DUO.key, pair_of(DUO))
 
 
 def child(role: Role, replicas: int = 1) -> PoolRecord:
     """The child as the API server shows it once it is planned."""
     nodes = tuple((f"node-{'a' if role is Role.Prefill else 'b'}",) for _ in range(replicas))
-    record = pool(spec(role), plan(shape(1)), *nodes)
+    record = pool(spec(role, pair=pair_of(DUO)), plan(shape(1)), *nodes)
     key = ResourceKey("InferencePool", "team", DUO.child_name(role), f"uid-{role.value}")
     return replace(record, key=key, split_uid=DUO.key.uid)
 
@@ -90,7 +91,7 @@ def test_a_converged_split_wants_nothing() -> None:
 
 def test_the_front_selects_by_the_uid_of_both_children() -> None:
     """Pods of a predecessor of the same name may still be draining."""
-    front = bodies(World(), DUO, PREFILL, DECODE)["Deployment", "duo-front"]
+    front = bodies(World(), DUO, PREFILL, DECODE)["Deployment", FRONT]
     command = front["spec"]["template"]["spec"]["containers"][0]["command"]
     prefill, decode = command.index("--prefill-selector"), command.index("--decode-selector")
     assert f"{labels.POOL_UID}={PREFILL.key.uid}" in command[prefill:decode]
@@ -103,7 +104,7 @@ def test_half_a_pair_is_never_routed_to() -> None:
     world = World()
     settle(world, DUO, PREFILL, DECODE)
     chosen = world.objects["Service", "duo"]["spec"]["selector"]
-    front = world.objects["Deployment", "duo-front"]["spec"]["template"]["metadata"]["labels"]
+    front = world.objects["Deployment", FRONT]["spec"]["template"]["metadata"]["labels"]
     assert not chosen.items() <= front.items()
     serve(world, PREFILL)
     settle(world, DUO, PREFILL, DECODE)
@@ -119,7 +120,7 @@ def test_a_pair_is_ready_when_its_front_is() -> None:
     serve(world, PREFILL, DECODE)
     settle(world, DUO, PREFILL, DECODE)
     assert ready(world, DUO, PREFILL, DECODE) == ("False", Reason.FrontStarting)
-    world.objects["Deployment", "duo-front"]["status"] = {"readyReplicas": 1}
+    world.objects["Deployment", FRONT]["status"] = {"readyReplicas": 1}
     seen = world.look_at(DUO, PREFILL, DECODE).progress
     assert ready(world, DUO, PREFILL, DECODE) == ("True", Reason.Serving)
     assert (seen.prefill_ready, seen.decode_ready, seen.serving_generation) == (1, 1, DUO.generation)

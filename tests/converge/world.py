@@ -177,23 +177,24 @@ def ungate(body: Json) -> None:
 
 
 def merge(known: Json, body: Json) -> None:
-    """Fields of maps are set one by one, as a server-side apply does; nothing of others goes away."""
+    """Fields of maps are set one by one, as a server-side apply does; a selector is replaced whole."""
     for field, value in body.items():
-        if isinstance(value, dict) and isinstance(known.get(field), dict):
+        if field != "selector" and isinstance(value, dict) and isinstance(known.get(field), dict):
             merge(known[field], value)
         else:
             known[field] = copy.deepcopy(value)
 
 
 def patch(body: Json, operation: Json) -> None:
-    """One operation of a JSON patch on a member of a map."""
+    """One operation of a JSON patch on a member of a map, or a removal from a list."""
     *parents, last = operation["path"].removeprefix("/").split("/")
+    inside: Any = body
     for parent in parents:
-        body = body[parent]
+        inside = inside[parent]
     if operation["op"] == "remove":
-        del body[last]
+        del inside[int(last) if isinstance(inside, list) else last]
     else:
-        body[last] = operation["value"]
+        inside[last] = operation["value"]
 
 
 def pinned_node(body: Json) -> str:

@@ -12,7 +12,16 @@ from weft.catalog import load
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import ResourceKey, SplitRecord
-from weft.domain.spec import EngineSpec, KVSpec, PlacementSpec, PoolSpec, RouterKind, RouterSpec, ScalingSpec, SplitSpec
+from weft.domain.spec import (
+    EngineSpec,
+    KVSpec,
+    PlacementSpec,
+    PoolSpec,
+    RouterKind,
+    RouterSpec,
+    ScalingSpec,
+    SplitSpec,
+)
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 
@@ -218,3 +227,25 @@ def test_a_gateway_front_is_refused_by_name() -> None:
     world.turn()
     assert split_conditions(world)["Planned"] == ("False", "FeatureUnsupported")
     assert world.nodes_of("pd-prefill") == []
+
+
+def test_a_split_tells_which_half_has_arguments_that_its_engine_does_not_know() -> None:
+    decode = replace(half(Role.Decode), engine=EngineSpec(name=EngineName.VLLM, args=("--frobnicate",)))
+    prefill = replace(half(Role.Prefill), engine=EngineSpec(name=EngineName.VLLM, args=("--enable-eplb",)))
+    world = split_world(prefill, decode)
+    world.turn()
+    assert split_conditions(world)["ArgumentsUnknown"] == ("True", "ArgumentUnknown")
+    assert split_message(world, "ArgumentsUnknown").startswith("Decode pool: VLLM ")
+    assert "--frobnicate" in split_message(world, "ArgumentsUnknown")
+
+
+def test_mooncake_needs_a_front_of_the_users() -> None:
+    """vllm-router would hand nothing over between engines that it discovers, without an error."""
+    sides = [replace(half(role), kv=KVSpec(connector="Mooncake")) for role in (Role.Prefill, Role.Decode)]
+    world = split_world(sides[0], sides[1])
+    world.turn()
+    assert split_conditions(world)["Planned"] == ("False", "FeatureUnsupported")
+    assert "use NIXL, or router.type None" in split_message(world)
+    world.splits["pd"] = split(sides[0], sides[1], RouterKind.Nothing)
+    world.turn()
+    assert split_conditions(world)["Planned"][0] == "True"

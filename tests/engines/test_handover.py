@@ -56,6 +56,21 @@ def test_what_comes_to_the_same_is_no_conflict(ours: PoolSpec, theirs: PoolSpec)
     assert settings_conflict(ours, theirs) is None
 
 
+def test_mooncake_joins_unequal_groups_from_its_own_release_on() -> None:
+    for prefill_size, decode_size in ((8, 4), (4, 8)):
+        why = tensor_conflict("0.18.1", "Mooncake", prefill_size, decode_size)
+        assert why is not None
+        assert "over Mooncake" in why
+        assert tensor_conflict("0.19.0", "Mooncake", prefill_size, decode_size) is None
+    assert tensor_conflict("0.18.1", "Mooncake", 4, 4) is None
+
+
+def test_both_halves_speak_the_same() -> None:
+    conflict = settings_conflict(spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), DECODE)
+    assert conflict is not None
+    assert conflict.message.startswith("kvTransfer.connector is Mooncake in prefill and NIXL in decode")
+
+
 @pytest.mark.parametrize(
     ("version", "prefill_size", "decode_size", "joins"),
     [
@@ -73,7 +88,7 @@ def test_unequal_groups_are_joined_where_the_version_can(
     decode_size: int,
     joins: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
-    why = tensor_conflict(version, prefill_size, decode_size)
+    why = tensor_conflict(version, "NIXL", prefill_size, decode_size)
     assert (why is None) is joins
     assert why is None or (f"TP {prefill_size}" in why and f"TP {decode_size}" in why)
 

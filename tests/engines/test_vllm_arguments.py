@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from tests.render.pools import plan, shape, spec
+from tests.render.pools import RELEASE, plan, shape, spec
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Plan
 from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PoolSpec, RouterSpec, SourceKind
-from weft.domain.workload import Role
+from weft.domain.workload import Role, Workload
 from weft.engines import FrontRequest, LaunchRequest, adapter_for
 
 VLLM = adapter_for(EngineName.VLLM)
@@ -86,6 +89,61 @@ def test_groups_that_share_prompts_only_give_kv_away() -> None:
     assert '"kv_role":"kv_both"' in command(spec(Role.Decode), plan(shape(2)))
 
 
+def test_a_half_keeps_kv_in_host_memory_beside_nixl() -> None:
+    """VLLM's own tests join these two; each data-parallel rank has its part of the memory."""
+    ranks = shape(1, data_parallel=2)
+    launch = LaunchRequest(spec(Role.Decode, kv=KVSpec(offload_json='{"size": "4Gi"}')), plan(ranks))
+    words = VLLM.launch(launch).command
+    assert "--kv-offloading-size" not in words
+    said = json.loads(words[words.index("--kv-transfer-config") + 1])
+    assert said == {
+        "kv_connector": "MultiConnector",
+        "kv_role": "kv_both",
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_extra_config": {
+            "connectors": [
+                {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
+                {
+                    "kv_connector": "OffloadingConnector",
+                    "kv_role": "kv_both",
+                    "kv_connector_extra_config": {"cpu_bytes_to_use": 2 * 1024**3},
+                },
+            ]
+        },
+    }
+
+
+RDMA = EngineSpec(resources=(("rdma/hca", "1"), ("memory", "64Gi")))
+NO_DEVICE = EngineSpec(resources=(("memory", "64Gi"),))
+
+
+@pytest.mark.parametrize(
+    ("engine", "transport", "over_tcp"),
+    [(NO_DEVICE, "Auto", True), (RDMA, "Auto", False), (RDMA, "TCP", True), (RDMA, "RDMA", False)],
+)
+def test_mooncake_is_told_of_tcp_where_it_would_take_rdma_for_granted(
+    engine: EngineSpec,
+    transport: str,
+    over_tcp: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    said = command(spec(Role.Prefill, engine=engine, kv=KVSpec(connector="Mooncake", transport=transport)))
+    assert ('"mooncake_protocol":"tcp"' in said) is over_tcp
+    assert '"kv_connector":"MooncakeConnector"' in said
+
+
+def test_over_mooncake_one_side_gives_and_listens_and_the_other_takes() -> None:
+    wish = KVSpec(connector="Mooncake")
+    gives, takes = (VLLM.launch(LaunchRequest(spec(role, kv=wish), plan())) for role in (Role.Prefill, Role.Decode))
+    assert '"kv_role":"kv_producer"' in " ".join(gives.command)
+    assert '"kv_role":"kv_consumer"' in " ".join(takes.command)
+    assert [("http", 8000), ("mooncake", 8998)] == [(port.name, port.number) for port in gives.ports]
+    assert [("http", 8000)] == [(port.name, port.number) for port in takes.ports]
+    for launch in (gives, takes):
+        names = {each.name: each.value for each in launch.env}
+        assert names["VLLM_MOONCAKE_BOOTSTRAP_PORT"] == "8998"
+        assert not any(name.startswith(("VLLM_NIXL", "UCX")) for name in names)
+
+
 def test_both_sides_of_a_split_are_launched_alike() -> None:
     """The handshake compares configurations, and either side may be asked to pull."""
     assert command(spec(Role.Prefill)) == command(spec(Role.Decode))
@@ -94,8 +152,32 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
 @pytest.mark.parametrize(
     ("wanted", "chosen", "reason"),
     [
-        (spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), plan(), Reason.FeatureUnsupported),
-        (spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi"}')), plan(), Reason.FeatureUnsupported),
+        (
+            spec(Role.Prefill, kv=KVSpec(connector="Mooncake")),
+            plan(release=replace(RELEASE, version="0.16.0")),
+            Reason.EngineUnsupported,
+        ),
+        (
+            spec(Role.Decode, kv=KVSpec(connector="Mooncake")),
+            plan(shape(accelerator="cpu")),
+            Reason.FeatureUnsupported,
+        ),
+        (
+            spec(Role.Decode, kv=KVSpec(connector="Mooncake", offload_json='{"size": "1Gi"}')),
+            plan(),
+            Reason.FeatureUnsupported,
+        ),
+        (spec(Role.Prefill, kv=KVSpec(connector="LMCache")), plan(), Reason.FeatureUnsupported),
+        (
+            spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi", "backend": "LMCache"}')),
+            plan(),
+            Reason.FeatureUnsupported,
+        ),
+        (
+            spec(Role.Decode, kv=KVSpec(offload_json='{"size": "1Gi"}')),
+            plan(release=replace(RELEASE, version="0.21.0")),
+            Reason.EngineUnsupported,
+        ),
         (spec(kv=KVSpec(Precision.NVFP4)), plan(), Reason.FeatureUnsupported),
         (spec(engine=EngineSpec(env=(("VLLM_HOST_IP", "1"),))), plan(), Reason.ArgumentConflict),
         (spec(engine=EngineSpec(args=("-tp", "4"))), plan(), Reason.ArgumentConflict),
@@ -106,7 +188,19 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
         ),
         (spec(), plan(shape(8, data_parallel=2, gpus_per_pod=4)), Reason.ShapeInvalid),
     ],
-    ids=["connector", "offload", "kv-nvfp4", "env", "args", "uri", "wide-dp-rank"],
+    ids=[
+        "early-mooncake",
+        "cpu-mooncake",
+        "mooncake-offload",
+        "lmcache",
+        "offload-lmcache",
+        "offload-early",
+        "kv-nvfp4",
+        "env",
+        "args",
+        "uri",
+        "wide-dp-rank",
+    ],
 )
 def test_what_cannot_be_launched_is_refused_with_its_reason(wanted: PoolSpec, chosen: Plan, reason: Reason) -> None:
     with pytest.raises(Invalid) as refused:
@@ -157,6 +251,33 @@ def test_a_refusal_names_the_field_and_the_shape() -> None:
 )
 def test_other_arguments_are_the_users(argument: str) -> None:
     assert VLLM.argument_conflict((argument,), shape(8)) is None
+
+
+CACHED = Workload(1, 1000, 200, 3000, 600, prefix_hit=0.4)
+NO_PREFIXES = EngineSpec(args=("--enable-prefix-caching", "--no-enable-prefix-caching"))
+
+
+@pytest.mark.parametrize("role", [Role.Aggregated, Role.Prefill])
+def test_the_prefix_cache_may_not_be_off_where_the_plan_counts_on_it(role: Role) -> None:
+    with pytest.raises(
+        Invalid, match=r"--no-enable-prefix-caching while spec\.workload\.prefixHitPercent is 40"
+    ) as refused:
+        command(spec(role, workload=CACHED, engine=NO_PREFIXES))
+    assert refused.value.reason is Reason.ArgumentConflict
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        spec(engine=NO_PREFIXES),
+        spec(Role.Decode, workload=CACHED, engine=NO_PREFIXES),
+        spec(workload=CACHED, engine=EngineSpec(args=tuple(reversed(NO_PREFIXES.args)))),
+        spec(workload=CACHED),
+    ],
+    ids=["no-hits", "decode", "on-in-the-end", "unset"],
+)
+def test_elsewhere_the_prefix_cache_is_the_users(wanted: PoolSpec) -> None:
+    assert command(wanted).endswith(" ".join(wanted.engine.args))
 
 
 def test_users_arguments_come_last() -> None:

@@ -69,6 +69,10 @@ class Cluster:
     def objects_of(self, namespace: str) -> tuple[ObjectRecord, ...]:
         return tuple(each for each in self._world.object_records() if each.namespace == namespace)
 
+    def object(self, kind: str, name: str) -> Json:
+        """As the API server keeps it; to be written to."""
+        return self._world.objects[kind, name]
+
     def carry_out(self, action: Action) -> None:
         """What the API server does with a write."""
         before = set(self.pods)

@@ -28,6 +28,7 @@ from weft.fabric import build_fabric
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions
     from weft.domain.snapshot import PoolRecord, ScaleMemory
     from weft.domain.status import Assignment
@@ -144,7 +145,7 @@ class Operation:
         """One pass over one pool."""
         pool, pods = self.pool(name), self.cluster.pod_records()
         fabric = build_fabric(self.cluster.node_records(), pods, load(), self.reports)
-        mine = tuple(pod for pod in pods if pod.identity is not None and pod.identity.pool_uid == pool.key.uid)
+        mine = tuple(pod for pod in pods if pool.key.uid in _owners(pod) or pod.front_of == pool.split_uid is not None)
         done = converge_pool(pool, fabric, mine, self.cluster.objects_of(pool.key.namespace), self.cluster.now)
         for action in done.actions:
             for step in _writes(action):
@@ -233,6 +234,10 @@ class Operation:
         """For whoever reads a failure."""
         pools = [(name, self.condition(name, "Placed"), self.assignments(name)) for name in self.bodies]
         return "\n".join(map(str, (*pools, *self.cluster.describe())))
+
+
+def _owners(pod: PodRecord) -> set[str]:
+    return {pod.identity.pool_uid} if pod.identity is not None else set()
 
 
 def _name(body: Json) -> str:

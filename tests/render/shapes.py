@@ -65,6 +65,10 @@ SHAPES = {
         ("tray-0", "tray-1"),
     ),
     "prefill": pool(spec(Role.Prefill), plan(shape(2)), ("node-a",)),
+    "prefill-offload": pool(
+        spec(Role.Prefill, kv=KVSpec(offload_json='{"size": "64Gi"}')), plan(shape(2)), ("node-a",)
+    ),
+    "prefill-mooncake": pool(spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), plan(shape(2)), ("node-a",)),
     "decode-cpu": pool(
         spec(Role.Decode, engine=EngineSpec(resources=(("memory", "16Gi"),))),
         plan(shape(1, "cpu", Precision.FP32)),

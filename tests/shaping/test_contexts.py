@@ -142,8 +142,9 @@ GROUPED = Wish(QWEN_235B, pins=replace(TP8, decode_context_parallel=2))
         (pinned(replace(LATENT, role=Role.Decode), 4), "all of a tensor group share, or none; allowed: 1, 8"),
         (replace(GROUPED, role=Role.Decode), "NIXL hands over shared KV of latent attention only"),
         (pinned(replace(LATENT, role=Role.Decode, engine=engine("0.28.0")), 8), "allowed: 0.29.0 or later"),
+        (pinned(replace(LATENT, role=Role.Decode, kv=KVSpec(connector="Mooncake")), 8), "handed over by NIXL only"),
     ],
-    ids=["old", "old-grouped", "fp8", "draft", "amd", "part-of-a-group", "grouped-half", "old-half"],
+    ids=["old", "old-grouped", "fp8", "draft", "amd", "part-of-a-group", "grouped-half", "old-half", "mooncake"],
 )
 def test_a_context_that_the_engine_cannot_share_is_refused_with_what_is_allowed(wish: Wish, sentence: str) -> None:
     with pytest.raises(Invalid) as caught:
@@ -166,8 +167,21 @@ PREFILL = Wish(DEEPSEEK, (GB200,), role=Role.Prefill, pins=ShapePins(tensor_para
         (replace(PREFILL, adapters=(("a", "x/a"),)), "beside LoRA adapters"),
         (replace(PREFILL, engine=engine(None, "EAGLE3")), "while EAGLE3 drafts"),
         (replace(PREFILL, supplies=(MI300X,)), "not for those of amd"),
+        (replace(PREFILL, kv=KVSpec(offload_json='{"size": "64Gi"}')), "without kvCache.offload"),
+        (replace(PREFILL, kv=KVSpec(connector="Mooncake")), "by NIXL only"),
     ],
-    ids=["aggregated", "grouped", "old", "selector", "data-parallel", "adapters", "draft", "amd"],
+    ids=[
+        "aggregated",
+        "grouped",
+        "old",
+        "selector",
+        "data-parallel",
+        "adapters",
+        "draft",
+        "amd",
+        "offload",
+        "mooncake",
+    ],
 )
 def test_prompts_that_the_engine_cannot_share_are_refused_with_what_is_allowed(wish: Wish, sentence: str) -> None:
     with pytest.raises(Invalid) as caught:

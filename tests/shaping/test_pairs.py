@@ -82,7 +82,7 @@ def test_a_chosen_pair_can_shake_hands_and_stays(prefill: Wish, decode: Wish, mo
     ours, theirs = plans
     assert generation(ours) == generation(theirs)
     assert ours.engine == theirs.engine
-    assert tensor_conflict(version, ours.shape.tensor_parallel, theirs.shape.tensor_parallel) is None
+    assert tensor_conflict(version, "NIXL", ours.shape.tensor_parallel, theirs.shape.tensor_parallel) is None
     assert context_conflict(ours.shape, theirs.shape) is None
     assert ours.shape.pipeline_parallel == theirs.shape.pipeline_parallel == 1
     assert [plan.shape for plan in paired(prefill, decode, plans)] == [ours.shape, theirs.shape]

@@ -81,7 +81,7 @@ class EngineSettings(ApiModel):
     args: list[Annotated[str, Field(max_length=4096)]] = Field(
         default_factory=list,
         max_length=128,
-        description="Arguments added to the engine's command, one item each, never through a shell. An argument that "
+        description="Arguments added to the engine's command, one item each, never through a shell. One that "
         "contradicts the shape is refused by name.",
         json_schema_extra=ATOMIC,
     )

@@ -5,6 +5,7 @@ A spec that cannot be understood becomes a record without one and with the probl
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from weft.api.pool import InferencePoolSpec
 from weft.api.problems import explain, spec_problem, unknown_override
 from weft.api.reading import canonical_json, plain, pool_spec, router_spec
 from weft.api.split import PDSplitSpec, Side
+from weft.domain import labels
 from weft.domain.errors import WeftError
 from weft.domain.labels import GROUP
 from weft.domain.reasons import Explanation, Reason
@@ -38,6 +40,9 @@ def parse_pool(body: Json) -> PoolRecord:
     metadata, status = _object(body, "metadata"), _object(body, "status")
     spec, problem = _understood(body, _pool_spec)
     decided, conditions = _pool_status(status)
+    split_uid = _owning_split(metadata)
+    if spec is not None and split_uid is not None:
+        spec = replace(spec, pair=str(_object(metadata, "labels").get(labels.PAIR, "")))
     return PoolRecord(
         key=_key("InferencePool", metadata),
         generation=_whole(metadata.get("generation")),
@@ -45,7 +50,7 @@ def parse_pool(body: Json) -> PoolRecord:
         status=decided,
         problem=problem,
         deleting=_goes_away(metadata, conditions),
-        split_uid=_owning_split(metadata),
+        split_uid=split_uid,
         created=_instant(metadata.get("creationTimestamp")),
         conditions=conditions,
     )

@@ -49,13 +49,14 @@ class ConditionStatus(ApiModel):
     """A Kubernetes condition."""
 
     type: ReasonWord = Field(
-        description="Ready, Planned, Placed, CapacityRequested, SLOMet, NetworkBound, Reconciling or Stalled."
+        description="Ready, Planned, ArgumentsUnknown, Placed, CapacityRequested, SLOMet, NetworkBound, Reconciling, "
+        "Stalled."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")
     message: Message = Field(default="", description="The sentence for people.")
     last_transition_time: Instant = Field(description="When status changed last.")
-    observed_generation: Count = Field(default=0, description="metadata.generation that this is about.")
+    observed_generation: Count = Field(default=0, description="metadata.generation it is about.")
 
 
 class EngineStatus(ApiModel):

@@ -31,10 +31,10 @@ _TERA = 1e12
 def load() -> Catalog:
     """The catalog that this version of Weft ships. Read once per process."""
     folder = resources.files("weft.catalog")
-    engines = _yaml(folder.joinpath("engines.yaml").read_text(encoding="utf-8"))
-    accelerators = _yaml(folder.joinpath("accelerators.yaml").read_text(encoding="utf-8"))
-    fitted = _yaml(folder.joinpath("efficiency.yaml").read_text(encoding="utf-8"))
-    drafting = _yaml(folder.joinpath("speculation.yaml").read_text(encoding="utf-8"))
+    engines = read_yaml(folder.joinpath("engines.yaml").read_text(encoding="utf-8"))
+    accelerators = read_yaml(folder.joinpath("accelerators.yaml").read_text(encoding="utf-8"))
+    fitted = read_yaml(folder.joinpath("efficiency.yaml").read_text(encoding="utf-8"))
+    drafting = read_yaml(folder.joinpath("speculation.yaml").read_text(encoding="utf-8"))
     files = sorted((each for each in folder.joinpath("models").iterdir() if each.name.endswith(".yaml")), key=str)
     return Catalog(
         accelerators=tuple(_accelerator(name, facts) for name, facts in accelerators.items()),
@@ -47,7 +47,8 @@ def load() -> Catalog:
     )
 
 
-def _yaml(text: str) -> dict[str, Any]:
+def read_yaml(text: str) -> dict[str, Any]:
+    """A document of this package, whose top is a mapping."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where PyYAML was built with it
     loaded: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
     return loaded
@@ -75,13 +76,13 @@ def _accelerator(name: str, facts: dict[str, Any]) -> Accelerator:
 
 def _model(text: str) -> KnownModel:
     """Only the names are read now: a process wants few of the architectures, and they are most of the text."""
-    facts = _yaml(text.partition("\nconfig:")[0])
+    facts = read_yaml(text.partition("\nconfig:")[0])
     read = functools.partial(_architecture, text)
     return KnownModel(facts["id"], tuple(facts["aliases"]), facts["parameters"], read)
 
 
 def _architecture(text: str) -> Architecture:
-    facts = _yaml(text)
+    facts = read_yaml(text)
     return architecture_from_config(facts["id"], json.dumps(facts["config"]))
 
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 Json = dict[str, Any]
-_ORDER = ("Planned", "Placed", "Ready", "CapacityRequested", "SLOMet", "NetworkBound", "Reconciling", "Stalled")
+_ORDER = (
+    *("Planned", "ArgumentsUnknown", "Placed", "Ready", "CapacityRequested"),
+    *("SLOMet", "NetworkBound", "Reconciling", "Stalled"),
+)
 _OBSERVED = {
     "requestsPerSecond": "{} requests/s",
     "inputTokens": "{} tokens in",
@@ -24,7 +27,7 @@ _OBSERVED = {
     "prefixHitPercent": "{} % of prompts cached",
     "attainmentPercent": "{} % within the SLO",
 }
-_BAD_WHEN_TRUE = {"CapacityRequested", "NetworkBound", "Reconciling", "Stalled"}
+_BAD_WHEN_TRUE = {"ArgumentsUnknown", "CapacityRequested", "NetworkBound", "Reconciling", "Stalled"}
 
 
 def explanation(body: Json) -> RenderableType:

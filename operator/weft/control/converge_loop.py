@@ -128,13 +128,13 @@ class ConvergeLoop:
             await asyncio.sleep(STIR_SECONDS)
 
     async def _stir(self) -> None:
-        """Pass on changes of the cluster, many at once, to the pools that wait for room."""
+        """Pass on changes of the cluster, many at once, to the pools that wait for some."""
         while True:
             await asyncio.sleep(STIR_SECONDS)
             if self._stirred and self._context.synced:
                 self._stirred = False
                 view = await self._in_thread(self._viewer.view)
-                for uid in view.waiting_for_room():
+                for uid in view.waiting():
                     self._queue.add(uid)
 
     async def _in_thread(self, job: Callable[[], Answer]) -> Answer:

@@ -57,7 +57,7 @@ class Converger:
     def _pool(self, view: View, pool: PoolRecord, known: WeftError | None) -> Converged:
         if pool.deleting:
             return Converged(pool.generation)
-        pods, objects = view.pods.get(pool.key.uid, ()), view.objects.get(pool.key.namespace, ())
+        pods, objects = view.pods_near(pool), view.objects.get(pool.key.namespace, ())
         done = converge_pool(pool, view.fabric, pods, objects, self._context.clock.now())
         return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, known)
 

@@ -27,7 +27,7 @@ class View:
     fabric: Fabric
     pools: dict[str, PoolRecord]
     splits: dict[str, SplitRecord]
-    pods: dict[str, tuple[PodRecord, ...]]  # by pool UID
+    pods: dict[str, tuple[PodRecord, ...]]  # by pool UID; routers by UID of what they stand before
     objects: dict[str, tuple[ObjectRecord, ...]]  # by namespace
     versions: dict[str, int]  # resource versions of pools and splits
 
@@ -35,9 +35,22 @@ class View:
         """The pools that a split owns."""
         return tuple(pool for pool in self.pools.values() if pool.split_uid == split_uid)
 
-    def waiting_for_room(self) -> Iterable[str]:
-        """Pools with gated pods: a change anywhere in the cluster may be what they wait for."""
-        return (uid for uid, pods in self.pods.items() if uid in self.pools and any(pod.gated for pod in pods))
+    def pods_near(self, pool: PoolRecord) -> tuple[PodRecord, ...]:
+        """Pods of a pool, and routers before the split that it is a half of."""
+        routers = self.pods.get(pool.split_uid, ()) if pool.split_uid is not None else ()
+        return (*self.pods.get(pool.key.uid, ()), *routers)
+
+    def waiting(self) -> Iterable[str]:
+        """Pools for which a change anywhere in the cluster may be what they wait for.
+
+        Those with gated pods wait for room, halves of a split that roll for the routers of the pair before.
+        """
+        return (uid for uid, pods in self.pods.items() if uid in self.pools and _waits(self.pools[uid], pods))
+
+
+def _waits(pool: PoolRecord, pods: Iterable[PodRecord]) -> bool:
+    pair = pool.spec.pair if pool.spec is not None else ""
+    return any(pod.gated or (pair and pod.pair != pair) for pod in pods)
 
 
 class Viewer:
@@ -63,8 +76,9 @@ class Viewer:
         pods = cluster.pods()
         by_pool: dict[str, list[PodRecord]] = defaultdict(list)
         for pod in pods:
-            if pod.identity is not None:
-                by_pool[pod.identity.pool_uid].append(pod)
+            uid = pod.identity.pool_uid if pod.identity is not None else pod.front_of
+            if uid is not None:
+                by_pool[uid].append(pod)
         by_namespace: dict[str, list[ObjectRecord]] = defaultdict(list)
         for record in self._builder.objects():
             by_namespace[record.namespace].append(record)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from weft.converge.census import Census
     from weft.converge.objects import Surroundings
+    from weft.converge.replicas import Replica
     from weft.domain.action import Action
     from weft.domain.cluster import ObjectRecord
     from weft.domain.snapshot import PoolRecord, SplitRecord
@@ -37,6 +38,7 @@ class Side:
     role: Role
     pool: PoolRecord | None
     census: Census | None
+    replicas: tuple[Replica, ...] = ()
 
     @property
     def ready(self) -> int:

@@ -10,6 +10,7 @@ from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
 from weft.converge.domains import delete_left_over
 from weft.converge.draining import retire
+from weft.converge.generations import kept_for_their_front
 from weft.converge.objects import Surroundings
 from weft.converge.replicas import rank_of, replicas_of
 from weft.converge.serving import front_trouble
@@ -20,10 +21,12 @@ from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
 from weft.engines import LeavesBy, adapter_for
 from weft.render import (
+    Front,
     leader_selector,
     pool_labels,
     render_disruption_budget,
     render_front,
+    render_front_budget,
     render_ranks_service,
     render_service,
     service_url,
@@ -53,11 +56,15 @@ def converge_pool(
     `now` is epoch seconds; no answer depends on it yet.
     """
     del now
-    replicas = replicas_of(pool, pods)
+    known = tuple(pods)
+    replicas = replicas_of(pool, known)
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
         return Convergence((), _progress(pool, replicas, None, None, None))
-    retired = tuple(action for replica in replicas for action in retire(replica, fabric, _leaves_by(pool)))
+    kept = kept_for_their_front(pool, replicas, known)
+    leaves_by = _leaves_by(pool)
+    leaving = (replica for replica in replicas if replica not in kept)
+    retired = tuple(action for replica in leaving for action in retire(replica, fabric, leaves_by))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     applied = tuple(around.apply(wanted))
@@ -81,7 +88,10 @@ def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json,
     if spans or spanned:
         found.append(render_ranks_service(pool))
     if _has_a_front(pool) and plan is not None:
-        found.append(render_front(pool.key, plan.engine.name, pool.spec.router, (pool.key,), pool_labels(pool)))
+        router, tags = pool.spec.router, pool_labels(pool)
+        front = Front((pool.key,), router.replicas, pool.spec.rollout.drain_timeout_seconds)
+        found.append(render_front(pool.key, plan.engine.name, router, front, tags))
+        found.append(render_front_budget(pool.key, router, tags))
     return tuple(found)
 
 

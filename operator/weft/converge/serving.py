@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from weft.converge.objects import Surroundings
 
 
-def front_trouble(around: Surroundings) -> Explanation | None:
-    """Why the managed router of a resource does not answer yet, or None when it does."""
-    name = front_name(around.owner)
+def front_trouble(around: Surroundings, pair: str = "") -> Explanation | None:
+    """Why the managed router of a resource, or of one pair of a split, does not answer yet, or None when it does."""
+    name = front_name(around.owner, pair)
     record = around.mine("Deployment", name)
     status = record.body.get("status", {}) if record is not None else {}
     if int(status.get("readyReplicas") or 0) >= 1:

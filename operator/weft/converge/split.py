@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.children import SIDES, Side, converge_children
 from weft.converge.conditions import said_false, stall
+from weft.converge.generations import Generation, fronts_wanted, generations_of
 from weft.converge.objects import Surroundings
 from weft.converge.replicas import replicas_of
 from weft.converge.serving import front_trouble
@@ -16,15 +18,18 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RouterKind
 from weft.domain.status import Condition, SplitProgress
 from weft.render import (
+    Front,
+    pair_of,
     render_child_pool,
     render_front,
+    render_front_budget,
     render_split_service,
     service_url,
     split_labels,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.snapshot import PoolRecord, SplitRecord
@@ -49,8 +54,9 @@ def converge_split(
     sides = tuple(_side(split, role, known, pods) for role in SIDES)
     around = Surroundings.of(split.key, objects)
     if split.deleting or split.spec is None or split.status.engine is None:
-        return Convergence((), _progress(split, sides, around, split.problem))
-    wanted, refused = _front_or_refusal(split, sides)
+        return Convergence((), _progress(split, sides, None, split.problem))
+    routing = _Routing.of(split, sides, around)
+    wanted, refused = _front_or_refusal(split, sides, routing)
     pools, reverted = converge_children(split, sides, around)
     actions = (
         *pools,
@@ -58,51 +64,86 @@ def converge_split(
         *(around.delete_unwanted(wanted) if refused is None else ()),
     )
     taken = around.taken((*(render_child_pool(split, role) for role in SIDES), *wanted))
-    return Convergence(actions, _progress(split, sides, around, refused, taken), reverted)
+    return Convergence(actions, _progress(split, sides, routing, refused, taken), reverted)
 
 
 def _side(split: SplitRecord, role: Role, children: Iterable[PoolRecord], pods: Sequence[PodRecord]) -> Side:
     """The child by name and owner UID, counted."""
     name = split.child_name(role)
     pool = next((child for child in children if child.key.name == name and child.split_uid == split.key.uid), None)
-    return Side(role, pool, Census.of(pool, replicas_of(pool, pods)) if pool is not None else None)
+    if pool is None:
+        return Side(role, None, None)
+    replicas = replicas_of(pool, pods)
+    return Side(role, pool, Census.of(pool, replicas), replicas)
 
 
-def _front(split: SplitRecord, sides: Sequence[Side]) -> tuple[Json, ...]:
-    """Service and router, once both children have a UID to select by."""
+@dataclass(frozen=True, slots=True)
+class _Routing:
+    """Generations of a split, the current one first, which of them have a front, and which of those fronts answer."""
+
+    known: tuple[Generation, ...]
+    routers: Mapping[str, int]
+    trouble: Mapping[str, Explanation | None]
+
+    @classmethod
+    def of(cls, split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> _Routing:
+        known = generations_of(pair_of(split), [side.replicas for side in sides])
+        trouble = {each.pair: front_trouble(around, each.pair) for each in known}
+        usual = split.spec.router.replicas if split.spec is not None else 0
+        serves = known[0].is_pair and trouble[known[0].pair] is None
+        return cls(known, fronts_wanted(known, usual, current_serves=serves), trouble)
+
+    @property
+    def pairs(self) -> tuple[Generation, ...]:
+        """Those with a front of whom both halves answer."""
+        return tuple(each for each in self.known if each.is_pair and each.pair in self.routers)
+
+    @property
+    def only(self) -> str:
+        """The one pair that may be chosen, where a front stands before less than one; empty where all may be."""
+        if not self.pairs or len(self.pairs) == len(self.routers):
+            return ""
+        return max(self.pairs, key=lambda each: min(each.answering)).pair
+
+
+def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing) -> tuple[Json, ...]:
+    """Service, budget and routers, once both children have a UID to select by."""
     pools = tuple(side.pool.key for side in sides if side.pool is not None)
     if split.spec is None or split.status.engine is None or split.spec.router.kind is not RouterKind.Managed:
         return ()
-    service = render_split_service(split, paired=_paired(sides))
+    service = render_split_service(split, paired=bool(routing.pairs), only=routing.only)
     if len(pools) < len(SIDES):
         return (service,)
-    front = render_front(split.key, split.status.engine.name, split.spec.router, pools, split_labels(split))
-    return (service, front)
+    tags, router, engine = split_labels(split), split.spec.router, split.status.engine.name
+    drain = split.spec.decode.rollout.drain_timeout_seconds
+    fronts = [
+        render_front(split.key, engine, router, Front(pools, count, drain, pair), tags)
+        for pair, count in routing.routers.items()
+    ]
+    return (service, render_front_budget(split.key, router, tags), *fronts)
 
 
-def _front_or_refusal(split: SplitRecord, sides: Sequence[Side]) -> tuple[tuple[Json, ...], Explanation | None]:
+def _front_or_refusal(
+    split: SplitRecord, sides: Sequence[Side], routing: _Routing
+) -> tuple[tuple[Json, ...], Explanation | None]:
     try:
-        return _front(split, sides), None
+        return _front(split, sides, routing), None
     except Invalid as error:
         return (), Explanation(error.reason, error.message)
-
-
-def _paired(sides: Sequence[Side]) -> bool:
-    """Whether both halves answer: a request that finds only one of them fails or waits for nothing."""
-    return all(side.ready > 0 for side in sides)
 
 
 def _progress(
     split: SplitRecord,
     sides: Sequence[Side],
-    around: Surroundings,
+    routing: _Routing | None,
     refused: Explanation | None,
     taken: Explanation | None = None,
 ) -> SplitProgress:
     prefill, decode = sides
     managed = split.spec is not None and split.spec.router.kind is RouterKind.Managed
-    trouble = taken or _half(sides) or (front_trouble(around) if managed and _paired(sides) else None)
-    serves = _paired(sides) and trouble is None
+    paired = routing is not None and bool(routing.pairs)
+    trouble = taken or _half(sides) or (_no_front(routing) if managed and routing is not None else None)
+    serves = paired and trouble is None
     return SplitProgress(
         generation=split.generation,
         prefill_replicas=prefill.present,
@@ -111,8 +152,14 @@ def _progress(
         decode_ready=decode.ready,
         serving_generation=split.generation if serves else None,
         url=service_url(split.key) if serves and managed else None,
-        conditions=_conditions(split, sides, stall(split.conditions, split.problem or refused), trouble),
+        conditions=_conditions(split, sides, stall(split.conditions, split.problem or refused), trouble, paired=paired),
     )
+
+
+def _no_front(routing: _Routing) -> Explanation | None:
+    """Why no pair has a front that answers; None where one has, or there is no pair."""
+    troubles = [routing.trouble[each.pair] for each in routing.pairs]
+    return None if None in troubles else next(iter(troubles), None)
 
 
 def _half(sides: Sequence[Side]) -> Explanation | None:
@@ -124,7 +171,12 @@ def _half(sides: Sequence[Side]) -> Explanation | None:
 
 
 def _conditions(
-    split: SplitRecord, sides: Sequence[Side], stalled: Explanation | None, trouble: Explanation | None
+    split: SplitRecord,
+    sides: Sequence[Side],
+    stalled: Explanation | None,
+    trouble: Explanation | None,
+    *,
+    paired: bool,
 ) -> tuple[Condition, ...]:
     counts = ", ".join(
         f"{side.ready} of {side.census.desired if side.census else 0} {side.role.value.lower()}" for side in sides
@@ -132,7 +184,7 @@ def _conditions(
     said = said_false(split.conditions, "Planned") or said_false(split.conditions, "Placed")
     waiting = next((f"; {side.census.waiting}" for side in sides if side.census and side.census.waiting), "")
     starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready{waiting}")
-    not_ready = trouble if _paired(sides) else stalled or trouble or starting
+    not_ready = trouble if paired else stalled or trouble or starting
     serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{counts} replicas serve"))
     found = (Condition("Ready", "False", not_ready) if not_ready is not None else serving,)
     if stalled is not None:

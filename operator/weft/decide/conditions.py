@@ -1,4 +1,4 @@
-"""The conditions that deciding owns: Planned, Placed, SLOMet and NetworkBound, and CapacityRequested where it is.
+"""The conditions that deciding owns: Planned, Placed, SLOMet and NetworkBound, and two that are there only while True.
 
 Messages carry no live numbers, so that a steady state writes nothing; the numbers are in `status.observed` and on
 `/metrics`.
@@ -12,13 +12,14 @@ from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 from weft.domain.workload import Role
+from weft.engines import adapter_for
 from weft.scaling import is_resolved, read_percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.domain.decision import CapacityRequest
-    from weft.domain.shape import Plan
+    from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Slo
 
@@ -34,6 +35,15 @@ def planned(plan: Plan | Explanation) -> Condition:
     if isinstance(plan, Explanation):
         return Condition("Planned", FALSE, plan)
     return Condition("Planned", TRUE, plan.verdict)
+
+
+def arguments_unknown(args: tuple[str, ...], release: EngineRelease) -> tuple[Condition, ...]:
+    """That the engine may not start with the user's arguments; no condition where its release knows all of them."""
+    unknown = adapter_for(release.name).unknown_arguments(args, release.version)
+    if not unknown:
+        return ()
+    message = f"{release.name.value} {release.version} does not know spec.engine.args {'; '.join(unknown)}"
+    return (Condition("ArgumentsUnknown", TRUE, Explanation(Reason.ArgumentUnknown, message)),)
 
 
 def placed(explanation: Explanation) -> Condition:

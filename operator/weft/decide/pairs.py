@@ -66,7 +66,7 @@ def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -
     if spec is None:
         return Unpaired(split.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood"))
     try:
-        refuse_unsupported_front(spec.router)
+        refuse_unsupported_front(spec)
         kept = kept_engine(spec.engine, split.status.engine, facts.catalog)
     except Invalid as error:
         return Unpaired(Explanation(error.reason, error.message))

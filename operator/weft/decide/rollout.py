@@ -70,4 +70,4 @@ def _is_replaced(each: Departure, rollout: RolloutSpec) -> bool:
 
 
 def _serving(replicas: Sequence[Departure]) -> int:
-    return sum(each.ready for each in replicas)
+    return sum(each.ready and not each.alone for each in replicas)

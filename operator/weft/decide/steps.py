@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from weft.decide.growth import Growth, behind, explain_again, grow
 from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import moves_under_way, still_told
+from weft.decide.pairing import alone_in
 from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.preemption import keep_what_leaves, lower_than, may_preempt, preempt
 from weft.decide.promises import held_by, holds_of
@@ -91,9 +92,10 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
 
 @dataclass(frozen=True, slots=True)
 class _Start(Ground):
-    """What everybody starts from: the ground, and which replicas make room."""
+    """What everybody starts from: the ground, which replicas make room, and which have no other half yet."""
 
     moves: Moves
+    alone: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -120,7 +122,8 @@ class _Rising:
         if not self.looked:
             self.looked = True
             if (fitting := shapes_with_a_place(self.together, self.start.free, self.replan)) is not None:
-                self.together[:] = [_set_out(turn, self.start) for turn in fitting]
+                together = replace(self.start, alone=alone_in(fitting))
+                self.together[:] = [_set_out(turn, together) for turn in fitting]
         goes_on = grow(self._growths(), self.start.free, self.start.now)
         keep_spares(self._growths(), self.start.free)
         return goes_on
@@ -144,7 +147,8 @@ def _all_set_out(units: Sequence[Sequence[Turn]], start: _Start, replan: Replan)
         turns = units[index]
         if changes_shape(turns):
             turns = kept_for_want_of_room(turns, start.free, replan)
-        found[index] = [_set_out(turn, start) for turn in turns]
+        together = replace(start, alone=alone_in(turns))
+        found[index] = [_set_out(turn, together) for turn in turns]
     return [found[index] for index in range(len(units))]
 
 
@@ -204,7 +208,8 @@ def _departure(replica: Replica, planned: Planned, start: _Start) -> Departure:
     outdated = replica.assignment.revision != planned.revision
     makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))
     displaced = displacement(replica, start.free.fabric) or makes_room
-    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes)
+    alone = (planned.pool.key.uid, replica.assignment.replica) in start.alone
+    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes, alone)
 
 
 def _failure(turn: Turn, now: float) -> Failure | None:
@@ -257,6 +262,7 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
         turn.scale.recommended,
         (
             conditions.planned(planned.plan),
+            *conditions.arguments_unknown(planned.spec.engine.args, planned.plan.engine),
             conditions.placed(placement_of(course, free.fabric, now)),
             conditions.slo_met(planned.spec.slo, turn.observation),
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),

@@ -14,7 +14,7 @@ from weft.engines.launch import FrontRequest, LaunchRequest
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.shape import EngineName, Plan
-    from weft.domain.spec import PlacementSpec, PoolSpec, RouterSpec
+    from weft.domain.spec import PlacementSpec, PoolSpec, RouterSpec, SplitSpec
 
 _ANY_PODS = (("app", "engine"),)
 
@@ -52,9 +52,9 @@ def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
         )
 
 
-def refuse_unsupported_front(router: RouterSpec) -> None:
+def refuse_unsupported_front(split: SplitSpec) -> None:
     """The same for the front of a split."""
-    for unsupported, field, allowed in _router_claims(router):
+    for unsupported, field, allowed in (_mooncake_claim(split), *_router_claims(split.router)):
         if unsupported:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
 
@@ -63,6 +63,17 @@ def refuse_a_front_of_pairs(router: RouterSpec, engine: EngineName) -> None:
     """Raise `Invalid` where Weft would have to start a front before a pair and the engine has none that it renders."""
     if router.kind is RouterKind.Managed:
         adapter_for(engine).front(FrontRequest("namespace", router, _ANY_PODS, _ANY_PODS))
+
+
+def _mooncake_claim(split: SplitSpec) -> tuple[bool, str, str]:
+    """Of vllm-router 0.1.17, which asks for what Mooncake needs once, when it starts; ours finds engines afterwards."""
+    over_it = "Mooncake" in {split.prefill.kv.connector, split.decode.kv.connector}
+    field = "kvTransfer.connector Mooncake with a managed router, which hands no KV over between engines it discovers,"
+    return (
+        over_it and split.router.kind is RouterKind.Managed,
+        field,
+        "use NIXL, or router.type None and a front of yours",
+    )
 
 
 def refuse_what_the_engine_cannot(spec: PoolSpec, plan: Plan, checkpoint: Precision) -> None:

@@ -111,6 +111,7 @@ class PodRecord:
     stopped: tuple[str, str] | None = None
     startup_seconds: float | None = None  # from its binding to when it got ready
     front_of: str | None = None  # UID of the pool or split before which it routes
+    pair: str = ""  # of a half of a split, and of the front before it: only the same meet
 
     @property
     def unscheduled(self) -> bool:

@@ -41,7 +41,8 @@ class PoolDecision:
     """The whole next status of one pool as far as deciding owns it.
 
     `status` replaces the persisted one; `recommended` is what Auto would run (written in External mode too);
-    `conditions` are Planned, Placed, SLOMet and NetworkBound, and CapacityRequested while there is a `request`;
+    `conditions` are Planned, Placed, SLOMet and NetworkBound, ArgumentsUnknown where the engine's release does not know
+    some of the user's, and CapacityRequested while there is a `request`;
     `events` are things that happened in this pass (a replica failed, a scale-up) and deserve a Kubernetes event.
     """
 

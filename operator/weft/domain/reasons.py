@@ -27,6 +27,7 @@ class Reason(StrEnum):
     ShapeInvalid = "ShapeInvalid"
     EngineUnsupported = "EngineUnsupported"
     ArgumentConflict = "ArgumentConflict"
+    ArgumentUnknown = "ArgumentUnknown"
     FeatureUnsupported = "FeatureUnsupported"
     PairIncompatible = "PairIncompatible"
     # why a candidate shape lost: status.plan.alternatives

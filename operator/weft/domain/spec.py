@@ -274,7 +274,7 @@ class RouterSpec:
 
 @dataclass(frozen=True, slots=True)
 class PoolSpec:
-    """One InferencePool's spec, whole."""
+    """One InferencePool's spec, whole. `pair` is what a half of a split shares with the other: see `pair_revision`."""
 
     role: Role
     model: ModelSpec
@@ -288,6 +288,7 @@ class PoolSpec:
     rollout: RolloutSpec
     pod: PodSpec
     router: RouterSpec
+    pair: str = ""
 
 
 @dataclass(frozen=True, slots=True)

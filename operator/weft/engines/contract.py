@@ -26,6 +26,12 @@ class EngineAdapter(Protocol):
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         """Why the user's arguments may not be added: the first that decides what Weft decides, and the field to use."""
 
+    def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:
+        """Those of the user's arguments that this version does not know, with what they may mean.
+
+        None of them where nobody knows the options of the version. They are passed on all the same.
+        """
+
     def failure(self, text: str) -> Explanation | None:
         """What a termination message or log tail says of the end, in the engine's own line.
 

@@ -7,11 +7,11 @@ dtype and the pages of the cache, and refuses a request at a time. One release o
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
+from weft.engines.given import given
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.engines.versions import Version
 
 JOINS_A_LARGER_PREFILL: Version = (0, 14, 0)  # vLLM pull request 27274
+JOINS_SIZES_OVER_MOONCAKE: Version = (0, 19, 0)
 # What the user may set and the handshake compares, directly or through what it decides.
 _ARGUMENTS = (
     *("--attention-backend", "--block-size", "--hf-overrides", "--disable-hybrid-kv-cache-manager"),
@@ -42,10 +43,15 @@ def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None
     return None
 
 
-def tensor_conflict(version: str, prefill: int, decode: int) -> str | None:
+def tensor_conflict(version: str, connector: str, prefill: int, decode: int) -> str | None:
     """Why KV cannot go from a tensor group of one size to one of another on this version."""
     if max(prefill, decode) % min(prefill, decode):
         return f"TP {prefill} of prefill and TP {decode} of decode do not divide each other"
+    if connector == "Mooncake" and prefill != decode and parse_version(version) < JOINS_SIZES_OVER_MOONCAKE:
+        return (
+            f"version {version} moves no KV over Mooncake from TP {prefill} of prefill to TP {decode} of decode; "
+            "allowed: 0.19.0 or later, or the same on both sides"
+        )
     if prefill > decode and parse_version(version) < JOINS_A_LARGER_PREFILL:
         return (
             f"version {version} moves no KV from TP {prefill} of prefill to the smaller TP {decode} of decode; "
@@ -63,23 +69,11 @@ def context_conflict(prefill: Shape, decode: Shape) -> str | None:
 
 
 def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
+    yield "kvTransfer.connector", spec.kv.connector
     yield "kvCache.precision", (spec.kv.precision or Precision.BF16).value
     yield "engine.speculative", spec.engine.speculative_json or ""
     for flag in _ARGUMENTS:
-        yield f"engine.args {flag}", _argument(spec.engine.args, flag)
+        yield f"engine.args {flag}", given(spec.engine.args, flag)
     variables = dict(spec.engine.env)
     for name in _VARIABLES:
         yield f"engine.env {name}", variables.get(name, "")
-
-
-def _argument(args: tuple[str, ...], flag: str) -> str:
-    """The last value of an argument, `true` or `false` for a switch, nothing where it is not given."""
-    found = ""
-    for argument, following in zip_longest(args, args[1:], fillvalue="-"):
-        given, is_joined, value = argument.partition("=")
-        name = given.replace("_", "-")
-        if name == flag:
-            found = value if is_joined else "true" if following.startswith("-") else following
-        elif name == flag.replace("--", "--no-", 1):
-            found = "false"
-    return found

@@ -40,13 +40,14 @@ class LaunchRequest:
 class FrontRequest:
     """A router in front of replicas. Selectors choose the first pods of replicas; `decode` is empty unless it pairs.
 
-    With `decode` set, `prefill_or_all` chooses the prefill side.
+    With `decode` set, `prefill_or_all` chooses the prefill side. Streams of a router that goes have `drain_seconds`.
     """
 
     namespace: str
     router: RouterSpec
     prefill_or_all: Pairs
     decode: Pairs = ()
+    drain_seconds: int = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,10 @@ class TensorRTLLM:
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         return tensorrt_llm_argument_conflict(args, shape)
 
+    def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:  # noqa: ARG002 - of the protocol
+        """None: not every option of its releases is known."""
+        return ()
+
     def failure(self, text: str) -> Explanation | None:
         return tensorrt_llm_failure(text)
 

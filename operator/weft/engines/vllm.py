@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
+from weft.domain.workload import Role
 from weft.engines import vllm_arguments as arguments
+from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.sizing import (
@@ -15,8 +18,9 @@ from weft.engines.sizing import (
     shared_memory_bytes,
     startup_seconds,
 )
+from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
-from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict
+from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict, vllm_prefix_conflict
 from weft.engines.vllm_failure import vllm_failure
 from weft.engines.vllm_router import vllm_router
 from weft.engines.weights import model_location, model_mount, secrets_as_env
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 PORT = 8000
 DRAINS_ITSELF: Version = (0, 18, 1)  # --shutdown-timeout
+_LEVEL = "-O"  # -O3 and the like, which vLLM writes out before argparse sees them
 
 
 class VLLM:
@@ -53,7 +58,7 @@ class VLLM:
                 *arguments.model(request),
                 *arguments.parallel(request),
                 *arguments.kv_cache(request),
-                *arguments.kv_transfer(request),
+                *connectors.kv_transfer(request),
                 *arguments.speculative(request.spec.engine.speculative_json),
                 *(("--shutdown-timeout", str(drain_seconds)) if drains_itself else ()),
                 "--port",
@@ -78,6 +83,10 @@ class VLLM:
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         return vllm_argument_conflict(args, shape)
 
+    def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:
+        named = tuple(each for each in args if not each.startswith(_LEVEL))
+        return unknown_options(named, engine_options("vllm_options.yaml"), version)
+
     def failure(self, text: str) -> Explanation | None:
         return vllm_failure(text)
 
@@ -90,10 +99,14 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first argument or variable that contradicts the plan."""
     spec, shape = request.spec, request.plan.shape
     conflict = vllm_argument_conflict(spec.engine.args, shape) or vllm_env_conflict(tuple(dict(spec.engine.env)))
+    conflict = conflict or vllm_prefix_conflict(spec)
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
 
 
 def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:
     http = NamedPort("http", PORT)
+    if connectors.uses_mooncake(request):
+        gives = request.spec.role is Role.Prefill
+        return (http, NamedPort("mooncake", environment.MOONCAKE_PORT)) if gives else (http,)
     return (http, NamedPort("nixl", environment.NIXL_PORT)) if arguments.moves_kv(request) else (http,)

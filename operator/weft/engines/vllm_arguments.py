@@ -24,7 +24,6 @@ Arguments = tuple[str, ...]
 
 MASTER_PORT = 29501
 DATA_PARALLEL_PORT = 29550
-RECOMPUTES_LOST_KV: Version = (0, 13, 0)
 FITS_CONTEXT: Version = (0, 14, 0)  # vLLM pull request 29431
 _SPECULATIVE_METHODS = {"MTP": "mtp", "EAGLE3": "eagle3", "DraftModel": "draft_model", "NGram": "ngram"}
 
@@ -76,26 +75,6 @@ def kv_cache(request: LaunchRequest) -> Arguments:
 def moves_kv(request: LaunchRequest) -> bool:
     """Whether this replica is one side of a split."""
     return request.spec.role is not Role.Aggregated
-
-
-def kv_transfer(request: LaunchRequest) -> Arguments:
-    """The connector, the same on both sides: either may be asked to pull, but for groups that share prompts.
-
-    A prompt whose KV does not arrive is computed again instead of failing its request, where the version can.
-    """
-    if not moves_kv(request):
-        return ()
-    if request.spec.kv.connector != "NIXL":
-        raise Invalid(
-            Reason.FeatureUnsupported, f"kvTransfer.connector {request.spec.kv.connector} is not supported: use NIXL"
-        )
-    shares_prompts = request.plan.shape.prefill_context_parallel > 1  # which vLLM allows to producers only
-    config = {"kv_connector": "NixlConnector", "kv_role": "kv_producer" if shares_prompts else "kv_both"}
-    if parse_version(request.plan.engine.version) >= RECOMPUTES_LOST_KV:
-        config["kv_load_failure_policy"] = "recompute"
-    if request.on_cpu:
-        config["kv_buffer_device"] = "cpu"
-    return ("--kv-transfer-config", compact_json(config))
 
 
 def speculative(wish_json: str | None) -> Arguments:
@@ -163,12 +142,10 @@ def _data_parallel(request: LaunchRequest) -> Arguments:
 
 
 def _offload(request: LaunchRequest) -> Arguments:
-    """Host memory as a second tier. The flag counts one data-parallel rank's GPUs together, in GiB."""
+    """Host memory as a second tier, of pools that move no KV. The flag counts one data-parallel rank, in GiB."""
     wish_json = request.spec.kv.offload_json
-    if wish_json is None:
+    if wish_json is None or moves_kv(request):
         return ()
-    if moves_kv(request):
-        raise Invalid(Reason.FeatureUnsupported, "kvCache.offload is supported in Aggregated pools only")
     wish = json.loads(wish_json)
-    gib = parse_quantity(wish["size"]) / request.plan.shape.data_parallel / GIB
-    return ("--kv-offloading-size", f"{gib:g}", "--kv-offloading-backend", wish.get("backend", "Native").lower())
+    gib, backend = parse_quantity(wish["size"]) / request.plan.shape.data_parallel / GIB, wish.get("backend", "Native")
+    return ("--kv-offloading-size", f"{gib:g}", "--kv-offloading-backend", backend.lower())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.workload import Role
+from weft.engines.given import given
 from weft.engines.owned_flags import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
 
 if TYPE_CHECKING:
-    from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
+    from weft.domain.spec import PoolSpec
 
 _OWNED = {
     "--tensor-parallel-size": f"{BY_SHAPE}.tensorParallel",
@@ -85,6 +88,7 @@ OWNED_ENV = frozenset(
         "VLLM_PORT",
         "VLLM_NIXL_SIDE_CHANNEL_HOST",
         "VLLM_NIXL_SIDE_CHANNEL_PORT",
+        "VLLM_MOONCAKE_BOOTSTRAP_PORT",
         "VLLM_ENGINE_READY_TIMEOUT_S",
         "VLLM_API_KEY",
         "CUDA_VISIBLE_DEVICES",
@@ -104,3 +108,16 @@ def vllm_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation |
 def vllm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
     """The first variable that Weft sets itself."""
     return env_conflict(names, OWNED_ENV)
+
+
+def vllm_prefix_conflict(spec: PoolSpec) -> Explanation | None:
+    """Why the prefix cache may not be off: the plan counts on it. A decode half computes no prompts."""
+    percent = round(100 * spec.workload.prefix_hit)
+    off = given(spec.engine.args, "--enable-prefix-caching") == "false"
+    if not off or not percent or spec.role is Role.Decode:
+        return None
+    message = (
+        f"engine.args may not contain --no-enable-prefix-caching while spec.workload.prefixHitPercent is {percent}: "
+        "the plan counts on prompts in the cache; set that to 0, or remove the argument"
+    )
+    return Explanation(Reason.ArgumentConflict, message)

@@ -8,6 +8,7 @@ from weft.domain.units import GIB, parse_quantity
 from weft.engines import vllm_arguments as arguments
 from weft.engines.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.launch import EnvValue
+from weft.engines.vllm_connectors import uses_mooncake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
 NIXL_PORT = 5600
+MOONCAKE_PORT = 8998
 _CPU_KV_FRACTION = 0.25  # of the pod's memory, where the user named it
 
 
@@ -39,6 +41,9 @@ def _ours(request: LaunchRequest, ready_seconds: int) -> Iterator[EnvValue]:
 
 def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
     if not arguments.moves_kv(request):
+        return
+    if uses_mooncake(request):
+        yield EnvValue("VLLM_MOONCAKE_BOOTSTRAP_PORT", str(MOONCAKE_PORT))
         return
     yield EnvValue("VLLM_NIXL_SIDE_CHANNEL_HOST", field=POD_IP)
     yield EnvValue("VLLM_NIXL_SIDE_CHANNEL_PORT", str(NIXL_PORT))

@@ -28,7 +28,7 @@ def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
         env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
         ports=(NamedPort("http", PORT), NamedPort("metrics", METRICS_PORT)),
         pre_stop_seconds=UNROUTING_SECONDS,
-        grace_seconds=UNROUTING_SECONDS + 30,
+        grace_seconds=UNROUTING_SECONDS + request.drain_seconds,
         readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
     )
 

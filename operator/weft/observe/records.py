@@ -87,6 +87,7 @@ def read_pod(body: Json) -> PodRecord | None:
         stopped=_stopped(_condition(status, kueue.TAKEN_AWAY)),
         startup_seconds=_startup(status, scheduled) if identity is not None else None,
         front_of=front_of or None,
+        pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
     )
 
 

@@ -22,7 +22,8 @@ _BY_CHOICE = frozenset({Reason.MakesRoom, Reason.SlowerThanSiblings})
 class Departure:
     """A replica that could leave: `outdated`, of an earlier revision, or `displaced`, for a reason with its node.
 
-    `bound` is where its pods are if another scheduler picked the nodes.
+    `bound` is where its pods are if another scheduler picked the nodes. `alone` says that it is ready and serves nobody
+    yet, since the other half of its pair lacks as many.
     """
 
     assignment: Assignment
@@ -30,6 +31,7 @@ class Departure:
     outdated: bool
     displaced: Explanation | None = None
     bound: tuple[str, ...] = ()
+    alone: bool = False
 
     @property
     def may_return(self) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from weft.render.budget import render_disruption_budget, replicas_spared
-from weft.render.child import render_child_pool, render_child_seed
+from weft.render.child import pair_of, render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of, surplus
 from weft.render.compute_domain import KIND as COMPUTE_DOMAIN
 from weft.render.compute_domain import compute_domain_name, is_of, render_compute_domain
-from weft.render.front import ROUTER_ACCOUNT, render_front
+from weft.render.front import ROUTER_ACCOUNT, Front, render_front, render_front_budget
 from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
 from weft.render.pod import render_pods
@@ -17,12 +17,14 @@ from weft.render.service import leader_selector, render_ranks_service, render_se
 __all__ = [
     "COMPUTE_DOMAIN",
     "ROUTER_ACCOUNT",
+    "Front",
     "Json",
     "compute_domain_name",
     "front_name",
     "has_all_of",
     "is_of",
     "leader_selector",
+    "pair_of",
     "pod_name",
     "pool_labels",
     "ranks_service_name",
@@ -31,6 +33,7 @@ __all__ = [
     "render_compute_domain",
     "render_disruption_budget",
     "render_front",
+    "render_front_budget",
     "render_pods",
     "render_ranks_service",
     "render_service",

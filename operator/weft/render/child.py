@@ -10,6 +10,7 @@ from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 from weft.render.metadata import child_metadata, signed, split_labels
+from weft.render.revision import pair_revision
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease
@@ -27,6 +28,7 @@ def render_child_pool(split: SplitRecord, role: Role) -> Json:
     spec = _side(split, role)
     scaling = {key: value for key, value in spec.get("scaling", {}).items() if key != "replicas"}
     body = _pool(split, role)
+    body["metadata"]["labels"][labels.PAIR] = pair_of(split)
     body["spec"] = {
         **spec,
         "role": role.value,
@@ -35,6 +37,13 @@ def render_child_pool(split: SplitRecord, role: Role) -> Json:
         **({"scaling": scaling} if scaling else {}),
     }
     return signed(body)
+
+
+def pair_of(split: SplitRecord) -> str:
+    """What halves of this split share now that its engine is resolved."""
+    if split.status.engine is None or split.spec is None:
+        raise Bug(Reason.SpecInvalid, f"{split.key} has no engine release yet")
+    return pair_revision(split.spec.prefill, split.spec.decode, split.status.engine)
 
 
 def render_child_seed(split: SplitRecord, role: Role, replicas: int) -> Json:

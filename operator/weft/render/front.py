@@ -1,7 +1,8 @@
-"""The Deployment of a managed router."""
+"""The Deployment of a managed router, and how many pods of it others may evict."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
@@ -24,25 +25,38 @@ from weft.render.metadata import Json
 ROUTER_ACCOUNT = "weft-router"
 
 
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What a router stands before: one pool, or a prefill and a decode pool in this order, of whose pods one `pair`."""
+
+    pools: tuple[ResourceKey, ...]
+    replicas: int
+    drain_seconds: float
+    pair: str = ""
+
+
 def render_front(
-    owner: ResourceKey, engine: EngineName, router: RouterSpec, pools: tuple[ResourceKey, ...], tags: dict[str, str]
+    owner: ResourceKey, engine: EngineName, router: RouterSpec, front: Front, tags: dict[str, str]
 ) -> Json:
-    """The engine's own router before one pool, or before a prefill and a decode pool in this order."""
+    """The engine's own router before one pool, or before a pair of them."""
+    one = {labels.PAIR: front.pair} if front.pair else {}
+    behind = [(*routed_selector(pool), *one.items()) for pool in front.pools]
     request = FrontRequest(
         namespace=owner.namespace,
         router=router,
-        prefill_or_all=routed_selector(pools[0]),
-        decode=routed_selector(pools[1]) if len(pools) > 1 else (),
+        prefill_or_all=behind[0],
+        decode=behind[1] if len(behind) > 1 else (),
+        drain_seconds=int(front.drain_seconds),
     )
     launch = adapter_for(engine).front(request)
-    chosen = front_selector(owner)
+    chosen = {**front_selector(owner), **one}
     pod_tags = {**tags, **chosen, labels.ROUTED: "true", "app.kubernetes.io/component": "router"}
     body = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": child_metadata(front_name(owner), owner, tags),
+        "metadata": child_metadata(front_name(owner, front.pair), owner, {**tags, **one}),
         "spec": {
-            "replicas": router.replicas,
+            "replicas": front.replicas,
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": chosen},
             "template": {
@@ -52,6 +66,17 @@ def render_front(
         },
     }
     return signed(body)
+
+
+def render_front_budget(owner: ResourceKey, router: RouterSpec, tags: dict[str, str]) -> Json:
+    """A PodDisruptionBudget over all routers of a resource: one goes at a time; a lone one may always go."""
+    spec = {
+        "minAvailable": router.replicas - 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": front_selector(owner)},
+    }
+    meta = child_metadata(front_name(owner), owner, tags)
+    return signed({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
 
 
 def _pod(launch: ContainerLaunch, router: RouterSpec, image: str) -> Json:

@@ -94,6 +94,8 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int) -> dict[str
         labels.RANK: str(rank),
         labels.REVISION: assignment.revision,
     }
+    if spec.pair:
+        ours[labels.PAIR] = spec.pair
     if rank == 0:
         ours[labels.ROUTED] = "true"
     return {**dict(spec.pod.labels), **ours}

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from weft.domain.spec import SchedulerName
 
 if TYPE_CHECKING:
-    from weft.domain.shape import Plan
+    from weft.domain.shape import EngineRelease, Plan
     from weft.domain.spec import PoolSpec
 
 # What a wish became is in the plan; what only steers the choice of shape or node changes no pod.
 _NOT_IN_MODEL = {"config_json", "config_map", "precision"}
 _NOT_IN_ENGINE = {"name", "version", "image"}
 _NOT_IN_KV = {"locality"}
+_AROUND_THE_ENGINE = {"resources", "shared_memory"}
 
 
 def revision(spec: PoolSpec, plan: Plan) -> str:
@@ -26,18 +27,41 @@ def revision(spec: PoolSpec, plan: Plan) -> str:
     Scaling, SLO, workload and rollout settings are no inputs: they apply to running replicas too, or to their
     successors only.
     """
-    inputs = {
-        "role": spec.role.value,
+    return _hash(
+        {
+            "role": spec.role.value,
+            "model": _without(_settings(spec.model), _NOT_IN_MODEL),
+            "engine": _without(_settings(spec.engine), _NOT_IN_ENGINE),
+            "kv": _without(_settings(spec.kv), _NOT_IN_KV),
+            "tolerations": _settings(spec.placement.tolerations),
+            "pod": _settings(spec.pod),
+            "apiKey": spec.router.api_key_secret,
+            "shape": _settings(plan.shape),
+            "release": _settings(plan.engine),
+            **_admission(spec),
+            **({"pair": spec.pair} if spec.pair else {}),
+        }
+    )
+
+
+def pair_revision(prefill: PoolSpec, decode: PoolSpec, release: EngineRelease) -> str:
+    """Ten hex digits over what engines of both halves serve and how: those of another never hand each other KV.
+
+    That is model, engine with arguments and variables, KV and release. What only surrounds the engine (resources,
+    labels, tolerations) rolls its half alone, and so does another shape: sizes that meet are chosen together.
+    """
+    return _hash({"halves": [_meeting(prefill), _meeting(decode)], "release": _settings(release)})
+
+
+def _meeting(spec: PoolSpec) -> dict[str, Any]:
+    return {
         "model": _without(_settings(spec.model), _NOT_IN_MODEL),
-        "engine": _without(_settings(spec.engine), _NOT_IN_ENGINE),
+        "engine": _without(_settings(spec.engine), _NOT_IN_ENGINE | _AROUND_THE_ENGINE),
         "kv": _without(_settings(spec.kv), _NOT_IN_KV),
-        "tolerations": _settings(spec.placement.tolerations),
-        "pod": _settings(spec.pod),
-        "apiKey": spec.router.api_key_secret,
-        "shape": _settings(plan.shape),
-        "release": _settings(plan.engine),
-        **_admission(spec),
     }
+
+
+def _hash(inputs: dict[str, Any]) -> str:
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 

@@ -32,9 +32,13 @@ def render_service(pool: PoolRecord) -> Json:
     return _service(pool.key, pool_labels(pool), selector)
 
 
-def render_split_service(split: SplitRecord, *, paired: bool) -> Json:
-    """The split's Service. It chooses its front only while both halves of the pair answer, and nothing otherwise."""
-    selector = {**front_selector(split.key), labels.ROUTED: "true" if paired else "false"}
+def render_split_service(split: SplitRecord, *, paired: bool, only: str = "") -> Json:
+    """The split's Service. It chooses fronts only while both halves of a pair answer, and nothing otherwise.
+
+    `only` is the one pair whose front it chooses, where another one has a front and is no pair.
+    """
+    one = {labels.PAIR: only} if only else {}
+    selector = {**front_selector(split.key), **one, labels.ROUTED: "true" if paired else "false"}
     return _service(split.key, split_labels(split), selector)
 
 

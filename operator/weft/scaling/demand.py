@@ -226,7 +226,8 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     if sight.blind or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
     worked_off = wished.offered + wished.backlog
-    rate = max(request.spec.with_headroom(wished.offered), wished.lately, wished.foreseen, worked_off)
+    lately = _averaged_by_those_inside(reading, wished)
+    rate = max(request.spec.with_headroom(wished.offered), lately, wished.foreseen, worked_off)
     needed, kept = carrying(rate, capacity), carrying(_with_chance(rate), capacity)
     if sight.backlogged or not sight.tells_everything:
         needed, kept = max(needed, request.current), max(kept, request.current)
@@ -275,8 +276,7 @@ def demand(sight: Sight) -> Demand:
     if reading is None:
         return Demand(sight.at_front)
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
-    arriving = max(_offered(sight, reading), _surprising(sight, reading))
-    lately = _averaged_by_those_inside(reading, arriving)
+    arriving, lately = max(_offered(sight, reading), _surprising(sight, reading)), _counted(reading, SURELY)
     if state is None:
         return Demand(arriving, lately, backlog=backlog)
     # A gap widens a forecast, and buys nothing: for some time the last one holds.
@@ -330,17 +330,17 @@ def _counted(reading: Reading, deviations: float) -> float:
     return max(0.0, reading.arrivals - deviations * math.sqrt(reading.arrivals)) / reading.arrival_seconds
 
 
-def _averaged_by_those_inside(reading: Reading, arriving: float) -> float:
-    """What surely came in the last seconds, over the time that a request stays: that many are inside together.
+def _averaged_by_those_inside(reading: Reading | None, wished: Demand) -> float:
+    """What surely came in the last seconds, over the time that a request stays here: that many are inside together.
 
     A peak that is shorter than the answers meets the requests of quieter seconds before it. They stay for as long as
-    the number inside says at the rate of answers (Little's law).
+    the number inside says at the rate of answers (Little's law), in a prefill half not for long.
     """
-    surely = _counted(reading, SURELY)
-    if reading.rate <= 0 or surely <= arriving:
-        return surely
+    if reading is None or reading.rate <= 0 or wished.lately <= wished.offered:
+        return wished.lately
     stay = max(0.0, reading.outstanding - reading.waiting) / reading.rate
-    return arriving + (surely - arriving) * min(1.0, reading.arrival_seconds / stay) if stay > 0 else surely
+    part = min(1.0, reading.arrival_seconds / stay) if stay > 0 else 1.0
+    return wished.offered + (wished.lately - wished.offered) * part
 
 
 def _surprising(sight: Sight, reading: Reading) -> float:

@@ -47,7 +47,7 @@ def _a_half_is_one_stage(case: Case) -> Explanation | None:
         return None
     return Explanation(
         Reason.PairIncompatible,
-        f"NIXL moves no KV between pipeline stages, and a half of a split would have {stages}; allowed: 1",
+        f"no KV moves between pipeline stages, and a half of a split would have {stages}; allowed: 1",
     )
 
 
@@ -65,7 +65,7 @@ def _unjoined(case: Case, prefill: int, decode: int) -> str | None:
     """Why the engine hands over no KV between tensor groups of these sizes."""
     if case.option.shape.engine is EngineName.SGLang:
         return sglang_tensor_conflict(case.engine_version, case.request.architecture, prefill, decode)
-    return tensor_conflict(case.engine_version, prefill, decode)
+    return tensor_conflict(case.engine_version, case.request.spec.kv.connector, prefill, decode)
 
 
 def _heads_divide(case: Case) -> Explanation | None:

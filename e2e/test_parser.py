@@ -1,0 +1,67 @@
+"""The parser of the real `vllm serve` takes every command that Weft renders for that release."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.cluster import engine_environment
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "tests" / "render" / "golden"
+SCRIPT = HERE / "serve_parser.py"
+USERS = (
+    *("--enable-eplb", "--enable-dbo", "--numa-bind", "--enable-chunked-prefill", "--enable-prefix-caching"),
+    *("--scheduling-policy", "priority", "--structured-outputs-config.backend", "xgrammar"),
+)
+# What the parser says of each, or the test could not fail.
+WRONG = {
+    "unrecognized arguments": ["--frobnicate"],
+    "requires --tool-call-parser": ["--enable-auto-tool-choice"],
+    "Found duplicate keys --port": ["--port", "8001"],
+    "invalid choice": ["--scheduling-policy", "whim"],
+    "kv_role": ["--kv-transfer-config.kv_role", "kv_nobody"],
+}
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # it may build the environment
+
+
+def rendered(version: str) -> dict[str, list[str]]:
+    """The recorded commands of a release, by file and number of the pod."""
+    pods = {
+        f"{file.stem}-{rank}": pod
+        for file in sorted(GOLDEN.glob("*.yaml"))
+        for rank, pod in enumerate(yaml.safe_load_all(file.read_text()))
+    }
+    containers = {name: pod["spec"]["containers"][0] for name, pod in pods.items()}
+    return {name: each["command"] for name, each in containers.items() if each["image"].endswith(f":v{version}")}
+
+
+def verdicts(commands: dict[str, list[str]]) -> dict[str, list[str]]:
+    """What the parser has against each command. No cluster is needed to ask it."""
+    engine = engine_environment.ensure()
+    done = subprocess.run(
+        [str(engine.python), str(SCRIPT)],
+        input=json.dumps(list(commands.values())),
+        env={"VLLM_CACHE_ROOT": str(engine.model_information), "VLLM_NO_USAGE_STATS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return dict(zip(commands, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+def test_every_rendered_command_is_understood_and_no_wrong_one() -> None:
+    """Options of users that a command may carry are understood as well. One start of Python answers for all."""
+    ours = rendered(engine_environment.VERSIONS["vllm"])
+    assert {name.rpartition("-")[0] for name in ours} == {file.stem for file in GOLDEN.glob("*.yaml")}
+    plain = ours["aggregated-tp1-0"]
+    found = verdicts({**ours, "users": [*plain, *USERS], **{said: [*plain, *args] for said, args in WRONG.items()}})
+    assert {name: [] for name in (*ours, "users")} == {name: found[name] for name in found if name not in WRONG}
+    for said in WRONG:
+        assert said in " ".join(found[said])

@@ -1,0 +1,106 @@
+"""Generations of a split: replicas of both halves that may hand each other KV, and the front before each pair.
+
+A front pairs freely within its selectors, so each generation has its own, and one half never asks the other's successor
+or predecessor. While two generations are pairs, their routers are in proportion to what serves behind them, as the
+Service spreads requests evenly over routers. A generation that loses its place leaves in this order: its front goes and
+finishes its streams, with everything behind it still there; then its last replicas go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.converge.replicas import has_ended
+from weft.domain.spec import RolloutStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from weft.converge.replicas import Replica
+    from weft.domain.cluster import PodRecord
+    from weft.domain.snapshot import PoolRecord
+
+# So many routers of the larger generation, at least, tell a quarter of its replicas from another.
+ROUTERS_WHILE_TWO = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What of one pair answers, on the prefill and on the decode side: with an assignment (`staying`), and in all."""
+
+    pair: str
+    staying: tuple[int, ...]
+    answering: tuple[int, ...]
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether both halves answer: a request that finds only one of them fails or waits for nothing."""
+        return min(self.answering) > 0
+
+
+def generations_of(current: str, halves: Sequence[Sequence[Replica]]) -> tuple[Generation, ...]:
+    """Those that have replicas, the current one first, which is there in any case; `halves` are prefill and decode."""
+    others = {pair_of_replica(replica) for half in halves for replica in half if replica.pods} - {current}
+    return tuple(_counted(pair, halves) for pair in (current, *sorted(others)))
+
+
+def fronts_wanted(known: Sequence[Generation], usual: int, *, current_serves: bool) -> dict[str, int]:
+    """How many routers each generation shall have; those that are left out have none.
+
+    An earlier generation keeps its front while it is to stay, or until the front of the current one serves.
+    """
+    current, *others = known
+    kept = [each for each in others if min(each.staying) > 0 or (each.is_pair and not current_serves)]
+    pairs = [each for each in (current, *kept) if each.is_pair]
+    if len(pairs) < 2:  # noqa: PLR2004 - one beside another
+        return {each.pair: usual for each in (current, *kept)}
+    totals = [sum(each.answering[side] for each in pairs) for side in range(len(current.answering))]
+    shares = {each.pair: min(n / total for n, total in zip(each.answering, totals, strict=True)) for each in pairs}
+    most = max(usual, ROUTERS_WHILE_TWO)
+    found = {pair: max(1, round(most * share / max(shares.values()))) for pair, share in shares.items()}
+    return {**({current.pair: usual} if not current.is_pair else {}), **found}
+
+
+def kept_for_their_front(
+    pool: PoolRecord, replicas: Sequence[Replica], pods: Iterable[PodRecord]
+) -> tuple[Replica, ...]:
+    """The last replica of each earlier pair that is to leave, while routers of that pair may still choose it.
+
+    Only once a successor answers on this side, which so needs none of its GPUs; nothing is kept where all shall go
+    first (`Recreate`).
+    """
+    if pool.spec is None or not pool.spec.pair or pool.spec.rollout.strategy is RolloutStrategy.Recreate:
+        return ()
+    if not any(replica.ready and pair_of_replica(replica) == pool.spec.pair for replica in replicas):
+        return ()
+    chosen_by = {pod.pair for pod in pods if pod.namespace == pool.key.namespace and _is_before(pool, pod)}
+    last: dict[str, Replica] = {}
+    for replica in replicas:
+        if answers(replica):
+            before = last.get(pair_of_replica(replica))
+            if before is None or before.assignment is None:  # one that stays is enough
+                last[pair_of_replica(replica)] = replica
+    outlived = chosen_by - {pool.spec.pair}
+    return tuple(each for pair, each in last.items() if pair in outlived and each.assignment is None)
+
+
+def _is_before(pool: PoolRecord, pod: PodRecord) -> bool:
+    return pod.front_of is not None and pod.front_of == pool.split_uid and not has_ended(pod)
+
+
+def pair_of_replica(replica: Replica) -> str:
+    """The pair that a replica was rendered for."""
+    return replica.pods[0].pair if replica.pods else ""
+
+
+def answers(replica: Replica) -> bool:
+    """Whether fronts may choose it: its first pod is Ready, carries the label and is not being deleted."""
+    leader = replica.leader
+    return leader is not None and leader.ready and leader.routed and not leader.terminating and not has_ended(leader)
+
+
+def _counted(pair: str, halves: Sequence[Sequence[Replica]]) -> Generation:
+    found = [[each for each in half if answers(each) and pair_of_replica(each) == pair] for half in halves]
+    staying = tuple(sum(each.assignment is not None for each in half) for half in found)
+    return Generation(pair, staying, tuple(len(half) for half in found))

@@ -1,0 +1,18 @@
+"""What the user's arguments say of one option."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+
+def given(args: tuple[str, ...], flag: str) -> str:
+    """The last value of an option, `true` or `false` for a switch, nothing where it is not given."""
+    found = ""
+    for argument, following in zip_longest(args, args[1:], fillvalue="-"):
+        option, is_joined, value = argument.partition("=")
+        name = option.replace("_", "-")
+        if name == flag:
+            found = value if is_joined else "true" if following.startswith("-") else following
+        elif name == flag.replace("--", "--no-", 1):
+            found = "false"
+    return found

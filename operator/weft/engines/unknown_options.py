@@ -1,0 +1,53 @@
+"""Arguments that an engine's command line does not know, for one that is argparse's."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from weft.catalog.names import nearest, perhaps
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from weft.catalog.options import EngineOptions
+
+_NEGATION = "--no-"
+_LONGEST_SHOWN = 60
+
+
+@functools.lru_cache(maxsize=4096)
+def unknown_options(args: tuple[str, ...], options: EngineOptions, version: str) -> tuple[str, ...]:
+    """Options among `args` that a version lacks, each once: with the releases that have it, or what it may mean."""
+    known = options.of(version)
+    if known is None:
+        return ()
+    names = dict.fromkeys(name for name in map(_name, args) if name is not None)
+    unknown = (name for name in names if not _is_one(name, known))
+    return tuple(f"{name:.{_LONGEST_SHOWN}}{_hint(name, options, version)}" for name in unknown)
+
+
+def _name(argument: str) -> str | None:
+    """The option that an argument names, `--some-flag` of `--some_flag.key=value`; None for a value."""
+    if not argument.startswith("-") or not argument.lstrip("-")[:1].isalpha():
+        return None
+    return argument.split("=", 1)[0].split(".", 1)[0].replace("_", "-")
+
+
+def _is_one(name: str, known: Collection[str]) -> bool:
+    """Whether argparse takes it: an option, its negation, or a beginning that only one option has."""
+    if not name.startswith("--"):
+        return name in known
+    return any(each in known or sum(other.startswith(each) for other in known) == 1 for each in {name, _positive(name)})
+
+
+def _positive(name: str) -> str:
+    return f"--{name.removeprefix(_NEGATION)}" if name.startswith(_NEGATION) else name
+
+
+def _hint(name: str, options: EngineOptions, version: str) -> str:
+    elsewhere = options.elsewhere(name, version) or options.elsewhere(_positive(name), version)
+    if elsewhere is not None:
+        return f" ({elsewhere})"
+    long = sorted(option for option in options.of(version) or () if option.startswith("--"))
+    return perhaps(nearest(name, ((option, option) for option in long))[:1])

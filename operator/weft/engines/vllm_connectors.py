@@ -1,0 +1,101 @@
+"""`--kv-transfer-config` of vLLM: what moves KV between the halves of a split, and beside it to host memory."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.units import parse_quantity
+from weft.domain.workload import Role
+from weft.engines.versions import parse_version
+from weft.engines.vllm_arguments import compact_json, moves_kv
+
+if TYPE_CHECKING:
+    from weft.engines.launch import LaunchRequest
+    from weft.engines.versions import Version
+
+RECOMPUTES_LOST_KV: Version = (0, 13, 0)
+BRINGS_MOONCAKE: Version = (0, 17, 0)  # in its image; the connector itself is older
+OFFLOADS_BESIDE_NIXL: Version = (0, 22, 0)  # where both connectors and their union serve every kind of KV cache
+_NO_DEVICES = frozenset({"cpu", "memory"})
+
+
+def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
+    """The connector; nothing for a pool that moves no KV. Raises `Invalid` for one that the release lacks.
+
+    A prompt whose KV does not arrive is computed again instead of failing its request, where the version can. Host
+    memory is a connector too, and the second of two in a half.
+    """
+    if not moves_kv(request):
+        return ()
+    _refuse_what_lacks(request)
+    config = _mooncake(request) if uses_mooncake(request) else _nixl(request)
+    if request.spec.kv.offload_json is not None:
+        both = {"connectors": [config, _host_memory(request)]}
+        config = {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": both}
+    if parse_version(request.plan.engine.version) >= RECOMPUTES_LOST_KV:
+        config["kv_load_failure_policy"] = "recompute"
+    return ("--kv-transfer-config", compact_json(config))
+
+
+def uses_mooncake(request: LaunchRequest) -> bool:
+    """Whether KV travels over Mooncake, whose prefill side listens where a front asks for its engines."""
+    return moves_kv(request) and request.spec.kv.connector == "Mooncake"
+
+
+def _refuse_what_lacks(request: LaunchRequest) -> None:
+    kv, role = request.spec.kv, request.spec.role
+    if kv.connector == "LMCache":
+        raise Invalid(
+            Reason.FeatureUnsupported,
+            f"kvTransfer.connector LMCache is not supported in a {role.value} pool: no front pairs halves over it; use "
+            "NIXL",
+        )
+    if kv.connector == "Mooncake":
+        _refuse_older(request, BRINGS_MOONCAKE, "brings no Mooncake", "use NIXL")
+        if request.on_cpu:
+            raise Invalid(Reason.FeatureUnsupported, "kvTransfer.connector Mooncake needs accelerators: use NIXL")
+    if kv.offload_json is not None:
+        _refuse_joined(request, json.loads(kv.offload_json).get("backend", "Native"))
+
+
+def _refuse_joined(request: LaunchRequest, backend: str) -> None:
+    """Two connectors at once are those that vLLM itself tests together."""
+    if backend != "Native" or request.spec.kv.connector != "NIXL":
+        raise Invalid(
+            Reason.FeatureUnsupported,
+            "kvCache.offload in a half of a split is supported for the backend Native beside kvTransfer.connector NIXL",
+        )
+    _refuse_older(request, OFFLOADS_BESIDE_NIXL, "takes no kvCache.offload beside NIXL", "remove it")
+
+
+def _refuse_older(request: LaunchRequest, since: Version, lacks: str, instead: str) -> None:
+    version = request.plan.engine.version
+    if parse_version(version) < since:
+        oldest = ".".join(map(str, since))
+        raise Invalid(Reason.EngineUnsupported, f"version {version} {lacks}; allowed: {oldest} or later, or {instead}")
+
+
+def _nixl(request: LaunchRequest) -> dict[str, Any]:
+    """The same on both sides, since either may be asked to pull, but for groups that share prompts."""
+    shares_prompts = request.plan.shape.prefill_context_parallel > 1  # which vLLM allows to producers only
+    buffer = {"kv_buffer_device": "cpu"} if request.on_cpu else {}
+    return {"kv_connector": "NixlConnector", "kv_role": "kv_producer" if shares_prompts else "kv_both", **buffer}
+
+
+def _mooncake(request: LaunchRequest) -> dict[str, Any]:
+    """One side pushes and the other receives. It takes RDMA for granted, so TCP is named where pods have no device."""
+    kv, devices = request.spec.kv, {name for name, _ in request.spec.engine.resources} - _NO_DEVICES
+    over_tcp = kv.transport == "TCP" or (kv.transport == "Auto" and not devices)
+    extra = {"kv_connector_extra_config": {"mooncake_protocol": "tcp"}} if over_tcp else {}
+    kv_role = "kv_producer" if request.spec.role is Role.Prefill else "kv_consumer"
+    return {"kv_connector": "MooncakeConnector", "kv_role": kv_role, **extra}
+
+
+def _host_memory(request: LaunchRequest) -> dict[str, Any]:
+    """What `--kv-offloading-size` stands for, which alone would take NIXL's place. Bytes are one rank's."""
+    size_bytes = parse_quantity(json.loads(request.spec.kv.offload_json or "{}")["size"])
+    of_rank = {"cpu_bytes_to_use": int(size_bytes / request.plan.shape.data_parallel)}
+    return {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": of_rank}
