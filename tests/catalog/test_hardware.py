@@ -295,10 +295,3 @@ def test_versions_outside_of_the_known_range_are_refused(version: str) -> None:
     with pytest.raises(Invalid, match=r"0\.10 to 0\.33") as caught:
         CATALOG.release(EngineName.VLLM, version, "nvidia")
     assert caught.value.reason is Reason.EngineUnsupported
-
-
-@pytest.mark.parametrize("engine", [EngineName.TensorRTLLM])
-def test_engines_that_cannot_be_rendered_yet_say_so(engine: EngineName) -> None:
-    with pytest.raises(Invalid, match=r"rendering comes later; set engine\.name VLLM, SGLang or Auto") as caught:
-        CATALOG.release(engine, None, "nvidia")
-    assert caught.value.reason is Reason.EngineUnsupported

@@ -11,8 +11,9 @@ from tests.fabric.cluster import board, taint
 from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
-from weft.domain.spec import ModelSpec, PoolSpec, RouterKind, RouterSpec, SchedulerName
+from weft.domain.spec import EngineSpec, ModelSpec, PoolSpec, RouterKind, RouterSpec, SchedulerName
 from weft.domain.workload import Role
+from weft.render import render_pods
 
 SPEC = pool_spec()
 
@@ -42,6 +43,19 @@ def test_a_field_that_cannot_be_served_is_refused_by_name(spec: PoolSpec, words:
     assert words in message
     assert "use " in message or "remove it" in message
     assert world.nodes_of("chat") == []
+
+
+def test_a_named_engine_is_planned_placed_and_rendered() -> None:
+    """TensorRT-LLM, which Auto does not choose."""
+    world = World.of([board("b-0")], pool("chat", replace(SPEC, engine=EngineSpec(name=EngineName.TensorRTLLM))))
+    world.turn()
+    record = world.pools["chat"]
+    (pod,) = render_pods(record, record.status.assignments[0])
+    container = pod["spec"]["containers"][0]
+    assert container["command"][:3] == ["trtllm-serve", "serve", "meta-llama/Llama-3.1-8B-Instruct"]
+    assert container["image"] == "nvcr.io/nvidia/tensorrt-llm/release:1.2.1"
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "8"
+    assert world.condition("chat", "Planned")[0] == "True"
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,19 @@ def test_while_halves_are_refused_the_split_still_tells_how_it_serves() -> None:
     assert (world.serving("pd-prefill"), world.serving("pd-decode")) == (1, 1)
 
 
+@pytest.mark.parametrize(("router", "planned"), [(RouterKind.Managed, "False"), (RouterKind.Nothing, "True")])
+def test_a_pair_before_which_weft_renders_no_front_needs_one_of_the_users_own(router: RouterKind, planned: str) -> None:
+    """TensorRT-LLM's servers register with their front before they are ready, and that front is not rendered."""
+    prefill, decode = (
+        replace(half(role), engine=EngineSpec(name=EngineName.TensorRTLLM)) for role in (Role.Prefill, Role.Decode)
+    )
+    world = split_world(prefill, decode)
+    world.splits["pd"] = split(prefill, decode, router)
+    world.turn()
+    assert split_conditions(world)["Planned"][0] == planned
+    assert bool(world.nodes_of("pd-prefill")) is (planned == "True")
+
+
 def test_a_gateway_front_is_refused_by_name() -> None:
     world = split_world(half(Role.Prefill), half(Role.Decode))
     world.splits["pd"] = split(half(Role.Prefill), half(Role.Decode), RouterKind.Gateway)

@@ -284,12 +284,6 @@ def test_users_arguments_come_last() -> None:
     assert command(spec(engine=EngineSpec(args=("--enforce-eager",)))).endswith("--port 8000 --enforce-eager")
 
 
-def test_engines_that_cannot_be_launched_yet_are_refused() -> None:
-    with pytest.raises(Invalid) as refused:
-        adapter_for(EngineName.TensorRTLLM)
-    assert refused.value.reason is Reason.EngineUnsupported
-
-
 def test_a_front_of_one_pool_selects_its_pods() -> None:
     said = " ".join(VLLM.front(FrontRequest("team", RouterSpec(), (("a", "1"), ("b", "2")))).command)
     assert "--service-discovery-namespace team --selector a=1 b=2" in said

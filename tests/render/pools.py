@@ -32,7 +32,8 @@ from weft.render import revision
 NAMESPACE = "team"
 RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "vllm/vllm-openai:v0.32.0")
 SGLANG = EngineRelease(EngineName.SGLang, "0.5.23", "lmsysorg/sglang:v0.5.23")
-RELEASES = {EngineName.VLLM: RELEASE, EngineName.SGLang: SGLANG}
+TENSORRT_LLM = EngineRelease(EngineName.TensorRTLLM, "1.2.1", "nvcr.io/nvidia/tensorrt-llm/release:1.2.1")
+RELEASES = {EngineName.VLLM: RELEASE, EngineName.SGLang: SGLANG, EngineName.TensorRTLLM: TENSORRT_LLM}
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 DEEPSEEK = "deepseek-ai/DeepSeek-V3"
 UID = "6f1c7a52-0000-4000-8000-000000000001"

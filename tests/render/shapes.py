@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.render.pools import DEEPSEEK, plan, pool, queued, shape, sharing, spec
 from tests.render.sglang_shapes import SGLANG_SHAPES
+from tests.render.tensorrt_llm_shapes import TENSORRT_LLM_SHAPES
 from weft.domain.hardware import Precision
 from weft.domain.spec import (
     EngineSpec,
@@ -134,4 +135,5 @@ SHAPES = {
         pool(spec(model=ModelSpec(DEEPSEEK, source=_PVC), placement=_KUEUE), plan(_TWO_STAGES, weight_bytes=680e9)),
         Handover(SchedulerName.Kueue, "inference", 4, "nvidia.com/gpu.clique", 2, _GB200),
     ),
+    **TENSORRT_LLM_SHAPES,
 }

@@ -27,6 +27,7 @@ GOLDEN = Path(__file__).parent / "golden"
 PROGRAMS = {
     EngineName.VLLM: ["vllm", "serve"],
     EngineName.SGLang: ["python3", "-m", "sglang.launch_server"],
+    EngineName.TensorRTLLM: ["trtllm-serve", "serve"],
 }
 PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(record.status.assignments[0].pods)]
 

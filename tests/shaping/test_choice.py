@@ -243,13 +243,6 @@ def test_auto_chooses_only_from_engines_that_have_run() -> None:
     assert {chosen.shape.engine, *(each.shape.engine for each in chosen.alternatives)} == {EngineName.VLLM}
 
 
-@pytest.mark.parametrize("engine", [EngineName.TensorRTLLM])
-def test_engines_that_come_later_are_refused(engine: EngineName) -> None:
-    with pytest.raises(Invalid, match=r"set engine\.name VLLM, SGLang or Auto") as caught:
-        Wish(engine=EngineSpec(name=engine)).plan()
-    assert caught.value.reason is Reason.EngineUnsupported
-
-
 def test_at_most_ten_alternatives_best_first_each_with_its_reason() -> None:
     plan = Wish(DEEPSEEK, (H200, GB200), rate=50).plan()
     assert len(plan.alternatives) == 10

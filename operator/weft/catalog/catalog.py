@@ -33,8 +33,7 @@ _VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$"
 class EngineFacts:
     """One engine: default version, known (major, minor) range, images by vendor, its router's image and its limits.
 
-    `launched` says whether Weft can start it; the others are planned for comparison only. Of those
-    that it starts, the `automatic` ones are chosen from where a pool names none.
+    The `automatic` ones are chosen from where a pool names none.
     """
 
     name: EngineName
@@ -44,7 +43,6 @@ class EngineFacts:
     images: tuple[tuple[str, str], ...]
     router_image: str
     limits: EngineLimits
-    launched: bool = True
     automatic: bool = False
 
 
@@ -112,32 +110,17 @@ class Catalog:
         return f"model {model_id!r:.120} is not in the catalog{perhaps(_models_like(self, model_id))}"
 
     def engine(self, engine: EngineName) -> EngineFacts:
-        """Facts of an engine; raises `Invalid` (EngineUnsupported) for one that cannot be launched yet."""
-        facts = next((each for each in self.engines if each.name is engine), None)
-        if facts is not None and facts.launched:
-            return facts
-        raise Invalid(
-            Reason.EngineUnsupported,
-            f"engine {engine.value} is known but its rendering comes later; set engine.name {self._launchable} or Auto",
-        )
-
-    @property
-    def _launchable(self) -> str:
-        return ", ".join(engine.value for engine in self.launched)
-
-    @property
-    def launched(self) -> tuple[EngineName, ...]:
-        """The engines that a pool may name."""
-        return tuple(facts.name for facts in self.engines if facts.launched)
+        """Facts of an engine."""
+        return next(facts for facts in self.engines if facts.name is engine)
 
     @property
     def automatic(self) -> tuple[EngineName, ...]:
         """The engines to choose from where a pool names none, the default one first."""
-        return tuple(facts.name for facts in self.engines if facts.launched and facts.automatic)
+        return tuple(facts.name for facts in self.engines if facts.automatic)
 
-    def as_if_all_were_launched(self) -> Catalog:
-        """The same facts, for comparing all engines that predictions exist for, and choosing from all of them."""
-        return replace(self, engines=tuple(replace(facts, launched=True, automatic=True) for facts in self.engines))
+    def as_if_all_were_automatic(self) -> Catalog:
+        """The same facts, with every engine to choose from where a pool names none."""
+        return replace(self, engines=tuple(replace(facts, automatic=True) for facts in self.engines))
 
     def release(self, engine: EngineName, version: str | None, vendor: str) -> EngineRelease:
         """An engine at a version (None: the default) with its image for a vendor's accelerators.

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.planning import Facts, shape_request
+from weft.decide.support import refuse_a_front_of_pairs
 from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason
-from weft.domain.spec import ShapePins
+from weft.domain.spec import RouterKind, RouterSpec, ShapePins
 from weft.domain.workload import Role
 from weft.fabric import build_fabric
 from weft.perf import knee
@@ -159,12 +160,11 @@ def _other_engines(request: ShapeRequest, catalog: Catalog) -> tuple[OtherEngine
     """Only where the engine is left open, and for a pool of its own: halves of a split share theirs."""
     if request.spec.engine.name is not None or request.spec.engine.version is not None or request.partner is not None:
         return ()
-    free = catalog.as_if_all_were_launched()
     known = wished_engines(request, catalog)
     found = []
-    for engine in (each for each in free.launched if each not in known):
+    for engine in (facts.name for facts in catalog.engines if facts.name not in known):
         spec = replace(request.spec, engine=replace(request.spec.engine, name=engine))
-        chosen = tried(replace(request, spec=spec), free)
+        chosen = tried(replace(request, spec=spec), catalog)
         if chosen is not None:
             scored = chosen.scored
             gpus = scored.replicas * scored.shape.gpus
@@ -197,6 +197,8 @@ def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
     halves = [replace(request, spec=replace(request.spec, role=role)) for role in (Role.Prefill, Role.Decode)]
     try:
         plans = choose_pair(halves[0], halves[1], catalog)
+        if not isinstance(plans, Unpaired):
+            refuse_a_front_of_pairs(RouterSpec(RouterKind.Managed), plans[0].engine.name)
     except WeftError:
         return None
     if isinstance(plans, Unpaired) or any(plan.verdict.reason is Reason.BestEffort for plan in plans):

@@ -116,9 +116,9 @@ def _difference(study: Study, variation: Variation) -> str:
 
 def _engine(study: Study, other: OtherEngine) -> str:
     if not other.meets_slo:
-        return f"{other.engine.value} has no shape that meets the SLO (Weft does not launch it yet)"
+        return f"{other.engine.value} has no shape that meets the SLO (Auto does not choose it)"
     outcome = f"cost {digits(other.cost)} instead of {digits(study.bill.cost)}: {other.shape}"
-    return f"{other.engine.value} would {outcome} (Weft does not launch it yet)"
+    return f"{other.engine.value} would {outcome} (Auto does not choose it)"
 
 
 def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, ...]:

@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.planning import Facts, allows, kept_engine, plan_as, planned_as, request_as, shape_request
-from weft.decide.support import refuse_unsupported, refuse_unsupported_front, refuse_what_the_engine_cannot
+from weft.decide.support import (
+    refuse_a_front_of_pairs,
+    refuse_unsupported,
+    refuse_unsupported_front,
+    refuse_what_the_engine_cannot,
+)
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role
@@ -113,7 +118,7 @@ def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts:
     if isinstance(plans, Unpaired):
         return plans
     pair = Pair(*plans)
-    return _without_a_ratio(spec, pair) or _launchable(pair, (prefill, decode))
+    return _without_a_ratio(spec, pair) or _without_a_front(spec, pair) or _launchable(pair, (prefill, decode))
 
 
 def _request(
@@ -146,6 +151,15 @@ def _without_a_ratio(spec: SplitSpec, pair: Pair) -> Unpaired | None:
             "widen these bounds (minReplicas, maxReplicas, maxGPUs) or the ratio",
         )
     )
+
+
+def _without_a_front(spec: SplitSpec, pair: Pair) -> Unpaired | None:
+    """Why nothing could send requests to both halves; None where something can."""
+    try:
+        refuse_a_front_of_pairs(spec.router, pair.release.name)
+    except Invalid as error:
+        return Unpaired(Explanation(error.reason, error.message))
+    return None
 
 
 def _counts(side: PoolSpec, plan: Plan) -> range:

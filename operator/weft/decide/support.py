@@ -9,12 +9,14 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import RouterKind, SchedulerName
 from weft.domain.workload import Role
 from weft.engines import adapter_for
-from weft.engines.launch import LaunchRequest
+from weft.engines.launch import FrontRequest, LaunchRequest
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
-    from weft.domain.shape import Plan
+    from weft.domain.shape import EngineName, Plan
     from weft.domain.spec import PlacementSpec, PoolSpec, RouterSpec, SplitSpec
+
+_ANY_PODS = (("app", "engine"),)
 
 
 def refuse_unsupported(spec: PoolSpec) -> None:
@@ -55,6 +57,12 @@ def refuse_unsupported_front(split: SplitSpec) -> None:
     for unsupported, field, allowed in (_mooncake_claim(split), *_router_claims(split.router)):
         if unsupported:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
+
+
+def refuse_a_front_of_pairs(router: RouterSpec, engine: EngineName) -> None:
+    """Raise `Invalid` where Weft would have to start a front before a pair and the engine has none that it renders."""
+    if router.kind is RouterKind.Managed:
+        adapter_for(engine).front(FrontRequest("namespace", router, _ANY_PODS, _ANY_PODS))
 
 
 def _mooncake_claim(split: SplitSpec) -> tuple[bool, str, str]:

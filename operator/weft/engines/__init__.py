@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.engines.contract import EngineAdapter
 from weft.engines.fronts import FRONTS, Counter, FrontSeries
 from weft.engines.launch import (
+    FILES_PATH,
     ContainerLaunch,
     EnvValue,
     FrontRequest,
     HttpProbe,
+    LaunchFile,
     LaunchRequest,
     LeavesBy,
     ModelMount,
@@ -23,6 +23,7 @@ from weft.engines.launch import (
 from weft.engines.series import EngineSeries
 from weft.engines.sglang import SGLang
 from weft.engines.sglang_series import sglang_series
+from weft.engines.tensorrt_llm import TensorRTLLM
 from weft.engines.tensorrt_llm_series import tensorrt_llm_series
 from weft.engines.vllm import VLLM
 from weft.engines.vllm_series import vllm_series
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "FILES_PATH",
     "FRONTS",
     "ContainerLaunch",
     "Counter",
@@ -40,6 +42,7 @@ __all__ = [
     "FrontRequest",
     "FrontSeries",
     "HttpProbe",
+    "LaunchFile",
     "LaunchRequest",
     "LeavesBy",
     "ModelMount",
@@ -49,8 +52,11 @@ __all__ = [
     "series_for",
 ]
 
-_ADAPTERS: dict[EngineName, EngineAdapter] = {EngineName.VLLM: VLLM(), EngineName.SGLang: SGLang()}
-# An engine can be read before it can be launched: somebody else may have started it.
+_ADAPTERS: dict[EngineName, EngineAdapter] = {
+    EngineName.VLLM: VLLM(),
+    EngineName.SGLang: SGLang(),
+    EngineName.TensorRTLLM: TensorRTLLM(),
+}
 _SERIES: dict[EngineName, Callable[[str], EngineSeries]] = {
     EngineName.VLLM: vllm_series,
     EngineName.SGLang: sglang_series,
@@ -59,12 +65,8 @@ _SERIES: dict[EngineName, Callable[[str], EngineSeries]] = {
 
 
 def adapter_for(engine: EngineName) -> EngineAdapter:
-    """The adapter of an engine; raises `Invalid(EngineUnsupported)` for one that cannot be launched yet."""
-    adapter = _ADAPTERS.get(engine)
-    if adapter is None:
-        known = ", ".join(sorted(_ADAPTERS))
-        raise Invalid(Reason.EngineUnsupported, f"engine {engine.value} cannot be launched yet: use {known}")
-    return adapter
+    """The adapter of an engine."""
+    return _ADAPTERS[engine]
 
 
 def series_for(engine: EngineName, version: str) -> EngineSeries:

@@ -82,7 +82,7 @@ def _decode_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     """Each with the sentence that goes with it where it holds."""
     shape, version, tensor = asked.shape, asked.version, asked.shape.tensor_parallel
     among, copies = shape.decode_context_parallel, shared_copies(asked.architecture, tensor)
-    yield shape.engine is EngineName.SGLang, "Weft plans DCP for vLLM, not for SGLang; allowed: 1"
+    yield shape.engine is not EngineName.VLLM, f"Weft plans DCP for vLLM, not for {shape.engine.value}; allowed: 1"
     yield not _keeps_all_of(asked.architecture), f"{_others(asked)}, and only whole contexts are shared; allowed: 1"
     allowed = ", ".join(str(size) for size in range(1, copies + 1) if copies % size == 0)
     keeps = f"TP {tensor} keeps {copies} {'copies' if copies > 1 else 'copy'} of the KV cache"
@@ -104,7 +104,7 @@ def _decode_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
 def _prefill_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     """Each with the sentence that goes with it where it holds."""
     shape, version = asked.shape, asked.version
-    yield shape.engine is EngineName.SGLang, "Weft plans PCP for vLLM, not for SGLang; allowed: 1"
+    yield shape.engine is not EngineName.VLLM, f"Weft plans PCP for vLLM, not for {shape.engine.value}; allowed: 1"
     yield asked.spec.role is not Role.Prefill, "only the prefill half of a split shares prompts; allowed: 1"
     yield not asked.architecture.is_latent, "vLLM shares prompts of models with latent attention only; allowed: 1"
     yield asked.vendor != "nvidia", f"PCP is planned for NVIDIA GPUs only, not for those of {asked.vendor}; allowed: 1"

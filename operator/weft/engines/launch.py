@@ -103,6 +103,23 @@ class ModelMount:
     pull_policy: str | None = None
 
 
+# Where the files of a launch are inside its container.
+FILES_PATH = "/etc/engine"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFile:
+    """A small text file of the container, read-only; `name` is a file name without folders."""
+
+    name: str
+    text: str
+
+    @property
+    def path(self) -> str:
+        """Where the container finds it."""
+        return f"{FILES_PATH}/{self.name}"
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerLaunch:
     """One container, without what is the same for all of them (security, devices, scratch space).
@@ -123,3 +140,4 @@ class ContainerLaunch:
     model_mount: ModelMount | None = None
     annotations: Pairs = ()
     secrets_as_env: tuple[str, ...] = ()
+    files: tuple[LaunchFile, ...] = ()

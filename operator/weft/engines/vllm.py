@@ -10,7 +10,7 @@ from weft.domain.workload import Role
 from weft.engines import vllm_arguments as arguments
 from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
-from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
+from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
     PROBE_SECONDS,
@@ -22,6 +22,7 @@ from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
 from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict, vllm_prefix_conflict
 from weft.engines.vllm_failure import vllm_failure
+from weft.engines.vllm_router import vllm_router
 from weft.engines.weights import model_location, model_mount, secrets_as_env
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from weft.engines.versions import Version
 
 PORT = 8000
-ROUTER_METRICS_PORT = 29000
 DRAINS_ITSELF: Version = (0, 18, 1)  # --shutdown-timeout
 _LEVEL = "-O"  # -O3 and the like, which vLLM writes out before argparse sees them
 
@@ -77,22 +77,8 @@ class VLLM:
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
-        """`vllm-router`, which finds its engines by watching pods of the namespace."""
-        return ContainerLaunch(
-            command=(
-                "vllm-router",
-                *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
-                *("--prometheus-host", "0.0.0.0", "--prometheus-port", str(ROUTER_METRICS_PORT)),  # noqa: S104 - as above
-                *("--service-discovery", "--service-discovery-port", str(PORT)),
-                *("--service-discovery-namespace", request.namespace),
-                *_selectors(request),
-            ),
-            env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
-            ports=(NamedPort("http", PORT), NamedPort("metrics", ROUTER_METRICS_PORT)),
-            pre_stop_seconds=UNROUTING_SECONDS,
-            grace_seconds=UNROUTING_SECONDS + request.drain_seconds,
-            readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
-        )
+        """`vllm-router`, before one pool or a pair."""
+        return vllm_router(request, PORT)
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         return vllm_argument_conflict(args, shape)
@@ -124,12 +110,3 @@ def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:
         gives = request.spec.role is Role.Prefill
         return (http, NamedPort("mooncake", environment.MOONCAKE_PORT)) if gives else (http,)
     return (http, NamedPort("nixl", environment.NIXL_PORT)) if arguments.moves_kv(request) else (http,)
-
-
-def _selectors(request: FrontRequest) -> tuple[str, ...]:
-    chosen = tuple(f"{key}={value}" for key, value in request.prefill_or_all)
-    if not request.decode:
-        return ("--selector", *chosen)
-    decode = tuple(f"{key}={value}" for key, value in request.decode)
-    pairing = ("--vllm-pd-disaggregation", "--kv-connector", "nixl")
-    return (*pairing, "--prefill-selector", *chosen, "--decode-selector", *decode)

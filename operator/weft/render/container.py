@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.labels import GROUP
-from weft.engines import MountKind
+from weft.domain.labels import FILE, GROUP
+from weft.engines import FILES_PATH, MountKind
 from weft.render.security import container_security
 
 if TYPE_CHECKING:
-    from weft.engines import ContainerLaunch, EnvValue, HttpProbe, ModelMount
+    from weft.engines import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, ModelMount
     from weft.render.metadata import Json
 
 HOME = f"/home/{GROUP.partition('.')[0]}"
@@ -44,7 +44,18 @@ def render_volumes(launch: ContainerLaunch) -> list[Json]:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.shared_memory_bytes)}})
     if launch.model_mount is not None:
         volumes.append(_model_volume(launch.model_mount))
+    if launch.files:
+        volumes.append({"name": "files", "downwardAPI": {"items": [_item(file) for file in launch.files]}})
     return volumes
+
+
+def file_annotations(launch: ContainerLaunch) -> dict[str, str]:
+    """The files of a launch, which the pod carries itself: no other object has to be there first, or to go with it."""
+    return {f"{FILE}{file.name}": file.text for file in launch.files}
+
+
+def _item(file: LaunchFile) -> Json:
+    return {"path": file.name, "fieldRef": {"fieldPath": f"metadata.annotations['{FILE}{file.name}']"}}
 
 
 def _environment(launch: ContainerLaunch) -> list[Json]:
@@ -77,6 +88,8 @@ def _mounts(launch: ContainerLaunch) -> list[Json]:
         mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 - a volume
     if launch.model_mount is not None:
         mounts.append({"name": "model", "mountPath": launch.model_mount.path, "readOnly": True})
+    if launch.files:
+        mounts.append({"name": "files", "mountPath": FILES_PATH, "readOnly": True})
     return mounts
 
 

@@ -11,7 +11,7 @@ from weft.domain.spec import SchedulerName
 from weft.engines import LaunchRequest, adapter_for
 from weft.render import names
 from weft.render.compute_domain import CLAIM, claim_template_name
-from weft.render.container import render_container, render_volumes
+from weft.render.container import file_annotations, render_container, render_volumes
 from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.metadata import child_metadata, pool_labels
 from weft.render.security import pod_security
@@ -50,7 +50,12 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
     marks = _marks(pool, assignment, rank)
     tags = {**_pod_labels(pool, assignment, rank), **dict(marks.labels)}
     meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)
-    if notes := {**dict(spec.pod.annotations), **dict(launch.annotations), **dict(marks.annotations)}:
+    if notes := {
+        **dict(spec.pod.annotations),
+        **dict(launch.annotations),
+        **dict(marks.annotations),
+        **file_annotations(launch),
+    }:
         meta["annotations"] = notes
     return {
         "apiVersion": "v1",

@@ -86,8 +86,7 @@ def served_precisions(request: ShapeRequest) -> tuple[Precision, ...]:
 def wished_engines(request: ShapeRequest, catalog: Catalog) -> tuple[EngineName, ...]:
     """What the pool names, else the one that it or the other half runs, else the engines that Auto chooses from.
 
-    A version without a name is the default engine's. Raises `Invalid` (EngineUnsupported) for a name that cannot be
-    launched.
+    A version without a name is the default engine's.
     """
     wish, default = request.spec.engine, catalog.automatic[0]
     settled = (request.engine, request.partner)

@@ -16,6 +16,7 @@ from weft.engines.context_parallelism import decode_context_conflict, prefill_co
 from weft.engines.handover import context_conflict, tensor_conflict
 from weft.engines.precision import precision_conflict
 from weft.engines.sglang_handover import sglang_tensor_conflict
+from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
 from weft.perf import footprint, sequence_bytes_per_gpu
 from weft.shaping.case import Case
 
@@ -166,12 +167,23 @@ def _pods_are_equal_parts_of_nodes(case: Case) -> Explanation | None:
 def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
     """Data-parallel ranks meet in every release, as long as each is whole in its pod."""
     shape, able = case.option.shape, case.limits.group_over_pods
-    if shape.pods == 1 or shape.data_parallel > 1 or able.include(case.engine_version):
+    if shape.pods == 1:
+        return None
+    if able is None:
+        sentence = f"{case.release} is started in one pod only, not in {shape.pods}; allowed: one pod"
+        return Explanation(Reason.EngineUnsupported, sentence)
+    if shape.data_parallel > 1 or able.include(case.engine_version):
         return None
     return Explanation(
         Reason.EngineUnsupported,
         f"{case.release} forms no group over {shape.pods} pods without Ray; allowed: one pod, or version {able}",
     )
+
+
+def _the_engine_has_such_ranks(case: Case) -> Explanation | None:
+    """TensorRT-LLM knows attention that is whole on every GPU of a group, and such that is cut over all of them."""
+    why = tensorrt_llm_shape_conflict(case.option.shape)
+    return Explanation(Reason.ShapeInvalid, why) if why is not None else None
 
 
 def _ranks_keep_their_stages_in_one_pod(case: Case) -> Explanation | None:
@@ -213,8 +225,8 @@ def _precision_is_served(case: Case) -> Explanation | None:
 
 
 def _the_checkpoint_can_be_stored_so(case: Case) -> Explanation | None:
-    stored, wanted = case.request.architecture.checkpoint_precision, case.option.shape.precision
-    why = precision_conflict(stored, wanted)
+    stored, shape = case.request.architecture.checkpoint_precision, case.option.shape
+    why = precision_conflict(stored, shape.precision, shape.engine)
     return Explanation(Reason.PrecisionUnsupported, why) if why is not None else None
 
 
@@ -309,6 +321,7 @@ CLAIMS: tuple[Claim, ...] = (
     _replica_stays_in_a_domain_unless_stages_may_leave,
     _pods_are_equal_parts_of_nodes,
     _the_release_forms_groups_over_pods,
+    _the_engine_has_such_ranks,
     _ranks_keep_their_stages_in_one_pod,
     _stages_of_ranks_share_a_domain,
     _the_attention_has_kernels,

@@ -100,7 +100,7 @@ def _nothing_in_common(prefill: set[str], decode: set[str]) -> Unpaired:
 
 
 def _engines(prefill: ShapeRequest, decode: ShapeRequest, catalog: Catalog) -> tuple[EngineName, ...]:
-    """What both halves may run; raises `Invalid` (EngineUnsupported) for a name that cannot be launched."""
+    """What both halves may run."""
     theirs = wished_engines(decode, catalog)
     return tuple(engine for engine in wished_engines(prefill, catalog) if engine in theirs)
 

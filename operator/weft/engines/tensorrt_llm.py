@@ -1,0 +1,111 @@
+"""TensorRT-LLM: `trtllm-serve` in one pod, its file of settings, probes and front (ADR 0030)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.engines import tensorrt_llm_arguments as arguments
+from weft.engines.environment import hub, transports, with_users
+from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
+from weft.engines.sizing import (
+    MARGIN_SECONDS,
+    PROBE_SECONDS,
+    UNROUTING_SECONDS,
+    shared_memory_bytes,
+    startup_seconds,
+)
+from weft.engines.tensorrt_llm_config import config_text, moves_kv
+from weft.engines.tensorrt_llm_conflicts import tensorrt_llm_argument_conflict, tensorrt_llm_env_conflict
+from weft.engines.tensorrt_llm_failure import tensorrt_llm_failure
+from weft.engines.tensorrt_llm_refusals import refuse_what_it_cannot
+from weft.engines.vllm_router import vllm_router
+from weft.engines.weights import model_location, model_mount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.domain.reasons import Explanation
+    from weft.domain.shape import Shape
+    from weft.engines.launch import FrontRequest, LaunchRequest
+
+PORT = 8000
+CONFIG_FILE = "trtllm.yaml"
+
+
+class TensorRTLLM:
+    """The adapter of TensorRT-LLM; see `EngineAdapter`. None of it has run on hardware yet."""
+
+    leaves_front_by = LeavesBy.Label  # vllm-router's way
+
+    def launch(self, request: LaunchRequest) -> ContainerLaunch:
+        """`trtllm-serve serve`, whose ranks are processes of one container.
+
+        On SIGTERM it waits for open requests however long they take, so that the grace period is the drain limit.
+        """
+        _refuse_conflicts(request)
+        refuse_what_it_cannot(request)
+        spec = request.spec
+        config = LaunchFile(CONFIG_FILE, config_text(request))
+        ready_seconds = startup_seconds(request.weight_bytes)
+        return ContainerLaunch(
+            command=(
+                "trtllm-serve",
+                "serve",
+                model_location(spec.model, "TensorRT-LLM"),
+                *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
+                *("--backend", "pytorch"),
+                *arguments.model(request),
+                *arguments.parallel(request.plan.shape),
+                *("--extra_llm_api_options", config.path),
+                *spec.engine.args,
+            ),
+            env=with_users(_ours(request), spec.engine),
+            ports=(NamedPort("http", PORT),),
+            pre_stop_seconds=UNROUTING_SECONDS,
+            grace_seconds=UNROUTING_SECONDS + int(spec.rollout.drain_timeout_seconds) + MARGIN_SECONDS,
+            startup=HttpProbe("/health", PORT, PROBE_SECONDS, failures=ready_seconds // PROBE_SECONDS),
+            readiness=HttpProbe("/health", PORT),
+            shared_memory_bytes=shared_memory_bytes(request),
+            model_mount=model_mount(spec.model),
+            files=(config,),
+        )
+
+    def front(self, request: FrontRequest) -> ContainerLaunch:
+        """`vllm-router` before one pool, as TensorRT-LLM has a front for pairs only, which is not rendered."""
+        if request.decode:
+            raise Invalid(
+                Reason.FeatureUnsupported,
+                "router.type Managed is not supported before a split of TensorRT-LLM: use None and a front of your "
+                "own, another engine, or an InferencePool",
+            )
+        return vllm_router(request, PORT)
+
+    def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
+        return tensorrt_llm_argument_conflict(args, shape)
+
+    def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:  # noqa: ARG002 - of the protocol
+        """None: not every option of its releases is known."""
+        return ()
+
+    def failure(self, text: str) -> Explanation | None:
+        return tensorrt_llm_failure(text)
+
+
+def _refuse_conflicts(request: LaunchRequest) -> None:
+    """Raise `Invalid` for the first argument or variable that contradicts the plan."""
+    engine = request.spec.engine
+    conflict = tensorrt_llm_argument_conflict(engine.args, request.plan.shape)
+    conflict = conflict or tensorrt_llm_env_conflict(tuple(dict(engine.env)))
+    if conflict is not None:
+        raise Invalid(conflict.reason, conflict.message)
+
+
+def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
+    yield EnvValue("TRTLLM_NO_USAGE_STATS", "1")
+    yield from hub(request.spec.model)
+    if moves_kv(request):
+        # Halves of a split are in NVLink domains of their own, even in one rack.
+        yield EnvValue("UCX_CUDA_IPC_ENABLE_MNNVL", "n")
+        yield from transports(request)

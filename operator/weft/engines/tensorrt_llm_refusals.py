@@ -1,0 +1,77 @@
+"""What a pool may ask for and TensorRT-LLM, or how Weft starts it, cannot give: refused by name."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
+from weft.domain.spec import SourceKind
+from weft.engines.precision import precision_conflict
+from weft.engines.speculative import speculative_wish
+from weft.engines.tensorrt_llm_arguments import NAMES_ITS_MODEL
+from weft.engines.tensorrt_llm_config import moves_kv
+from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
+from weft.engines.versions import parse_version, release_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.engines.launch import LaunchRequest
+    from weft.engines.versions import Version
+
+DRAFTS_WITH_A_MODEL: Version = (1, 3, 0)  # before, the name of the method in its file changed between candidates
+_OTHER_SERVERS = {"/nim/": "a NIM", "tritonserver": "Triton"}
+
+
+def refuse_what_it_cannot(request: LaunchRequest) -> None:
+    """Raise `Invalid` for the first wish that cannot be fulfilled, with what is allowed."""
+    if request.checkpoint is not None:
+        why = precision_conflict(request.checkpoint, request.plan.shape.precision, EngineName.TensorRTLLM)
+        if why is not None:
+            raise Invalid(Reason.PrecisionUnsupported, why)
+    shaped = tensorrt_llm_shape_conflict(request.plan.shape)
+    if shaped is not None:
+        raise Invalid(Reason.ShapeInvalid, shaped)
+    for wrong, field, allowed in (*_model_claims(request), *_engine_claims(request), *_kv_claims(request)):
+        if wrong:
+            release = f"TensorRT-LLM {request.plan.engine.version}"
+            raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported on {release}: {allowed}")
+
+
+def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
+    model = request.spec.model
+    names, uri = model.served_names, model.source is not None and model.source.kind is SourceKind.URI
+    unnamed = release_order(request.plan.engine.version) < NAMES_ITS_MODEL
+    yield uri, "model.source.uri", "use huggingFace, pvc or image"
+    # Its server takes the path of an adapter with each request, and knows none by name.
+    yield bool(model.adapters), "model.adapters", "remove it"
+    yield bool(names) and unnamed, "model.servedNames", "remove it, or use version 1.3.0rc6 or later"
+    yield len(names) > 1, "more than one of model.servedNames", "name one"
+
+
+def _engine_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
+    spec, engine = request.spec, request.plan.engine
+    other = next((name for part, name in _OTHER_SERVERS.items() if part in engine.image), "")
+    yield bool(other), f"engine.image {engine.image}, which is {other},", "use an image with trtllm-serve"
+    asks_for_keys = spec.router.api_key_secret is not None
+    yield asks_for_keys, "router.apiKeySecretRef", "remove it, as its server asks for no key"
+    wish = speculative_wish(spec.engine.speculative_json)
+    drafts = wish is not None and wish.method == "DraftModel"
+    too_old = parse_version(engine.version) < DRAFTS_WITH_A_MODEL
+    yield drafts and too_old, "engine.speculative DraftModel", "use MTP, EAGLE3 or NGram, or version 1.3 or later"
+
+
+def _kv_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
+    kv = request.spec.kv
+    stored = kv.precision not in {None, Precision.BF16, Precision.FP8}
+    yield stored, f"kvCache.precision {kv.precision}", "use BF16 or FP8"
+    other = moves_kv(request) and kv.connector != "NIXL"
+    yield other, f"kvTransfer.connector {kv.connector}", "use NIXL"
+    if kv.offload_json is not None:
+        yield moves_kv(request), "kvCache.offload in a half of a split", "use it in Aggregated pools"
+        backend = json.loads(kv.offload_json).get("backend", "Native")
+        yield backend != "Native", f"kvCache.offload.backend {backend}", "use Native"
