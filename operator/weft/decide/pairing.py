@@ -21,7 +21,7 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     Of a half with n desired replicas floor(n m / M) serve while the other has m of M: rounded up, the earlier pair
     would lose a half while the new one is not able to take its load.
     """
-    if len(turns) == 1 or not any(_is_earlier(each, turn) for turn in turns for each in turn.survivors.replicas):
+    if not any(_is_earlier(each, turn) for turn in turns for each in turn.survivors.replicas):
         return frozenset()
     found: set[tuple[str, int]] = set()
     for turn, other in zip(turns, reversed(turns), strict=True):

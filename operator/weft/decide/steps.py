@@ -122,8 +122,7 @@ class _Rising:
         if not self.looked:
             self.looked = True
             if (fitting := shapes_with_a_place(self.together, self.start.free, self.replan)) is not None:
-                together = replace(self.start, alone=alone_in(fitting))
-                self.together[:] = [_set_out(turn, together) for turn in fitting]
+                self.together[:] = _together(fitting, self.start)
         goes_on = grow(self._growths(), self.start.free, self.start.now)
         keep_spares(self._growths(), self.start.free)
         return goes_on
@@ -147,9 +146,15 @@ def _all_set_out(units: Sequence[Sequence[Turn]], start: _Start, replan: Replan)
         turns = units[index]
         if changes_shape(turns):
             turns = kept_for_want_of_room(turns, start.free, replan)
-        together = replace(start, alone=alone_in(turns))
-        found[index] = [_set_out(turn, together) for turn in turns]
+        found[index] = _together(turns, start)
     return [found[index] for index in range(len(units))]
+
+
+def _together(turns: Sequence[Turn], start: _Start) -> list[Course]:
+    """One pool, or both halves of a split, that set out."""
+    alone = alone_in(turns) if len(turns) > 1 else start.alone
+    begun = replace(start, alone=alone) if alone else start
+    return [_set_out(turn, begun) for turn in turns]
 
 
 def _set_out(turn: Turn, start: _Start) -> Course:
