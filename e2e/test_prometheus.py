@@ -28,9 +28,11 @@ QUERIES = re.compile(r'prometheus_http_requests_total\{code="(\d+)",handler="/ap
 def in_place_of(operator: OperatorProcess, node: RealNode, *options: str) -> Iterator[OperatorProcess]:
     """Another operator with more options, for a while: there are never two."""
     operator.stop()
-    with OperatorProcess.start(node.cluster, (*OPERATOR_OPTIONS, *options), "weft-prometheus") as other:
-        yield other
-    operator.resume()
+    try:
+        with OperatorProcess.start(node.cluster, (*OPERATOR_OPTIONS, *options), "weft-prometheus") as other:
+            yield other
+    finally:
+        operator.resume()
 
 
 def queries_answered(prometheus: PrometheusServer) -> dict[str, float]:
