@@ -51,6 +51,11 @@ def engines_read(operator: OperatorProcess) -> tuple[float, float]:
     return told, asked
 
 
+def tells_of_both(operator: OperatorProcess) -> None:
+    """An engine that has just started has no rate before the window that rates are of has samples of it."""
+    eventually(lambda: engines_read(operator) == (2, 0), "Prometheus tells of both", timeout_seconds=90)
+
+
 @pytest.mark.timeout(900)
 def test_load_seen_by_prometheus_grows_and_shrinks_a_pool_just_the_same(
     node: RealNode, operator: OperatorProcess, team: Team
@@ -60,7 +65,7 @@ def test_load_seen_by_prometheus_grows_and_shrinks_a_pool_just_the_same(
         PrometheusServer.start(node.cluster, team.namespace) as prometheus,
         in_place_of(operator, node, "--prometheus-url", prometheus.url) as asking,
     ):
-        grow_and_shrink(team, lambda: eventually(lambda: engines_read(asking) == (2, 0), "Prometheus tells of both"))
+        grow_and_shrink(team, lambda: tells_of_both(asking))
         assert engines_read(asking) == (1, 0)
         eventually(lambda: queries_answered(prometheus), "the operator asks Prometheus", timeout_seconds=10)
         counted = queries_answered(prometheus)
