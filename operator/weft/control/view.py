@@ -48,6 +48,16 @@ class View:
         return (uid for uid, pods in self.pods.items() if uid in self.pools and _waits(self.pools[uid], pods))
 
 
+def by_whom(pods: Iterable[PodRecord]) -> dict[str, tuple[PodRecord, ...]]:
+    """Engine pods by the UID of their pool, routers by that of what they stand before."""
+    found: dict[str, list[PodRecord]] = defaultdict(list)
+    for pod in pods:
+        uid = pod.identity.pool_uid if pod.identity is not None else pod.front_of
+        if uid is not None:
+            found[uid].append(pod)
+    return {uid: tuple(together) for uid, together in found.items()}
+
+
 def _waits(pool: PoolRecord, pods: Iterable[PodRecord]) -> bool:
     pair = pool.spec.pair if pool.spec is not None else ""
     return any(pod.gated or (pair and pod.pair != pair) for pod in pods)
@@ -74,11 +84,6 @@ class Viewer:
     def _make(self, revision: tuple[int, int]) -> View:
         cluster = self._context.cluster
         pods = cluster.pods()
-        by_pool: dict[str, list[PodRecord]] = defaultdict(list)
-        for pod in pods:
-            uid = pod.identity.pool_uid if pod.identity is not None else pod.front_of
-            if uid is not None:
-                by_pool[uid].append(pod)
         by_namespace: dict[str, list[ObjectRecord]] = defaultdict(list)
         for record in self._builder.objects():
             by_namespace[record.namespace].append(record)
@@ -88,7 +93,7 @@ class Viewer:
             build_fabric(cluster.nodes(), pods, self._context.catalog, cluster.reports()),
             {pool.key.uid: pool for pool in pools},
             {split.key.uid: split for split in splits},
-            {uid: tuple(found) for uid, found in by_pool.items()},
+            by_whom(pods),
             {namespace: tuple(found) for namespace, found in by_namespace.items()},
             self._builder.versions(),
         )

@@ -1,0 +1,41 @@
+"""What converging one resource gets to see of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.render.pools import plan, pool, spec
+from weft.control.view import View, by_whom
+from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
+from weft.domain.fabric import Fabric
+from weft.domain.workload import Role
+
+HALF = replace(pool(spec(Role.Decode, pair="new"), plan(), ("node-a",)), split_uid="uid-split")
+ENGINE = PodRecord(
+    "team", "engine", "1", PodPhase.Running, "node-a", (), PodIdentity(HALF.key.uid, 3, 0, ""), pair="new"
+)
+ROUTER = PodRecord("team", "router", "2", PodPhase.Running, "node-b", (), front_of="uid-split", pair="old")
+FOREIGN = PodRecord("team", "job", "3", PodPhase.Running, "node-b", (("nvidia.com/gpu", 1),))
+
+
+def view(*pods: PodRecord) -> View:
+    return View((0, 0), Fabric(()), {HALF.key.uid: HALF}, {}, by_whom(pods), {}, {})
+
+
+def test_a_half_sees_the_routers_before_its_split() -> None:
+    """Without them the last replicas of a generation would leave while these still choose them."""
+    assert view(ENGINE, FOREIGN, ROUTER).pods_near(HALF) == (ENGINE, ROUTER)
+
+
+def test_a_pool_of_its_own_sees_its_own_pods() -> None:
+    assert view(ENGINE, ROUTER).pods_near(replace(HALF, split_uid=None)) == (ENGINE,)
+
+
+@pytest.mark.parametrize(
+    ("engine", "waits"), [(ENGINE, False), (replace(ENGINE, pair="old"), True), (replace(ENGINE, gated=True), True)]
+)
+def test_who_waits_for_changes_elsewhere(engine: PodRecord, *, waits: bool) -> None:
+    """Half a generation that goes waits for its routers, gated pods for room."""
+    assert (HALF.key.uid in set(view(engine, ROUTER).waiting())) is waits
