@@ -261,7 +261,8 @@ class ScaleMemory:
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
     bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any,
     and `forecast` what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
-    when they were others for the last time, None where that was never seen.
+    when they were others for the last time, None where that was never seen. `lasting` are the requests per second that
+    came, averaged over the time that they stay, None before any were seen.
     """
 
     since: float
@@ -280,6 +281,7 @@ class ScaleMemory:
     answering: tuple[str, ...] = ()
     exchanged: float | None = None
     lengths: tuple[LengthSample, ...] = ()
+    lasting: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

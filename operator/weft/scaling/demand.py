@@ -19,10 +19,19 @@ from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, watched
 from weft.scaling.keeping import restored
-from weft.scaling.looks import LOAD_WINDOW_SECONDS, SHORTEST_GROWTH_SECONDS, SURELY, grown, is_whole_minute, remembered
+from weft.scaling.looks import (
+    LOAD_WINDOW_SECONDS,
+    SHORTEST_GROWTH_SECONDS,
+    SURELY,
+    grown,
+    is_whole_minute,
+    remembered,
+    with_chance,
+)
 from weft.scaling.past import with_past
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
 from weft.scaling.slowness import without_slow
+from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, over_the_stay, stay_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +53,6 @@ LEAST_TRUE_CAPACITY = 0.25
 NO_CHANCE = 4.0
 # Standard deviations that are left out of a short count that is no chance.
 NEARLY_ALL = 0.5
-# A pool shrinks only if so many standard deviations more in a minute's count would not bring it back, at most as much
-# again: a few requests a minute are twice as many by chance alone.
-MOST_CHANCE, MOST_KEPT = 4.0, 1.0
 # Metrics that were gone for longer than this were gone: the stabilisation window starts anew.
 GAP_SECONDS = 60.0
 
@@ -148,7 +154,7 @@ class Demand:
     """Requests per second: `offered` now, and `lately` what surely came in the last seconds: a peak needs no headroom.
 
     `ahead` is the forecast, None where there is none, and `foreseen` what it allows for. `backlog` comes on top of what
-    is offered, while what was bought against surprises serves it, too.
+    is offered, while what was bought against surprises serves it, too. `at_front`: counted before any engine.
     """
 
     offered: float
@@ -156,9 +162,15 @@ class Demand:
     foreseen: float = 0.0
     ahead: Forecast | None = None
     backlog: float = 0.0
+    at_front: bool = False
 
     def at_least(self, other: Demand) -> Demand:
-        """The greater of two measurements of the same requests; what work they will be is this one's own to foresee."""
+        """The greater of two measurements of the same requests; what work they will be is this one's own to foresee.
+
+        What a front counts is one measurement, which each half averages over the time that requests stay in it.
+        """
+        if self.at_front and other.at_front:
+            return changed(self, backlog=max(self.backlog, other.backlog))
         own = self if self.ahead is not None else other
         offered, lately = max(self.offered, other.offered), max(self.lately, other.lately)
         return Demand(offered, lately, own.foreseen, own.ahead, max(self.backlog, other.backlog))
@@ -184,14 +196,27 @@ def look(request: ScaleRequest) -> Sight:
     return replace(sight, memory=_having_learnt(sight, found))
 
 
+def _lasting(sight: Sight, found: Reading) -> float:
+    """Requests per second, averaged over the time that they stay, once a minute was seen; a backlog is no long stay."""
+    offered, before = _offered(sight, found), sight.request.memory
+    if before is None or not before.loads or sight.backlogged:
+        return offered
+    first, last = before.loads[0].at, before.loads[-1].at
+    if not is_whole_minute(last - first):
+        return offered
+    return lasting(before.lasting, sight.request.now - last, offered, found)
+
+
 def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
     """The memory with what this look teaches about the traffic: what a front counts is all of it, whoever answers."""
     if not (found.whole or found.at_front):
-        return sight.memory
+        return changed(sight.memory, lasting=None)
     request, memory = sight.request, sight.memory
     startup = request.observation.startup_seconds if request.observation is not None else None
     known = with_past(memory.forecast, request.past)
-    return changed(memory, forecast=watched(known, request.now, request.work * _arriving(sight, found), startup))
+    kept, rate = _lasting(sight, found), request.work * _arriving(sight, found)
+    inside = request.work * kept if stay_seconds(found) > COUNTED_AGO_SECONDS else None
+    return changed(memory, forecast=watched(known, request.now, rate, startup, inside), lasting=kept)
 
 
 def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -> ScaleMemory:
@@ -226,9 +251,11 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     if sight.blind or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
     worked_off = wished.offered + wished.backlog
-    lately = _averaged_by_those_inside(reading, wished)
+    lately = wished.lately
+    if reading is not None and lately > wished.offered:
+        lately = over_the_stay(reading, lately, wished.offered)
     rate = max(request.spec.with_headroom(wished.offered), lately, wished.foreseen, worked_off)
-    needed, kept = carrying(rate, capacity), carrying(_with_chance(rate), capacity)
+    needed, kept = carrying(rate, capacity), carrying(with_chance(rate), capacity)
     if sight.backlogged or not sight.tells_everything:
         needed, kept = max(needed, request.current), max(kept, request.current)
 
@@ -240,11 +267,6 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         return f"{said}, one replica serves {digits(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
-
-
-def _with_chance(rate: float) -> float:
-    """A rate that a minute's count of requests at random may show without any change of the traffic."""
-    return rate * (1.0 + min(MOST_KEPT, MOST_CHANCE / math.sqrt(max(1.0, rate * LOAD_WINDOW_SECONDS))))
 
 
 def _foreseen(wished: Demand, risk: float) -> str:
@@ -269,21 +291,22 @@ def declared_want(request: ScaleRequest) -> Want:
 def demand(sight: Sight) -> Demand:
     """What arrives now and what will, and the backlog over the catch-up time.
 
-    What arrives is what was answered plus what piled up inside over the last minute, or the count of the last seconds
-    where that is so much more that it is no chance: a step is followed within seconds.
+    What arrives is what was answered plus what piled up inside over the last minute, or for as long as requests stay,
+    or the count of the last seconds where that is so much more that it is no chance: a step is followed within seconds.
     """
     reading, state = sight.reading, sight.memory.forecast
     if reading is None:
         return Demand(sight.at_front)
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
-    arriving, lately = max(_offered(sight, reading), _surprising(sight, reading)), _counted(reading, SURELY)
+    offered = sight.memory.lasting if sight.memory.lasting is not None else _offered(sight, reading)
+    arriving, lately = max(offered, _surprising(sight, reading)), _counted(reading, SURELY)
     if state is None:
-        return Demand(arriving, lately, backlog=backlog)
+        return Demand(arriving, lately, backlog=backlog, at_front=reading.at_front)
     # A gap widens a forecast, and buys nothing: for some time the last one holds.
     ahead = None if is_old(state, sight.request.now) else forecast(state, state.seen)
     ahead = ahead.over(sight.request.work) if ahead is not None else None
     foreseen = ahead.quantile(1.0 - sight.request.spec.risk) if ahead is not None else 0.0
-    return Demand(arriving, lately, foreseen, ahead, backlog)
+    return Demand(arriving, lately, foreseen, ahead, backlog, reading.at_front)
 
 
 def _offered(sight: Sight, reading: Reading) -> float:
@@ -328,19 +351,6 @@ def _counted(reading: Reading, deviations: float) -> float:
     if reading.arrival_seconds <= 0:
         return 0.0
     return max(0.0, reading.arrivals - deviations * math.sqrt(reading.arrivals)) / reading.arrival_seconds
-
-
-def _averaged_by_those_inside(reading: Reading | None, wished: Demand) -> float:
-    """What surely came in the last seconds, over the time that a request stays here: that many are inside together.
-
-    A peak that is shorter than the answers meets the requests of quieter seconds before it. They stay for as long as
-    the number inside says at the rate of answers (Little's law), in a prefill half not for long.
-    """
-    if reading is None or reading.rate <= 0 or wished.lately <= wished.offered:
-        return wished.lately
-    stay = max(0.0, reading.outstanding - reading.waiting) / reading.rate
-    part = min(1.0, reading.arrival_seconds / stay) if stay > 0 else 1.0
-    return wished.offered + (wished.lately - wished.offered) * part
 
 
 def _surprising(sight: Sight, reading: Reading) -> float:

@@ -81,10 +81,13 @@ class Forecast:
         return changed(self, level=self.level - math.log(work))
 
 
-def watched(state: ForecastState | None, now: float, rate: float | None, startup: float | None) -> ForecastState:
+def watched(
+    state: ForecastState | None, now: float, rate: float | None, startup: float | None, inside: float | None = None
+) -> ForecastState:
     """The state after a look at `now` (epoch seconds) that found `rate` requests/s; None is no look at all.
 
-    `startup` is what the replicas that run took to start, in seconds; None where nobody tells.
+    `startup` is what the replicas that run took to start, in seconds; None where nobody tells. Where requests stay for
+    longer than a bin, `inside` is their rate over that time, which is what is foretold then.
     """
     if state is None:
         return ForecastState(now, int(now // BIN_SECONDS), errors=ASSUMED)
@@ -102,7 +105,7 @@ def watched(state: ForecastState | None, now: float, rate: float | None, startup
         if now < end:
             return changed(state, seen=now, requests=requests, seconds=seconds)
         if seconds >= BIN_SECONDS / 2:
-            state = _learnt(state, requests, seconds, startup)
+            state = _learnt(state, requests, seconds, startup, inside)
         state = changed(state, seen=end, bin=state.bin + 1, requests=0.0, seconds=0.0)
     return state
 
@@ -189,9 +192,11 @@ def _proved(
     return before[0] * left + weight * error * change, before[1] * left + weight * change * change
 
 
-def _learnt(state: ForecastState, requests: float, seconds: float, startup: float | None) -> ForecastState:
+def _learnt(
+    state: ForecastState, requests: float, seconds: float, startup: float | None, inside: float | None
+) -> ForecastState:
     """The state after a bin that was seen well enough."""
-    found = math.log((requests + 0.5) / seconds)
+    found = math.log(((requests if inside is None else inside * seconds) + 0.5) / seconds)
     slot, days = counted(state, state.bin * BIN_SECONDS, requests, seconds)
     state = _judged(state, found)
     state = _followed(state, found, requests * BIN_SECONDS / seconds)

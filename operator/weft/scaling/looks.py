@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 LOAD_WINDOW_SECONDS = 60.0
 SHORTEST_GROWTH_SECONDS = 15.0
 SURELY = 1.5  # standard deviations that are left out of a short count that may be chance
+# A pool shrinks only if so many standard deviations more in a minute's count would not bring it back, at most as much
+# again: a few requests a minute are twice as many by chance alone.
+MOST_CHANCE, MOST_KEPT = 4.0, 1.0
 
 
 def is_whole_minute(elapsed: float) -> bool:
@@ -27,6 +30,11 @@ def grown(rate: float, loads: tuple[LoadSample, ...]) -> float:
     if not is_whole_minute(elapsed):
         more = max(0.0, more - SURELY * math.sqrt(2.0 * rate * elapsed))  # as many may come as go
     return more / elapsed
+
+
+def with_chance(rate: float) -> float:
+    """A rate that a minute's count of requests at random may show without any change of the traffic."""
+    return rate * (1.0 + min(MOST_KEPT, MOST_CHANCE / math.sqrt(max(1.0, rate * LOAD_WINDOW_SECONDS))))
 
 
 def remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:
