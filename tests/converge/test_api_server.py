@@ -14,6 +14,8 @@ from tests.eventually import eventually
 from tests.neighbours import install_neighbours
 from tests.render.pools import LLAMA, RELEASE
 from tests.render.shapes import SHAPES
+from tests.render.test_gateway import FULL, PLAIN
+from tests.render.test_gateway import objects as routing
 from weft.api import crds, parse_pool, parse_split
 from weft.apply import Sender, TokenBucket, Writer
 from weft.apply.kinds import plural_of
@@ -60,6 +62,7 @@ OBJECTS = {
     "compute domain": render_compute_domain(SHAPES["compute-domain"], 3),
     "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, Front((FRONTED.key,), 1, 300.0), {}),
     "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, PAIRED, split_labels(DUO)),
+    **{f"{body['kind']} to {each.picker_port}": body for each in (PLAIN, FULL) for body in routing(each)},
     "budget of a front": render_front_budget(DUO.key, ROUTER, split_labels(DUO)),
 }
 
