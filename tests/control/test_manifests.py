@@ -76,6 +76,11 @@ def test_quotas_are_read_in_the_served_namespaces_and_nothing_more() -> None:
     assert [("weft-resources", ["list", "watch"])] == granted(RESOURCE_QUOTAS)
 
 
+def test_who_is_behind_a_service_is_listed_in_the_served_namespaces_and_nothing_more() -> None:
+    slices = [(name, rule["verbs"]) for name, rule in rules("base") if "endpointslices" in rule["resources"]]
+    assert slices == [("weft-resources", ["list"])]
+
+
 def test_compute_domains_are_read_everywhere_and_written_beside_pods_alone() -> None:
     """Whose node is in which one matters in the whole cluster; those that Weft makes are in the pools' namespaces."""
     written = ["get", "create", "patch", "delete"]

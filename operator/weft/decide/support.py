@@ -45,7 +45,7 @@ def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
 def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
     """An endpoint picker pairs within one InferencePool, and one pool of ours has one role."""
     half = spec.role is not Role.Aggregated and spec.router.kind is RouterKind.Gateway
-    return half, f"router.type Gateway for a pool of role {spec.role}", "use a PDSplit, or router.type None"
+    return half, f"router.type Gateway for a pool of role {spec.role}", "use router.type None and a front of yours"
 
 
 def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
