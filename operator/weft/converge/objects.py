@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey
     from weft.render import Json
 
-_DELETABLE = {"Service", "Deployment"}  # what an edited spec can make superfluous; the roles grant no more
+_DELETABLE = {"Service", "Deployment", "PodDisruptionBudget"}  # what an edited spec can make superfluous
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.spec import RouterKind, SchedulerName
+from weft.domain.spec import DomainRule, RouterKind, SchedulerName
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.launch import FrontRequest, LaunchRequest
@@ -24,6 +24,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
     claims = (
         (spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"),
         _spares_of_another(spec.placement),
+        _stages_of_a_half(spec),
         (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
         (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
         *_router_claims(spec.router),
@@ -39,6 +40,13 @@ def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
     elsewhere = placement.scheduler is not SchedulerName.Default and placement.spare_nodes_per_domain > 0
     field = f"placement.spareNodesPerDomain with scheduler.name {placement.scheduler}, which picks the nodes,"
     return elsewhere, field, "remove it"
+
+
+def _stages_of_a_half(spec: PoolSpec) -> tuple[bool, str, str]:
+    """Only stages may leave a domain, and engines hand no KV over between them."""
+    apart = spec.role is not Role.Aggregated and spec.placement.domain is DomainRule.Preferred
+    field = f"placement.domain Preferred with role {spec.role}, whose replicas have no pipeline stages,"
+    return apart, field, "use Required"
 
 
 def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
