@@ -32,7 +32,7 @@ PROMPT_SECONDS = 12.0  # longer than routers need to see that a pod leaves
 
 
 def chaotic_split(team: Team) -> Json:
-    """One replica a half, two routers, and time to drain the longest stream; on the real node, whatever else comes.
+    """Two replicas a half, two routers, and time to drain the longest stream; on the real node, whatever else comes.
 
     All ask for the same part of a core, or an engine that starts would get next to nothing beside those that serve.
     """
@@ -43,6 +43,7 @@ def chaotic_split(team: Team) -> Json:
         router={"type": "Managed", "replicas": ROUTERS, "resources": CPU_SHARE},
         rollout={"drainTimeout": "240s"},
         placement={"nodeSelector": {"kubernetes.io/hostname": team.node.options.name}},
+        scaling={"minReplicas": 2, "maxReplicas": 2},
     )
 
 
@@ -65,7 +66,7 @@ def test_changes_of_a_pair_cost_no_token(operator: OperatorProcess, team: Team, 
     team.kubectl("apply", "-k", str(REPOSITORY / "manifests" / "router"))
     split = chaotic_split(team)
     team.apply(split)
-    team.wait_for("pds", NAME, "Ready", seconds=420)
+    team.wait_for("pds", NAME, "Ready", seconds=600)
     phases: list[Phase] = []
     origin = time.monotonic()
     with Eyes(team, NAME) as eyes:
@@ -84,15 +85,10 @@ def test_changes_of_a_pair_cost_no_token(operator: OperatorProcess, team: Team, 
 
 
 def change_everything(pair: Pair, operator: OperatorProcess) -> None:
-    """One change after the other, the kills last."""
-    pair.wait_until_kv_moves()
-    for role in ROLES:
-        with pair.phase(f"{role} grows from 1 to 2"):
-            pair.scale({role: 2})
-        with pair.phase(f"{role} shrinks from 2 to 1"):
-            pair.scale({role: 1})
-    with pair.phase("the pair rolls to other arguments"):
-        pair.roll(["--enforce-eager", "--max-num-seqs", "64"])
+    """One change after the other, the kills last; an engine starts while what needs none of its half goes on."""
+    pair.wait_for(dict.fromkeys(ROLES, 2))
+    with pair.phase("a busy decode pod is evicted"):
+        evict_while_prompts_take_long(pair)
     for time_of_it in ("first", "second"):
         with pair.phase(f"the operator is killed, {time_of_it} time"):
             operator.kill()
@@ -102,16 +98,18 @@ def change_everything(pair: Pair, operator: OperatorProcess) -> None:
         pair.delete_a_router()
     with pair.phase("a neighbour's node is cordoned"):
         cordon_a_neighbour(pair.team)
+    with pair.phase("the evicted pod's successor starts"):
+        pair.wait_for(dict.fromkeys(ROLES, 2))
+    for role in ROLES:
+        with pair.phase(f"{role} shrinks from 2 to 1"):
+            pair.scale({role: 1})
+    with pair.phase("the pair rolls to other arguments"):
+        pair.roll(["--enforce-eager", "--max-num-seqs", "64"])
     with pair.phase("both halves grow from 1 to 2"):
         pair.scale(dict.fromkeys(ROLES, 2))
-    with pair.phase("a busy decode pod is evicted"):
-        evict_while_prompts_take_long(pair)
     for role in ROLES:
         with pair.phase(f"a {role} engine is killed") as phase:
-            victim = max(pair.eyes.staying(role), key=lambda engine: engine.last.running)
-            phase.killed.append(victim.address)
-            kill(victim)
-            pair.wait(lambda: victim.gone is not None, "the killed pod is gone")  # noqa: B023 - waited for at once
+            kill_one(pair, role, phase)
 
 
 def evict_while_prompts_take_long(pair: Pair) -> None:
@@ -121,7 +119,15 @@ def evict_while_prompts_take_long(pair: Pair) -> None:
         time.sleep(GATHERING_SECONDS)
         pair.evict(busiest)
         time.sleep(PROMPT_SECONDS)
-    pair.wait_for_successor(busiest, 2)
+    pair.wait(lambda: busiest.gone is not None, f"{busiest.name} is gone")
+
+
+def kill_one(pair: Pair, role: str, phase: Phase) -> None:
+    """The busiest engine of a half ends without a word."""
+    busiest = max(pair.eyes.staying(role), key=lambda engine: engine.last.running)
+    phase.killed.append(busiest.address)
+    kill(busiest)
+    pair.wait(lambda: busiest.gone is not None, f"{busiest.name} is gone")
 
 
 def cordon_a_neighbour(team: Team) -> None:

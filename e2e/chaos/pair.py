@@ -65,16 +65,15 @@ class Pair:
         eventually(observe, what, timeout_seconds=CHANGE_SECONDS)
 
     def scale(self, counts: dict[str, int]) -> None:
-        """Order counts by role, and wait until just so many are there, all of which have served a request."""
+        """Order counts by role, and wait for them."""
         for role, count in counts.items():
             self.spec["spec"][role] = {"scaling": {"minReplicas": count, "maxReplicas": count}}
         self.team.apply(self.spec)
-        self.wait(lambda: all(self._serves_with(role, count) for role, count in counts.items()), f"{counts} serve")
+        self.wait_for(counts)
 
-    def wait_for_successor(self, engine: Engine, count: int) -> None:
-        """Return once it is gone, and so many of its half serve."""
-        gone = f"{engine.name} is gone and another took its place"
-        self.wait(lambda: engine.gone is not None and self._serves_with(engine.role, count), gone)
+    def wait_for(self, counts: dict[str, int]) -> None:
+        """Wait until just so many of each half are there, all of which have served a request."""
+        self.wait(lambda: all(self._serves_with(role, count) for role, count in counts.items()), f"{counts} serve")
 
     def _serves_with(self, role: str, count: int) -> bool:
         staying = self.eyes.staying(role)
