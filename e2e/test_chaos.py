@@ -107,6 +107,7 @@ def change_everything(pair: Pair, operator: OperatorProcess) -> None:
         pair.roll(["--enforce-eager", "--max-num-seqs", "64"])
     with pair.phase("both halves grow from 1 to 2"):
         pair.scale(dict.fromkeys(ROLES, 2))
+    assert_lost_kv_is_computed_again(pair)
     for role in ROLES:
         with pair.phase(f"a {role} engine is killed") as phase:
             kill_one(pair, role, phase)
@@ -120,6 +121,14 @@ def evict_while_prompts_take_long(pair: Pair) -> None:
         pair.evict(busiest)
         time.sleep(PROMPT_SECONDS)
     pair.wait(lambda: busiest.gone is not None, f"{busiest.name} is gone")
+
+
+def assert_lost_kv_is_computed_again(pair: Pair) -> None:
+    """Decode engines are told so: without it, a prefill that dies takes along what decode was about to fetch."""
+    for pod in pair.team.pods(f"{NAME}-decode"):
+        command = pod["spec"]["containers"][0]["command"]
+        transfer = json.loads(command[command.index("--kv-transfer-config") + 1])
+        assert transfer["kv_load_failure_policy"] == "recompute"
 
 
 def kill_one(pair: Pair, role: str, phase: Phase) -> None:
