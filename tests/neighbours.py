@@ -9,6 +9,7 @@ import yaml
 
 from e2e.cluster.waiting import eventually
 from tests.manifests import install
+from weft.observe.gateway_cache import KINDS as GATEWAY_KINDS
 from weft.observe.queue_records import LOCAL_QUEUES, WORKLOADS
 from weft.observe.reading import Reader
 from weft.observe.report_cache import served_path
@@ -17,12 +18,12 @@ from weft.observe.report_records import COMPUTE_DOMAINS, TOPOLOGIES
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-DEFINITIONS = tuple(Path(__file__).parent / name for name in ("nvidia_crds.yaml", "kueue_crds.yaml"))
-KINDS = (COMPUTE_DOMAINS, TOPOLOGIES, LOCAL_QUEUES, WORKLOADS)
+DEFINITIONS = tuple(Path(__file__).parent / f"{name}_crds.yaml" for name in ("nvidia", "kueue", "gateway"))
+KINDS = (COMPUTE_DOMAINS, TOPOLOGIES, LOCAL_QUEUES, WORKLOADS, *GATEWAY_KINDS)
 
 
 def install_neighbours(api: ApiClient) -> None:
-    """ComputeDomains of NVIDIA's DRA driver and Kueue's kinds, once the API server serves them all."""
+    """ComputeDomains of NVIDIA's driver, Kueue's kinds and what Gateways route by, once the API server serves them."""
     for path in DEFINITIONS:
         install(api, tuple(yaml.safe_load_all(path.read_text())))
     eventually(lambda: all(served_path(Reader(api), kind) for kind in KINDS), "they are served")

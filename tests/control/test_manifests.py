@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.manifests import Json, load
+from weft.observe.gateway_cache import KINDS as GATEWAY_KINDS
 from weft.observe.queue_records import LOCAL_QUEUES, WORKLOADS
 from weft.observe.quota_records import RESOURCE_QUOTAS
 from weft.observe.report_records import COMPUTE_DOMAINS, RESOURCE_SLICES, TOPOLOGIES
@@ -75,10 +76,23 @@ def test_quotas_are_read_in_the_served_namespaces_and_nothing_more() -> None:
     assert [("weft-resources", ["list", "watch"])] == granted(RESOURCE_QUOTAS)
 
 
+def test_who_is_behind_a_service_is_listed_in_the_served_namespaces_and_nothing_more() -> None:
+    slices = [(name, rule["verbs"]) for name, rule in rules("base") if "endpointslices" in rule["resources"]]
+    assert slices == [("weft-resources", ["list"])]
+
+
 def test_compute_domains_are_read_everywhere_and_written_beside_pods_alone() -> None:
     """Whose node is in which one matters in the whole cluster; those that Weft makes are in the pools' namespaces."""
     written = ["get", "create", "patch", "delete"]
     assert [("weft-fabric", ["list", "watch"]), ("weft-workloads", written)] == granted(COMPUTE_DOMAINS)
+
+
+def test_what_a_gateway_routes_by_is_written_beside_pods_alone() -> None:
+    written = ["get", "list", "watch", "create", "patch", "delete"]
+    assert [[("weft-workloads", written)]] * 2 == [granted(kind) for kind in GATEWAY_KINDS]
+    groups = {"inference.networking.k8s.io", "gateway.networking.k8s.io"}
+    touched = [rule["resources"] for _, rule in rules("base") if groups & set(rule["apiGroups"])]
+    assert touched == [["inferencepools"], ["httproutes"]]
 
 
 def granted(kind: OptionalKind) -> list[tuple[str, list[str]]]:

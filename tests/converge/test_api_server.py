@@ -14,10 +14,12 @@ from tests.eventually import eventually
 from tests.neighbours import install_neighbours
 from tests.render.pools import LLAMA, RELEASE
 from tests.render.shapes import SHAPES
+from tests.render.test_gateway import FULL, PLAIN
+from tests.render.test_gateway import objects as routing
 from weft.api import crds, parse_pool, parse_split
 from weft.apply import Sender, TokenBucket, Writer
 from weft.apply.kinds import plural_of
-from weft.apply.sending import Request, object_path
+from weft.apply.sending import APPLY_PATCH, Request, object_path
 from weft.converge import Convergence, converge_split
 from weft.domain import labels
 from weft.domain.reasons import Reason
@@ -26,6 +28,7 @@ from weft.domain.status import SplitStatus
 from weft.observe.records import read_object
 from weft.render import (
     Front,
+    has_all_of,
     pair_of,
     render_compute_domain,
     render_disruption_budget,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from e2e.cluster.control_plane import ControlPlane
+    from weft.domain.spec import GatewaySpec
     from weft.domain.status import SplitProgress
 
 Json = dict[str, Any]
@@ -60,6 +64,7 @@ OBJECTS = {
     "compute domain": render_compute_domain(SHAPES["compute-domain"], 3),
     "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, Front((FRONTED.key,), 1, 300.0), {}),
     "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, PAIRED, split_labels(DUO)),
+    **{f"{body['kind']} to {each.picker_port}": body for each in (PLAIN, FULL) for body in routing(each)},
     "budget of a front": render_front_budget(DUO.key, ROUTER, split_labels(DUO)),
 }
 
@@ -128,6 +133,18 @@ def test_what_a_compute_domain_asks_for_cannot_be_changed(sender: Sender) -> Non
     answer = sender.send(Request("PATCH", f"{path}/{body['metadata']['name']}", (), other, MERGE))
     assert "spec is immutable" in answer.message
     assert refusal(sender, {**body, "spec": {"numNodes": -1, "channel": {}}}) is not None
+
+
+@pytest.mark.parametrize("gateway", [PLAIN, FULL], ids=["plain", "full"])
+def test_what_a_gateway_routes_by_is_at_rest_once_applied(sender: Sender, gateway: GatewaySpec) -> None:
+    """L3: what the definitions fill in is no difference. It goes without an owner, as above."""
+    for body in routing(gateway):
+        orphan = {**body, "metadata": {key: each for key, each in body["metadata"].items() if key != "ownerReferences"}}
+        path = object_path(body["apiVersion"], plural_of(body["apiVersion"], body["kind"]), NAMESPACE, "chat")
+        query = (("fieldManager", labels.CONVERGE_MANAGER), ("force", "true"), *STRICT)
+        answer = sender.send(Request("PATCH", path, query, moved(orphan), APPLY_PATCH))
+        assert answer.ok, answer.message
+        assert has_all_of(sender.get(path).body, moved(orphan))
 
 
 def test_the_pods_of_a_front_are_accepted_where_restricted_is_enforced(sender: Sender) -> None:

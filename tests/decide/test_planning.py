@@ -21,7 +21,10 @@ SPEC = pool_spec()
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (replace(SPEC, router=RouterSpec(RouterKind.Gateway)), "router.type Gateway"),
+        (
+            replace(SPEC, role=Role.Prefill, router=RouterSpec(RouterKind.Gateway)),
+            "router.type Gateway for a pool of role Prefill",
+        ),
         (replace(SPEC, router=RouterSpec(RouterKind.Managed, api_key_secret=("s", "k"))), "router.apiKeySecretRef"),
         (
             replace(

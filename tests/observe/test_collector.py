@@ -91,7 +91,7 @@ async def test_an_engine_that_has_ever_restarted_is_asked_like_any_other() -> No
     assert {"p", "q"} == source.asked.keys()
 
 
-async def test_a_pool_behind_a_gateway_says_that_nobody_asks_its_picker() -> None:
+async def test_a_pool_behind_a_gateway_says_when_its_picker_tells_nothing() -> None:
     release = EngineRelease(EngineName.VLLM, "0.32.0", "image")
     specs = {kind: replace(pool_spec(1), router=RouterSpec(kind)) for kind in RouterKind}
     pools = [replace(pool(kind.value, release), spec=spec) for kind, spec in specs.items()]

@@ -31,6 +31,7 @@ KINDS = {
     "customresourcedefinitions": "CustomResourceDefinition",
     "resourceslices": "ResourceSlice",
     "computedomains": "ComputeDomain",
+    "httproutes": "HTTPRoute",
     "topologies": "Topology",
     "localqueues": "LocalQueue",
     "workloads": "Workload",

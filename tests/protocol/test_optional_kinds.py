@@ -11,6 +11,7 @@ from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import ScriptedServer
+from weft.domain.reasons import Reason
 from weft.observe.cluster_cache import ClusterCache
 from weft.observe.reading import Reader
 from weft.observe.reflector import Reflector
@@ -168,6 +169,57 @@ def test_what_is_installed_later_is_found_and_what_is_removed_is_forgotten(
     server.answer = refusing("kueue.x-k8s.io", 404)
     server.cut()
     eventually(lambda: topologies.records() == (), "it is forgotten")
+
+
+def test_what_gateways_route_by_is_read_where_it_is_ours_and_wakes_its_owner(server: ScriptedServer) -> None:
+    pools = server.serve("inference.networking.k8s.io/v1", "inferencepools")
+    routes = server.serve("gateway.networking.k8s.io/v1", "httproutes")
+    woken: list[str | None] = []
+    cache = cache_of(server, woken.append)
+    cache.start()
+    eventually(lambda: cache.synced and server.watches(pools) and server.watches(routes), "they are watched")
+    assert cache.lacks_for_gateways is None
+    assert 1 == server.count("GET", routes, labelSelector="app.kubernetes.io/managed-by=weft", limit="500")
+    woken.clear()
+    owner = {"apiVersion": "weft.dev/v1alpha1", "kind": "InferencePool", "uid": "p-1", "controller": True}
+    for path in (pools, routes):
+        server.put(path, "chat", metadata={"ownerReferences": [owner]}, spec={})
+    eventually(lambda: woken == ["p-1", "p-1"], "the pool is woken")
+    assert [
+        ("inference.networking.k8s.io/v1", "InferencePool"),
+        ("gateway.networking.k8s.io/v1", "HTTPRoute"),
+    ] == [(each.api_version, each.kind) for each in cache.objects()]
+    server.cut()
+    cache.stop(5)
+
+
+def test_what_gateways_lack_is_named(server: ScriptedServer) -> None:
+    """It is looked for again when the next list is due, and no sooner."""
+    server.serve("inference.networking.k8s.io/v1", "inferencepools")
+    cache = cache_of(server)
+    cache.start()
+    eventually(lambda: cache.synced, "it is synced")
+    assert cache.lacks_for_gateways is not None
+    assert Reason.GatewayAPIMissing is cache.lacks_for_gateways.reason
+    assert "no httproutes.gateway.networking.k8s.io" in cache.lacks_for_gateways.message
+    assert 1 == server.count("GET", "/apis/gateway.networking.k8s.io/v1")
+    server.cut()
+    cache.stop(5)
+
+
+def test_gateways_lack_what_rbac_forbids(server: ScriptedServer) -> None:
+    server.serve("inference.networking.k8s.io/v1", "inferencepools")
+    server.serve("gateway.networking.k8s.io/v1", "httproutes")
+    server.answer = refusing("/httproutes", 403)
+    woken: list[str | None] = []
+    cache = cache_of(server, woken.append)
+    cache.start()
+    eventually(lambda: cache.synced, "it is synced")
+    assert cache.lacks_for_gateways is not None
+    assert Reason.NotPermitted is cache.lacks_for_gateways.reason
+    assert None in woken  # the other kind came
+    server.cut()
+    cache.stop(5)
 
 
 def test_every_kind_is_named_as_rbac_names_it() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.api.pool import InferencePoolSpec
     from weft.api.rules import ApiModel, Json
     from weft.api.scaling import Rollout, Scaling
-    from weft.api.serving import Pod, Router, RouterResources
+    from weft.api.serving import Gateway, Pod, Router, RouterResources
     from weft.api.traffic import Percentile, Slo, TokenCount, Workload
 
 """Where a spec gives the mean of a token count alone: lengths of prompts and answers have long tails."""
@@ -230,7 +230,17 @@ def router_spec(read: Router) -> spec.RouterSpec:
         image=read.image,
         resources=_resources(read.resources),
         api_key_secret=_key_of(read.api_key_secret_ref),
+        gateway=_gateway(read.gateway) if read.gateway is not None else None,
     )
+
+
+def _gateway(read: Gateway) -> spec.GatewaySpec:
+    parents = (
+        spec.GatewayParent(each.group, each.kind, each.name, each.namespace, each.section_name, each.port)
+        for each in read.parent_refs
+    )
+    picker = read.endpoint_picker_ref
+    return spec.GatewaySpec(tuple(parents), picker.name, picker.port, tuple(read.hostnames))
 
 
 def _key_of(reference: SecretKeyRef | None) -> tuple[str, str] | None:

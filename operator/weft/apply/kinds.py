@@ -12,6 +12,8 @@ PLURALS = {
     ("apps/v1", "Deployment"): "deployments",
     ("policy/v1", "PodDisruptionBudget"): "poddisruptionbudgets",
     ("resource.nvidia.com/v1beta1", "ComputeDomain"): "computedomains",
+    ("inference.networking.k8s.io/v1", "InferencePool"): "inferencepools",
+    ("gateway.networking.k8s.io/v1", "HTTPRoute"): "httproutes",
     (labels.API_VERSION, "InferencePool"): "inferencepools",
     (labels.API_VERSION, "PDSplit"): "pdsplits",
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.observe.cluster_clock import ClusterClock
     from weft.observe.collector import MetricsCollector
     from weft.observe.past import PastTraffic
+    from weft.observe.pickers import Pickers
     from weft.observe.resource_cache import ResourceCache
     from weft.observe.snapshot_builder import Sources
 
@@ -31,6 +32,7 @@ class Context:
     cluster: ClusterCache
     resources: ResourceCache
     sources: Sources
+    pickers: Pickers
     collector: MetricsCollector
     past: PastTraffic
     writer: Writer

@@ -32,6 +32,7 @@ from weft.observe.collector import MetricsCollector
 from weft.observe.direct import DirectSource
 from weft.observe.lookups import ConfigFiles, Priorities
 from weft.observe.past import PastTraffic
+from weft.observe.pickers import Pickers
 from weft.observe.pod_logs import PodLogs
 from weft.observe.prometheus import PrometheusSource
 from weft.observe.reading import Reader
@@ -126,6 +127,7 @@ class Operator:
             cluster=cluster,
             resources=resources,
             sources=Sources(cluster, resources, ConfigFiles(reader), Priorities(reader), PodLogs(reader)),
+            pickers=Pickers(reader),
             collector=MetricsCollector(_source(options, executor)),
             past=PastTraffic(PrometheusSource(options.prometheus_url, executor) if options.prometheus_url else None),
             writer=Writer(sender, options.namespaces, telemetry.count_write),
@@ -206,7 +208,8 @@ async def _collect(context: Context, wake: Wake) -> None:
             continue
         try:
             pools = await loop.run_in_executor(context.executor, builder.pools)
-            await context.collector.collect(pools, context.cluster.pods())
+            pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, pools)
+            await context.collector.collect(pools, context.cluster.pods(), pickers)
             context.telemetry.show_engines_read(context.collector.engines_read)
         except Exception:
             log.exception("metrics could not be collected")

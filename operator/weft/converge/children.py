@@ -59,7 +59,7 @@ def converge_children(
     events: list[Explanation] = []
     for side in sides:
         body = render_child_pool(split, side.role)
-        record = around.found.get((body["kind"], body["metadata"]["name"]))
+        record = around.at(body)
         if record is None:
             actions += _create(split, side, body)
         elif around.may_touch(record) and (update := _update(split, side, body, record)) is not None:

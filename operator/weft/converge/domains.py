@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 def has_compute_domain(around: Surroundings, replica: int) -> bool:
     """Whether there is one, even one that is about to go: only when it is gone, its name is free."""
-    return around.mine(COMPUTE_DOMAIN, compute_domain_name(around.owner, replica)) is not None
+    return around.mine(*COMPUTE_DOMAIN, compute_domain_name(around.owner, replica)) is not None
 
 
 def delete_left_over(replicas: Iterable[Replica], around: Surroundings) -> Iterator[Action]:
     """Those of the pool whose replica has neither an assignment nor a pod any more."""
     needed = {compute_domain_name(around.owner, replica.number) for replica in replicas}
-    for (kind, name), record in sorted(around.found.items()):
-        if kind == COMPUTE_DOMAIN and name not in needed and around.may_touch(record):
-            yield DeleteObject(record.api_version, kind, record.namespace, name, record.uid)
+    for (version, kind, name), record in sorted(around.found.items()):
+        if (version, kind) == COMPUTE_DOMAIN and name not in needed and around.may_touch(record):
+            yield DeleteObject(record.api_version, record.kind, record.namespace, name, record.uid)

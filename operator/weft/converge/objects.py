@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
 from weft.domain.reasons import Explanation, Reason
-from weft.render import has_all_of
+from weft.render import ENDPOINTS, ROUTE, has_all_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,31 +18,32 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey
     from weft.render import Json
 
-_DELETABLE = {"Service", "Deployment"}  # what an edited spec can make superfluous; the roles grant no more
+# What an edited spec can make superfluous; the roles grant no more.
+_DELETABLE = {("v1", "Service"), ("apps/v1", "Deployment"), ENDPOINTS, ROUTE}
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The objects around one resource, by kind and name within its namespace."""
+    """The objects around one resource, by apiVersion, kind and name: two groups have a kind called InferencePool."""
 
     owner: ResourceKey
-    found: dict[tuple[str, str], ObjectRecord]
+    found: dict[tuple[str, str, str], ObjectRecord]
 
     @classmethod
     def of(cls, owner: ResourceKey, objects: Iterable[ObjectRecord]) -> Surroundings:
         """Objects of the owner's namespace, whoever they belong to."""
         near = (record for record in objects if record.namespace == owner.namespace)
-        return cls(owner, {(record.kind, record.name): record for record in near})
+        return cls(owner, {(record.api_version, record.kind, record.name): record for record in near})
 
-    def mine(self, kind: str, name: str) -> ObjectRecord | None:
+    def mine(self, api_version: str, kind: str, name: str) -> ObjectRecord | None:
         """An object that the resource controls, by UID."""
-        record = self.found.get((kind, name))
+        record = self.found.get((api_version, kind, name))
         return record if record is not None and record.owner_uid == self.owner.uid else None
 
     def taken(self, wanted: Iterable[Json]) -> Explanation | None:
         """The first wanted name that belongs to somebody else."""
         for body in wanted:
-            record = self._at(body)
+            record = self.at(body)
             if record is not None and record.owner_uid != self.owner.uid:
                 message = f"{record.kind} {record.name} exists and is not ours: rename it, or {self.owner}"
                 return Explanation(Reason.NameTaken, message)
@@ -51,23 +52,28 @@ class Surroundings:
     def apply(self, wanted: Iterable[Json]) -> Iterator[Action]:
         """Apply what is missing or differs; leave alone what is somebody else's or is being deleted."""
         for body in wanted:
-            record = self._at(body)
+            record = self.at(body)
             if record is None or (self.may_touch(record) and not has_all_of(record.body, body)):
                 yield ApplyObject(body)
 
     def delete_unwanted(self, wanted: Iterable[Json]) -> Iterator[Action]:
         """Delete objects of ours that the resource does not ask for any more."""
-        names = {(body["kind"], body["metadata"]["name"]) for body in wanted}
-        for (kind, name), record in sorted(self.found.items()):
-            if kind in _DELETABLE and (kind, name) not in names and self.may_touch(record):
-                yield DeleteObject(record.api_version, kind, record.namespace, name, record.uid)
+        names = {_identity(body) for body in wanted}
+        for known, record in sorted(self.found.items()):
+            if known[:2] in _DELETABLE and known not in names and self.may_touch(record):
+                yield DeleteObject(record.api_version, record.kind, record.namespace, record.name, record.uid)
 
-    def _at(self, body: Json) -> ObjectRecord | None:
-        return self.found.get((body["kind"], body["metadata"]["name"]))
+    def at(self, body: Json) -> ObjectRecord | None:
+        """What has the kind and the name of a rendered object, whoever it belongs to."""
+        return self.found.get(_identity(body))
 
     def may_touch(self, record: ObjectRecord) -> bool:
         """Whether an object is ours and stays."""
         return record.owner_uid == self.owner.uid and not record.terminating
+
+
+def _identity(body: Json) -> tuple[str, str, str]:
+    return body["apiVersion"], body["kind"], body["metadata"]["name"]
 
 
 def has_this_rendering(record: ObjectRecord, wanted: Json) -> bool:

@@ -13,7 +13,7 @@ from weft.converge.draining import retire
 from weft.converge.generations import kept_for_their_front
 from weft.converge.objects import Surroundings
 from weft.converge.replicas import rank_of, replicas_of
-from weft.converge.serving import front_trouble
+from weft.converge.serving import front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation
@@ -25,10 +25,13 @@ from weft.render import (
     leader_selector,
     pool_labels,
     render_disruption_budget,
+    render_endpoints,
     render_front,
     render_front_budget,
     render_ranks_service,
+    render_route,
     render_service,
+    routed_selector,
     service_url,
 )
 
@@ -69,7 +72,7 @@ def converge_pool(
     applied = tuple(around.apply(wanted))
     left_over = tuple(delete_left_over(replicas, around))
     unwanted = tuple(around.delete_unwanted(wanted)) if pool.spec is not None and front_refused is None else ()
-    trouble = around.taken(wanted) or (front_trouble(around) if _has_a_front(pool) else None)
+    trouble = around.taken(wanted) or _front_trouble(pool, around)
     return Convergence(
         (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),
         _progress(pool, replicas, front_refused or pods_refused, trouble, _waiting(replicas, fabric, around)),
@@ -91,7 +94,17 @@ def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json,
         front = Front((pool.key,), router.replicas, pool.spec.rollout.drain_timeout_seconds)
         found.append(render_front(pool.key, plan.engine.name, router, front, tags))
         found.append(render_front_budget(pool.key, router, tags))
-    return tuple(found)
+    return (*found, *_route_of(pool))
+
+
+def _route_of(pool: PoolRecord) -> tuple[Json, ...]:
+    """What a Gateway needs, where the cluster knows its kinds."""
+    spec, plan = pool.spec, pool.status.plan
+    if spec is None or spec.router.gateway is None or plan is None or pool.lacks is not None:
+        return ()
+    tags, port = pool_labels(pool), adapter_for(plan.engine.name).port
+    endpoints = render_endpoints(pool.key, tags, routed_selector(pool.key), port, spec.router.gateway)
+    return endpoints, render_route(pool.key, tags, spec.router.gateway)
 
 
 def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Explanation | None]:
@@ -103,13 +116,24 @@ def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Exp
 
 
 def _leaves_by(pool: PoolRecord) -> LeavesBy:
-    """What the front heeds that belongs to the pool's engine, whichever engine the replica that goes runs itself."""
+    """What the front heeds that belongs to the pool's engine, whichever engine the replica that goes runs itself.
+
+    Endpoint pickers drop a pod that their InferencePool does not select any more, whatever it runs.
+    """
     release = pool.status.engine
-    return LeavesBy.Label if release is None else adapter_for(release.name).leaves_front_by
+    at_a_gateway = _has_a_front(pool, RouterKind.Gateway)
+    return LeavesBy.Label if release is None or at_a_gateway else adapter_for(release.name).leaves_front_by
 
 
-def _has_a_front(pool: PoolRecord) -> bool:
-    return pool.spec is not None and pool.spec.router.kind is RouterKind.Managed
+def _has_a_front(pool: PoolRecord, kind: RouterKind = RouterKind.Managed) -> bool:
+    return pool.spec is not None and pool.spec.router.kind is kind
+
+
+def _front_trouble(pool: PoolRecord, around: Surroundings) -> Explanation | None:
+    """What keeps requests from the replicas, beside a name that is taken."""
+    if _has_a_front(pool, RouterKind.Gateway):
+        return pool.lacks or route_trouble(around)
+    return front_trouble(around) if _has_a_front(pool) else None
 
 
 def _waiting(replicas: Sequence[Replica], fabric: Fabric, around: Surroundings) -> str | None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.domain.reasons import Explanation, Reason
-from weft.render import ROUTER_ACCOUNT, front_name
+from weft.render import ROUTE, ROUTER_ACCOUNT, front_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.converge.objects import Surroundings
 
 
 def front_trouble(around: Surroundings, pair: str = "") -> Explanation | None:
     """Why the managed router of a resource, or of one pair of a split, does not answer yet, or None when it does."""
     name = front_name(around.owner, pair)
-    record = around.mine("Deployment", name)
+    record = around.mine("apps/v1", "Deployment", name)
     status = record.body.get("status", {}) if record is not None else {}
     if int(status.get("readyReplicas") or 0) >= 1:
         return None
@@ -25,6 +27,26 @@ def front_trouble(around: Surroundings, pair: str = "") -> Explanation | None:
             f"the ServiceAccount {ROUTER_ACCOUNT} is missing; an administrator runs: {command}",
         )
     return Explanation(Reason.FrontStarting, f"no pod of Deployment {name} is ready yet")
+
+
+def route_trouble(around: Surroundings) -> Explanation | None:
+    """Why no Gateway sends requests by the HTTPRoute of a resource, or None once one does."""
+    record = around.mine(*ROUTE, around.owner.name)
+    said = tuple(_said_by_gateways(record.body.get("status") or {})) if record is not None else ()
+    for gateway, condition in said:
+        if condition.get("type") in {"Accepted", "ResolvedRefs"} and condition.get("status") == "False":
+            message = f"Gateway {gateway} does not take HTTPRoute {around.owner.name}: {condition.get('message') or ''}"
+            return Explanation(Reason.RouteRefused, message.rstrip(": "))
+    if any(condition.get("type") == "Accepted" and condition.get("status") == "True" for _, condition in said):
+        return None
+    return Explanation(Reason.FrontStarting, f"no Gateway has accepted HTTPRoute {around.owner.name} yet")
+
+
+def _said_by_gateways(status: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each condition of each parent, with the parent's name."""
+    for parent in status.get("parents") or ():
+        for condition in parent.get("conditions") or ():
+            yield str((parent.get("parentRef") or {}).get("name")), condition
 
 
 def _lacks_its_account(condition: dict[str, object]) -> bool:

@@ -86,7 +86,7 @@ def waits_for_domain(replica: Replica, fabric: Fabric, around: Surroundings) -> 
     if replica.assignment is None or replica.assignment.compute_domain is None:
         return None
     name = compute_domain_name(around.owner, replica.number)
-    record = around.mine(COMPUTE_DOMAIN, name)
+    record = around.mine(*COMPUTE_DOMAIN, name)
     if record is None or record.terminating:
         return f"replica {replica.number} waits for its ComputeDomain"
     own = f"{around.owner.namespace}/{name}".__eq__

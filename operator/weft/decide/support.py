@@ -26,6 +26,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
         _spares_of_another(spec.placement),
         (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
         (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
+        _half_at_a_gateway(spec),
         *_router_claims(spec.router),
     )
     for unsupported, field, allowed in claims:
@@ -41,6 +42,12 @@ def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
     return elsewhere, field, "remove it"
 
 
+def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
+    """An endpoint picker pairs within one InferencePool, and one pool of ours has one role."""
+    half = spec.role is not Role.Aggregated and spec.router.kind is RouterKind.Gateway
+    return half, f"router.type Gateway for a pool of role {spec.role}", "use router.type None and a front of yours"
+
+
 def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
     """Without a device in its pod an engine told to leave TCP alone has no wire at all."""
     devices = {name for name, _ in spec.engine.resources} - {"cpu", "memory"}
@@ -54,7 +61,11 @@ def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
 
 def refuse_unsupported_front(split: SplitSpec) -> None:
     """The same for the front of a split."""
-    for unsupported, field, allowed in (_mooncake_claim(split), *_router_claims(split.router)):
+    for unsupported, field, allowed in (
+        _mooncake_claim(split),
+        _pairs_at_a_gateway(split),
+        *_router_claims(split.router),
+    ):
         if unsupported:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
 
@@ -76,6 +87,12 @@ def _mooncake_claim(split: SplitSpec) -> tuple[bool, str, str]:
     )
 
 
+def _pairs_at_a_gateway(split: SplitSpec) -> tuple[bool, str, str]:
+    """Of llm-d's picker up to 0.10: docs/adr/0035."""
+    field = "router.type Gateway of a PDSplit, where nothing brings prompts to prefill or keeps generations apart,"
+    return split.router.kind is RouterKind.Gateway, field, "use Managed, or None and a front of yours"
+
+
 def refuse_what_the_engine_cannot(spec: PoolSpec, plan: Plan, checkpoint: Precision) -> None:
     """Raise `Invalid` where the chosen engine could not be launched like this.
 
@@ -91,7 +108,6 @@ def refuse_what_the_engine_cannot(spec: PoolSpec, plan: Plan, checkpoint: Precis
 def _router_claims(router: RouterSpec) -> tuple[tuple[bool, str, str], ...]:
     keys_unchecked = router.kind is RouterKind.Managed and router.api_key_secret is not None
     return (
-        (router.kind is RouterKind.Gateway, "router.type Gateway", "use Managed or None"),
         (
             keys_unchecked,
             "router.apiKeySecretRef with a managed router",

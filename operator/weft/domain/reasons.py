@@ -114,6 +114,8 @@ class Reason(StrEnum):
     NoReplicaReady = "NoReplicaReady"
     FrontStarting = "FrontStarting"
     FrontNotAuthorized = "FrontNotAuthorized"
+    GatewayAPIMissing = "GatewayAPIMissing"
+    RouteRefused = "RouteRefused"
     HalfPair = "HalfPair"
     RollingOut = "RollingOut"
     Scaling = "Scaling"

@@ -42,6 +42,7 @@ class PoolRecord:
     `deleting` says that it goes away, by itself or with its namespace; nothing is decided or done for it any more.
     `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0,
     and `preempts` whether its `preemptionPolicy` lets it take places from lower pools.
+    `lacks` is what its front needs and the cluster does not have.
     `written` holds the status we last wrote as canonical JSON, so that an unchanged status is not written again.
     """
 
@@ -56,6 +57,7 @@ class PoolRecord:
     created: float = 0.0
     conditions: tuple[Condition, ...] = ()  # of both writers, as last written
     preempts: bool = True
+    lacks: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,14 +262,37 @@ class RouterKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayParent:
+    """What a route attaches to, as the Gateway API names it; None leaves a field to its default there."""
+
+    group: str
+    kind: str
+    name: str
+    namespace: str | None = None
+    section: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySpec:
+    """A route through the Gateway API, and the Service of the endpoint picker with its gRPC port."""
+
+    parents: tuple[GatewayParent, ...]
+    picker: str
+    picker_port: int
+    hostnames: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RouterSpec:
-    """The front. `resources` as in `EngineSpec`."""
+    """The front. `resources` as in `EngineSpec`; `gateway` is there for that kind alone."""
 
     kind: RouterKind = RouterKind.Nothing
     replicas: int = 1
     image: str | None = None
     resources: Pairs = ()
     api_key_secret: tuple[str, str] | None = None
+    gateway: GatewaySpec | None = None
 
 
 @dataclass(frozen=True, slots=True)

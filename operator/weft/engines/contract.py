@@ -17,6 +17,10 @@ class EngineAdapter(Protocol):
     def leaves_front_by(self) -> LeavesBy:
         """How a pod leaves the front that belongs to this engine."""
 
+    @property
+    def port(self) -> int:
+        """Where the first pod of a replica takes requests."""
+
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """The container of one rank; raises `Invalid` for a wish that this engine or version cannot fulfil."""
 

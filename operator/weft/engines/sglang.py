@@ -49,6 +49,7 @@ class SGLang:
     """
 
     leaves_front_by = LeavesBy.Deletion
+    port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """`sglang.launch_server` for one rank; workers of a replica with several pods answer no requests.

@@ -41,6 +41,7 @@ class VLLM:
     """The adapter of vLLM; see `EngineAdapter`."""
 
     leaves_front_by = LeavesBy.Label
+    port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """`vllm serve` for one rank; workers of a replica with several pods answer no requests and have no probes."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from weft.domain import labels
+from weft.observe.gateway_cache import GatewayCache
 from weft.observe.queue_cache import QueueCache
 from weft.observe.quota_cache import QuotaCache
-from weft.observe.reading import resource_path
+from weft.observe.reading import OURS, resource_path
 from weft.observe.records import read_node, read_object, read_pod
 from weft.observe.reflector import Collection, ListWatch, Reflector
 from weft.observe.report_cache import ReportCache
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, ObjectRecord, PodRecord
     from weft.domain.queueing import Queueing
     from weft.domain.quotas import QuotaRecord
+    from weft.domain.reasons import Explanation
     from weft.domain.reports import Reports
     from weft.observe.reading import Reader
 
-OURS = (("labelSelector", f"{labels.MANAGED_BY}={labels.MANAGED_BY_WEFT}"),)
 OWNED_KINDS = (
     ("v1", "Service", "services"),
     ("apps/v1", "Deployment", "deployments"),
@@ -55,6 +55,7 @@ class ClusterCache:
         self._reports = ReportCache(reader, self._changed)
         self._queues = QueueCache(reader, served, lambda: self._changed(None))
         self._quotas = QuotaCache(reader, served, lambda: self._changed(None))
+        self._gateways = GatewayCache(reader, served, self._changed)
 
     def start(self) -> None:
         """Start listing and watching in the background."""
@@ -72,8 +73,8 @@ class ClusterCache:
     @property
     def synced(self) -> bool:
         """Whether every kind was listed once, or asked for once if it may be absent: nothing may be decided before."""
-        asked = self._reports.answered and self._queues.answered and self._quotas.answered
-        return asked and all(reflector.synced for reflector in self._all())
+        optional = (self._reports, self._queues, self._quotas, self._gateways)
+        return all(cache.answered for cache in optional) and all(reflector.synced for reflector in self._all())
 
     @property
     def age_seconds(self) -> float:
@@ -101,9 +102,14 @@ class ClusterCache:
         return self._quotas.quotas()
 
     def objects(self) -> tuple[ObjectRecord, ...]:
-        """Services, Deployments and PodDisruptionBudgets of ours in the served namespaces, and ComputeDomains."""
+        """Services, Deployments, PodDisruptionBudgets, what Gateways need, all in served namespaces; ComputeDomains."""
         ours = (record for reflector in self._objects for record in reflector.records())
-        return (*ours, *self._reports.objects())
+        return (*ours, *self._reports.objects(), *self._gateways.objects())
+
+    @property
+    def lacks_for_gateways(self) -> Explanation | None:
+        """What keeps resources with `router.type: Gateway` from one."""
+        return self._gateways.lacks
 
     def _changed(self, owner: str | None) -> None:
         self.revision += 1  # a lost update between threads still leaves it changed
@@ -113,7 +119,8 @@ class ClusterCache:
         return [self._nodes, self._pods, *self._objects]
 
     def _started(self) -> list[Reflector[Any]]:
-        return [*self._all(), *self._reports.reflectors, *self._queues.reflectors, *self._quotas.reflectors]
+        optional = (self._reports, self._queues, self._quotas, self._gateways)
+        return [*self._all(), *(reflector for cache in optional for reflector in cache.reflectors)]
 
     def _node_changed(self, _old: NodeRecord | None, _new: NodeRecord | None) -> None:
         self._changed(None)

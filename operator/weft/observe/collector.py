@@ -5,25 +5,29 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.snapshot import Caveat
 from weft.domain.spec import RouterKind
 from weft.engines import series_for
-from weft.observe.history import Origin
+from weft.observe.history import Origin, Target
 from weft.observe.observation import observe_pool
 from weft.observe.targets import fronts_of, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolObservation, PoolRecord
     from weft.engines.series import EngineSeries
     from weft.observe.sources import MetricsSource
 
-AT_A_GATEWAY = Caveat("the Gateway's endpoint picker is not asked: requests count once an engine has taken them")
+AT_A_GATEWAY = Caveat("the Gateway's endpoint picker tells nothing: requests count once an engine has taken them")
+
+
+NOBODY: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
 
 
 class MetricsCollector:
@@ -36,16 +40,21 @@ class MetricsCollector:
         self._observed: tuple[float, dict[str, PoolObservation]] = (clock(), {})
         self.engines_read: dict[Origin, int] = dict.fromkeys(Origin, 0)
 
-    async def collect(self, pools: Iterable[PoolRecord], pods: tuple[PodRecord, ...]) -> None:
-        """Ask the source once for the pods of all pools."""
+    async def collect(
+        self,
+        pools: Iterable[PoolRecord],
+        pods: tuple[PodRecord, ...],
+        pickers: Mapping[str, tuple[Target, ...]] = NOBODY,
+    ) -> None:
+        """Ask the source once for the pods of all pools, and for the endpoint pickers of those that have some."""
         asked = [
-            (pool, series, targets_of(pool.key.uid, pods, series), fronts_of(pool, pods))
+            (pool, series, targets_of(pool.key.uid, pods, series), pickers.get(pool.key.uid) or fronts_of(pool, pods))
             for pool, series in _series_of(pools)
         ]
         every = {target.uid: target for _, _, targets, fronts in asked for target in (*targets, *fronts)}
         histories = await self._source.collect(every.values())
         observed = {
-            pool.key.uid: _with_what_is_not_asked(pool, observe_pool(targets, histories, series, fronts))
+            pool.key.uid: _with_what_is_not_told(pool, observe_pool(targets, histories, series, fronts))
             for pool, series, targets, fronts in asked
         }
         self._observed = (self._clock(), observed)
@@ -64,9 +73,9 @@ class MetricsCollector:
         await self._source.close()
 
 
-def _with_what_is_not_asked(pool: PoolRecord, seen: PoolObservation) -> PoolObservation:
-    """The observation, which says so where requests come through an endpoint picker (docs/metrics.md says why)."""
-    if pool.spec is None or pool.spec.router.kind is not RouterKind.Gateway:
+def _with_what_is_not_told(pool: PoolRecord, seen: PoolObservation) -> PoolObservation:
+    """The observation, which says so where an endpoint picker tells no demand (docs/metrics.md says why it may not)."""
+    if pool.spec is None or pool.spec.router.kind is not RouterKind.Gateway or seen.arrivals_at_front:
         return seen
     return replace(seen, caveats=(*seen.caveats, AT_A_GATEWAY))
 

@@ -38,7 +38,7 @@ class DirectSource:
 
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
         """Scrape every target once and give the windows of all that ever answered, by pod UID."""
-        wanted = list(targets)
+        wanted = [target for target in targets if target.scraped]
         self._rings = {target.uid: self._rings.get(target.uid, deque()) for target in wanted}
         slots = asyncio.Semaphore(SCRAPES_AT_ONCE)
         await asyncio.gather(*(self._scrape(target, slots) for target in wanted))

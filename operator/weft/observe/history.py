@@ -24,7 +24,10 @@ TARGET_LABELS = {"instance", "job", "namespace", "pod", "container", "endpoint",
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One pod whose engine answers metrics. `names` are the families worth keeping."""
+    """One pod whose engine answers metrics. `names` are the families worth keeping.
+
+    One that is not to be `scraped` belongs to others, and is known through Prometheus alone.
+    """
 
     uid: str
     namespace: str
@@ -34,6 +37,7 @@ class Target:
     path: str
     names: tuple[str, ...]
     startup_seconds: float | None = None  # what the pod's conditions tell
+    scraped: bool = True
 
     @property
     def url(self) -> str:

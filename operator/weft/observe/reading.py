@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from kubernetes.client.exceptions import ApiException
 
+from weft.domain import labels
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -17,6 +19,7 @@ Json = dict[str, Any]
 READ_TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 PAGE_ITEMS = 500
 GONE = 410
+OURS = (("labelSelector", f"{labels.MANAGED_BY}={labels.MANAGED_BY_WEFT}"),)  # a query for objects that Weft manages
 
 
 class Reader:

@@ -71,7 +71,8 @@ class OptionalListWatch(ListWatch[Record]):
         namespace: str | None = None,
     ) -> None:
         """Arguments as of `ListWatch`; all namespaces unless one is given."""
-        super().__init__(reader, Collection(kind.name, _path(kind, kind.versions[0], namespace)), read, relist_seconds)
+        collection = Collection(kind.name, _path(kind, kind.versions[0], namespace), kind.query)
+        super().__init__(reader, collection, read, relist_seconds)
         self._kind = kind
         self._namespace = namespace
         self.present = False

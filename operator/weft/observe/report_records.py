@@ -81,13 +81,14 @@ def read_topology(body: Json) -> TopologyReport:
 class OptionalKind:
     """A kind that a cluster may not have, or not show, with the versions that we can read, the best first.
 
-    The core group has no name.
+    The core group has no name. `query` selects what is of interest.
     """
 
     kind: str
     group: str
     versions: tuple[str, ...]
     plural: str
+    query: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weft.api import parse_pool, parse_split
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PoolRecord, Snapshot, SplitRecord
+from weft.domain.spec import RouterKind
 from weft.engines import adapter_for
 from weft.observe.records import read_object
 from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND, version_of
@@ -91,7 +92,8 @@ class SnapshotBuilder:
             return record
         spec = self._with_config(record.key.namespace, record.spec)
         name, known = spec.pod.priority_class, self._sources.priorities
-        return replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name))
+        lacks = self._sources.cluster.lacks_for_gateways if spec.router.kind is RouterKind.Gateway else None
+        return replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name), lacks=lacks)
 
     def _complete_split(self, record: SplitRecord) -> SplitRecord:
         if record.spec is None:

@@ -5,18 +5,28 @@ from __future__ import annotations
 from weft.render.budget import render_disruption_budget, replicas_spared
 from weft.render.child import pair_of, render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of, surplus
-from weft.render.compute_domain import KIND as COMPUTE_DOMAIN
-from weft.render.compute_domain import compute_domain_name, is_of, render_compute_domain
+from weft.render.compute_domain import COMPUTE_DOMAIN, compute_domain_name, is_of, render_compute_domain
 from weft.render.front import ROUTER_ACCOUNT, Front, render_front, render_front_budget
+from weft.render.gateway import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP, render_endpoints, render_route
 from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
 from weft.render.pod import render_pods
 from weft.render.revision import revision
-from weft.render.service import leader_selector, render_ranks_service, render_service, render_split_service
+from weft.render.service import (
+    leader_selector,
+    render_ranks_service,
+    render_service,
+    render_split_service,
+    routed_selector,
+)
 
 __all__ = [
     "COMPUTE_DOMAIN",
+    "ENDPOINTS",
+    "ENDPOINTS_GROUP",
+    "ROUTE",
     "ROUTER_ACCOUNT",
+    "ROUTE_GROUP",
     "Front",
     "Json",
     "compute_domain_name",
@@ -32,15 +42,18 @@ __all__ = [
     "render_child_seed",
     "render_compute_domain",
     "render_disruption_budget",
+    "render_endpoints",
     "render_front",
     "render_front_budget",
     "render_pods",
     "render_ranks_service",
+    "render_route",
     "render_service",
     "render_split_service",
     "replica_name",
     "replicas_spared",
     "revision",
+    "routed_selector",
     "service_url",
     "split_labels",
     "surplus",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord, ResourceKey
     from weft.render.metadata import Json
 
-API_VERSION, KIND = "resource.nvidia.com/v1beta1", "ComputeDomain"
+COMPUTE_DOMAIN = ("resource.nvidia.com/v1beta1", "ComputeDomain")
 CLAIM = "compute-domain"  # what a pod calls its claim
 
 
@@ -24,9 +24,10 @@ def render_compute_domain(pool: PoolRecord, replica: int) -> Json:
     name = compute_domain_name(pool.key, replica)
     tags = {**pool_labels(pool), labels.REPLICA: str(replica)}
     template = {"name": claim_template_name(pool.key, replica)}
+    api_version, kind = COMPUTE_DOMAIN
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
+        "apiVersion": api_version,
+        "kind": kind,
         "metadata": child_metadata(name, pool.key, tags),
         "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": template, "allocationMode": "Single"}},
     }

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from weft.domain import labels
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
-from weft.domain.spec import SchedulerName
+from weft.domain.spec import RouterKind, SchedulerName
 from weft.engines import LaunchRequest, adapter_for
 from weft.render import names
 from weft.render.compute_domain import CLAIM, claim_template_name
 from weft.render.container import file_annotations, render_container, render_volumes
 from weft.render.facts import checkpoint_precision, device_resource
+from weft.render.gateway import picker_labels
 from weft.render.metadata import child_metadata, pool_labels
 from weft.render.security import pod_security
 from weft.schedulers import Member, scheduler_for
@@ -98,7 +99,8 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int) -> dict[str
         ours[labels.PAIR] = spec.pair
     if rank == 0:
         ours[labels.ROUTED] = "true"
-    return {**dict(spec.pod.labels), **ours}
+    known = picker_labels(spec.role, plan.engine.name) if spec.router.kind is RouterKind.Gateway else {}
+    return {**known, **dict(spec.pod.labels), **ours}
 
 
 def _marks(pool: PoolRecord, assignment: Assignment, rank: int) -> Marks:

@@ -7,7 +7,8 @@ import json
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from weft.domain.spec import SchedulerName
+from weft.domain.shape import EngineName
+from weft.domain.spec import RouterKind, SchedulerName
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Plan
@@ -40,6 +41,7 @@ def revision(spec: PoolSpec, plan: Plan) -> str:
             "release": _settings(plan.engine),
             **_admission(spec),
             **({"pair": spec.pair} if spec.pair else {}),
+            **({"picker": True} if _is_told_to_a_picker(spec, plan) else {}),
         }
     )
 
@@ -76,6 +78,11 @@ def _admission(spec: PoolSpec) -> dict[str, Any]:
         "queue": placement.queue,
         "nodeSelector": placement.node_selector,
     }
+
+
+def _is_told_to_a_picker(spec: PoolSpec, plan: Plan) -> bool:
+    """Whether an endpoint picker has to read labels off the pods: what has none counts as vLLM that does everything."""
+    return spec.router.kind is RouterKind.Gateway and plan.engine.name is not EngineName.VLLM
 
 
 def _without(settings: dict[str, Any], names: set[str]) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""InferencePools and HTTPRoutes of ours that a Gateway sends requests by, kept current where the cluster knows them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from weft.domain.cluster import ObjectRecord
+from weft.domain.reasons import Explanation, Reason
+from weft.observe.reading import OURS
+from weft.observe.records import read_object
+from weft.observe.reflector import Reflector
+from weft.observe.report_cache import OptionalListWatch
+from weft.observe.report_records import OptionalKind
+from weft.render import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import SimpleNamespace
+
+    from weft.observe.reading import Json, Reader
+
+INFERENCE_POOLS = OptionalKind(ENDPOINTS[1], ENDPOINTS_GROUP, ("v1",), "inferencepools", OURS)
+HTTP_ROUTES = OptionalKind(ROUTE[1], ROUTE_GROUP, ("v1",), "httproutes", OURS)
+KINDS = (INFERENCE_POOLS, HTTP_ROUTES)
+
+
+class GatewayCache:
+    """`changed` is called from informer threads with the UID of the resource that an object belongs to."""
+
+    def __init__(self, reader: Reader, namespaces: Sequence[str], changed: Callable[[str | None], None]) -> None:
+        """`namespaces` empty reads those of the whole cluster. Nothing is read before the reflectors start."""
+        self._changed = changed
+        places: list[str | None] = [*namespaces] or [None]
+        self._lists = [_Noticed(reader, kind, place, changed) for kind in KINDS for place in places]
+        self.reflectors: tuple[Reflector[ObjectRecord], ...] = tuple(
+            Reflector(listing, self._object_changed) for listing in self._lists
+        )
+
+    @property
+    def answered(self) -> bool:
+        """Whether each kind was asked for once, and handed out where it is there."""
+        return all(listing.answered and listing.known is listing.present for listing in self._lists)
+
+    @property
+    def lacks(self) -> Explanation | None:
+        """The first kind that is not there or may not be read, and what to do about it."""
+        for listing in self._lists:
+            if listing.refused:
+                return Explanation(Reason.NotPermitted, f"Weft may not list {listing.name}: apply its roles anew")
+            if not listing.present:
+                return Explanation(
+                    Reason.GatewayAPIMissing,
+                    f"the cluster has no {listing.name} (v1), which router.type Gateway needs: install its definitions",
+                )
+        return None
+
+    def objects(self) -> tuple[ObjectRecord, ...]:
+        """All that there are, sorted by kind, namespace and name."""
+        return tuple(record for reflector in self.reflectors for record in reflector.records())
+
+    def _object_changed(self, old: ObjectRecord | None, new: ObjectRecord | None) -> None:
+        for owner in {record.owner_uid for record in (old, new) if record is not None}:
+            self._changed(owner)
+
+
+class _Noticed(OptionalListWatch[ObjectRecord]):
+    """One that tells when its kind comes or goes: without objects, nothing else would."""
+
+    def __init__(
+        self, reader: Reader, kind: OptionalKind, namespace: str | None, changed: Callable[[str | None], None]
+    ) -> None:
+        super().__init__(reader, kind, partial(_read, kind), namespace=namespace)
+        self._told = changed
+
+    def _list(self) -> SimpleNamespace:
+        before = self.present
+        listing = super()._list()
+        if self.present is not before:
+            self._told(None)
+        return listing
+
+
+def _read(kind: OptionalKind, body: Json) -> ObjectRecord:
+    """Items of a list do not carry their kind."""
+    return read_object({**body, "apiVersion": kind.api_version(kind.versions[0]), "kind": kind.kind})

@@ -1,0 +1,81 @@
+"""Endpoint pickers of pools behind a Gateway: the pods behind the Service that the user named, as fronts to read.
+
+They belong to somebody else and guard their metrics with a token, so Prometheus alone is asked for them. What a picker
+counts does not name the InferencePool: one that several pools name tells the sum of all, and is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from weft.engines import FRONTS
+from weft.observe.history import Target
+from weft.observe.reading import resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from weft.domain.snapshot import PoolRecord
+    from weft.observe.reading import Json, Reader
+
+READ_AGAIN_SECONDS = 30.0
+METRICS_PORT = 9090  # of both pickers, unless told otherwise; Prometheus knows for itself
+SERVICE = "kubernetes.io/service-name"
+NOT_FOUND, FORBIDDEN = 404, 403
+
+Named = tuple[str, str]  # (namespace, Service)
+
+
+class Pickers:
+    """Reads EndpointSlices by the name of their Service, at most twice a minute each."""
+
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is read before it is asked for."""
+        self._reader = reader
+        self._clock = clock
+        self._known: dict[Named, tuple[float, tuple[Target, ...]]] = {}
+
+    def fronts(self, pools: Iterable[PoolRecord]) -> dict[str, tuple[Target, ...]]:
+        """Ready pods of the picker of each pool that has one of its own, by pool UID; blocks."""
+        named = {pool.key.uid: _named(pool) for pool in pools}
+        times = Counter(named.values())
+        return {uid: self._pods(service) for uid, service in named.items() if service and times[service] == 1}
+
+    def _pods(self, service: Named) -> tuple[Target, ...]:
+        read_at, known = self._known.get(service, (None, ()))
+        if read_at is None or self._clock() - read_at >= READ_AGAIN_SECONDS:
+            known = self._read(service, known)
+            self._known[service] = (self._clock(), known)
+        return known
+
+    def _read(self, service: Named, known: tuple[Target, ...]) -> tuple[Target, ...]:
+        """None where that is not permitted; an outage keeps the last answer."""
+        namespace, name = service
+        path = resource_path("discovery.k8s.io/v1", "endpointslices", namespace)
+        try:
+            slices = self._reader.get(path, {"labelSelector": f"{SERVICE}={name}"}).get("items") or ()
+        except ApiException as error:
+            return () if error.status in {NOT_FOUND, FORBIDDEN} else known
+        except HTTPError:
+            return known
+        found = {target.uid: target for each in slices for target in _targets(namespace, each)}
+        return tuple(found[uid] for uid in sorted(found))
+
+
+def _named(pool: PoolRecord) -> Named | None:
+    gateway = pool.spec.router.gateway if pool.spec is not None else None
+    return (pool.key.namespace, gateway.picker) if gateway is not None else None
+
+
+def _targets(namespace: str, endpoint_slice: Json) -> Iterator[Target]:
+    """Its ready pods; that nobody knows whether one is ready counts as ready, as for all who read slices."""
+    for endpoint in endpoint_slice.get("endpoints") or ():
+        pod, addresses = endpoint.get("targetRef") or {}, endpoint.get("addresses") or ()
+        if pod.get("kind") == "Pod" and addresses and (endpoint.get("conditions") or {}).get("ready") is not False:
+            place = (pod["uid"], namespace, pod["name"], addresses[0], METRICS_PORT, FRONTS.path, FRONTS.names)
+            yield Target(*place, scraped=False)

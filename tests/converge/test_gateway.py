@@ -1,0 +1,147 @@
+"""Behind a Gateway: what is applied, when it goes, and what the pool says while nobody routes to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.converge.world import World
+from tests.render.pools import plan, pool, shape, spec
+from weft.domain import labels
+from weft.domain.action import ApplyObject, DeleteObject, UnroutePod
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import EngineName
+from weft.domain.spec import GatewayParent, GatewaySpec, RouterKind, RouterSpec
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolRecord
+
+EDGE = GatewaySpec((GatewayParent("gateway.networking.k8s.io", "Gateway", "edge"),), "picker", 9002)
+AT_A_GATEWAY = RouterSpec(RouterKind.Gateway, gateway=EDGE)
+ROUTED = pool(spec(router=AT_A_GATEWAY), plan(), ("node-a",))
+PLAIN = replace(ROUTED, spec=spec())
+BOTH = [("HTTPRoute", "chat"), ("InferencePool", "chat")]
+
+
+def settled(record: PoolRecord) -> World:
+    world = World()
+    world.settle(record)
+    return world
+
+
+def names(world: World, record: PoolRecord, action: type[ApplyObject | DeleteObject]) -> list[tuple[str, str]]:
+    found = [each for each in world.look(record).actions if isinstance(each, action)]
+    return sorted(
+        (each.body["kind"], each.body["metadata"]["name"]) if isinstance(each, ApplyObject) else (each.kind, each.name)
+        for each in found
+    )
+
+
+def ready(world: World, record: PoolRecord) -> tuple[str, Reason]:
+    (found, *_) = world.look(record).progress.conditions
+    assert found.kind == "Ready"
+    return found.status, found.explanation.reason
+
+
+def gateway_says(world: World, *conditions: tuple[str, str, str]) -> None:
+    said = [{"type": kind, "status": status, "message": message} for kind, status, message in conditions]
+    parents = [{"parentRef": {"name": "edge"}, "conditions": said}]
+    world.objects["HTTPRoute", "chat"]["status"] = {"parents": parents}
+
+
+def test_a_pool_behind_a_gateway_has_endpoints_a_route_and_its_own_service() -> None:
+    world = World()
+    assert set(BOTH) < set(names(world, ROUTED, ApplyObject))
+    world.settle(ROUTED)
+    assert world.objects["Service", "chat"]["spec"]["selector"][labels.ROUTED] == "true"
+    assert names(world, ROUTED, ApplyObject) == []
+
+
+def test_both_go_when_the_type_changes_back() -> None:
+    world = settled(ROUTED)
+    assert names(world, PLAIN, DeleteObject) == BOTH
+    world.settle(PLAIN)
+    assert {"HTTPRoute", "InferencePool"} & {kind for kind, _ in world.objects} == set()
+
+
+def test_both_stay_while_the_spec_cannot_be_read() -> None:
+    assert names(settled(ROUTED), replace(ROUTED, spec=None), DeleteObject) == []
+
+
+def test_an_edited_route_is_put_back_and_defaults_of_the_api_server_are_no_difference() -> None:
+    world = settled(ROUTED)
+    route: dict[str, Any] = world.objects["HTTPRoute", "chat"]
+    route["spec"]["rules"][0]["backendRefs"][0]["filters"] = []
+    assert names(world, ROUTED, ApplyObject) == []
+    route["spec"]["rules"][0]["backendRefs"][0]["name"] = "another"
+    assert names(world, ROUTED, ApplyObject) == [("HTTPRoute", "chat")]
+
+
+def test_a_pool_of_endpoints_of_somebody_else_is_left_alone_and_named() -> None:
+    world = World()
+    world.objects["InferencePool", "chat"] = {
+        "apiVersion": "inference.networking.k8s.io/v1",
+        "kind": "InferencePool",
+        "metadata": {"name": "chat", "namespace": "team", "uid": "theirs"},
+    }
+    world.settle(ROUTED)
+    assert ready(world, ROUTED) == ("False", Reason.NameTaken)
+    assert world.objects["InferencePool", "chat"]["metadata"]["uid"] == "theirs"
+
+
+def test_a_resource_of_ours_with_that_name_is_another_kind() -> None:
+    """A child of a split is an InferencePool too, of another group."""
+    world = World()
+    world.objects["child", "chat"] = {
+        "apiVersion": labels.API_VERSION,
+        "kind": "InferencePool",
+        "metadata": {"name": "chat", "namespace": "team", "uid": "a-child"},
+    }
+    assert ("InferencePool", "chat") in names(world, ROUTED, ApplyObject)
+
+
+def test_a_cluster_without_the_kinds_is_told_by_name_and_asked_for_nothing() -> None:
+    missing = Explanation(Reason.GatewayAPIMissing, "the cluster has no httproutes.gateway.networking.k8s.io (v1)")
+    without = replace(ROUTED, lacks=missing)
+    world = settled(without)
+    assert ready(world, without) == ("False", Reason.GatewayAPIMissing)
+    assert world.look(without).actions == ()
+    assert world.look(without).progress.ready_replicas == 1
+    assert world.look(without).progress.url is None
+    assert names(world, ROUTED, ApplyObject) == BOTH  # as soon as they are installed
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ((), ("False", Reason.FrontStarting)),
+        ((("Accepted", "True", ""),), ("True", Reason.Serving)),
+        ((("Accepted", "False", "no listener"),), ("False", Reason.RouteRefused)),
+        ((("Accepted", "True", ""), ("ResolvedRefs", "False", "no such picker")), ("False", Reason.RouteRefused)),
+        ((("Programmed", "False", "later"),), ("False", Reason.FrontStarting)),
+    ],
+)
+def test_the_pool_is_ready_when_a_gateway_takes_its_route(
+    conditions: tuple[tuple[str, str, str], ...], expected: tuple[str, Reason]
+) -> None:
+    world = settled(ROUTED)
+    gateway_says(world, *conditions)
+    assert ready(world, ROUTED) == expected
+
+
+def test_what_the_gateway_says_is_repeated() -> None:
+    world = settled(ROUTED)
+    gateway_says(world, ("Accepted", "False", "no listener allows it"))
+    (found, *_) = world.look(ROUTED).progress.conditions
+    assert found.explanation.message == "Gateway edge does not take HTTPRoute chat: no listener allows it"
+
+
+@pytest.mark.parametrize("engine", [EngineName.VLLM, EngineName.SGLang])
+def test_a_replica_leaves_a_picker_by_its_label_whatever_it_runs(engine: EngineName) -> None:
+    """sglang-router forgets a pod only when that is deleted; a picker follows the selector."""
+    record = pool(spec(router=AT_A_GATEWAY), plan(shape(engine=engine)), ("node-a",))
+    world = settled(record)
+    leaving = replace(record, status=replace(record.status, assignments=()))
+    assert next(type(action) for action in world.look(leaving).actions) is UnroutePod
