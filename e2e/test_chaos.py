@@ -59,7 +59,7 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return line
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(2700)
 def test_changes_of_a_pair_cost_no_token(operator: OperatorProcess, team: Team, say: Callable[[str], None]) -> None:
     """Every token of every stream comes while the pair grows, shrinks, rolls, moves and loses what stands around it."""
     assert operator.is_ready()
