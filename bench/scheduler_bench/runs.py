@@ -129,6 +129,7 @@ def row(case: Case, seen: Seen) -> Row:
         "pods": pods,
         "load": round(case.scenario.load, 3),
         "decided_after_seconds": _since(seen.asked, decided),
+        "all_created_seconds": _since(decided, _last_created(seen.writes, pods)),
         "first_bound_seconds": _since(decided, min(bound, default=None)),
         "all_bound_seconds": _since(decided, max(bound)) if whole else None,
         "all_ready_seconds": _since(decided, max(served)) if ready else None,
@@ -150,6 +151,12 @@ def decision(found: Sequence[Write]) -> float | None:
     """When it was known where pods go: with Weft's first assignments, or with the first plain pod."""
     decided = [each.asked for each in found if each.manager == labels.DECIDE_MANAGER]
     return min(decided or [each.asked for each in found], default=None)
+
+
+def _last_created(found: Sequence[Write], pods: int) -> float | None:
+    """When the last of so many pods was there; None where not all came."""
+    answered = [each.answered for each in found if (each.verb, each.resource) == ("create", "pods")]
+    return max(answered) if len(answered) >= pods else None
 
 
 def _since(start: float | None, end: float | None) -> float | None:

@@ -211,9 +211,8 @@ class TestRows:
 
     def test_times_count_from_the_decision_and_writes_by_the_pods_asked_for(self) -> None:
         found = row(self.CASE, seen(pod(5.0, ready=9.0), pod(7.0, ready=8.0)))
-        assert (2.0, 3.0, 5.0, 7.0) == tuple(
-            found[f"{name}_seconds"] for name in ("decided_after", "first_bound", "all_bound", "all_ready")
-        )
+        names = ("decided_after", "all_created", "first_bound", "all_bound", "all_ready")
+        assert (2.0, 1.1, 3.0, 5.0, 7.0) == tuple(found[f"{name}_seconds"] for name in names)
         assert (1, 0, 1.5, 1) == (found["placed"], found["wedged"], found["writes_per_pod"], found["events"])
 
     def test_what_was_never_whole_has_no_time(self) -> None:
@@ -224,6 +223,7 @@ class TestRows:
 
     def test_what_never_came_has_no_decision(self) -> None:
         found = row(self.CASE, Seen(0.0, 9.0, (), ()))
+        assert found["all_created_seconds"] is None
         assert (None, 0, 0.0) == (found["decided_after_seconds"], found["placed"], found["writes_per_pod"])
 
 

@@ -75,7 +75,8 @@ def test_a_field_that_is_no_longer_wanted_is_seen() -> None:
 def test_a_front_that_is_no_longer_wanted_is_deleted() -> None:
     world = settled(FRONTED)
     deletes = [action for action in world.look(ONE).actions if isinstance(action, DeleteObject)]
-    assert [(action.kind, action.name) for action in deletes] == [("Deployment", "chat-front")]
+    gone = [("Deployment", "chat-front"), ("PodDisruptionBudget", "chat-front")]
+    assert gone == [(action.kind, action.name) for action in deletes]
 
 
 def test_somebody_elses_object_is_left_alone_and_named() -> None:

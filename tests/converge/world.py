@@ -38,6 +38,7 @@ class World:
         self.pods: dict[str, Json] = {}
         self.objects: dict[tuple[str, str], Json] = {}
         self._created = 0
+        self._applied: dict[tuple[str, str, str], Json] = {}  # by kind, name and manager
         self._complete: set[tuple[str, int]] = set()  # replicas that the status says were whole, by pool UID and id
 
     # what a pass sees
@@ -124,7 +125,9 @@ class World:
         else:
             for operation in action.first:
                 patch(known, operation)
+            forget(known, self._applied.get((*key, action.manager), {}), body)
             merge(known, body)
+        self._applied[*key, action.manager] = copy.deepcopy(body)
 
     # what scheduler, kubelet and garbage collection do
 
@@ -185,9 +188,19 @@ def merge(known: Json, body: Json) -> None:
             known[field] = copy.deepcopy(value)
 
 
+def forget(known: Json, before: Json, body: Json) -> None:
+    """What a manager applied before and does not apply any more goes, as in a server-side apply."""
+    for field, value in before.items():
+        if field not in body:
+            known.pop(field, None)
+        elif all(isinstance(each.get(field), dict) for each in (known, body)) and isinstance(value, dict):
+            forget(known[field], value, body[field])
+
+
 def patch(body: Json, operation: Json) -> None:
     """One operation of a JSON patch on a member of a map, or a removal from a list."""
-    *parents, last = operation["path"].removeprefix("/").split("/")
+    parts = operation["path"].removeprefix("/").split("/")
+    *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in parts)
     inside: Any = body
     for parent in parents:
         inside = inside[parent]

@@ -11,7 +11,7 @@ from tests.fabric.cluster import board, taint
 from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
-from weft.domain.spec import EngineSpec, ModelSpec, PoolSpec, RouterKind, RouterSpec, SchedulerName
+from weft.domain.spec import DomainRule, EngineSpec, ModelSpec, PoolSpec, RouterKind, RouterSpec, SchedulerName
 from weft.domain.workload import Role
 from weft.render import render_pods
 
@@ -35,6 +35,10 @@ SPEC = pool_spec()
         ),
         (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "engine.distributed Ray"),
         (replace(SPEC, kv=replace(SPEC.kv, locality="Required")), "kvTransfer.locality Required"),
+        (
+            replace(SPEC, role=Role.Decode, placement=replace(SPEC.placement, domain=DomainRule.Preferred)),
+            "placement.domain Preferred with role Decode",
+        ),
         (replace(SPEC, pod=replace(SPEC.pod, relaxations=("IPCLock",))), "pod.relaxations IPCLock"),
     ],
 )

@@ -81,9 +81,9 @@ class Catalog:
 
     def accelerator(self, name: str) -> Accelerator:
         """The accelerator of a name, whatever its case; raises `Invalid` (NoAccelerator) with the names there are."""
-        for accelerator in self.accelerators:
-            if accelerator.name.casefold() == name.casefold():
-                return accelerator
+        found = _accelerator_of_name(self, name)
+        if found is not None:
+            return found
         raise Invalid(Reason.NoAccelerator, f"accelerator {name!r:.60} {self._lacking_accelerator(name)}")
 
     def accelerator_of_product(self, label: str) -> Accelerator | None:
@@ -160,6 +160,12 @@ class Catalog:
         """How far predictions of a replica are off, four times in five."""
         combination = (accelerator.generation, shape.engine.value, shape.precision.value)
         return self.uncertainty.spread(architecture, combination)
+
+
+@functools.lru_cache(maxsize=256)
+def _accelerator_of_name(catalog: Catalog, name: str) -> Accelerator | None:
+    wanted = name.casefold()
+    return next((each for each in catalog.accelerators if each.name.casefold() == wanted), None)
 
 
 @functools.lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.render import Json
 
 # What an edited spec can make superfluous; the roles grant no more.
-_DELETABLE = {("v1", "Service"), ("apps/v1", "Deployment"), ENDPOINTS, ROUTE}
+_DELETABLE = {("v1", "Service"), ("apps/v1", "Deployment"), ("policy/v1", "PodDisruptionBudget"), ENDPOINTS, ROUTE}
 
 
 @dataclass(frozen=True, slots=True)

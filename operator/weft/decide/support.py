@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.spec import RouterKind, SchedulerName
+from weft.domain.spec import DomainRule, RouterKind, SchedulerName
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.launch import FrontRequest, LaunchRequest
@@ -24,6 +24,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
     claims = (
         (spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"),
         _spares_of_another(spec.placement),
+        _stages_of_a_half(spec),
         (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
         (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
         _half_at_a_gateway(spec),
@@ -46,6 +47,13 @@ def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
     """An endpoint picker pairs within one InferencePool, and one pool of ours has one role."""
     half = spec.role is not Role.Aggregated and spec.router.kind is RouterKind.Gateway
     return half, f"router.type Gateway for a pool of role {spec.role}", "use router.type None and a front of yours"
+
+
+def _stages_of_a_half(spec: PoolSpec) -> tuple[bool, str, str]:
+    """Only stages may leave a domain, and engines hand no KV over between them."""
+    apart = spec.role is not Role.Aggregated and spec.placement.domain is DomainRule.Preferred
+    field = f"placement.domain Preferred with role {spec.role}, whose replicas have no pipeline stages,"
+    return apart, field, "use Required"
 
 
 def _refuse_rdma_without_devices(spec: PoolSpec) -> None:

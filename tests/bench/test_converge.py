@@ -1,0 +1,32 @@
+"""The benchmark of converging: a pool is built whole, and one that stands is left alone."""
+
+from __future__ import annotations
+
+from bench.converge import measured, results
+
+SMALL = measured(9)
+
+
+def test_a_pool_is_built_in_as_many_writes_as_it_needs() -> None:
+    """Each pod is created once, each replica released once, and beside them there are objects and the status."""
+    assert (SMALL["replicas"], SMALL["pods"], SMALL["nodes"]) == (9, 18, 18)
+    assert 27 <= SMALL["build_writes"] <= 27 + 12
+
+
+def test_a_pool_that_stands_is_written_to_no_more() -> None:
+    """L3."""
+    assert SMALL["steady"]["passes"] == 60
+    assert SMALL["steady_writes"] == 0
+
+
+def test_every_figure_has_a_floor() -> None:
+    found = {result.name: result for result in results(SMALL)}
+    assert set(found) == {
+        "converge-render-processor",
+        "converge-build-processor",
+        "converge-steady-processor",
+        "converge-steady-writes",
+        "converge-peak-resident",
+    }
+    assert found["converge-steady-writes"].passed
+    assert not results({**SMALL, "steady_writes": 1})[3].passed
