@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 4
+RUNS ?= 1
 READY := .venv/.from-requirements-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test e2e demo cluster-up cluster-down crds bench lock clean
+.PHONY: help setup lint format test e2e e2e-chaos demo cluster-up cluster-down crds bench lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +31,11 @@ test: lint ## lint, then unit, property, golden, protocol and API-server tests (
 
 e2e: $(READY) ## a real kubelet with real vLLM pods on the CPU and real NIXL (Linux, root, containerd)
 	$(BIN)/python -m pytest e2e
+
+e2e-chaos: $(READY) ## of these the one that changes and kills a pair under load, RUNS=3 times; figures go to build/
+	@for run in $$(seq $(RUNS)); do \
+		$(BIN)/python -m pytest e2e/test_chaos.py && cp build/chaos.json build/chaos-$$run.json || exit 1; \
+	done
 
 demo: $(READY) ## the main job on an embedded control plane with simulated GPU nodes; leaves a report in build/
 	$(BIN)/python -m e2e.demo

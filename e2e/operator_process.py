@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[1]
 SYSTEM_NAMESPACE = "weft-system"
 SERVICE_ACCOUNT = "weft-controller"
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0  # usually 2; it starts beside engines, too, which take all that a machine has
 GRACE_SECONDS = 10.0
 
 

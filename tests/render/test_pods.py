@@ -16,6 +16,7 @@ from tests.render.shapes import SHAPES
 from weft.domain import labels
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, SourceKind
+from weft.domain.workload import Role
 from weft.render import render_pods, render_service
 
 if TYPE_CHECKING:
@@ -78,6 +79,15 @@ def test_the_grace_period_covers_unrouting_and_the_engines_own_drain() -> None:
     assert container["lifecycle"]["preStop"] == {"sleep": {"seconds": 5}}
     assert after(container["command"], "--shutdown-timeout") == "120"
     assert pod["terminationGracePeriodSeconds"] >= 5 + 120 + 5
+
+
+def test_a_decode_pod_of_vllm_takes_requests_whose_prompt_was_still_computed_when_it_was_told_to_go() -> None:
+    """The router chooses both halves before prefill begins, and vLLM refuses what comes after SIGTERM."""
+    pod = render_one(spec(role=Role.Decode, rollout=RolloutSpec(drain_timeout_seconds=120)))
+    container = pod["containers"][0]
+    assert container["lifecycle"]["preStop"] == {"sleep": {"seconds": 30}}
+    assert after(container["command"], "--shutdown-timeout") == "120"
+    assert pod["terminationGracePeriodSeconds"] >= 30 + 120 + 5
 
 
 def test_an_engine_that_cannot_drain_keeps_serving_for_the_drain_time() -> None:

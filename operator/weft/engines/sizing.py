@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 # Endpoints, kube-proxy and routers need a few seconds to stop choosing a pod whose deletion began.
 UNROUTING_SECONDS = 5
+# vllm-router picks both halves at once, so a request comes to its decode engine as much later as its prompt takes.
+PROMPT_SECONDS = 25
 MARGIN_SECONDS = 5
 # Weights come from a network; what loads faster loses nothing by a longer limit.
 LOAD_BYTES_PER_SECOND = 250e6

@@ -14,6 +14,7 @@ from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
     PROBE_SECONDS,
+    PROMPT_SECONDS,
     UNROUTING_SECONDS,
     shared_memory_bytes,
     startup_seconds,
@@ -50,7 +51,7 @@ class VLLM:
         ready_seconds = startup_seconds(request.weight_bytes)
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
         drains_itself = version >= DRAINS_ITSELF
-        pre_stop = UNROUTING_SECONDS if drains_itself else UNROUTING_SECONDS + drain_seconds
+        chosen_seconds = UNROUTING_SECONDS + (PROMPT_SECONDS if request.spec.role is Role.Decode else 0)
         return ContainerLaunch(
             command=(
                 "vllm",
@@ -68,8 +69,8 @@ class VLLM:
             ),
             env=environment.variables(request, ready_seconds),
             ports=_ports(request) if leads else (),
-            pre_stop_seconds=pre_stop,
-            grace_seconds=UNROUTING_SECONDS + drain_seconds + MARGIN_SECONDS,
+            pre_stop_seconds=chosen_seconds if drains_itself else chosen_seconds + drain_seconds,
+            grace_seconds=chosen_seconds + drain_seconds + MARGIN_SECONDS,
             startup=_startup_probe(ready_seconds) if leads else None,
             readiness=HttpProbe("/health", PORT) if leads else None,
             shared_memory_bytes=shared_memory_bytes(request),
