@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord
 
-# So many routers of the larger generation, at least, tell a quarter of its replicas from another.
+# So many routers of the larger generation tell a quarter of its replicas from another, where fewer do not.
 ROUTERS_WHILE_TWO = 4
+NEARLY = 0.25  # of a router
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,20 @@ def fronts_wanted(known: Sequence[Generation], usual: int, *, current_serves: bo
         return {each.pair: usual for each in (current, *kept)}
     totals = [sum(each.answering[side] for each in pairs) for side in range(len(current.answering))]
     shares = {each.pair: min(n / total for n, total in zip(each.answering, totals, strict=True)) for each in pairs}
-    most = max(usual, ROUTERS_WHILE_TWO)
-    found = {pair: max(1, round(most * share / max(shares.values()))) for pair, share in shares.items()}
+    found = _in_proportion(shares, usual)
     return {**({current.pair: usual} if not current.is_pair else {}), **found}
+
+
+def _in_proportion(shares: dict[str, float], usual: int) -> dict[str, int]:
+    """Routers as what serves behind them, and no more than it takes to tell that: one that goes drains for long."""
+    largest, most = max(shares.values()), usual
+    while True:
+        exact = {pair: most * share / largest for pair, share in shares.items()}
+        found = {pair: max(1, round(routers)) for pair, routers in exact.items()}
+        off = max(abs(found[pair] - routers) for pair, routers in exact.items())
+        if off <= NEARLY or most >= ROUTERS_WHILE_TWO:
+            return found
+        most += 1
 
 
 def kept_for_their_front(
