@@ -102,7 +102,7 @@ class Eyes:
 
     def of(self, role: str) -> list[Engine]:
         """Every pod of a half that was ever seen, the oldest first."""
-        return [engine for engine in self.engines.values() if engine.role == role]
+        return [engine for engine in tuple(self.engines.values()) if engine.role == role]
 
     def staying(self, role: str) -> list[Engine]:
         """Pods of a half that answer and stay."""

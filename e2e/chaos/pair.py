@@ -138,7 +138,7 @@ def kill(engine: Engine) -> None:
 def stalled(engines: Sequence[Engine]) -> Iterator[None]:
     """Freeze what computes in engines while the context lasts: they take requests, and no answer comes back."""
     for engine in engines:
-        _signal(engine, b"vllm::", signal.SIGSTOP)
+        assert _signal(engine, b"vllm::", signal.SIGSTOP), f"nothing of {engine.name} was frozen"
     try:
         yield
     finally:
@@ -146,10 +146,13 @@ def stalled(engines: Sequence[Engine]) -> Iterator[None]:
             _signal(engine, b"vllm::", signal.SIGCONT)
 
 
-def _signal(engine: Engine, named: bytes, number: signal.Signals) -> None:
-    """To processes of an engine by a part of their names, in small letters, from outside of its pod."""
+def _signal(engine: Engine, named: bytes, number: signal.Signals) -> int:
+    """To processes of an engine by a part of their names, in small letters, from outside of its pod; how many."""
+    found = 0
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             groups, command = (folder / "cgroup").read_text(), (folder / "cmdline").read_bytes()
             if engine.uid in groups and named in command.lower():
                 os.kill(int(folder.name), number)
+                found += 1
+    return found

@@ -113,6 +113,14 @@ def test_a_cluster_without_the_kinds_is_told_by_name_and_asked_for_nothing() -> 
     assert names(world, ROUTED, ApplyObject) == BOTH  # as soon as they are installed
 
 
+def test_a_route_that_serves_stays_while_its_kind_cannot_be_read() -> None:
+    """An API server that fails once, or a role that was taken away for a moment, is no order."""
+    world = settled(ROUTED)
+    unread = replace(ROUTED, lacks=Explanation(Reason.FrontStarting, "httproutes could not be listed yet"))
+    assert world.look(unread).actions == ()
+    assert names(world, PLAIN, DeleteObject) == BOTH
+
+
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [

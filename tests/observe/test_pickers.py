@@ -90,6 +90,20 @@ def test_ready_pods_behind_the_service_are_fronts_that_nobody_scrapes(server: Sc
     assert server.count("GET", SLICES, labelSelector="kubernetes.io/service-name=epp") == 1
 
 
+@pytest.mark.parametrize("reference", [{}, {"uid": "u"}, {"name": "n"}, {"uid": "u", "name": "../n"}])
+def test_slices_written_by_hand_cost_no_other_pool_its_metrics(
+    server: ScriptedServer, reference: dict[str, str]
+) -> None:
+    by_hand = {"addresses": ["10.0.0.9"], "targetRef": {"kind": "Pod", **reference}}
+    says(server, [by_hand, endpoint("a")])
+    assert uids(pickers_of(server, Clock()).fronts([pool("chat", "epp")])) == {"chat": ["a"]}
+
+
+def test_an_answer_that_is_no_json_changes_nothing(server: ScriptedServer) -> None:
+    server.answer = lambda _: web.Response(text="<html>")
+    assert uids(pickers_of(server, Clock()).fronts([pool("chat", "epp")])) == {"chat": []}
+
+
 def test_a_picker_that_two_pools_name_is_nobodys(server: ScriptedServer) -> None:
     """Its counters do not tell the pools apart, and demand counted twice buys GPUs twice."""
     says(server, [endpoint("a")])
@@ -155,3 +169,14 @@ async def test_demand_is_what_the_picker_counted_or_a_caveat_says_that_it_is_not
     assert (seen.arrivals_at_front, AT_A_GATEWAY in seen.caveats) == (arrived is not None, arrived is None)
     assert arrived in {None, seen.arrivals}
     assert seen.complete  # whatever the picker tells: the engines answered
+
+
+async def test_a_service_that_selects_engines_takes_no_engine_away(server: ScriptedServer) -> None:
+    """The Service of the pool itself, named as its picker's."""
+    says(server, [endpoint("p")])
+    chat = pool("chat", "chat")
+    collector = MetricsCollector(Told({"p": pages("vllm-0.32.0")}))
+    identity = PodIdentity("chat", 0, 0, "r")
+    engine = PodRecord(*("team", "p", "p", PodPhase.Running, "n", ()), identity=identity, ready=True, ip="10.0.0.1")
+    await collector.collect([chat], (engine,), pickers_of(server, Clock()).fronts([chat]))
+    assert collector.observations()["chat"].answered == 1

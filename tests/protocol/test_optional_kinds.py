@@ -222,6 +222,21 @@ def test_gateways_lack_what_rbac_forbids(server: ScriptedServer) -> None:
     cache.stop(5)
 
 
+def test_a_gateways_kind_that_fails_to_be_listed_is_not_called_missing(server: ScriptedServer) -> None:
+    server.serve("inference.networking.k8s.io/v1", "inferencepools")
+    server.serve("gateway.networking.k8s.io/v1", "httproutes")
+    server.answer = refusing("/httproutes", 500)
+    cache = cache_of(server)
+    cache.start()
+    eventually(
+        lambda: server.count("GET", "/apis/gateway.networking.k8s.io/v1/httproutes", limit="500"), "it was asked for"
+    )
+    assert cache.lacks_for_gateways is not None
+    assert "could not be listed yet" in cache.lacks_for_gateways.message
+    server.cut()
+    cache.stop(5)
+
+
 def test_every_kind_is_named_as_rbac_names_it() -> None:
     names = {kind.name for kind in (RESOURCE_SLICES, COMPUTE_DOMAINS, TOPOLOGIES)}
     assert {

@@ -25,7 +25,7 @@ def test_short_answers_count_as_the_last_minute_had_them() -> None:
 
 
 def test_long_answers_forget_by_e_in_the_time_beyond_the_minutes_own_age() -> None:
-    two_minutes = reading(20.0, running=2400.0)
+    two_minutes = reading(30.0, running=3600.0)
     value = 20.0
     for _ in range(90):
         value = lasting(value, 1.0, 30.0, two_minutes)
@@ -35,8 +35,35 @@ def test_long_answers_forget_by_e_in_the_time_beyond_the_minutes_own_age() -> No
 
 def test_engines_that_hang_do_not_keep_a_rate_for_ever() -> None:
     hanging = reading(0.01, running=1000.0)
-    assert stay_seconds(hanging) == MOST_STAY_SECONDS
+    assert stay_seconds(hanging, coming=0.02) == MOST_STAY_SECONDS
     assert lasting(1.0, 600.0, 30.0, hanging) > 25.0
+
+
+def test_answers_that_lag_behind_a_ramp_make_no_stay_longer() -> None:
+    """From nothing to 20/s: 1,200 are inside after a minute, and few of them were answered."""
+    assert stay_seconds(reading(1.0, running=1200.0), coming=20.0) == 60.0
+
+
+@pytest.mark.parametrize("broken", [1e12, 1e308, math.inf])
+def test_a_figure_that_was_no_number_of_requests_is_forgotten_in_minutes(broken: float) -> None:
+    pool = steady(120.0 * USUAL, 200)
+    pool.run(at_front(seen(USUAL, 200, running=120.0 * USUAL), broken), 60)
+    answer = pool.run(at_front(seen(USUAL, 200, running=120.0 * USUAL), USUAL), 1800)
+    assert answer.memory.lasting == pytest.approx(USUAL, rel=0.2)
+    assert answer.memory.forecast is not None
+    assert math.isfinite(answer.memory.forecast.level)
+
+
+def test_replicas_that_are_exchanged_are_no_reason_to_shrink() -> None:
+    """Without a front, what those that leave still answer is seen nowhere."""
+    pool = Pool(capacity=20.0).configured(max_replicas=40, headroom=0.0, risk=0.5, scale_down_delay_seconds=60.0)
+    pool.current = 20
+    pool.run(seen(400.0, 20, running=48_000.0), 600)
+    before = pool.current
+    for index in range(12):
+        pool.run(seen(330.0, 20 + index % 2, running=40_000.0), 50)
+    pool.run(seen(400.0, 20, running=48_000.0), 120)
+    assert min(pool.history[-72:]) >= before
 
 
 def steady(running: float, replicas: int) -> Pool:

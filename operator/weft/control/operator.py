@@ -208,7 +208,8 @@ async def _collect(context: Context, wake: Wake) -> None:
             continue
         try:
             pools = await loop.run_in_executor(context.executor, builder.pools)
-            pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, pools)
+            asks = pools if context.options.prometheus_url is not None else ()  # pickers tell nobody else
+            pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, asks)
             await context.collector.collect(pools, context.cluster.pods(), pickers)
             context.telemetry.show_engines_read(context.collector.engines_read)
         except Exception:

@@ -71,7 +71,8 @@ def converge_pool(
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     applied = tuple(around.apply(wanted))
     left_over = tuple(delete_left_over(replicas, around))
-    unwanted = tuple(around.delete_unwanted(wanted)) if pool.spec is not None and front_refused is None else ()
+    knows_what_is_wanted = pool.spec is not None and pool.lacks is None and front_refused is None
+    unwanted = tuple(around.delete_unwanted(wanted)) if knows_what_is_wanted else ()
     trouble = around.taken(wanted) or _front_trouble(pool, around)
     return Convergence(
         (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),

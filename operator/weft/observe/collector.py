@@ -51,7 +51,8 @@ class MetricsCollector:
             (pool, series, targets_of(pool.key.uid, pods, series), pickers.get(pool.key.uid) or fronts_of(pool, pods))
             for pool, series in _series_of(pools)
         ]
-        every = {target.uid: target for _, _, targets, fronts in asked for target in (*targets, *fronts)}
+        every = {front.uid: front for _, _, _, fronts in asked for front in fronts}
+        every |= {target.uid: target for _, _, targets, _ in asked for target in targets}  # whatever a Service selects
         histories = await self._source.collect(every.values())
         observed = {
             pool.key.uid: _with_what_is_not_told(pool, observe_pool(targets, histories, series, fronts))

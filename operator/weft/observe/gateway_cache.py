@@ -44,15 +44,17 @@ class GatewayCache:
 
     @property
     def lacks(self) -> Explanation | None:
-        """The first kind that is not there or may not be read, and what to do about it."""
+        """The first kind that is not there, may not be read or was not read yet, and what to do about it."""
         for listing in self._lists:
             if listing.refused:
                 return Explanation(Reason.NotPermitted, f"Weft may not list {listing.name}: apply its roles anew")
-            if not listing.present:
+            if listing.missing:
                 return Explanation(
                     Reason.GatewayAPIMissing,
                     f"the cluster has no {listing.name} (v1), which router.type Gateway needs: install its definitions",
                 )
+            if not listing.present:
+                return Explanation(Reason.FrontStarting, f"{listing.name} could not be listed yet")
         return None
 
     def objects(self) -> tuple[ObjectRecord, ...]:

@@ -6,6 +6,7 @@ counts does not name the InferencePool: one that several pools name tells the su
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ READ_AGAIN_SECONDS = 30.0
 METRICS_PORT = 9090  # of both pickers, unless told otherwise; Prometheus knows for itself
 SERVICE = "kubernetes.io/service-name"
 NOT_FOUND, FORBIDDEN = 404, 403
+_POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 Named = tuple[str, str]  # (namespace, Service)
 
@@ -54,14 +56,14 @@ class Pickers:
         return known
 
     def _read(self, service: Named, known: tuple[Target, ...]) -> tuple[Target, ...]:
-        """None where that is not permitted; an outage keeps the last answer."""
+        """Nobody where that is not permitted; an outage keeps the last answer."""
         namespace, name = service
         path = resource_path("discovery.k8s.io/v1", "endpointslices", namespace)
         try:
             slices = self._reader.get(path, {"labelSelector": f"{SERVICE}={name}"}).get("items") or ()
         except ApiException as error:
             return () if error.status in {NOT_FOUND, FORBIDDEN} else known
-        except HTTPError:
+        except (HTTPError, ValueError):  # nobody answers, or what answers is no JSON
             return known
         found = {target.uid: target for each in slices for target in _targets(namespace, each)}
         return tuple(found[uid] for uid in sorted(found))
@@ -73,9 +75,14 @@ def _named(pool: PoolRecord) -> Named | None:
 
 
 def _targets(namespace: str, endpoint_slice: Json) -> Iterator[Target]:
-    """Its ready pods; that nobody knows whether one is ready counts as ready, as for all who read slices."""
+    """Its ready pods; that nobody knows whether one is ready counts as ready, as for all who read slices.
+
+    Anybody may write a slice by hand: one that names no pod as the API server does is passed over.
+    """
     for endpoint in endpoint_slice.get("endpoints") or ():
         pod, addresses = endpoint.get("targetRef") or {}, endpoint.get("addresses") or ()
-        if pod.get("kind") == "Pod" and addresses and (endpoint.get("conditions") or {}).get("ready") is not False:
-            place = (pod["uid"], namespace, pod["name"], addresses[0], METRICS_PORT, FRONTS.path, FRONTS.names)
+        uid, name = pod.get("uid"), pod.get("name")
+        named = pod.get("kind") == "Pod" and uid and name and _POD_NAME.fullmatch(name)
+        if named and addresses and (endpoint.get("conditions") or {}).get("ready") is not False:
+            place = (uid, namespace, name, addresses[0], METRICS_PORT, FRONTS.path, FRONTS.names)
             yield Target(*place, scraped=False)

@@ -78,6 +78,7 @@ class OptionalListWatch(ListWatch[Record]):
         self.present = False
         self.known = False  # whether all that there is was handed out: what is missing from the records is not there
         self.refused = False
+        self.missing = False  # whether the cluster said that it does not have it
         self.answered = False  # whether one attempt has ended, however it did
 
     def _list(self) -> SimpleNamespace:
@@ -93,7 +94,7 @@ class OptionalListWatch(ListWatch[Record]):
             raise
         finally:
             self.answered = True
-        self.present, self.refused = True, False
+        self.present, self.refused, self.missing = True, False, False
         return listing
 
     def _watch(self, version: str) -> object:
@@ -111,7 +112,7 @@ class OptionalListWatch(ListWatch[Record]):
     def _nothing(self, *, refused: bool) -> SimpleNamespace:
         if refused and not self.refused:
             log.warning("%s may not be listed: Weft goes on without them", self._kind.name)
-        self.present, self.known, self.refused = False, False, refused
+        self.present, self.known, self.refused, self.missing = False, False, refused, not refused
         return SimpleNamespace(items=[], metadata=SimpleNamespace(resource_version="0"))
 
 

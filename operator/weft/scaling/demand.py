@@ -17,7 +17,7 @@ from weft.domain.changed import changed
 from weft.domain.figures import digits, seconds
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.domain.spec import carrying
-from weft.scaling.forecast import expected, forecast, is_old, watched
+from weft.scaling.forecast import MOST_RATE, expected, forecast, is_old, watched
 from weft.scaling.keeping import restored
 from weft.scaling.looks import (
     LOAD_WINDOW_SECONDS,
@@ -198,12 +198,14 @@ def look(request: ScaleRequest) -> Sight:
 
 def _lasting(sight: Sight, found: Reading) -> float:
     """Requests per second, averaged over the time that they stay, once a minute was seen; a backlog is no long stay."""
-    offered, before = _offered(sight, found), sight.request.memory
+    offered, before = min(MOST_RATE, _offered(sight, found)), sight.request.memory
     if before is None or not before.loads or sight.backlogged:
         return offered
     first, last = before.loads[0].at, before.loads[-1].at
     if not is_whole_minute(last - first):
         return offered
+    if not (found.at_front or sight.same_replicas):  # what those that left had inside is missing
+        return max(before.lasting or 0.0, offered)
     return lasting(before.lasting, sight.request.now - last, offered, found)
 
 
@@ -215,7 +217,7 @@ def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
     startup = request.observation.startup_seconds if request.observation is not None else None
     known = with_past(memory.forecast, request.past)
     kept, rate = _lasting(sight, found), request.work * _arriving(sight, found)
-    inside = request.work * kept if stay_seconds(found) > COUNTED_AGO_SECONDS else None
+    inside = request.work * kept if stay_seconds(found, kept) > COUNTED_AGO_SECONDS else None
     return changed(memory, forecast=watched(known, request.now, rate, startup, inside), lasting=kept)
 
 

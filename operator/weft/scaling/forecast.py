@@ -54,7 +54,7 @@ _DOUBT_OF_SEASONS, _DOUBT_OF_LEADS = 0.05, 0.02  # squared error that a pattern 
 _MOST_PENDING = 12
 _MOST_DISPERSION = 100.0
 _MOST_MARGIN = 3.0  # logarithm: twenty times what is likely
-_MOST_RATE = 1e9  # requests/s: more is a broken metric
+MOST_RATE = 1e9  # requests/s: more is a broken metric
 _MOST_GROWTH = 0.7  # logarithm: what a trend takes from one bin
 _SURPRISE = 4.0  # times what was usual is the most that one bin tells about dispersion
 
@@ -97,7 +97,7 @@ def watched(
         return state
     if now - state.seen > LONGEST_APART_SECONDS:
         return changed(state, seen=now, bin=int(now // BIN_SECONDS), requests=0.0, seconds=0.0)
-    rate = min(rate, _MOST_RATE)
+    rate, inside = min(rate, MOST_RATE), None if inside is None else min(inside, MOST_RATE)
     while state.seen < now:
         end = (state.bin + 1) * BIN_SECONDS
         spent = max(0.0, min(now, end) - state.seen)

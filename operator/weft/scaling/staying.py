@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 COUNTED_AGO_SECONDS = 30.0
 # Stays beyond this are no lengths but engines that hang; a pool keeps what it has for as long before it shrinks.
 MOST_STAY_SECONDS = 300.0
+# An average is at most so many times what comes now: a figure that was no number of requests is forgotten at once.
+MOST_ABOVE = 4.0
 
 
-def stay_seconds(reading: Reading) -> float:
-    """How long a request is being answered: the number inside over the rate of answers (Little's law); 0: unknown."""
-    inside = reading.outstanding - reading.waiting
-    if reading.rate <= 0.0 or inside <= 0.0:
-        return 0.0
-    return min(MOST_STAY_SECONDS, inside / reading.rate)
+def stay_seconds(reading: Reading, coming: float) -> float:
+    """How long a request is being answered, by the number inside (Little's law); 0: unknown.
+
+    That is over the rate of answers, or of what is `coming` where that is more: answers lag behind a ramp.
+    """
+    inside, rate = reading.outstanding - reading.waiting, max(reading.rate, coming)
+    return min(MOST_STAY_SECONDS, inside / rate) if inside > 0.0 and rate > 0.0 else 0.0
 
 
 def lasting(before: float | None, elapsed_seconds: float, offered: float, reading: Reading) -> float:
@@ -32,9 +35,10 @@ def lasting(before: float | None, elapsed_seconds: float, offered: float, readin
 
     `before` is the same at the last look, `elapsed_seconds` ago.
     """
-    beyond = stay_seconds(reading) - COUNTED_AGO_SECONDS
+    beyond = stay_seconds(reading, offered) - COUNTED_AGO_SECONDS
     if before is None or beyond <= 0:
         return offered
+    before = min(before, MOST_ABOVE * max(offered, reading.rate))
     return before - math.expm1(-max(0.0, elapsed_seconds) / beyond) * (offered - before)
 
 
@@ -44,6 +48,6 @@ def over_the_stay(reading: Reading, lately: float, offered: float) -> float:
     A peak that is shorter than the answers meets the requests of quieter seconds before it. In a prefill half requests
     do not stay for long.
     """
-    stay = stay_seconds(reading)
+    stay = stay_seconds(reading, offered)
     part = min(1.0, reading.arrival_seconds / stay) if stay > 0 else 1.0
     return offered + (lately - offered) * part
