@@ -81,8 +81,8 @@ def _targets(namespace: str, endpoint_slice: Json) -> Iterator[Target]:
     """
     for endpoint in endpoint_slice.get("endpoints") or ():
         pod, addresses = endpoint.get("targetRef") or {}, endpoint.get("addresses") or ()
-        uid, name = pod.get("uid"), pod.get("name")
-        named = pod.get("kind") == "Pod" and uid and name and _POD_NAME.fullmatch(name)
+        uid, name = str(pod.get("uid") or ""), str(pod.get("name") or "")
+        named = pod.get("kind") == "Pod" and uid and _POD_NAME.fullmatch(name)
         if named and addresses and (endpoint.get("conditions") or {}).get("ready") is not False:
             place = (uid, namespace, name, addresses[0], METRICS_PORT, FRONTS.path, FRONTS.names)
             yield Target(*place, scraped=False)
