@@ -45,7 +45,7 @@ def containers() -> dict[str, Json]:
         for file in sorted(GOLDEN.glob("*.yaml"))
         for rank, pod in enumerate(yaml.safe_load_all(file.read_text()))
     }
-    found = {name: pod["spec"]["containers"][0] for name, pod in pods.items()}
+    found = {name: pod["spec"]["containers"][0] for name, pod in pods.items() if pod["kind"] == "Pod"}
     return {name: each for name, each in found.items() if each["command"][0] == "vllm"}
 
 
