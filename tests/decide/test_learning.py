@@ -18,7 +18,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import Calibration, Shape
 from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role, Slo, Workload
-from weft.perf import ReplicaModel, at_rate
+from weft.perf import ReplicaModel, at_engine
 
 STEP = 30.0
 RATE = 2.0  # of one replica
@@ -52,7 +52,7 @@ class Serving:
         plan = self.world.status(name).plan
         assert plan is not None
         true = replace(_replica(plan.shape), calibration=self.truth[name])
-        found = at_rate(true, replace(load_of, requests_per_second=RATE), self.roles.get(name, Role.Aggregated))
+        found = at_engine(true, replace(load_of, requests_per_second=RATE), self.roles.get(name, Role.Aggregated))
         assert found is not None
         ready = [each for each in self.world.pods.values() if each.ready and not each.terminating]
         pods = tuple(
@@ -279,6 +279,19 @@ def test_both_halves_of_a_split_learn_what_they_do_and_are_planned_with_it() -> 
         (False, True),
     ]
     assert all(serving.capacity(name) < before for name, before in zip(names, exact, strict=True))
+
+
+def test_the_time_that_a_prompts_kv_travels_is_no_slowness_of_the_engine_that_computed_it() -> None:
+    """Its metrics end with its own first token, and one as fast as predicted teaches nothing new."""
+    prefill, decode = (replace(half(role, 1), slo=SLO) for role in (Role.Prefill, Role.Decode))
+    world = split_world(prefill, decode)
+    world.turn(6)
+    serving = Serving(world, {"pd-prefill": Calibration()}, roles={"pd-prefill": Role.Prefill})
+    serving.run(60)
+    found = serving.factors("pd-prefill")
+    assert found is not None
+    assert found.points >= 10
+    assert found.prefill == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_pass_after_a_measurement_finds_nothing_new() -> None:

@@ -14,7 +14,8 @@ from bench.stepwise import simulate
 from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Workload
-from weft.perf import ReplicaModel, at_rate, knee
+from weft.perf import ReplicaModel, at_engine, at_rate, knee
+from weft.perf.handover import handed_over_seconds
 from weft.perf.latency import Latency
 from weft.perf.lengths import lengths
 from weft.perf.queueing import Moments, at_the_gate, for_a_seat, in_line
@@ -141,6 +142,16 @@ def test_longer_tails_wait_longer_at_the_same_means() -> None:
     assert long is not None
     assert even[0].p95 * 1.3 < long[0].p95
     assert even[1].p99 < long[1].p99
+
+
+def test_an_engine_that_only_prefills_counts_no_hand_over() -> None:
+    for role in Role:
+        at_user, counted = at_rate(H200, workload(), role), at_engine(H200, workload(), role)
+        assert at_user is not None
+        assert counted is not None
+        handed_over = handed_over_seconds(H200, workload().input_tokens) if role is Role.Prefill else 0.0
+        assert counted[0].mean == pytest.approx(at_user[0].mean - handed_over)
+        assert counted[1] == at_user[1]
 
 
 def test_the_knee_lies_below_the_highest_rate_and_latency_explodes_beyond() -> None:

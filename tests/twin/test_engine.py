@@ -41,6 +41,19 @@ def test_a_lightly_loaded_engine_answers_at_its_own_speed() -> None:
     assert [0.0102] * 30 == pytest.approx([answer.tpot for answer in answers])
 
 
+def test_what_a_request_takes_beside_its_steps_is_in_its_first_token_and_holds_up_nobody() -> None:
+    plain, slow = (SimulatedEngine(replace(SPEED, request_seconds=seconds)) for seconds in (0.0, 0.02))
+    for engine in (plain, slow):
+        for number in range(20):
+            engine.submit(Request(number / 10, 1000, 100), number / 10)
+    before, after = ended(plain), ended(slow)
+    assert [each.ttft + 0.02 for each in before] == pytest.approx([each.ttft for each in after])
+    assert [each.latency + 0.02 for each in before] == pytest.approx([each.latency for each in after])
+    assert [(each.tpot, each.queue) for each in before] == [(each.tpot, each.queue) for each in after]
+    assert slow.counts.ttft.total == pytest.approx(plain.counts.ttft.total + 20 * 0.02)
+    assert slow.counts.latency.total == pytest.approx(plain.counts.latency.total + 20 * 0.02)
+
+
 def test_an_overloaded_engine_queues_and_its_ttft_grows() -> None:
     """More than it can answer per second piles up, and latency says so."""
     engine, answers = run(rate=25.0)

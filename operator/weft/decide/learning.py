@@ -17,7 +17,7 @@ from weft.decide.planning import Facts, shape_request
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.shape import Calibration
-from weft.perf import at_rate
+from weft.perf import at_engine
 from weft.render import revision
 from weft.scaling import calibration as calibrating
 from weft.scaling.tails import Expected, followed
@@ -167,7 +167,7 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
 
     def percentiles(factors: Calibration) -> tuple[Percentiles, Percentiles] | None:
         bare = Calibration(factors.prefill, factors.decode)
-        return at_rate(replace(replica, calibration=bare), load, look.role)
+        return at_engine(replace(replica, calibration=bare), load, look.role)
 
     def expects(factors: Calibration) -> calibrating.Means | None:
         found = percentiles(factors)

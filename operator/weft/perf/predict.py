@@ -152,6 +152,15 @@ def at_rate(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Perc
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 
+def at_engine(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Percentiles, Percentiles] | None:
+    """The same as the engine itself counts it: what comes after its first token is no time of its own.
+
+    An engine that only prefills has answered before the KV is handed over; its metrics know nothing of that.
+    """
+    found = replace(service(replica, workload, role), handover_seconds=0.0).at_rate(workload.requests_per_second)
+    return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
+
+
 def knee(replica: ReplicaModel, workload: Workload, role: Role) -> float:
     """Requests a second beyond which latency grows faster than throughput: the most of rate / latency (Kleinrock)."""
     trial = service(replica, workload, role)

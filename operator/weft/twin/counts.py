@@ -82,8 +82,8 @@ class Counts:
         """A request has its last token."""
         self.answered += 1
         self.tpot.observe(request.tpot)
-        self.latency.observe(request.last_token_at - request.arrived)
-        self.queue.observe(request.scheduled_at - request.arrived)
+        self.latency.observe(request.latency)
+        self.queue.observe(request.queue)
         self.inputs.observe(request.input_tokens)
         self.outputs.observe(request.made)
         self.computed.observe(request.input_tokens - request.cached_tokens)

@@ -86,6 +86,7 @@ class SimulatedEngine:
         if not self.holds(request):
             raise ValueError("a request has to fit into the KV memory")
         self._come_to(now)
+        request.api_seconds = self.speed.request_seconds
         self._scheduler.waiting.append(request)
         if self._leaps and not self._scheduler.held_back:
             self._stop_leap(now)

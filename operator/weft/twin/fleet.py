@@ -184,4 +184,5 @@ class SimulatedFleet:
     def _record(self, stream: Stream, request: Request, asked: float) -> None:
         record = self.records[stream.name]
         record.answered += 1
-        record.answers.append((request.last_token_at, request.first_token_at - asked, request.tpot))
+        ttft = request.first_token_at - asked + request.api_seconds
+        record.answers.append((request.last_token_at, ttft, request.tpot))

@@ -33,7 +33,7 @@ class Ledger:
     def answered(self, row: int, request: Request) -> None:
         """It has its last token; raises `ValueError` if it has ended before."""
         self._end(row)
-        self._ttft[row] = request.first_token_at - self._arrivals[row]
+        self._ttft[row] = request.first_token_at - self._arrivals[row] + request.api_seconds
         self._tpot[row] = request.tpot if request.made > 1 else math.nan
 
     def failed(self, row: int) -> None:

@@ -38,6 +38,7 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
         batched_tokens=budget,
         transfer_seconds=max(0.0, 2.0 * first - more),
         transfer_seconds_per_token=(more - first) / tokens,
+        request_seconds=efficiency.request_seconds,
     )
 
 

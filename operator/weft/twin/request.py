@@ -52,6 +52,7 @@ class Request:
     joined: int = 0  # step with which it joined the batch
     grows_at: int = 0  # of the steps of a block, the one in which it needs another block
     hashed: int = 0  # groups that were offered to the prefix cache
+    api_seconds: float = 0.0  # beside its steps: every token of it is so much later than the engine has it
     shared: list[int] = field(default_factory=list)  # groups of the prefix cache that it holds
 
     @property
@@ -62,7 +63,7 @@ class Request:
     @property
     def ttft(self) -> float:
         """Seconds until its first token."""
-        return self.first_token_at - self.arrived
+        return self.first_token_at - self.arrived + self.api_seconds
 
     @property
     def tpot(self) -> float:
@@ -73,4 +74,4 @@ class Request:
     @property
     def latency(self) -> float:
         """Seconds until its last token."""
-        return self.last_token_at - self.arrived
+        return self.last_token_at - self.arrived + self.api_seconds

@@ -16,6 +16,8 @@ class EngineSpeed:
     `max_batch` and `batched_tokens` are vLLM's `--max-num-seqs` and `--max-num-batched-tokens`. Hashes of requests
     stand for `hash_tokens` each, which are whole blocks; 0 means one block. KV of remote prompts comes over one link,
     one prompt after the other: `transfer_seconds_per_token`, and `transfer_seconds` more until it can be used.
+    `request_seconds` are what a request takes beside its steps, in the API server and the tokeniser: its tokens are so
+    much later, and nobody else waits for it.
     """
 
     steps: StepTable
@@ -26,6 +28,7 @@ class EngineSpeed:
     hash_tokens: int = 0
     transfer_seconds: float = 0.0
     transfer_seconds_per_token: float = 0.0
+    request_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for what no engine accepts."""
