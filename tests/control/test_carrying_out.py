@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weft.control.carrying_out import Carrier, waves
+from weft.control.carrying_out import Carrier, Refusal, waves
 from weft.domain.action import Action, CreatePod, DeletePod, ReleasePods
 from weft.domain.errors import Blocked, Retry, WeftError
 from weft.domain.reasons import Reason
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TOGETHER_SECONDS = 10.0
 QUOTA = Blocked(Reason.PodRefused, "exceeded quota")
+NO_POD = Refusal(QUOTA, of_pods=True)
 AWAY = Retry(Reason.ApiUnavailable, "away")
 ENDING = Blocked(Reason.NamespaceTerminating, "going")
 
@@ -77,37 +78,45 @@ def test_what_goes_out_together_is_under_way_at_the_same_time(threads: ThreadPoo
         if action in (create(1), create(2)):
             meeting.wait()
 
-    assert Carrier(do, threads, 8).carry_out([create(0), create(1), create(2)], None) is None
+    assert Carrier(do, threads, 8).carry_out([create(0), create(1), create(2)]) is None
 
 
 def test_a_used_up_quota_costs_one_refusal_and_the_rest_is_done(threads: ThreadPoolExecutor) -> None:
     cluster = Cluster({"p-0": QUOTA})
     actions: list[Action] = [delete(9), *(create(number) for number in range(50)), delete(8)]
-    assert QUOTA is Carrier(cluster.do, threads, 8).carry_out(actions, None)
+    assert Carrier(cluster.do, threads, 8).carry_out(actions) == NO_POD
     assert [delete(9), create(0), delete(8)] == cluster.done
 
 
 def test_a_refusal_in_a_wave_ends_the_creation_of_pods(threads: ThreadPoolExecutor) -> None:
     cluster = Cluster({"p-1": QUOTA})
-    assert QUOTA is Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(50)], None)
+    assert Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(50)]) == NO_POD
     assert {create(0), create(1)} <= {*cluster.done} <= {create(0), create(1), create(2)}
 
 
 def test_a_refusal_among_many_leaves_the_rest_undone(threads: ThreadPoolExecutor) -> None:
     """All that is under way at that moment is answered: one request a thread."""
     cluster = Cluster({f"p-{number}": QUOTA for number in range(7, 500)})
-    assert QUOTA is Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(500)], None)
+    assert Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(500)]) == NO_POD
     assert 7 < len(cluster.done) <= 7 + 4
 
 
-def test_a_known_refusal_creates_nothing(threads: ThreadPoolExecutor) -> None:
+def test_while_the_refusal_of_a_pod_backs_off_none_is_created(threads: ThreadPoolExecutor) -> None:
     cluster = Cluster()
-    assert Carrier(cluster.do, threads, 8).carry_out([create(0), delete(1)], QUOTA) is None
+    assert Carrier(cluster.do, threads, 8).carry_out([create(0), delete(1)], pods_wait=True) is None
     assert [delete(1)] == cluster.done
+
+
+def test_a_refusal_of_something_else_holds_back_no_pod(threads: ThreadPoolExecutor) -> None:
+    """A route that a policy refuses keeps nobody from growing."""
+    cluster = Cluster({"p-9": QUOTA})
+    actions: list[Action] = [delete(9), create(0), create(1)]
+    assert Carrier(cluster.do, threads, 8).carry_out(actions) == Refusal(QUOTA)
+    assert actions == cluster.done
 
 
 @pytest.mark.parametrize("ends", [AWAY, ENDING], ids=["the API server is away", "the namespace goes"])
 def test_what_ends_the_pass(threads: ThreadPoolExecutor, ends: WeftError) -> None:
     cluster = Cluster({"p-1": ends})
-    assert ends is Carrier(cluster.do, threads, 8).carry_out([delete(1), delete(2), create(3)], None)
+    assert Carrier(cluster.do, threads, 8).carry_out([delete(1), delete(2), create(3)]) == Refusal(ends)
     assert [delete(1)] == cluster.done

@@ -24,6 +24,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """The first error of a pass; `of_pods` says that some pod was refused, so that others would be."""
+
+    error: WeftError
+    of_pods: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Carrier:
     """How actions are done: one by `do`, `largest` at the same time in the threads of `writing`."""
 
@@ -31,22 +39,24 @@ class Carrier:
     writing: Executor
     largest: int
 
-    def carry_out(self, actions: Iterable[Action], known: WeftError | None) -> WeftError | None:
+    def carry_out(self, actions: Iterable[Action], *, pods_wait: bool = False) -> Refusal | None:
         """Do the actions and give the first refusal.
 
-        A refusal ends the creation of pods, not the rest; what may pass (`Retry`) ends the pass. So does a namespace
-        that is being deleted: with that in its status, the resource is not looked at again (S10). `known` is a refusal
-        that still backs off: no pod is created then.
+        A pod that is refused ends the creation of pods and nothing else; what may pass (`Retry`) ends the pass. So does
+        a namespace that is being deleted: with that in its status, the resource is not looked at again (S10). While the
+        refusal of a pod still backs off (`pods_wait`) none is created.
         """
-        refusal: WeftError | None = None
+        first: WeftError | None = None
+        of_pods = False
         for wave in waves(actions, self.largest):
-            if isinstance(wave[0], CreatePod) and (known or refusal):
+            creates = isinstance(wave[0], CreatePod)
+            if creates and (pods_wait or of_pods):
                 continue
             for error in self._errors(wave):
                 if ends_the_pass(error):
-                    return refusal or error if isinstance(error, Retry) else error
-                refusal = refusal or error
-        return refusal
+                    return Refusal(first or error if isinstance(error, Retry) else error, of_pods)
+                first, of_pods = first or error, of_pods or creates
+        return None if first is None else Refusal(first, of_pods)
 
     def _errors(self, wave: tuple[Action, ...]) -> list[WeftError]:
         """What was refused of a wave, in its order, once all that went out was answered; the rest stays undone."""

@@ -19,9 +19,9 @@ from weft.domain.reasons import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.control.carrying_out import Refusal
     from weft.control.context import Context
     from weft.control.converging import Converged
-    from weft.domain.errors import WeftError
 
 STIR_SECONDS = 0.5
 CONFLICT_SECONDS = 0.3  # the watch brings the newer object well before
@@ -40,7 +40,7 @@ class ConvergeLoop:
         self._queue = WorkQueue()
         self._viewer = Viewer(context)
         self._converger = Converger(context)
-        self._refusals: dict[str, WeftError] = {}
+        self._refusals: dict[str, Refusal] = {}
         self._loop = asyncio.get_running_loop()
         self._stirred = False
 
@@ -93,24 +93,25 @@ class ConvergeLoop:
         self._context.telemetry.passes.inc()
         self._settle(uid, done, known)
 
-    def _settle(self, uid: str, done: Converged, known: WeftError | None) -> None:
+    def _settle(self, uid: str, done: Converged, known: Refusal | None) -> None:
         """What comes next for this resource."""
-        if done.problem is not None and done.problem.reason is Reason.StatusConflict:
+        if done.refused is not None and done.refused.error.reason is Reason.StatusConflict:
             self._queue.release(uid)
             self._queue.add_after(uid, CONFLICT_SECONDS)
-        elif done.problem is not None:
-            self._fail(uid, done.generation, done.problem)
+        elif done.refused is not None:
+            self._fail(uid, done.generation, done.refused)
         elif known is not None:
             self._queue.release(uid)  # what was refused waits on; everything else is done
         else:
             self._refusals.pop(uid, None)
             self._queue.done(uid)
 
-    def _fail(self, uid: str, generation: int, problem: WeftError) -> None:
+    def _fail(self, uid: str, generation: int, refused: Refusal) -> None:
+        problem = refused.error
         self._context.telemetry.failures.labels("converge", problem.reason.value).inc()
         self._refusals.pop(uid, None)
         if not isinstance(problem, Retry):
-            self._refusals[uid] = problem
+            self._refusals[uid] = refused
         self._queue.failed(uid, generation, problem.seconds if isinstance(problem, RetryLater) else 0.0)
 
     async def _resync(self) -> None:

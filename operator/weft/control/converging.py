@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.control.carrying_out import Carrier, everything_goes
+from weft.control.carrying_out import Carrier, Refusal, everything_goes
 from weft.control.status_writing import StatusWriter
 from weft.converge import converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
@@ -31,10 +31,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Converged:
-    """How a pass went. `problem` is the first refusal, kept in the status until creating works again."""
+    """How a pass went. What was refused is kept in the status until it works."""
 
     generation: int
-    problem: WeftError | None = None
+    refused: Refusal | None = None
 
 
 class Converger:
@@ -46,22 +46,22 @@ class Converger:
         self._statuses = StatusWriter(context)
         self._carrier = Carrier(context.writer.carry_out, context.writing, context.options.writers)
 
-    def converge(self, view: View, uid: str, known: WeftError | None) -> Converged:
+    def converge(self, view: View, uid: str, known: Refusal | None) -> Converged:
         """One pass over a pool or split of the view.
 
-        `known` is a refusal that still backs off: no pod is created then, everything else is done.
+        `known` is a refusal that still backs off: if it is one of pods none is created, everything else is done.
         """
         pool = view.pools.get(uid)
         return self._pool(view, pool, known) if pool is not None else self._split(view, view.splits[uid], known)
 
-    def _pool(self, view: View, pool: PoolRecord, known: WeftError | None) -> Converged:
+    def _pool(self, view: View, pool: PoolRecord, known: Refusal | None) -> Converged:
         if pool.deleting:
             return Converged(pool.generation)
         pods, objects = view.pods_near(pool), view.objects.get(pool.key.namespace, ())
         done = converge_pool(pool, view.fabric, pods, objects, self._context.clock.now())
         return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, known)
 
-    def _split(self, view: View, split: SplitRecord, known: WeftError | None) -> Converged:
+    def _split(self, view: View, split: SplitRecord, known: Refusal | None) -> Converged:
         if split.deleting:
             return Converged(split.generation)
         children = view.children(split.key.uid)
@@ -74,19 +74,21 @@ class Converger:
         self,
         subject: Subject,
         done: Convergence[PoolProgress] | Convergence[SplitProgress],
-        known: WeftError | None,
+        known: Refusal | None,
     ) -> Converged:
-        problem = self._carrier.carry_out(done.actions, known)
-        progress = with_problem(done.progress, problem or known)
+        refused = self._carrier.carry_out(done.actions, pods_wait=known is not None and known.of_pods)
+        shown = refused or known
+        progress = with_problem(done.progress, shown.error if shown is not None else None)
         try:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
         except WeftError as error:
-            problem = problem or error
+            refused = refused or Refusal(error)
         for event in done.events:
             self._context.events.record(subject.key, event)
+        problem = refused.error if refused is not None else None
         if problem is not None and not isinstance(problem, Retry) and not everything_goes(problem):
             self._context.events.record(subject.key, Explanation(problem.reason, problem.message))
-        return Converged(subject.generation, problem)
+        return Converged(subject.generation, refused)
 
 
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:
