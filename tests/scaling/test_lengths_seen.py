@@ -70,6 +70,24 @@ def test_what_was_before_a_jump_is_left_out() -> None:
     assert (found.tokens, found.requests) == (6000.0, 480.0)
 
 
+def test_minutes_that_differ_more_than_strangers_would_are_averaged_for_longer() -> None:
+    """Prompts that come in families: each minute of a busy pool is a third off, and none of it lasts."""
+    samples = [(2000.0, 2000.0 * factor) for factor in (1.5, 0.7, 1.4, 0.8, 1.3, 0.7, 1.0, 0.6)]
+    strangers = over_enough(samples[:2], lengths(2000.0, 4000.0))
+    found = over_enough(samples, lengths(2000.0, 4000.0))
+    assert strangers is not None
+    assert found is not None
+    assert strangers.tokens == 3000.0
+    assert found.tokens == pytest.approx(2000.0)
+
+
+def test_one_jump_among_even_minutes_is_still_no_chance() -> None:
+    samples = [(480.0, 6000.0), *((480.0, 2000.0 + tokens) for tokens in (0.0, 50.0, 10.0, 80.0, 20.0, 60.0))]
+    found = over_enough(samples, lengths(2000.0, 7000.0))
+    assert found is not None
+    assert found.tokens == 6000.0
+
+
 def test_without_a_mean_in_the_last_minute_nothing_is_said() -> None:
     usual = lengths(2000.0, 7000.0)
     assert over_enough([(480.0, None), (480.0, 2000.0)], usual) is None

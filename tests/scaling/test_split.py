@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from tests.scaling.cases import Pool, seen
 from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 from weft.scaling import RatioGuard, scale_split
+from weft.scaling.split import sharing_risk
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -55,6 +57,16 @@ def test_both_hold_when_either_half_does_not_report(blind: int) -> None:
     for _ in range(100):
         assert step(pools, (both[0], both[1])) == (2, 5)
     assert {pool.answer.explanation.reason for pool in pools if pool.answer} == {Reason.HoldMetricsMissing}
+
+
+def test_the_half_that_costs_little_takes_little_of_the_risk() -> None:
+    prefill, decode = (pool.request(None) for pool in pair(1, 9))
+    first, second = sharing_risk(prefill, decode)
+    assert (first.spec.risk, second.spec.risk) == pytest.approx((0.1 * prefill.spec.risk, 0.9 * prefill.spec.risk))
+    larger, _ = sharing_risk(replace(prefill, gpus=9 * prefill.gpus), decode)
+    assert larger.spec.risk == pytest.approx(0.5 * prefill.spec.risk)
+    new = sharing_risk(*(pool.request(None) for pool in pair()))
+    assert [each.spec.risk for each in new] == [0.5 * prefill.spec.risk] * 2
 
 
 def test_both_shrink_together_after_the_window() -> None:

@@ -3,20 +3,23 @@
 A minute of a busy pool tells its mean lengths to a few percent. A minute of a few hundred requests with long tails
 tells them to a third, and a count that followed would buy replicas for prompts that are gone before those are ready. So
 a mean is over the last minute where that is enough, else over as many of the minutes before as it takes, back to where
-lengths were others beyond chance.
+lengths were others beyond chance. They scatter as log-normal lengths do, or as neighbouring minutes show where that is
+more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import expm1, log, sqrt
+from statistics import median
 from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import LengthSample
 from weft.scaling.reading import is_sane, what_is_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from weft.domain.snapshot import PoolObservation
     from weft.perf.lengths import Lengths
@@ -26,6 +29,8 @@ WINDOW_SECONDS = 60.0  # what the means of one look are of, at least
 MOST_SECONDS = 600.0  # that are looked back
 ENOUGH_KNOWN = 0.05  # the standard error that a mean may have, as a part of it
 NO_CHANCE = 4.0  # standard errors
+ENOUGH_NEIGHBOURS = 5
+_MEDIAN_SQUARE = 0.455  # of a standard normal variable
 
 Sample = tuple[float, float | None]  # requests, and the mean of their lengths in tokens
 
@@ -69,9 +74,9 @@ def apart(samples: tuple[LengthSample, ...]) -> Iterator[LengthSample]:
             yield sample
 
 
-def over_enough(samples: Iterable[Sample], usual: Lengths) -> Mean | None:
+def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
     """The mean of the latest samples, the first of which counts in any case; None where that has none."""
-    scatter = _scatter(usual)
+    scatter = max(_scatter(usual), _scatter_seen(samples))
     newest: Mean | None = None
     total = tokens = 0.0
     for requests, mean in samples:
@@ -94,3 +99,14 @@ def over_enough(samples: Iterable[Sample], usual: Lengths) -> Mean | None:
 def _scatter(usual: Lengths) -> float:
     """The variance of log-normal lengths over the square of their mean."""
     return expm1(usual.deviation**2)
+
+
+def _scatter_seen(samples: Sequence[Sample]) -> float:
+    """The same as neighbouring minutes tell it by how their means differ; 0 where there are few.
+
+    Requests come in families, whose lengths are alike: means of a minute scatter more than as many strangers' would. A
+    jump is one difference among many, and the median knows nothing of it.
+    """
+    known = [(requests, log(mean)) for requests, mean in samples if is_sane(mean) and mean > 0 and requests > 0]
+    squares = [(newer - older) ** 2 / (1.0 / n + 1.0 / m) for (n, newer), (m, older) in pairwise(known)]
+    return median(squares) / _MEDIAN_SQUARE if len(squares) >= ENOUGH_NEIGHBOURS else 0.0

@@ -21,7 +21,7 @@ def scale_split(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) 
     The capacities of the two requests already contain ISL and OSL, so one request rate sizes both; each half foretells
     how much work requests will be for it. Unless both halves report, both hold.
     """
-    prefill, decode = owned_count(prefill), owned_count(decode)
+    prefill, decode = sharing_risk(owned_count(prefill), owned_count(decode))
     first, second = _once(prefill, decode, guard)
     if first.changed is not None or second.changed is not None:
         settled = _once(from_the_new_count(prefill, first), from_the_new_count(decode, second), guard)
@@ -29,6 +29,20 @@ def scale_split(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) 
     if guard.holds(first.desired, second.desired):
         return first, second
     return _outside(first, guard), _outside(second, guard)
+
+
+def sharing_risk(prefill: ScaleRequest, decode: ScaleRequest) -> tuple[ScaleRequest, ScaleRequest]:
+    """Both halves with as much of the risk that the user takes as each has of the pair's GPUs.
+
+    Either half that falls short is one that requests wait for, so risks add up; and what a margin costs is GPUs of its
+    own half. Where margins grow alike with less risk, these shares cost least.
+    """
+    costs = [max(1, each.current) * max(1, each.gpus) for each in (prefill, decode)]
+    first, second = (
+        replace(each, spec=replace(each.spec, risk=each.spec.risk * cost / sum(costs)))
+        for each, cost in zip((prefill, decode), costs, strict=True)
+    )
+    return first, second
 
 
 def _outside(answer: ScaleAnswer, guard: RatioGuard) -> ScaleAnswer:
