@@ -33,8 +33,9 @@ def judged(options: argparse.Namespace) -> Iterator[Run]:
     for scenario in options.scenario:
         for startup in options.start_up:
             for seed in options.seed:
-                for policy in filter(settings().scenarios[scenario].judges, options.policy):
-                    for point in range(points(policy)):
+                asked = settings().scenarios[scenario]
+                for policy in filter(asked.judges, options.policy):
+                    for point in range(points(policy, split=asked.split)):
                         yield Run(scenario, policy, point, startup, seed, minutes=options.minutes)
 
 

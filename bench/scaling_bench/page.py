@@ -23,7 +23,8 @@ replicas or more, engines are off the performance model by up to {off:.0%} in a 
 {warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go.
 {parts}
 A rule is no point but a frontier: its one knob of risk goes from cheap to safe. Weft's are what a user says of it: of
-how many requests the targets are (`slo`: p90 or p95 of the same seconds), and `headroomPercent`. Below are the
+how many requests the targets are (`slo`: p90 or p95 of the same seconds, p99 for TTFT of a split), and
+`headroomPercent`. Below are the
 GPU-hours of its cheapest setting with so many requests within both targets; a dash: none got there. *Best* is the most
 that any setting reached.
 The oracle knows the future: its counts are chosen in hindsight by what true engines need, with replicas that start as

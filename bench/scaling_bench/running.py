@@ -6,7 +6,7 @@ import math
 import resource
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,13 +40,31 @@ if TYPE_CHECKING:
     from weft.twin.trace import Trace
 
     Json = dict[str, Any]
+    Targets = tuple[tuple[int, float], ...]
 
 ATTAINMENTS = (0.95, 0.98, 0.99)  # what the oracle aims at
-# What a user of Weft says of risk, in percent, from cheap to safe: of how many requests the targets are, and headroom.
-RISKS = ((90, 0), (90, 20), (90, 40), (95, 20), (95, 40), (95, 60), (95, 90))
+
+
+class Asked(NamedTuple):
+    """What a user of Weft says of risk, in percent: of how many requests the targets are, and headroom."""
+
+    ttft: int
+    tpot: int
+    headroom: int
+
+    def __str__(self) -> str:
+        """`targets of p90, headroomPercent 0`, or each percentile by name."""
+        apart = f"TTFT of p{self.ttft}, TPOT of p{self.tpot}"
+        targets = f"targets of p{self.ttft}" if self.ttft == self.tpot else apart
+        return f"{targets}, headroomPercent {self.headroom}"
+
+
+# From cheap to safe. In a split first tokens are missed sooner, and cost less to have in time.
+RISKS = tuple(Asked(p, p, more) for p, more in ((90, 0), (90, 20), (90, 40), (95, 20), (95, 40), (95, 60), (95, 90)))
+SPLIT_RISKS = tuple(Asked(*each) for each in ((90, 90, 0), (95, 90, 0), (99, 90, 0), (99, 90, 20), (99, 95, 40)))
 # Of the ratio that is the best one in the fluid of the whole trace, and what is risked with it.
 RATIOS = (0.7, 1.0, 1.4)
-HELD = tuple((times, risk) for risk in ((90, 0), (90, 40), (95, 40)) for times in RATIOS)
+HELD = tuple((times, risk) for risk in SPLIT_RISKS[:3] for times in RATIOS)
 RATIO_WITHIN = 1.15  # as counts are whole numbers
 RATIO_BIN_SECONDS = 300.0
 ROOM = 5.0  # times the mean fleet that the cluster holds, so that no rule is short of GPUs
@@ -84,19 +102,20 @@ class Run:
             return f"for {ATTAINMENTS[self.point]:.0%}"
         if self.policy not in {OWN_RULE, FIXED_RATIO}:
             return repr(_options(self))
-        percent, headroom = self.risk
         held = f", {HELD[self.point][0]:g} times the best ratio" if self.policy == FIXED_RATIO else ""
-        return f"targets of p{percent}, headroomPercent {headroom}{held}"
+        return f"{self.risk}{held}"
 
     @property
-    def risk(self) -> tuple[int, int]:
-        """The percentile that targets of Weft's own rule are of, and its headroom in percent."""
-        return HELD[self.point][1] if self.policy == FIXED_RATIO else RISKS[self.point]
+    def risk(self) -> Asked:
+        """What Weft's own rule is told of risk."""
+        if self.policy == FIXED_RATIO:
+            return HELD[self.point][1]
+        return (SPLIT_RISKS if settings().scenarios[self.scenario].split else RISKS)[self.point]
 
 
-def points(policy: str, *, of_grid: bool = False) -> int:
+def points(policy: str, *, of_grid: bool = False, split: bool = False) -> int:
     """How many settings of a rule there are to run; nothing of the oracle's or of Weft's is tuned."""
-    own = {OWN_RULE: len(RISKS), FIXED_RATIO: len(HELD), ORACLE: len(ATTAINMENTS)}
+    own = {OWN_RULE: len(SPLIT_RISKS if split else RISKS), FIXED_RATIO: len(HELD), ORACLE: len(ATTAINMENTS)}
     return own[policy] if policy in own else len(grid(policy) if of_grid else frontier(policy))
 
 
@@ -131,8 +150,8 @@ def setting_of(what: Run, ratio: float | None = None) -> Setting:
     most = math.ceil(ROOM * max(trace.rate / capacity for capacity in capacities))
     asked, headroom = slo, None
     if what.policy in {OWN_RULE, FIXED_RATIO}:
-        percent, headroom = what.risk
-        asked = Slo(*(tuple((percent, seconds) for _, seconds in targets) for targets in (slo.ttft, slo.tpot)))
+        headroom = what.risk.headroom
+        asked = Slo(_at(what.risk.ttft, slo.ttft), _at(what.risk.tpot, slo.tpot))
     body = _body(scenario, workload, asked, {"maxReplicas": most, "headroomPercent": headroom})
     if ratio is not None:
         body["spec"]["ratio"] = {"min": f"{ratio / RATIO_WITHIN:.4f}", "max": f"{ratio * RATIO_WITHIN:.4f}"}
@@ -148,6 +167,11 @@ def setting_of(what: Run, ratio: float | None = None) -> Setting:
         seed=what.seed,
         truth=partial(true_speed, most=settings().truth_off, seed=what.seed),
     )
+
+
+def _at(percent: int, targets: Targets) -> Targets:
+    """The same seconds of another percentile."""
+    return tuple((percent, seconds) for _, seconds in targets)
 
 
 def _case(what: Run) -> Case:

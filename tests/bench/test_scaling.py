@@ -11,7 +11,7 @@ from bench.scaling_bench.frontiers import cells
 from bench.scaling_bench.page import _section, as_page
 from bench.scaling_bench.plot import as_svg
 from bench.scaling_bench.results import complete, known
-from bench.scaling_bench.running import HELD, RISKS, Run, points, run
+from bench.scaling_bench.running import HELD, RISKS, SPLIT_RISKS, Run, points, run
 from bench.scaling_bench.scenarios import settings
 from bench.scaling_bench.tuning import best
 
@@ -88,6 +88,7 @@ def test_where_none_is_good_enough_the_best_point_reaches_the_most() -> None:
 
 def test_every_rule_has_several_points() -> None:
     assert points("weft") == len(RISKS)
+    assert points("weft", split=True) == len(SPLIT_RISKS)
     assert all(points(rule) > 3 for rule in RULES)
 
 
