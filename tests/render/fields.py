@@ -84,7 +84,9 @@ def _source(**kind: Any) -> Json:  # noqa: ANN401 - any JSON
     return {"model": {"source": kind}}
 
 
-_HUB = _source(huggingFace={"revision": "main", "tokenSecretRef": {"name": "hub", "key": "token"}})
+_HUB = _source(
+    huggingFace={"revision": "main", "tokenSecretRef": {"name": "hub", "key": "token"}, "cacheClaimName": "downloads"}
+)
 _PVC = _source(pvc={"claimName": "models", "path": "a"})
 _IMAGE = _source(image={"reference": "example/weights:1"})
 _STORE = _source(uri={"uri": "s3://bucket/a", "secretRef": {"name": "store"}})
@@ -159,6 +161,7 @@ ROWS: dict[str, Row] = {
     "model.source.huggingFace.revision": Rendered("0123abc", beside=_HUB),
     "model.source.huggingFace.tokenSecretRef.name": Rendered("other", beside=_HUB),
     "model.source.huggingFace.tokenSecretRef.key": Rendered("other", beside=_HUB),
+    "model.source.huggingFace.cacheClaimName": Rendered("others", beside=_HUB),
     "model.source.pvc.claimName": Rendered("others", beside=_PVC),
     "model.source.pvc.path": Rendered("b", beside=_PVC),
     "model.source.image.reference": Rendered("example/weights:2", beside=_IMAGE),

@@ -129,6 +129,21 @@ def test_an_image_volume_carries_the_weights() -> None:
     assert {"name": "HF_HUB_OFFLINE", "value": "1"} in pod["containers"][0]["env"]
 
 
+@pytest.mark.parametrize("engine", EngineName)
+def test_what_one_replica_downloads_the_others_find(engine: EngineName) -> None:
+    """The claim is mounted to be written to, and the hub's client told of it, whichever engine asks it."""
+    source = ModelSource(SourceKind.HuggingFace, "meta-llama/Llama-3.1-8B-Instruct", cache="downloads")
+    wanted = spec(model=ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source))
+    record = pool(wanted, plan(shape(engine=engine)), ("node-a",))
+    pod = render_pods(record, record.status.assignments[0])[0]["spec"]
+    assert {"name": "model", "persistentVolumeClaim": {"claimName": "downloads"}} in pod["volumes"]
+    container = pod["containers"][0]
+    assert {"name": "model", "mountPath": "/model-cache"} in container["volumeMounts"]
+    assert {"name": "HF_HUB_CACHE", "value": "/model-cache"} in container["env"]
+    assert "meta-llama/Llama-3.1-8B-Instruct" in container["command"]
+    assert violations(pod) == []
+
+
 def test_an_object_store_is_streamed_with_its_credentials() -> None:
     source = ModelSource(SourceKind.URI, "s3://bucket/llama", secret="store")
     container = render_one(spec(model=ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source)))["containers"][0]

@@ -12,6 +12,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import (
     EngineSpec,
     KVSpec,
+    ModelSource,
     ModelSpec,
     PlacementSpec,
     PodSpec,
@@ -19,6 +20,7 @@ from weft.domain.spec import (
     RouterSpec,
     ScalingSpec,
     ShapePins,
+    SourceKind,
     Toleration,
 )
 from weft.domain.workload import Slo, Workload
@@ -56,6 +58,7 @@ def test_what_pods_do_not_show_keeps_the_revision(parts: dict[str, Any]) -> None
     [
         {"model": ModelSpec(LLAMA, ("chat",))},
         {"model": ModelSpec(LLAMA, max_context_tokens=4096)},
+        {"model": ModelSpec(LLAMA, source=ModelSource(SourceKind.HuggingFace, LLAMA, cache="downloads"))},
         {"engine": EngineSpec(args=("--x",))},
         {"engine": EngineSpec(env=(("A", "b"),))},
         {"engine": EngineSpec(resources=(("cpu", "4"),))},

@@ -41,6 +41,9 @@ class HuggingFaceSource(ApiModel):
     token_secret_ref: SecretKeyRef | None = described(
         "Access token for gated repositories; handed to the engine as HF_TOKEN.", **ATOMIC_MAP
     )
+    cache_claim_name: ObjectName | None = described(
+        "PersistentVolumeClaim that keeps downloads for all replicas. Unset: each pod downloads."
+    )
 
 
 class PvcSource(ApiModel):

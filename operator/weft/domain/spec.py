@@ -42,6 +42,7 @@ class ModelSource:
     token_secret: tuple[str, str] | None = None  # (Secret name, key)
     secret: str | None = None  # Secret whose keys are the credentials of an object store
     pull_policy: str | None = None  # of an image volume
+    cache: str | None = None  # claim that keeps what was downloaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.engines.launch import EnvValue
-from weft.engines.weights import needs_the_hub
+from weft.engines.weights import CACHE_PATH, needs_the_hub
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,11 +28,13 @@ def with_users(ours: Iterable[EnvValue], engine: EngineSpec) -> tuple[EnvValue, 
 
 
 def hub(model: ModelSpec) -> Iterator[EnvValue]:
-    """No questions to Hugging Face where nothing comes from it, and the token where a source names one."""
+    """No questions to Hugging Face where nothing comes from it, the token and the cache where a source names them."""
     if not needs_the_hub(model):
         yield EnvValue("HF_HUB_OFFLINE", "1")
     if model.source is not None and model.source.token_secret is not None:
         yield EnvValue("HF_TOKEN", secret=model.source.token_secret)
+    if model.source is not None and model.source.cache is not None:
+        yield EnvValue("HF_HUB_CACHE", CACHE_PATH)
 
 
 def transports(request: LaunchRequest) -> Iterator[EnvValue]:

@@ -95,12 +95,13 @@ class MountKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelMount:
-    """A read-only volume with the weights; `location` is the claim or the image reference."""
+    """A volume with the weights, or for them; `location` is the claim or the image reference."""
 
     kind: MountKind
     location: str
     path: str
     pull_policy: str | None = None
+    writable: bool = False
 
 
 # Where the files of a launch are inside its container.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.domain.spec import ModelSpec
 
 MODEL_PATH = "/model"
+CACHE_PATH = "/model-cache"
 STREAMED_SCHEMES = ("s3://", "gs://")
 
 
@@ -35,8 +36,10 @@ def model_location(model: ModelSpec, engine: str, schemes: tuple[str, ...] = STR
 
 
 def model_mount(model: ModelSpec) -> ModelMount | None:
-    """The volume that carries the weights, if one does."""
+    """The volume that carries the weights, or keeps them once they were downloaded, if there is one."""
     source = model.source
+    if source is not None and source.cache is not None:
+        return ModelMount(MountKind.PVC, source.cache, CACHE_PATH, writable=True)
     if source is None or source.kind not in {SourceKind.PVC, SourceKind.Image}:
         return None
     return ModelMount(MountKind(source.kind.value), source.location, MODEL_PATH, source.pull_policy)

@@ -87,7 +87,7 @@ def _mounts(launch: ContainerLaunch) -> list[Json]:
     if launch.shared_memory_bytes:
         mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 - a volume
     if launch.model_mount is not None:
-        mounts.append({"name": "model", "mountPath": launch.model_mount.path, "readOnly": True})
+        mounts.append({"name": "model", "mountPath": launch.model_mount.path, **_read_only(launch.model_mount)})
     if launch.files:
         mounts.append({"name": "files", "mountPath": FILES_PATH, "readOnly": True})
     return mounts
@@ -95,8 +95,13 @@ def _mounts(launch: ContainerLaunch) -> list[Json]:
 
 def _model_volume(mount: ModelMount) -> Json:
     if mount.kind is MountKind.PVC:
-        return {"name": "model", "persistentVolumeClaim": {"claimName": mount.location, "readOnly": True}}
+        return {"name": "model", "persistentVolumeClaim": {"claimName": mount.location, **_read_only(mount)}}
     image: Json = {"reference": mount.location}
     if mount.pull_policy is not None:
         image["pullPolicy"] = mount.pull_policy
     return {"name": "model", "image": image}
+
+
+def _read_only(mount: ModelMount) -> Json:
+    """Nobody writes weights but who downloads them."""
+    return {} if mount.writable else {"readOnly": True}
