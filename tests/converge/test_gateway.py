@@ -139,6 +139,17 @@ def test_the_pool_is_ready_when_a_gateway_takes_its_route(
     assert ready(world, ROUTED) == expected
 
 
+def test_what_a_gateway_said_of_an_earlier_route_is_no_news() -> None:
+    """It has accepted the one before, and has not looked at this one yet."""
+    world = settled(ROUTED)
+    gateway_says(world, ("Accepted", "True", ""))
+    route = world.objects["HTTPRoute", "chat"]
+    (condition,) = route["status"]["parents"][0]["conditions"]
+    for generation, expected in ((1, ("True", Reason.Serving)), (2, ("False", Reason.FrontStarting))):
+        condition["observedGeneration"], route["metadata"]["generation"] = 1, generation
+        assert ready(world, ROUTED) == expected
+
+
 def test_what_the_gateway_says_is_repeated() -> None:
     world = settled(ROUTED)
     gateway_says(world, ("Accepted", "False", "no listener allows it"))

@@ -32,7 +32,7 @@ def front_trouble(around: Surroundings, pair: str = "") -> Explanation | None:
 def route_trouble(around: Surroundings) -> Explanation | None:
     """Why no Gateway sends requests by the HTTPRoute of a resource, or None once one does."""
     record = around.mine(*ROUTE, around.owner.name)
-    said = tuple(_said_by_gateways(record.body.get("status") or {})) if record is not None else ()
+    said = tuple(_said_by_gateways(record.body)) if record is not None else ()
     for gateway, condition in said:
         if condition.get("type") in {"Accepted", "ResolvedRefs"} and condition.get("status") == "False":
             message = f"Gateway {gateway} does not take HTTPRoute {around.owner.name}: {condition.get('message') or ''}"
@@ -42,11 +42,13 @@ def route_trouble(around: Surroundings) -> Explanation | None:
     return Explanation(Reason.FrontStarting, f"no Gateway has accepted HTTPRoute {around.owner.name} yet")
 
 
-def _said_by_gateways(status: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each condition of each parent, with the parent's name."""
-    for parent in status.get("parents") or ():
+def _said_by_gateways(route: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each condition of each parent, with the parent's name; none from before the route changed."""
+    latest = (route.get("metadata") or {}).get("generation") or 0
+    for parent in (route.get("status") or {}).get("parents") or ():
         for condition in parent.get("conditions") or ():
-            yield str((parent.get("parentRef") or {}).get("name")), condition
+            if condition.get("observedGeneration", latest) >= latest:
+                yield str((parent.get("parentRef") or {}).get("name")), condition
 
 
 def _lacks_its_account(condition: dict[str, object]) -> bool:
