@@ -89,6 +89,7 @@ class Eyes:
         self.engines: dict[str, Engine] = {}
         self._team, self._split = team, split
         self._stop = threading.Event()
+        self._blinded: Exception | None = None
         self._thread = threading.Thread(target=self._watch, name="eyes")
 
     def __enter__(self) -> Self:
@@ -101,7 +102,9 @@ class Eyes:
         self._thread.join()
 
     def of(self, role: str) -> list[Engine]:
-        """Every pod of a half that was ever seen, the oldest first."""
+        """Every pod of a half ever seen, the oldest first; raises `RuntimeError` once nobody looks any more."""
+        if self._blinded is not None:
+            raise RuntimeError("the thread that looks at engines has ended") from self._blinded
         return [engine for engine in tuple(self.engines.values()) if engine.role == role]
 
     def staying(self, role: str) -> list[Engine]:
@@ -126,7 +129,11 @@ class Eyes:
 
     def _watch(self) -> None:
         while not self._stop.wait(INTERVAL_SECONDS):
-            self._look()
+            try:
+                self._look()
+            except Exception as error:
+                self._blinded = error
+                raise
 
     def _look(self) -> None:
         halves = {f"{self._split}-{role}" for role in ("prefill", "decode")}
