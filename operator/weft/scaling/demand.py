@@ -266,7 +266,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
         said = f"{digits(wished.offered)} requests/s offered ({told}){_foreseen(wished, request.spec.risk)}"
-        return f"{said}, one replica serves {digits(capacity)}"
+        return f"{said}; one replica serves {digits(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
 
@@ -277,8 +277,8 @@ def _foreseen(wished: Demand, risk: float) -> str:
         return ""
     likely, most = wished.ahead.quantile(0.5), wished.ahead.quantile(1.0 - risk)
     start = "a start takes" if wished.ahead.is_measured else "a start is taken to need"
-    margin = f"{digits(likely)} and {digits(most - likely)} for how far forecasts were off"
-    return f", {margin} in the {seconds(wished.ahead.horizon_seconds)} that {start}"
+    told = f"{digits(likely)} foretold for the {seconds(wished.ahead.horizon_seconds)} that {start}"
+    return f"; {told}, {digits(most - likely)} more for how far forecasts were off"
 
 
 def declared_want(request: ScaleRequest) -> Want:
