@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "pair"
 ROLES = ("prefill", "decode")
-CHANGE_SECONDS = 600.0  # two engines start beside eight streams, and streams of 400 tokens drain one after the other
+CHANGE_SECONDS = 900.0  # two engines start beside eight streams, and streams of 400 tokens drain one after the other
 GROWTH_SECONDS = 120.0
 
 
