@@ -123,10 +123,6 @@ class Eyes:
         """Prompt tokens that decode pods computed themselves."""
         return sum(engine.last.computed for engine in self.of("decode"))
 
-    def by_address(self) -> dict[str, Engine]:
-        """Pods by address; the youngest where one was given out again."""
-        return {engine.address: engine for engine in self.engines.values() if engine.address}
-
     def _watch(self) -> None:
         while not self._stop.wait(INTERVAL_SECONDS):
             try:

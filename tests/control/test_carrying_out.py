@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from weft.control.carrying_out import Carrier, Refusal, waves
-from weft.domain.action import Action, CreatePod, DeletePod, ReleasePods
+from weft.domain.action import Action, ApplyObject, CreatePod, DeletePod, ReleasePods
 from weft.domain.errors import Blocked, Retry, WeftError
 from weft.domain.reasons import Reason
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TOGETHER_SECONDS = 10.0
 QUOTA = Blocked(Reason.PodRefused, "exceeded quota")
+POLICY = Blocked(Reason.RouteRefused, "a policy forbids it")
 NO_POD = Refusal(QUOTA, of_pods=True)
 AWAY = Retry(Reason.ApiUnavailable, "away")
 ENDING = Blocked(Reason.NamespaceTerminating, "going")
@@ -46,7 +47,8 @@ class Cluster:
 
     def do(self, action: Action) -> None:
         self.done.append(action)
-        name = action.body["metadata"]["name"] if isinstance(action, CreatePod) else getattr(action, "name", "")
+        body = action.body if isinstance(action, CreatePod | ApplyObject) else None
+        name = body["metadata"]["name"] if body is not None else getattr(action, "name", "")
         if name in self._refused:
             raise self._refused[name]
 
@@ -105,6 +107,24 @@ def test_while_the_refusal_of_a_pod_backs_off_none_is_created(threads: ThreadPoo
     cluster = Cluster()
     assert Carrier(cluster.do, threads, 8).carry_out([create(0), delete(1)], pods_wait=True) is None
     assert [delete(1)] == cluster.done
+
+
+def test_pods_wait_on_whatever_else_is_refused_meanwhile(threads: ThreadPoolExecutor) -> None:
+    """Else a pod would be tried at every second pass of a quota that is used up."""
+    cluster = Cluster({"p-9": POLICY})
+    actions: list[Action] = [delete(9), create(0)]
+    assert Carrier(cluster.do, threads, 8).carry_out(actions, pods_wait=True) == Refusal(POLICY, of_pods=True)
+    assert [delete(9)] == cluster.done
+
+
+def test_pods_wait_for_the_compute_domain_of_their_replica(threads: ThreadPoolExecutor) -> None:
+    domain = ApplyObject({"kind": "ComputeDomain", "metadata": {"name": "shared"}})
+    route = ApplyObject({"kind": "HTTPRoute", "metadata": {"name": "shared"}})
+    for shared, created in ((domain, 0), (route, 1)):
+        cluster = Cluster({"shared": QUOTA})
+        found = Carrier(cluster.do, threads, 8).carry_out([shared, create(0)])
+        assert found == Refusal(QUOTA, of_pods=shared is domain)
+        assert created == cluster.done.count(create(0))
 
 
 def test_a_refusal_of_something_else_holds_back_no_pod(threads: ThreadPoolExecutor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,10 +15,16 @@ from weft.catalog import load
 from weft.decide.learning import MOST_IN_A_PASS
 from weft.decide.pairs import HALVES
 from weft.domain.reasons import Reason
-from weft.domain.shape import Calibration, Shape
+from weft.domain.shape import Calibration, EngineName, Shape
 from weft.domain.snapshot import PodObservation, PoolObservation
+from weft.domain.spec import EngineSpec
 from weft.domain.workload import Role, Slo, Workload
-from weft.perf import ReplicaModel, at_engine
+from weft.perf import ReplicaModel, at_engine, at_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.domain.shape import Percentiles
 
 STEP = 30.0
 RATE = 2.0  # of one replica
@@ -33,6 +39,8 @@ class Serving:
     world: World
     truth: dict[str, Calibration]
     roles: dict[str, Role] = field(default_factory=dict)
+    counted: Callable[[ReplicaModel, Workload, Role], tuple[Percentiles, Percentiles] | None] = at_engine
+    load: Workload = WORKLOAD
 
     @classmethod
     def of(cls, truth: Calibration, *names: str) -> Serving:
@@ -44,7 +52,7 @@ class Serving:
         """Metrics as the true engines make them, and a pass every half a minute."""
         for _ in range(2 * minutes):
             for name in self.truth:
-                self.world.observations[f"uid-{name}"] = self.seen(name)
+                self.world.observations[f"uid-{name}"] = self.seen(name, self.load)
             self.world.turn(1, STEP)
 
     def seen(self, name: str, load_of: Workload = WORKLOAD) -> PoolObservation:
@@ -52,7 +60,7 @@ class Serving:
         plan = self.world.status(name).plan
         assert plan is not None
         true = replace(_replica(plan.shape), calibration=self.truth[name])
-        found = at_engine(true, replace(load_of, requests_per_second=RATE), self.roles.get(name, Role.Aggregated))
+        found = self.counted(true, replace(load_of, requests_per_second=RATE), self.roles.get(name, Role.Aggregated))
         assert found is not None
         ready = [each for each in self.world.pods.values() if each.ready and not each.terminating]
         pods = tuple(
@@ -281,12 +289,20 @@ def test_both_halves_of_a_split_learn_what_they_do_and_are_planned_with_it() -> 
     assert all(serving.capacity(name) < before for name, before in zip(names, exact, strict=True))
 
 
-def test_the_time_that_a_prompts_kv_travels_is_no_slowness_of_the_engine_that_computed_it() -> None:
-    """Its metrics end with its own first token, and one as fast as predicted teaches nothing new."""
-    prefill, decode = (replace(half(role, 1), slo=SLO) for role in (Role.Prefill, Role.Decode))
+@pytest.mark.parametrize(
+    ("engine", "counted"), [(EngineName.VLLM, at_engine), (EngineName.SGLang, at_rate)], ids=["vLLM", "SGLang"]
+)
+def test_the_time_that_a_prompts_kv_travels_is_no_slowness_of_the_engine(
+    engine: EngineName, counted: Callable[..., tuple[Percentiles, Percentiles] | None]
+) -> None:
+    """VLLM's metrics end with its own first token, SGLang's with the transfer: what is as predicted teaches nothing."""
+    prefill, decode = (
+        replace(half(role, 1), slo=SLO, engine=EngineSpec(name=engine)) for role in (Role.Prefill, Role.Decode)
+    )
     world = split_world(prefill, decode)
     world.turn(6)
-    serving = Serving(world, {"pd-prefill": Calibration()}, roles={"pd-prefill": Role.Prefill})
+    long = replace(WORKLOAD, input_tokens=8000, input_tokens_p95=16000)  # next to its API, little else is felt of SGLang
+    serving = Serving(world, {"pd-prefill": Calibration()}, {"pd-prefill": Role.Prefill}, counted, long)
     serving.run(60)
     found = serving.factors("pd-prefill")
     assert found is not None

@@ -202,6 +202,19 @@ def test_a_gap_widens_and_then_ends_the_forecast_and_teaches_nothing() -> None:
     assert at_most(again) == pytest.approx(at_most(state), rel=0.05)
 
 
+def test_no_quantile_is_told_that_hardly_an_error_was_beyond() -> None:
+    """The first step of a new pool is no margin, however little is risked; after many errors the tail is known."""
+    stepped = ASSUMED
+    for _ in range(5):
+        stepped = with_error(stepped, 1.0, 0.2)
+    assert quantile(stepped, 0.99) == pytest.approx(quantile(stepped, 1.0 - 1.2 / 25.0))
+    assert quantile(stepped, 0.99) < 0.2
+    known = stepped
+    for _ in range(200):
+        known = with_error(known, 1.0, 0.2)
+    assert quantile(known, 0.99) > 0.9
+
+
 def test_how_often_it_is_looked_at_makes_no_difference() -> None:
     often, rarely = followed([20.0] * 3600, apart=2.0), followed([20.0] * 240, apart=30.0)
     assert at_most(often) == pytest.approx(at_most(rarely), rel=0.01)

@@ -14,7 +14,7 @@ from tests.scaling.cases import seen
 from weft.domain.workload import Workload
 from weft.perf.lengths import lengths
 from weft.scaling import live_workload, remembered
-from weft.scaling.lengths_seen import MOST_SECONDS, apart, over_enough
+from weft.scaling.lengths_seen import MOST_SECONDS, Mean, apart, over_enough
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import LengthSample, PoolObservation
@@ -79,6 +79,15 @@ def test_minutes_that_differ_more_than_strangers_would_are_averaged_for_longer()
     assert found is not None
     assert strangers.tokens == 3000.0
     assert found.tokens == pytest.approx(2000.0)
+    assert found.error > 2.0 * Mean(2000.0, found.requests, strangers.scatter).error, "and known less well for it"
+
+
+def test_a_ramp_is_no_scatter() -> None:
+    """Prompts that grow by a seventh every minute: the last minute stands for itself."""
+    ramp = [(2000.0, 2000.0 * 1.15**-ago) for ago in range(8)]
+    found = over_enough(ramp, lengths(2000.0, 4000.0))
+    assert found is not None
+    assert found.tokens == 2000.0
 
 
 def test_one_jump_among_even_minutes_is_still_no_chance() -> None:

@@ -60,13 +60,22 @@ def test_both_hold_when_either_half_does_not_report(blind: int) -> None:
 
 
 def test_the_half_that_costs_little_takes_little_of_the_risk() -> None:
+    """By the GPUs that a request needs in each: one prefill replica takes 4 requests/s, one decode replica 1."""
     prefill, decode = (pool.request(None) for pool in pair(1, 9))
-    first, second = sharing_risk(prefill, decode)
-    assert (first.spec.risk, second.spec.risk) == pytest.approx((0.1 * prefill.spec.risk, 0.9 * prefill.spec.risk))
-    larger, _ = sharing_risk(replace(prefill, gpus=9 * prefill.gpus), decode)
-    assert larger.spec.risk == pytest.approx(0.5 * prefill.spec.risk)
-    new = sharing_risk(*(pool.request(None) for pool in pair()))
-    assert [each.spec.risk for each in new] == [0.5 * prefill.spec.risk] * 2
+    risk = prefill.spec.risk
+    shared = sharing_risk(prefill, decode)
+    assert [each.spec.risk for each in shared] == pytest.approx([0.2 * risk, 0.8 * risk])
+    larger = sharing_risk(replace(prefill, gpus=4 * prefill.gpus), decode)
+    assert [each.spec.risk for each in larger] == pytest.approx([0.5 * risk, 0.5 * risk])
+    grown = sharing_risk(replace(prefill, current=7), replace(decode, current=2))
+    assert [each.spec.risk for each in grown] == [each.spec.risk for each in shared], "counts do not feed back"
+
+
+@pytest.mark.parametrize("capacity", [0.0, math.inf, math.nan])
+def test_while_costs_are_unknown_the_risk_is_halved(capacity: float) -> None:
+    prefill, decode = (pool.request(None) for pool in pair(1, 9))
+    shared = sharing_risk(replace(prefill, capacity=capacity), decode)
+    assert [each.spec.risk for each in shared] == [0.5 * prefill.spec.risk] * 2
 
 
 def test_both_shrink_together_after_the_window() -> None:

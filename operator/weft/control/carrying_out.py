@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from weft.domain.action import CreatePod, ReleasePods
+from weft.domain.action import ApplyObject, CreatePod, ReleasePods
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
+from weft.render import COMPUTE_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The first error of a pass; `of_pods` says that some pod was refused, so that others would be."""
+    """The first error of a pass; `of_pods` says that pods wait: one was refused, now or in a pass before."""
 
     error: WeftError
     of_pods: bool = False
@@ -42,21 +43,20 @@ class Carrier:
     def carry_out(self, actions: Iterable[Action], *, pods_wait: bool = False) -> Refusal | None:
         """Do the actions and give the first refusal.
 
-        A pod that is refused ends the creation of pods and nothing else; what may pass (`Retry`) ends the pass. So does
-        a namespace that is being deleted: with that in its status, the resource is not looked at again (S10). While the
-        refusal of a pod still backs off (`pods_wait`) none is created.
+        A pod that is refused, or what its replica shares, ends the creation of pods and nothing else; what may pass
+        (`Retry`) ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not
+        looked at again (S10). While the refusal of a pod still backs off (`pods_wait`) none is created.
         """
         first: WeftError | None = None
-        of_pods = False
         for wave in waves(actions, self.largest):
-            creates = isinstance(wave[0], CreatePod)
-            if creates and (pods_wait or of_pods):
+            if pods_wait and isinstance(wave[0], CreatePod):
                 continue
             for error in self._errors(wave):
+                pods_wait = pods_wait or is_of_pods(wave[0])
                 if ends_the_pass(error):
-                    return Refusal(first or error if isinstance(error, Retry) else error, of_pods)
-                first, of_pods = first or error, of_pods or creates
-        return None if first is None else Refusal(first, of_pods)
+                    return Refusal(first or error if isinstance(error, Retry) else error, pods_wait)
+                first = first or error
+        return None if first is None else Refusal(first, pods_wait)
 
     def _errors(self, wave: tuple[Action, ...]) -> list[WeftError]:
         """What was refused of a wave, in its order, once all that went out was answered; the rest stays undone."""
@@ -92,6 +92,13 @@ def waves(actions: Iterable[Action], largest: int) -> Iterator[tuple[Action, ...
             wave, left = left[:size], left[size:]
             yield tuple(wave)
             size = 1 if kind not in _TOGETHER else 2 * size if 2 * size < largest else len(left)
+
+
+def is_of_pods(action: Action) -> bool:
+    """Whether pods would be of no use without it: a pod, or the ComputeDomain that its replica shares."""
+    return isinstance(action, CreatePod) or (
+        isinstance(action, ApplyObject) and action.body.get("kind") == COMPUTE_DOMAIN[1]
+    )
 
 
 def ends_the_pass(problem: WeftError) -> bool:

@@ -76,13 +76,14 @@ class Converger:
         done: Convergence[PoolProgress] | Convergence[SplitProgress],
         known: Refusal | None,
     ) -> Converged:
-        refused = self._carrier.carry_out(done.actions, pods_wait=known is not None and known.of_pods)
+        pods_wait = known is not None and known.of_pods
+        refused = self._carrier.carry_out(done.actions, pods_wait=pods_wait)
         shown = refused or known
         progress = with_problem(done.progress, shown.error if shown is not None else None)
         try:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
         except WeftError as error:
-            refused = refused or Refusal(error)
+            refused = refused or Refusal(error, pods_wait)
         for event in done.events:
             self._context.events.record(subject.key, event)
         problem = refused.error if refused is not None else None

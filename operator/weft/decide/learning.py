@@ -17,7 +17,8 @@ from weft.decide.planning import Facts, shape_request
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.shape import Calibration
-from weft.perf import at_engine
+from weft.engines import adapter_for
+from weft.perf import at_engine, at_rate
 from weft.render import revision
 from weft.scaling import calibration as calibrating
 from weft.scaling.tails import Expected, followed
@@ -164,10 +165,11 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
         return untouched
     replica, doubt = running
     load = calibrating.load_of(look, course.spec.workload)
+    counted = at_rate if adapter_for(course.plan.engine.name).counts_handover else at_engine
 
     def percentiles(factors: Calibration) -> tuple[Percentiles, Percentiles] | None:
         bare = Calibration(factors.prefill, factors.decode)
-        return at_engine(replace(replica, calibration=bare), load, look.role)
+        return counted(replace(replica, calibration=bare), load, look.role)
 
     def expects(factors: Calibration) -> calibrating.Means | None:
         found = percentiles(factors)

@@ -18,6 +18,10 @@ class EngineAdapter(Protocol):
         """How a pod leaves the front that belongs to this engine."""
 
     @property
+    def counts_handover(self) -> bool:
+        """Whether the TTFT that it tells of a prefill half ends when the other half has the KV, and not before."""
+
+    @property
     def port(self) -> int:
         """Where the first pod of a replica takes requests."""
 

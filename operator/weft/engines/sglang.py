@@ -49,6 +49,7 @@ class SGLang:
     """
 
     leaves_front_by = LeavesBy.Deletion
+    counts_handover = True  # it streams the first token of a prefill half once the transfer has succeeded
     port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:

@@ -38,6 +38,7 @@ class TensorRTLLM:
     """The adapter of TensorRT-LLM; see `EngineAdapter`. None of it has run on hardware yet."""
 
     leaves_front_by = LeavesBy.Label  # vllm-router's way
+    counts_handover = False
     port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:

@@ -41,6 +41,7 @@ class VLLM:
     """The adapter of vLLM; see `EngineAdapter`."""
 
     leaves_front_by = LeavesBy.Label
+    counts_handover = False
     port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:

@@ -37,14 +37,16 @@ Sample = tuple[float, float | None]  # requests, and the mean of their lengths i
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Mean tokens of so many requests."""
+    """Mean tokens of so many requests, each of which scatters by so much: variance over the square of the mean."""
 
     tokens: float
     requests: float
+    scatter: float
 
-    def error(self, usual: Lengths) -> float:
-        """The standard error of the mean of log-normal lengths that scatter as usual, as a part of it."""
-        return sqrt(_scatter(usual) / max(1.0, self.requests))
+    @property
+    def error(self) -> float:
+        """The standard error of the mean, as a part of it."""
+        return sqrt(self.scatter / max(1.0, self.requests))
 
 
 def has_enough_traffic(observation: PoolObservation) -> bool:
@@ -84,7 +86,7 @@ def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
             if newest is None:
                 return None
             continue
-        newest = newest or Mean(mean, requests)
+        newest = newest or Mean(mean, requests, scatter)
         chance = sqrt(scatter * (1.0 / max(1.0, requests) + 1.0 / max(1.0, newest.requests)))
         if abs(log(mean / newest.tokens)) > NO_CHANCE * chance:
             break
@@ -93,7 +95,7 @@ def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
             break
     if newest is None:
         return None
-    return Mean(tokens / total, total) if total > 0 else newest
+    return Mean(tokens / total, total, scatter) if total > 0 else newest
 
 
 def _scatter(usual: Lengths) -> float:
@@ -105,8 +107,11 @@ def _scatter_seen(samples: Sequence[Sample]) -> float:
     """The same as neighbouring minutes tell it by how their means differ; 0 where there are few.
 
     Requests come in families, whose lengths are alike: means of a minute scatter more than as many strangers' would. A
-    jump is one difference among many, and the median knows nothing of it.
+    jump is one difference among many, and the median knows nothing of it; a ramp is what all of them have in common.
     """
     known = [(requests, log(mean)) for requests, mean in samples if is_sane(mean) and mean > 0 and requests > 0]
-    squares = [(newer - older) ** 2 / (1.0 / n + 1.0 / m) for (n, newer), (m, older) in pairwise(known)]
-    return median(squares) / _MEDIAN_SQUARE if len(squares) >= ENOUGH_NEIGHBOURS else 0.0
+    steps = [(newer - older, 1.0 / n + 1.0 / m) for (n, newer), (m, older) in pairwise(known)]
+    if len(steps) < ENOUGH_NEIGHBOURS:
+        return 0.0
+    usual = median(step for step, _ in steps)
+    return median((step - usual) ** 2 / chance for step, chance in steps) / _MEDIAN_SQUARE

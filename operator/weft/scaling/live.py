@@ -104,7 +104,7 @@ def _moved(
         return in_force
     if in_force > 0:
         away = abs(log(seen.tokens / in_force))
-        if away <= _LEAST or (away <= _MOST and away <= SURELY * seen.error(usual)):
+        if away <= _LEAST or (away <= _MOST and away <= SURELY * seen.error):
             return in_force
     return _rounded(seen.tokens)
 

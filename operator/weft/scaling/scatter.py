@@ -16,6 +16,8 @@ _PRIOR_SPREAD = 0.05
 # What is assumed counts as much as this many errors that have nothing to do with each other: more than twenty, or the
 # first step of a new pool alone would be its 95th percentile.
 _PRIOR_WEIGHT = 24.0
+# No quantile is told that fewer errors than these lie beyond.
+_LEAST_BEYOND = 1.2
 REMEMBERED = 4096  # quantiles: pools are asked far more often than they learn
 
 
@@ -48,8 +50,12 @@ def faded(errors: tuple[float, ...], part: float) -> tuple[float, ...]:
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def quantile(errors: tuple[float, ...], part: float) -> float:
-    """The error that this part of all errors is at most; linear between the bounds, and never beyond the last one."""
-    wanted = part * math.fsum(errors)
+    """The error that this part of all errors is at most; linear between the bounds, and never beyond the last one.
+
+    One that hardly an error was beyond is not known: the nearest that is stands for it.
+    """
+    total = math.fsum(errors)
+    wanted = min(part * total, max(total / 2.0, total - _LEAST_BEYOND))
     for place, (below, upto) in enumerate(pairwise((0.0, *accumulate(errors)))):
         if upto >= wanted and upto > below:
             lower, upper = BOUNDS[max(0, place - 1)], BOUNDS[min(place, len(BOUNDS) - 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,15 +33,16 @@ def scale_split(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) 
 
 
 def sharing_risk(prefill: ScaleRequest, decode: ScaleRequest) -> tuple[ScaleRequest, ScaleRequest]:
-    """Both halves with as much of the risk that the user takes as each has of the pair's GPUs.
+    """Both halves with as much of the risk that the user takes as each has of the GPUs that a request needs.
 
     Either half that falls short is one that requests wait for, so risks add up; and what a margin costs is GPUs of its
-    own half. Where margins grow alike with less risk, these shares cost least.
+    own half. Where margins grow alike with less risk, these shares cost least. Half each while costs are unknown.
     """
-    costs = [max(1, each.current) * max(1, each.gpus) for each in (prefill, decode)]
+    costs = [each.gpus / each.capacity if 0.0 < each.capacity < math.inf else 0.0 for each in (prefill, decode)]
+    shares = [cost / sum(costs) for cost in costs] if min(costs) > 0.0 else [0.5, 0.5]
     first, second = (
-        replace(each, spec=replace(each.spec, risk=each.spec.risk * cost / sum(costs)))
-        for each, cost in zip((prefill, decode), costs, strict=True)
+        replace(each, spec=replace(each.spec, risk=each.spec.risk * share))
+        for each, share in zip((prefill, decode), shares, strict=True)
     )
     return first, second
 
