@@ -301,7 +301,7 @@ def test_the_time_that_a_prompts_kv_travels_is_no_slowness_of_the_engine(
     )
     world = split_world(prefill, decode)
     world.turn(6)
-    long = replace(WORKLOAD, input_tokens=8000, input_tokens_p95=16000)  # next to its API, little else is felt of SGLang
+    long = replace(WORKLOAD, input_tokens=8000, input_tokens_p95=16000)  # of short ones SGLang tells its API
     serving = Serving(world, {"pd-prefill": Calibration()}, {"pd-prefill": Role.Prefill}, counted, long)
     serving.run(60)
     found = serving.factors("pd-prefill")
