@@ -11,7 +11,7 @@ from weft.domain.spec import MOST_NODES, MOST_REPLICAS, ScalingMode
 
 if TYPE_CHECKING:
     from weft.domain.spec import ScalingSpec
-    from weft.scaling.demand import ScaleRequest
+    from weft.scaling.sight import ScaleRequest
 
 REMEMBERED = 4096  # of as many kinds of bounds
 

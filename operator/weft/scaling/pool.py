@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from weft.scaling.demand import ScaleRequest, declared_want, look, want
+from weft.scaling.demand import declared_want, want
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
+from weft.scaling.sight import look
+
+if TYPE_CHECKING:
+    from weft.scaling.sight import ScaleRequest
 
 
 def scale_pool(request: ScaleRequest) -> ScaleAnswer:

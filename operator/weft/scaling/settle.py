@@ -14,10 +14,12 @@ from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ScalingMode
 from weft.scaling.bounds import Bounds, bounds_of
-from weft.scaling.demand import GAP_SECONDS, ScaleRequest, Sight, Want
+from weft.scaling.sight import GAP_SECONDS
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import ScaleMemory
+    from weft.scaling.demand import Want
+    from weft.scaling.sight import ScaleRequest, Sight
 
 # `maxStep` is per this time, or a loop that runs often would make it meaningless.
 STEP_SECONDS = 60.0

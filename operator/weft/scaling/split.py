@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.scaling.bounds import bounds_of
-from weft.scaling.demand import ScaleRequest, Sight, Want, declared_want, demand, look, want_for
+from weft.scaling.demand import Want, declared_want, demand, want_for
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
+from weft.scaling.sight import look
 
 if TYPE_CHECKING:
     from weft.scaling.ratio import RatioGuard
+    from weft.scaling.sight import ScaleRequest, Sight
 
 _NOT_YET = "; not yet within "
 
