@@ -16,6 +16,7 @@ _HUGGING_FACE: Json = {
         "repository": "other/repository",
         "revision": "0123abc",
         "tokenSecretRef": {"name": "token", "key": "value"},
+        "cacheClaimName": "downloads",
     }
 }
 
