@@ -30,7 +30,7 @@ test: lint ## lint, then unit, property, golden, protocol and API-server tests (
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 e2e: $(READY) ## a real kubelet with real vLLM pods on the CPU and real NIXL (Linux, root, containerd)
-	$(BIN)/python -m pytest e2e --ignore=e2e/test_chaos.py
+	$(BIN)/python -m pytest e2e --ignore=e2e/test_chaos.py --durations 12
 
 e2e-chaos: $(READY) ## there, a pair that is changed and killed under load, RUNS=3 times; figures go to build/
 	@for run in $$(seq $(RUNS)); do \
