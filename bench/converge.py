@@ -24,7 +24,7 @@ from weft.api import converge_status
 from weft.catalog import load
 from weft.control.garbage import collected_afterwards
 from weft.control.status import needs_write
-from weft.converge import converge_pool
+from weft.converge import Heard, converge_pool
 from weft.converge.pool import wanted_objects
 from weft.converge.replicas import replicas_of
 from weft.decide import decide
@@ -100,7 +100,7 @@ class Stand:
         """One pass of converging, carried out; gives how much there was to do."""
         pods, objects = tuple(self.pods.values()), tuple(self.objects.values())
         fabric = build_fabric(self.nodes, pods, load())
-        done = spent.on(lambda: converge_pool(self.pool, fabric, pods, objects, START))
+        done = spent.on(lambda: converge_pool(self.pool, fabric, pods, objects, Heard(START)))
         for action in done.actions:
             self._carry_out(action)
         self._tell(done.progress)

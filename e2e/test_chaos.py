@@ -181,12 +181,13 @@ def assert_kv_always_moved(report: Report) -> None:
 
 
 def assert_no_transfer_was_cut(report: Report) -> None:
-    """No prefill pod that was told to go held KV of a request when it was last heard of, nor did any expire."""
+    """No prefill pod was deleted before it was idle (ADR 0036), nor did KV of any expire."""
     left = [engine for engine in report.engines if engine.role == "prefill" and engine.deleted and engine.gone]
     killed = {address for phase in report.phases for address in phase.killed}
     drained = [engine for engine in left if engine.address not in killed]
     assert len(drained) == 2, "one as the half shrank, one as the pair rolled"
     for engine in drained:
-        assert (engine.read or 0) > (engine.deleted or 0), f"{engine.name} was not heard of after it was told to go"
+        assert engine.once_deleted is not None, f"{engine.name} was not heard of after it was told to go"
+        assert not engine.once_deleted.holds_requests, engine
         assert not engine.last.holds_requests, engine
         assert not engine.last.expired, engine

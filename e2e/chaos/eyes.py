@@ -74,6 +74,7 @@ class Engine:
     gone: float | None = None
     read: float | None = None
     last: Counts = field(default_factory=Counts)
+    once_deleted: Counts | None = None  # the first that it said after somebody deleted it
 
     @property
     def stays(self) -> bool:
@@ -171,3 +172,5 @@ def _read(engine: Engine) -> None:
     except (OSError, http.client.HTTPException):
         return
     engine.last, engine.read = Counts.read(text), time.monotonic()
+    if engine.deleted is not None and engine.once_deleted is None:
+        engine.once_deleted = engine.last

@@ -102,6 +102,18 @@ def test_a_gate_is_removed_by_a_json_patch_that_tests_the_uid(outbox: Outbox) ->
     assert json.loads(second.body)[-1] == {"op": "remove", "path": "/spec/schedulingGates/0"}
 
 
+def test_a_pod_leaves_its_front_by_a_patch_that_names_the_uid_and_the_time(outbox: Outbox) -> None:
+    outbox.answers(200)
+    outbox.writer.carry_out(UnroutePod("team", "p", "ua", 1_790_000_000.7))
+    sent = outbox.server.requests[-1]
+    assert sent.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(sent.body)["metadata"] == {
+        "uid": "ua",
+        "labels": {"weft.dev/routed": None},
+        "annotations": {"weft.dev/unrouted": "2026-09-21T14:13:20Z"},
+    }
+
+
 def test_a_deletion_names_the_uid(outbox: Outbox) -> None:
     outbox.answers(200)
     outbox.writer.carry_out(DeletePod("team", "p", "ua", 0))
@@ -115,11 +127,12 @@ def test_a_deletion_names_the_uid(outbox: Outbox) -> None:
         (CreatePod(POD), 409),
         (DeletePod("team", "p", "ua"), 404),
         (DeletePod("team", "p", "ua"), 409),
-        (UnroutePod("team", "p", "ua"), 422),
-        (UnroutePod("team", "p", "ua"), 404),
+        (UnroutePod("team", "p", "ua", 0.0), 422),
+        (UnroutePod("team", "p", "ua", 0.0), 404),
+        (UnroutePod("team", "p", "ua", 0.0), 409),
         (ReleasePods("team", (("p", "ua"),)), 422),
     ],
-    ids=["created", "deleted", "another-uid", "unrouted", "gone", "released"],
+    ids=["created", "deleted", "another-uid", "unrouted", "gone", "unrouted-another-uid", "released"],
 )
 def test_what_is_done_already_is_a_success_and_no_write(outbox: Outbox, action: Any, status: int) -> None:  # noqa: ANN401 - any action
     outbox.answers(status)
@@ -185,7 +198,7 @@ def test_nothing_is_sent_outside_the_served_namespaces(outbox: Outbox) -> None:
     """S8, and before RBAC would say so."""
     sender = Sender(ApiClient(Configuration(host=outbox.server.url)), outbox.bucket)
     confined = Writer(sender, ("elsewhere",), lambda *_: None)
-    for action in (CreatePod(POD), DeletePod("team", "p", "u"), UnroutePod("team", "p", "u")):
+    for action in (CreatePod(POD), DeletePod("team", "p", "u"), UnroutePod("team", "p", "u", 0.0)):
         with pytest.raises(Blocked):
             confined.carry_out(action)
     assert outbox.server.requests == []

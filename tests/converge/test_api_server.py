@@ -22,10 +22,11 @@ from weft.apply.kinds import plural_of
 from weft.apply.sending import APPLY_PATCH, Request, object_path
 from weft.converge import Convergence, converge_split
 from weft.domain import labels
+from weft.domain.action import UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import SplitStatus
-from weft.observe.records import read_object
+from weft.observe.records import read_object, read_pod
 from weft.render import (
     Front,
     has_all_of,
@@ -153,6 +154,23 @@ def test_the_pods_of_a_front_are_accepted_where_restricted_is_enforced(sender: S
     pod = {**template["spec"], "serviceAccountName": "default"}
     meta = {"name": "front", "labels": template["metadata"]["labels"]}
     assert refusal(sender, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod}) is None
+
+
+def test_a_pod_leaves_its_front_unless_another_has_its_name_now(sender: Sender) -> None:
+    """S3: the API server compares the UID; when it left is kept on the pod, and read back."""
+    record = SHAPES["aggregated-tp1"]
+    (body,) = render_pods(record, record.status.assignments[0])
+    pods = object_path("v1", "pods", NAMESPACE)
+    orphan = {key: each for key, each in body["metadata"].items() if key not in {"ownerReferences", "annotations"}}
+    made = sender.send(Request("POST", pods, STRICT, moved({**body, "metadata": orphan}))).body["metadata"]
+    writer = Writer(sender, [NAMESPACE], lambda _kind, _verb: None)
+    writer.carry_out(UnroutePod(NAMESPACE, made["name"], "another", 1_790_000_000.0))
+    assert sender.get(f"{pods}/{made['name']}").body["metadata"]["labels"] == made["labels"]
+    writer.carry_out(UnroutePod(NAMESPACE, made["name"], made["uid"], 1_790_000_000.0))
+    left = sender.get(f"{pods}/{made['name']}").body
+    seen = read_pod({**left, "metadata": {**left["metadata"], "ownerReferences": body["metadata"]["ownerReferences"]}})
+    assert seen is not None
+    assert (seen.routed, seen.unrouted) == (False, 1_790_000_000.0)
 
 
 class Duo:

@@ -10,7 +10,7 @@ import pytest
 from tests.converge.world import DELETED, World, claims
 from tests.fabric.cluster import rack
 from tests.render.pools import changed, plan, pool, shape, sharing, spec
-from weft.converge import converge_pool
+from weft.converge import Heard, converge_pool
 from weft.domain.action import ApplyObject, CreatePod, DeleteObject, ReleasePods
 from weft.domain.hardware import Precision
 
@@ -170,7 +170,7 @@ def test_one_that_goes_before_the_replica_is_complete_is_made_again() -> None:
     world = forming()
     world.carry_out(*world.look(TWO_TRAYS).actions)
     del world.objects[KIND, NAME]
-    unnoted = converge_pool(TWO_TRAYS, world.fabric(), world.pod_records(), world.object_records(), 0.0)
+    unnoted = converge_pool(TWO_TRAYS, world.fabric(), world.pod_records(), world.object_records(), Heard(0.0))
     assert [NAME] == [each.body["metadata"]["name"] for each in about_domains(unnoted.actions)]  # type: ignore[union-attr]
 
 

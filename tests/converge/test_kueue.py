@@ -10,7 +10,7 @@ import pytest
 from tests.converge.world import World
 from tests.render.pools import changed
 from tests.render.shapes import SHAPES
-from weft.converge import converge_pool
+from weft.converge import Heard, converge_pool
 from weft.domain import labels
 from weft.domain.action import CreatePod, DeletePod, ReleasePods
 from weft.domain.reasons import Explanation, Reason
@@ -68,7 +68,7 @@ def test_no_pod_runs_before_the_status_notes_that_all_were_there() -> None:
     world.carry_out(*world.look(TWO_PODS).actions)
     world.run()
     assert [[labels.GATE], [labels.GATE]] == gates(world)
-    unnoted = converge_pool(TWO_PODS, world.fabric(), world.pod_records(), world.object_records(), 0.0)
+    unnoted = converge_pool(TWO_PODS, world.fabric(), world.pod_records(), world.object_records(), Heard(0.0))
     assert [] == [action for action in unnoted.actions if isinstance(action, ReleasePods)]
 
 

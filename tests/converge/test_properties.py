@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.fabric.cluster import board
 from tests.render.pools import changed, plan, pool, shape, spec
 from weft.catalog import load
-from weft.converge import converge_pool
+from weft.converge import Heard, converge_pool
 from weft.domain.action import Action, ApplyObject, CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.fabric import build_fabric
@@ -49,7 +49,7 @@ clusters = st.lists(pods(), max_size=8, unique_by=lambda pod: pod.uid).map(tuple
 
 
 def actions_for(found: tuple[PodRecord, ...]) -> tuple[Action, ...]:
-    return converge_pool(POOL, build_fabric(NODES, found, load()), found, (), 0.0).actions
+    return converge_pool(POOL, build_fabric(NODES, found, load()), found, (), Heard(0.0)).actions
 
 
 def touched(actions: tuple[Action, ...]) -> set[str]:
@@ -125,12 +125,14 @@ def test_gates_fall_for_whole_replicas_only(found: tuple[PodRecord, ...]) -> Non
 @given(clusters, st.floats(0, 1e10))
 def test_an_answer_depends_on_nothing_but_its_arguments(found: tuple[PodRecord, ...], now: float) -> None:
     fabric = build_fabric(NODES, found, load())
-    assert converge_pool(POOL, fabric, found, (), now) == converge_pool(POOL, fabric, found[::-1], (), now)
+    assert converge_pool(POOL, fabric, found, (), Heard(now)) == converge_pool(
+        POOL, fabric, found[::-1], (), Heard(now)
+    )
 
 
 @given(clusters)
 def test_a_pool_without_a_readable_spec_gets_nothing_new(found: tuple[PodRecord, ...]) -> None:
     """F9: what runs stays, what has no assignment still drains."""
     unread = replace(changed(POOL), spec=None)
-    actions = converge_pool(unread, build_fabric(NODES, found, load()), found, (), 0.0).actions
+    actions = converge_pool(unread, build_fabric(NODES, found, load()), found, (), Heard(0.0)).actions
     assert not [action for action in actions if isinstance(action, CreatePod | ApplyObject)]

@@ -10,7 +10,7 @@ import pytest
 from tests.converge.world import World
 from tests.fabric.cluster import board, busy
 from tests.render.pools import changed, plan, pool, shape, spec
-from weft.converge import converge_pool
+from weft.converge import Heard, converge_pool
 from weft.converge.starting import PODS_AT_A_TIME
 from weft.domain import labels
 from weft.domain.action import ApplyObject, CreatePod, DeletePod, ReleasePods, UnroutePod
@@ -243,7 +243,7 @@ def test_no_gate_falls_before_the_status_says_that_all_pods_were_there() -> None
     """Or nobody could tell, should the pods vanish right after their release, that they had ever been."""
     record, world = one_pod(), World()
     world.carry_out(*world.look(record).actions)
-    unnoted = converge_pool(record, world.fabric(), world.pod_records(), world.object_records(), 2000.0)
+    unnoted = converge_pool(record, world.fabric(), world.pod_records(), world.object_records(), Heard(2000.0))
     assert unnoted.actions == ()
     assert [type(action) for action in world.look(record).actions] == [ReleasePods]
 

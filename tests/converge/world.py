@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.fabric.cluster import board, forming
+from weft.api.figures import instant
 from weft.catalog import load
-from weft.converge import Convergence, converge_pool, converge_split
+from weft.converge import Convergence, Heard, converge_pool, converge_split
 from weft.converge.replicas import replicas_of
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
@@ -37,6 +38,7 @@ class World:
         self.driver = driver  # whether NVIDIA's driver forms ComputeDomains, which have the nodes of their pods
         self.pods: dict[str, Json] = {}
         self.objects: dict[tuple[str, str], Json] = {}
+        self.heard = Heard(2000.0)
         self._created = 0
         self._applied: dict[tuple[str, str, str], Json] = {}  # by kind, name and manager
         self._complete: set[tuple[str, int]] = set()  # replicas that the status says were whole, by pool UID and id
@@ -67,7 +69,7 @@ class World:
 
     def look(self, pool: PoolRecord) -> Convergence[PoolProgress]:
         seen = self.noted(pool)
-        return converge_pool(seen, self.fabric(), self.pod_records(), self.object_records(), 2000.0)
+        return converge_pool(seen, self.fabric(), self.pod_records(), self.object_records(), self.heard)
 
     def noted(self, pool: PoolRecord) -> PoolRecord:
         """The pool as deciding leaves it: replicas whose pods were all there once are noted as complete."""
@@ -98,7 +100,7 @@ class World:
                 for name, uid in action.pods:
                     self._edit(name, uid, ungate)
             case UnroutePod():
-                self._edit(action.name, action.uid, lambda body: body["metadata"]["labels"].pop(labels.ROUTED, None))
+                self._edit(action.name, action.uid, lambda body: unroute(body, action.at))
             case DeletePod():
                 self._edit(action.name, action.uid, lambda body: body["metadata"].update(DELETED))
             case ApplyObject():
@@ -170,6 +172,12 @@ class World:
 def claims(pod: Json) -> list[str]:
     """Templates of a pod's claims."""
     return [claim["resourceClaimTemplateName"] for claim in pod["spec"].get("resourceClaims") or ()]
+
+
+def unroute(body: Json, at: float) -> None:
+    """What leaving a front patches: the label goes, and the time is noted."""
+    body["metadata"]["labels"].pop(labels.ROUTED, None)
+    body["metadata"].setdefault("annotations", {})[labels.UNROUTED] = instant(at)
 
 
 def ungate(body: Json) -> None:

@@ -15,7 +15,7 @@ from tests.holding.cluster import GPU, Cluster, bound_to, gpus_of
 from weft.api import converge_status, parse_pool, pool_status
 from weft.catalog import load
 from weft.control.status import needs_write
-from weft.converge import converge_pool
+from weft.converge import Heard, converge_pool
 from weft.decide import decide, in_safe_order
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
@@ -146,7 +146,7 @@ class Operation:
         pool, pods = self.pool(name), self.cluster.pod_records()
         fabric = build_fabric(self.cluster.node_records(), pods, load(), self.reports)
         mine = tuple(pod for pod in pods if pool.key.uid in _owners(pod) or pod.front_of == pool.split_uid is not None)
-        done = converge_pool(pool, fabric, mine, self.cluster.objects_of(pool.key.namespace), self.cluster.now)
+        done = converge_pool(pool, fabric, mine, self.cluster.objects_of(pool.key.namespace), Heard(self.cluster.now))
         for action in done.actions:
             for step in _writes(action):
                 self._carry_out(step, name)

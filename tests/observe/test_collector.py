@@ -91,6 +91,20 @@ async def test_an_engine_that_has_ever_restarted_is_asked_like_any_other() -> No
     assert {"p", "q"} == source.asked.keys()
 
 
+async def test_what_an_engine_told_grows_older_until_it_tells_again() -> None:
+    """Whoever waits for an idle engine has to know of when that was."""
+    now = [100.0]
+    release = EngineRelease(EngineName.VLLM, "0.32.0", "")
+    collector = MetricsCollector(Scripted({"e": pages("vllm-0.32.0")}), lambda: now[0])
+    await collector.collect((pool("p", release),), (engine("e", "p"),))
+    (fresh,) = collector.engines("p").values()
+    now[0] += 7.0
+    (later,) = collector.engines("p").values()
+    assert (later.pod, later.idle) == ("e", False)
+    assert later.age_seconds == fresh.age_seconds + 7.0
+    assert collector.engines("another") == {}
+
+
 async def test_a_pool_behind_a_gateway_says_when_its_picker_tells_nothing() -> None:
     release = EngineRelease(EngineName.VLLM, "0.32.0", "image")
     specs = {kind: replace(pool_spec(1), router=RouterSpec(kind)) for kind in RouterKind}

@@ -13,8 +13,10 @@ from tests.observe.pages import APART_SECONDS, observed, pages, said, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.exposition import parse
+from weft.observe.history import History
 from weft.observe.observation import observe_pool
 from weft.observe.prometheus import PrometheusSource
+from weft.observe.window import Window
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -111,6 +113,38 @@ async def test_what_a_real_engine_showed_is_read_without_a_caveat_of_names() -> 
     assert seen.output_tokens == pytest.approx((12 * 40 + 4 * 20) / 16)
     assert (seen.computed_input_tokens or 0.0) < (seen.input_tokens or 0.0)
     assert not [caveat for caveat in said(seen) if "read" in caveat or "show" in caveat]
+
+
+@pytest.mark.parametrize(
+    ("running", "deferred", "kv"),
+    [(0, 0, 0.0), (1, 0, 0.0), (0, 1, 0.0), (0, 0, 0.001)],
+    ids=["nothing", "a request", "one that waits for KV", "KV that somebody is yet to pull"],
+)
+def test_an_engine_is_idle_once_it_runs_nothing_and_nobody_pulls_from_it(
+    running: int, deferred: int, kv: float
+) -> None:
+    series = series_for(EngineName.VLLM, "0.32.0")
+    text = f"""
+vllm:num_requests_running {running}
+vllm:num_requests_waiting {deferred}
+vllm:num_requests_waiting_by_reason{{reason="capacity"}} 0
+vllm:num_requests_waiting_by_reason{{reason="deferred"}} {deferred}
+vllm:kv_cache_usage_perc {kv}
+"""
+    history = History(0.0, {key: ((0.0, value),) for key, value in parse(text, series.names).items()})
+    assert Window.of(history, series).idle is (running + deferred + kv == 0)
+
+
+def test_an_engine_whose_cache_keeps_what_nobody_needs_is_idle_all_the_same() -> None:
+    series = series_for(EngineName.TensorRTLLM, "1.3.0")
+    text = "trtllm_num_requests_running 0\ntrtllm_num_requests_waiting 0\ntrtllm_kv_cache_utilization 0.9\n"
+    history = History(0.0, {key: ((0.0, value),) for key, value in parse(text, series.names).items()})
+    assert Window.of(history, series).idle is True
+
+
+def test_an_engine_that_does_not_count_what_runs_says_nothing_of_it() -> None:
+    series = series_for(EngineName.TensorRTLLM, "1.2.1")
+    assert Window.of(History(0.0, {}), series).idle is None
 
 
 async def test_ranks_on_one_page_are_one_replica() -> None:

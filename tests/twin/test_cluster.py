@@ -73,7 +73,7 @@ class Running:
     def delete(self, name: str, now: float) -> None:
         self.cluster.advance(now)
         pod = self.pod(name)
-        self.cluster.carry_out(UnroutePod(pod.namespace, pod.name, pod.uid), now)
+        self.cluster.carry_out(UnroutePod(pod.namespace, pod.name, pod.uid, EPOCH + now), now)
         self.cluster.carry_out(DeletePod(pod.namespace, pod.name, pod.uid), now)
 
     def pod(self, name: str) -> PodRecord:
@@ -265,7 +265,7 @@ def test_writes_to_pods_that_are_gone_change_nothing() -> None:
     world = Running()
     before = world.cluster.revision
     world.cluster.carry_out(DeletePod("team", "x", "uid-x"), 0.0)
-    world.cluster.carry_out(UnroutePod("team", "x", "uid-x"), 0.0)
+    world.cluster.carry_out(UnroutePod("team", "x", "uid-x", EPOCH), 0.0)
     world.cluster.carry_out(ReleasePods("team", (("x", "uid-x"),)), 0.0)
     assert world.cluster.revision == before
     world.create(("a",))

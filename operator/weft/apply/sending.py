@@ -27,6 +27,7 @@ Json = dict[str, Any]
 
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
 PLAIN_JSON = "application/json"
 _NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 WRITE_TIMEOUT_SECONDS = (5.0, 30.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, assert_never
 
 from weft.apply.kinds import plural_of
@@ -10,6 +11,7 @@ from weft.apply.sending import (
     APPLY_PATCH,
     CONFLICT,
     JSON_PATCH,
+    MERGE_PATCH,
     NOT_FOUND,
     UNPROCESSABLE,
     Answer,
@@ -53,7 +55,7 @@ class Writer:
                 for name, uid in action.pods:
                     self._patch_pod(action.namespace, name, [_same(uid), *_GATE_REMOVED])
             case UnroutePod():
-                self._patch_pod(action.namespace, action.name, [_same(action.uid), *_ROUTED_REMOVED])
+                self._unroute(action)
             case DeletePod():
                 self._delete(("v1", "Pod", action.namespace, action.name), action.uid, action.grace_seconds)
             case ApplyObject():
@@ -103,9 +105,15 @@ class Writer:
         elif not answer.ok:
             raise refused(answer)
 
-    def _patch_pod(self, namespace: str, name: str, patch: list[Json]) -> None:
+    def _unroute(self, action: UnroutePod) -> None:
+        """A merge patch, as a pod may have no annotations yet: the API server compares the UID in it."""
+        told = datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta = {"uid": action.uid, "labels": {labels.ROUTED: None}, "annotations": {labels.UNROUTED: told}}
+        self._patch_pod(action.namespace, action.name, {"metadata": meta}, MERGE_PATCH)
+
+    def _patch_pod(self, namespace: str, name: str, patch: list[Json] | Json, content_type: str = JSON_PATCH) -> None:
         query = (("fieldManager", labels.CONVERGE_MANAGER),)
-        request = Request("PATCH", object_path("v1", "pods", namespace, name), query, patch, JSON_PATCH)
+        request = Request("PATCH", object_path("v1", "pods", namespace, name), query, patch, content_type)
         answer = self._write(namespace, "Pod", request)
         # 422: another pod of that name, or no gate or label left: what we wanted is so, or is decided anew next pass
         if not answer.ok and answer.status not in {NOT_FOUND, UNPROCESSABLE, CONFLICT}:
@@ -182,12 +190,12 @@ _VERBS = {
     ("DELETE", "application/json"): "delete",
     ("PATCH", APPLY_PATCH): "apply",
     ("PATCH", JSON_PATCH): "patch",
+    ("PATCH", MERGE_PATCH): "patch",
 }
 _GATE_REMOVED = (
     {"op": "test", "path": "/spec/schedulingGates/0/name", "value": labels.GATE},
     {"op": "remove", "path": "/spec/schedulingGates/0"},
 )
-_ROUTED_REMOVED = ({"op": "remove", "path": "/metadata/labels/" + labels.ROUTED.replace("/", "~1")},)
 
 
 def _same(uid: str) -> Json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.control.carrying_out import Carrier, Refusal, everything_goes
 from weft.control.status_writing import StatusWriter
-from weft.converge import converge_pool, converge_split
+from weft.converge import Heard, converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation
 from weft.domain.status import Condition
@@ -58,7 +58,8 @@ class Converger:
         if pool.deleting:
             return Converged(pool.generation)
         pods, objects = view.pods_near(pool), view.objects.get(pool.key.namespace, ())
-        done = converge_pool(pool, view.fabric, pods, objects, self._context.clock.now())
+        heard = Heard(self._context.clock.now(), self._context.collector.engines(pool.key.uid))
+        done = converge_pool(pool, view.fabric, pods, objects, heard)
         return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, known)
 
     def _split(self, view: View, split: SplitRecord, known: Refusal | None) -> Converged:

@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kubernetes.client.exceptions import ApiException
@@ -83,13 +84,14 @@ class Operator:
             exits.push_async_callback(context.collector.close)
             converge = ConvergeLoop(context)
             wants.append(converge.want)
+            told = partial(_spread, wake, wants, None)
             watching = KopfThread(Watched(client, context.resources, self._options.namespaces))
             await self._probes(exits, context, watching)
             watching.start()
             exits.callback(watching.stop, STOP_SECONDS)
             context.cluster.start()
             exits.callback(context.cluster.stop, STOP_SECONDS / 2)
-            loops = (DecideLoop(context, wake).run(), converge.run(), _relist(context, client), _collect(context, wake))
+            loops = (DecideLoop(context, wake).run(), converge.run(), _relist(context, client), _collect(context, told))
             async with _running(*loops, _look_back(context), _measure_lag(context), _keep_watching(watching)):
                 await stop.wait()
             log.info("stopping")
@@ -199,8 +201,8 @@ async def _relist(context: Context, client: ApiClient) -> None:
             await asyncio.sleep(context.options.relist_seconds)
 
 
-async def _collect(context: Context, wake: Wake) -> None:
-    """Collect metrics every few seconds, and have each collection decided on."""
+async def _collect(context: Context, told: Callable[[], None]) -> None:
+    """Collect metrics every few seconds, and have each collection decided on, and heard by who waits for engines."""
     builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
     while True:
         if not context.synced:
@@ -215,7 +217,7 @@ async def _collect(context: Context, wake: Wake) -> None:
         except Exception:
             log.exception("metrics could not be collected")
         context.pulse.collected = time.monotonic()
-        wake.ring()
+        told()
         await asyncio.sleep(context.options.metrics_seconds)
 
 

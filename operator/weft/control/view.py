@@ -43,7 +43,8 @@ class View:
     def waiting(self) -> Iterable[str]:
         """Pools for which a change anywhere in the cluster may be what they wait for.
 
-        Those with gated pods wait for room, halves of a split that roll for the routers of the pair before.
+        Those with gated pods wait for room, halves of a split that roll for the routers of the pair before, and those
+        with pods that have left their front for what the engines in them tell.
         """
         return (uid for uid, pods in self.pods.items() if uid in self.pools and _waits(self.pools[uid], pods))
 
@@ -60,7 +61,7 @@ def by_whom(pods: Iterable[PodRecord]) -> dict[str, tuple[PodRecord, ...]]:
 
 def _waits(pool: PoolRecord, pods: Iterable[PodRecord]) -> bool:
     pair = pool.spec.pair if pool.spec is not None else ""
-    return any(pod.gated or (pair and pod.pair != pair) for pod in pods)
+    return any(pod.gated or pod.finishing or (pair and pod.pair != pair) for pod in pods)
 
 
 class Viewer:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.converge.answer import Convergence
+from weft.converge.draining import Heard
 from weft.converge.pool import converge_pool
 from weft.converge.split import converge_split
 
-__all__ = ["Convergence", "converge_pool", "converge_split"]
+__all__ = ["Convergence", "Heard", "converge_pool", "converge_split"]

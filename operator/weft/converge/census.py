@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.converge.draining import finishes
 from weft.render import revision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weft.converge.draining import Leaving
     from weft.converge.replicas import Replica
     from weft.domain.snapshot import PoolRecord
 
@@ -26,10 +28,11 @@ class Census:
     leaving: int
     undecided: bool  # the spec asks for pods that deciding has not looked at
     paused: bool  # outdated replicas stay as they are
+    finishing: int  # leaving, and their engines have requests left
     waiting: str | None  # what the scheduler says of a pod that it does not bind, or a replica's gates wait for
 
     @classmethod
-    def of(cls, pool: PoolRecord, replicas: Sequence[Replica]) -> Census:
+    def of(cls, pool: PoolRecord, replicas: Sequence[Replica], leaving: Leaving | None = None) -> Census:
         """Count the replicas of a pool."""
         status = pool.status
         decided = pool.spec is None or status.plan is None or revision(pool.spec, status.plan) == status.revision
@@ -42,5 +45,6 @@ class Census:
             leaving=sum(replica.assignment is None for replica in replicas),
             undecided=not decided,
             paused=pool.spec is not None and pool.spec.rollout.paused,
+            finishing=sum(leaving is not None and finishes(replica, leaving) for replica in replicas),
             waiting=next((pod.waiting for replica in replicas for pod in replica.live if pod.waiting), None),
         )

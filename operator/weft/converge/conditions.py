@@ -112,6 +112,11 @@ def _outdated(census: Census) -> str:
     return f"{census.outdated} of {census.assigned} replicas are of an earlier revision"
 
 
+def _leaving(census: Census) -> str:
+    finishing = f"; {census.finishing} of them finish their requests" if census.finishing else ""
+    return f"{census.leaving} replicas are leaving{finishing}"
+
+
 def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
     """What is under way towards the decided state, or what keeps it from being."""
     waiting = f"; {census.waiting}" if census.waiting else ""
@@ -122,6 +127,6 @@ def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
         (census.outdated > 0, Reason.Paused, f"{_outdated(census)}, and rollout.paused keeps them: unset it"),
         (queues is not None, Reason.WaitingForQuota, queues.message if queues is not None else ""),
         (census.ready < census.desired, Reason.Scaling, f"{_counted(census)}{waiting}"),
-        (census.leaving > 0, Reason.Draining, f"{census.leaving} replicas are leaving"),
+        (census.leaving > 0, Reason.Draining, _leaving(census)),
     )
     return next((Explanation(reason, message) for holds, reason, message in claims if holds), None)

@@ -1,42 +1,112 @@
-"""Taking replicas away: out of the front first, where it can be told, then the leader, then the workers."""
+"""Taking replicas away: out of the front first, where it can be told, then the leader, then the workers.
+
+An engine that tells what it does is deleted once it has nothing left to do (ADR 0036). One that does not is deleted at
+once, and finishes its requests within the grace period of its pod.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weft.converge.replicas import has_ended
 from weft.domain.action import DeletePod, UnroutePod
 from weft.domain.reasons import Reason
-from weft.engines import LeavesBy
+from weft.engines import LeavesBy, still_chosen_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
     from weft.domain.cluster import PodRecord
     from weft.domain.fabric import Fabric
+    from weft.domain.snapshot import PodObservation
+    from weft.domain.spec import PoolSpec
+
+FRESH_SECONDS = 45.0  # what an engine told before that says nothing of now: three intervals of a usual Prometheus
+IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however long its pod would wait for one that has
 
 
-def retire(replica: Replica, fabric: Fabric, leaves_by: LeavesBy) -> Iterator[Action]:
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """When it is, in epoch seconds, and what engines told last, by name of their pod."""
+
+    now: float
+    told: Mapping[str, PodObservation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """How replicas of a pool leave.
+
+    `leaves_by` is what the front heeds: one that sees deletion alone forgets a pod that lost its label, and would then
+    miss the deletion too. For `chosen_seconds` after the label is gone requests may still come, and those that came may
+    take `drain_seconds`.
+    """
+
+    leaves_by: LeavesBy
+    heard: Heard
+    chosen_seconds: float = 0.0
+    drain_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, spec: PoolSpec | None, leaves_by: LeavesBy, heard: Heard) -> Leaving:
+        """As the pool's spec has it; nobody waits where it cannot be read."""
+        if spec is None:
+            return cls(leaves_by, Heard(heard.now))
+        return cls(leaves_by, heard, still_chosen_seconds(spec.role), spec.rollout.drain_timeout_seconds)
+
+
+def retire(replica: Replica, fabric: Fabric, leaving: Leaving) -> Iterator[Action]:
     """Drain a replica that has no assignment, and keep requests from one that lost a pod.
 
     A broken replica that is still assigned keeps its pods: how they ended is what deciding looks at before it drops the
-    assignment. `leaves_by` is what the front of the replica heeds: one that sees deletion alone forgets a pod that lost
-    its label, and would then miss the deletion too.
+    assignment.
     """
     if replica.assignment is None:
-        yield from _unroute(replica, leaves_by)
-        yield from (DeletePod(pod.namespace, pod.name, pod.uid) for pod in _next_to_go(replica, fabric))
+        yield from _unroute(replica, leaving)
+        if not finishes(replica, leaving):
+            grace_seconds = None if _word_of(replica, leaving) is None else IDLE_GRACE_SECONDS
+            next_ones = _next_to_go(replica, fabric)
+            yield from (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
     elif replica.broken:
-        yield from _unroute(replica, leaves_by)
+        yield from _unroute(replica, leaving)
 
 
-def _unroute(replica: Replica, leaves_by: LeavesBy) -> Iterator[Action]:
+def finishes(replica: Replica, leaving: Leaving) -> bool:
+    """Whether the engine of a replica that is to leave tells of requests, or may still get some, and has time left."""
+    word, leader = _word_of(replica, leaving), replica.leader
+    if word is None or leader is None:
+        return False
+    if leader.unrouted is None:
+        return True  # it carries the label
+    passed = leaving.heard.now - leader.unrouted
+    told_after_the_last_came = passed - word.age_seconds >= leaving.chosen_seconds
+    is_over = passed >= leaving.chosen_seconds + leaving.drain_seconds
+    return not is_over and not (word.idle and told_after_the_last_came)
+
+
+def _word_of(replica: Replica, leaving: Leaving) -> PodObservation | None:
+    """What the engine of a replica that is to leave tells, if that is fresh and says whether it has something to do.
+
+    Not that of one that lost a pod: it may count requests for ever that nobody computes. Nor where it is not known
+    since when nobody chooses it.
+    """
+    leader = replica.leader
+    if leader is None or replica.assignment is not None or replica.lost_a_pod or not leader.ready:
+        return None
+    if leaving.leaves_by is LeavesBy.Deletion or not (leader.routed or leader.unrouted is not None):
+        return None
+    told = leaving.heard.told.get(leader.name)
+    return told if told is not None and told.idle is not None and told.age_seconds <= FRESH_SECONDS else None
+
+
+def _unroute(replica: Replica, leaving: Leaving) -> Iterator[Action]:
     """The pods stay reachable for the requests they hold; the native preStop sleep covers those that come late."""
-    if leaves_by is LeavesBy.Deletion:
+    if leaving.leaves_by is LeavesBy.Deletion:
         return iter(())
-    return (UnroutePod(pod.namespace, pod.name, pod.uid) for pod in replica.live if pod.routed)
+    return (UnroutePod(pod.namespace, pod.name, pod.uid, leaving.heard.now) for pod in replica.live if pod.routed)
 
 
 def _next_to_go(replica: Replica, fabric: Fabric) -> tuple[PodRecord, ...]:

@@ -9,7 +9,7 @@ from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
 from weft.converge.domains import delete_left_over
-from weft.converge.draining import retire
+from weft.converge.draining import Leaving, retire
 from weft.converge.generations import kept_for_their_front
 from weft.converge.objects import Surroundings
 from weft.converge.replicas import rank_of, replicas_of
@@ -38,6 +38,7 @@ from weft.render import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from weft.converge.draining import Heard
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric
@@ -49,24 +50,26 @@ T = TypeVar("T")
 
 
 def converge_pool(
-    pool: PoolRecord, fabric: Fabric, pods: Iterable[PodRecord], objects: Iterable[ObjectRecord], now: float
+    pool: PoolRecord,
+    fabric: Fabric,
+    pods: Iterable[PodRecord],
+    objects: Iterable[ObjectRecord],
+    heard: Heard,
 ) -> Convergence[PoolProgress]:
     """Actions that bring the pool's pods and objects to its status.
 
     First what keeps requests safe (unroute, delete), then what pods need (Services, budget, front), then the release of
     replicas that are whole, and last new pods: what waits for its release has its place, and others may take it. `pods`
     may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage collection.
-    `now` is epoch seconds; no answer depends on it yet.
     """
-    del now
     known = tuple(pods)
     replicas = replicas_of(pool, known)
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
-        return Convergence((), _progress(pool, replicas, None, None, None))
-    kept, leaves_by = kept_for_their_front(pool, replicas, known), _leaves_by(pool)
-    going = (replica for replica in replicas if replica not in kept)
-    retired = tuple(action for replica in going for action in retire(replica, fabric, leaves_by))
+        return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
+    kept, leaving = kept_for_their_front(pool, replicas, known), Leaving.of(pool.spec, _leaves_by(pool), heard)
+    going = [replica for replica in replicas if replica not in kept]
+    retired = tuple(action for replica in going for action in retire(replica, fabric, leaving))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     applied = tuple(around.apply(wanted))
@@ -74,9 +77,11 @@ def converge_pool(
     knows_what_is_wanted = pool.spec is not None and pool.lacks is None and front_refused is None
     unwanted = tuple(around.delete_unwanted(wanted)) if knows_what_is_wanted else ()
     trouble = around.taken(wanted) or _front_trouble(pool, around)
+    census = Census.of(pool, replicas, leaving)
+    census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around))
     return Convergence(
         (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),
-        _progress(pool, replicas, front_refused or pods_refused, trouble, _waiting(replicas, fabric, around)),
+        _progress(pool, census, front_refused or pods_refused, trouble),
     )
 
 
@@ -144,14 +149,8 @@ def _waiting(replicas: Sequence[Replica], fabric: Fabric, around: Surroundings) 
 
 
 def _progress(
-    pool: PoolRecord,
-    replicas: Sequence[Replica],
-    refused: Explanation | None,
-    trouble: Explanation | None,
-    waiting: str | None,
+    pool: PoolRecord, census: Census, refused: Explanation | None, trouble: Explanation | None
 ) -> PoolProgress:
-    census = Census.of(pool, replicas)
-    census = replace(census, waiting=census.waiting or waiting)
     return PoolProgress(
         generation=pool.generation,
         replicas=census.present,

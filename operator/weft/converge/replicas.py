@@ -53,8 +53,12 @@ class Replica:
     @property
     def broken(self) -> bool:
         """Whether it lost a pod: one ended, one is being deleted, or one is missing though all were there before."""
-        lost = any(pod.terminating or has_ended(pod) or pod.failure is not None for pod in self.pods)
-        return lost or ((self.complete or self.released) and not self.whole)
+        return self.lost_a_pod or ((self.complete or self.released) and not self.whole)
+
+    @property
+    def lost_a_pod(self) -> bool:
+        """Whether one of its pods ended or is being deleted."""
+        return any(pod.terminating or has_ended(pod) or pod.failure is not None for pod in self.pods)
 
     @property
     def ready(self) -> bool:

@@ -26,11 +26,15 @@ class ReleasePods:
 
 @dataclass(frozen=True, slots=True)
 class UnroutePod:
-    """Take the routing label off a pod, so that fronts and Services stop choosing it; tests its UID."""
+    """Take the routing label off a pod, so that fronts and Services stop choosing it; tests its UID.
+
+    `at` is noted on the pod: epoch seconds.
+    """
 
     namespace: str
     name: str
     uid: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,11 +112,17 @@ class PodRecord:
     startup_seconds: float | None = None  # from its binding to when it got ready
     front_of: str | None = None  # UID of the pool or split before which it routes
     pair: str = ""  # of a half of a split, and of the front before it: only the same meet
+    unrouted: float | None = None  # when we took the label away
 
     @property
     def unscheduled(self) -> bool:
         """Whether we released it, but it is on no node yet."""
         return not self.gated and self.node is None and self.phase is PodPhase.Pending
+
+    @property
+    def finishing(self) -> bool:
+        """Whether it has left its front, and nobody deletes it yet."""
+        return self.unrouted is not None and self.ready and not self.terminating
 
     @property
     def waiting(self) -> str | None:

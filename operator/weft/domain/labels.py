@@ -17,6 +17,7 @@ REPLICA = f"{GROUP}/replica"  # replica id, decimal
 RANK = f"{GROUP}/rank"  # pod of the replica, "0" is the one that answers requests
 REVISION = f"{GROUP}/revision"  # hash of what the pod was rendered from
 ROUTED = f"{GROUP}/routed"  # "true" while fronts and Services may choose this pod
+UNROUTED = f"{GROUP}/unrouted"  # annotation: when the label above was taken from the pod, RFC 3339
 APPLIED = f"{GROUP}/applied"  # annotation: hash of an object as we rendered it, so that removals are seen too
 FILE = f"{GROUP}/file-"  # annotation of a pod, with a file's name: text that its container finds as that file
 PAIR = f"{GROUP}/pair"  # hash of what halves of a split must share: those with another never meet

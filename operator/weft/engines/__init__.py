@@ -23,6 +23,7 @@ from weft.engines.launch import (
 from weft.engines.series import EngineSeries
 from weft.engines.sglang import SGLang
 from weft.engines.sglang_series import sglang_series
+from weft.engines.sizing import still_chosen_seconds
 from weft.engines.tensorrt_llm import TensorRTLLM
 from weft.engines.tensorrt_llm_series import tensorrt_llm_series
 from weft.engines.vllm import VLLM
@@ -50,6 +51,7 @@ __all__ = [
     "NamedPort",
     "adapter_for",
     "series_for",
+    "still_chosen_seconds",
 ]
 
 _ADAPTERS: dict[EngineName, EngineAdapter] = {

@@ -48,6 +48,7 @@ class EngineSeries:
     path: str = "/metrics"
     needs: str = ""
     other_names: tuple[tuple[str, str], ...] = ()
+    frees_idle_kv: bool = False  # `kv_usage` is 0 once neither a request nor another engine needs any of it
 
     @property
     def per_token(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.units import parse_quantity
+from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
@@ -19,6 +20,11 @@ LOAD_BYTES_PER_SECOND = 250e6
 STARTUP_SECONDS = 600
 PROBE_SECONDS = 5
 SHARED_MEMORY_BYTES_PER_GPU = 2 * 1024**3
+
+
+def still_chosen_seconds(role: Role) -> int:
+    """For how long a pod that has left its front may still get requests that were meant for it before."""
+    return UNROUTING_SECONDS + (PROMPT_SECONDS if role is Role.Decode else 0)
 
 
 def startup_seconds(weight_bytes: float) -> int:

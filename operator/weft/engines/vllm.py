@@ -14,10 +14,9 @@ from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
     PROBE_SECONDS,
-    PROMPT_SECONDS,
-    UNROUTING_SECONDS,
     shared_memory_bytes,
     startup_seconds,
+    still_chosen_seconds,
 )
 from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
@@ -52,7 +51,7 @@ class VLLM:
         ready_seconds = startup_seconds(request.weight_bytes)
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
         drains_itself = version >= DRAINS_ITSELF
-        chosen_seconds = UNROUTING_SECONDS + (PROMPT_SECONDS if request.spec.role is Role.Decode else 0)
+        chosen_seconds = still_chosen_seconds(request.spec.role)
         return ContainerLaunch(
             command=(
                 "vllm",

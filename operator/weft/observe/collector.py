@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from weft.domain.cluster import PodRecord
-    from weft.domain.snapshot import PoolObservation, PoolRecord
+    from weft.domain.snapshot import PodObservation, PoolObservation, PoolRecord
     from weft.engines.series import EngineSeries
     from weft.observe.sources import MetricsSource
 
@@ -68,6 +68,13 @@ class MetricsCollector:
         at, observed = self._observed
         elapsed = self._clock() - at
         return {uid: replace(seen, age_seconds=seen.age_seconds + elapsed) for uid, seen in observed.items()}
+
+    def engines(self, uid: str) -> dict[str, PodObservation]:
+        """What engines of a pool told last, by name of their pod, each older by the time since."""
+        at, observed = self._observed
+        elapsed, seen = self._clock() - at, observed.get(uid)
+        told = () if seen is None else seen.pods
+        return {each.pod: replace(each, age_seconds=each.age_seconds + elapsed) for each in told}
 
     async def close(self) -> None:
         """Close the source."""

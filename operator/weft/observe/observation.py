@@ -95,6 +95,7 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         output_tokens_p95=_p95(found.outputs, output_tokens),
         waiting_for_kv=window.waiting_for_kv,
         startup_seconds=_startup(target, window),
+        idle=window.idle,
     )
 
 

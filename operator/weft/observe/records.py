@@ -88,6 +88,7 @@ def read_pod(body: Json) -> PodRecord | None:
         startup_seconds=_startup(status, scheduled) if identity is not None else None,
         front_of=front_of or None,
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
+        unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
     )
 
 

@@ -112,6 +112,13 @@ class Window:
         return sum(waiting) if waiting else None
 
     @property
+    def idle(self) -> bool | None:
+        """Whether no request is inside and nobody pulls KV any more; None where the engine does not tell."""
+        running = self.gauge(self.series.running)
+        held = self.gauge(self.series.kv_usage) if self.series.frees_idle_kv else ()
+        return not any((*running, *self.gauge(self.series.waiting), self.waiting_for_kv, *held)) if running else None
+
+    @property
     def input_tokens(self) -> float | None:
         """Mean prompt length, by the histogram or by counters."""
         return self._tokens(self.series.request_input_tokens, self.series.input_tokens)

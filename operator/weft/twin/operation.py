@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.api import parse_pool
-from weft.converge import converge_pool, converge_split
+from weft.converge import Heard, converge_pool, converge_split
 from weft.decide import decide, in_safe_order
 from weft.domain.action import ApplyObject, DeleteObject
 from weft.domain.changed import changed
@@ -170,7 +170,7 @@ class SimulatedOperation:
 
     def _look_at_pool(self, pool: PoolRecord, now: float) -> bool:
         uid, objects = pool.key.uid, self._objects.of(pool.key.namespace)
-        done = converge_pool(pool, self._fabric_now(), self._pods_of({uid}), objects, EPOCH + now)
+        done = converge_pool(pool, self._fabric_now(), self._pods_of({uid}), objects, Heard(EPOCH + now))
         self._progress[uid] = done.progress
         self.pools[uid] = changed(pool, conditions=(*self._decided.get(uid, ()), *done.progress.conditions))
         return self._carry_out(uid, done.actions, now)

@@ -1,0 +1,141 @@
+"""A replica leaves its front, then finishes what its engine tells of, then goes (design 7; ADR 0036)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.converge.world import World
+from tests.render.pools import changed, plan, pool, shape, spec
+from weft.converge import Heard
+from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS
+from weft.domain.action import Action, ApplyObject, DeletePod, UnroutePod
+from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
+from weft.domain.snapshot import PodObservation, PoolRecord
+from weft.domain.spec import RolloutSpec
+from weft.domain.workload import Role
+
+START = 2000.0
+DRAIN = 60.0
+BUSY, IDLE = False, True
+
+
+def one_pod(role: Role = Role.Aggregated, engine: EngineName = EngineName.VLLM) -> PoolRecord:
+    """A pool of one replica whose requests may take a minute to finish."""
+    rollout = RolloutSpec(drain_timeout_seconds=DRAIN)
+    return pool(spec(role, rollout=rollout), plan(shape(8, engine=engine)), ("node-a",))
+
+
+class Going:
+    """The only replica of a pool, without an assignment, and what its engine tells."""
+
+    def __init__(self, record: PoolRecord, *, idle: bool | None = BUSY) -> None:
+        self.world = World()
+        self.world.settle(record)
+        self.leader = min(self.world.pods)
+        self.record = changed(record, assignments=(), desired_replicas=0)
+        self.idle = idle
+
+    def after(self, seconds: float, *, idle: bool | None = None, age: float = 0.0) -> list[Action]:
+        """What is done so many seconds after the beginning, by a word of that age; it is carried out."""
+        self.idle = self.idle if idle is None else idle
+        told = PodObservation(pod=self.leader, age_seconds=age, idle=self.idle)
+        self.world.heard = Heard(START + seconds, {self.leader: told})
+        done: list[Action] = [
+            each for each in self.world.look(self.record).actions if not isinstance(each, ApplyObject)
+        ]
+        self.world.carry_out(*done)
+        return done
+
+
+def deletes(actions: list[Action]) -> list[int | None]:
+    """Grace seconds of every deletion."""
+    return [each.grace_seconds for each in actions if isinstance(each, DeletePod)]
+
+
+def test_a_busy_replica_leaves_the_front_and_goes_once_its_engine_is_idle() -> None:
+    going = Going(one_pod())
+    (unrouted,) = going.after(0)
+    assert (type(unrouted), unrouted.name) == (UnroutePod, going.leader)  # type: ignore[union-attr]
+    assert going.after(10) == []
+    assert going.after(50) == []
+    assert deletes(going.after(55, idle=IDLE)) == [IDLE_GRACE_SECONDS]
+
+
+def test_an_idle_engine_may_still_be_asked_for_a_while() -> None:
+    """Endpoints and routers hear of the label a few seconds late."""
+    going = Going(one_pod(), idle=IDLE)
+    assert deletes(going.after(0)) == []
+    assert going.after(4) == []
+    assert deletes(going.after(5)) == [IDLE_GRACE_SECONDS]
+
+
+def test_a_decode_engine_may_be_asked_for_as_long_as_prompts_take() -> None:
+    """ADR 0034: it was chosen when its prompt was sent to prefill."""
+    going = Going(one_pod(Role.Decode), idle=IDLE)
+    assert len(going.after(0)) == 1
+    assert going.after(29) == []
+    assert deletes(going.after(30)) == [IDLE_GRACE_SECONDS]
+
+
+def test_a_word_from_before_the_last_request_may_have_come_says_nothing() -> None:
+    going = Going(one_pod(), idle=IDLE)
+    going.after(0)
+    assert going.after(12, age=8) == []
+    assert deletes(going.after(12, age=7)) == [IDLE_GRACE_SECONDS]
+
+
+def test_no_engine_is_waited_for_longer_than_requests_may_take() -> None:
+    going = Going(one_pod())
+    going.after(0)
+    assert going.after(DRAIN + 4) == []
+    assert deletes(going.after(DRAIN + 5)) == [IDLE_GRACE_SECONDS]
+
+
+@pytest.mark.parametrize(
+    "word", [{"idle": BUSY, "age": FRESH_SECONDS + 1}, {"idle": None}], ids=["fell silent", "does not tell"]
+)
+def test_an_engine_that_does_not_tell_goes_at_once_and_drains_itself(word: dict[str, Any]) -> None:
+    going = Going(one_pod(), idle=None)
+    first, second = going.after(0, **word)
+    assert isinstance(first, UnroutePod)
+    assert deletes([second]) == [None]
+
+
+def test_an_engine_that_falls_silent_while_it_finishes_goes_with_its_own_grace() -> None:
+    going = Going(one_pod())
+    going.after(0)
+    assert deletes(going.after(20, age=FRESH_SECONDS + 1)) == [None]
+
+
+def test_a_front_that_heeds_deletion_alone_has_to_see_it() -> None:
+    going = Going(one_pod(engine=EngineName.SGLang))
+    assert deletes(going.after(0)) == [None]
+
+
+def test_a_replica_that_lost_a_pod_is_not_waited_for() -> None:
+    """Its engine counts requests for ever that nobody computes."""
+    record = pool(spec(), plan(shape(8, pipeline_parallel=2, gpus_per_pod=8)), ("node-a", "node-b"))
+    going = Going(record)
+    going.world.fail(max(going.world.pods))
+    assert deletes(going.after(0)) == [None]
+
+
+def test_who_reads_the_status_sees_what_is_waited_for() -> None:
+    going = Going(one_pod())
+    going.after(0)
+    conditions = going.world.look(going.record).progress.conditions
+    (moving,) = (each.explanation for each in conditions if each.kind == "Reconciling")
+    assert (moving.reason, moving.message) == (
+        Reason.Draining,
+        "1 replicas are leaving; 1 of them finish their requests",
+    )
+
+
+def test_nobody_waits_by_a_spec_that_cannot_be_read() -> None:
+    going = Going(one_pod())
+    going.record = replace(going.record, spec=None)
+    assert deletes(going.after(0)) == [None]
