@@ -111,6 +111,15 @@ def test_an_engine_that_falls_silent_while_it_finishes_goes_with_its_own_grace()
     assert deletes(going.after(20, age=FRESH_SECONDS + 1)) == [None]
 
 
+def test_nobody_is_taken_for_silent_before_anybody_was_asked() -> None:
+    """After a restart of the operator converging begins before the first collection."""
+    going = Going(one_pod())
+    going.after(0)
+    going.world.heard = Heard(START + 20, None)
+    assert going.world.look(going.record).actions == ()
+    assert deletes(going.after(21, idle=IDLE)) == [IDLE_GRACE_SECONDS]
+
+
 def test_a_front_that_heeds_deletion_alone_has_to_see_it() -> None:
     going = Going(one_pod(engine=EngineName.SGLang))
     assert deletes(going.after(0)) == [None]

@@ -105,6 +105,15 @@ async def test_what_an_engine_told_grows_older_until_it_tells_again() -> None:
     assert collector.engines("another") == {}
 
 
+async def test_an_engine_tells_whether_it_is_idle_before_it_tells_a_rate() -> None:
+    """The first sight of it after a restart."""
+    release = EngineRelease(EngineName.VLLM, "0.32.0", "")
+    collector = MetricsCollector(Scripted({"e": pages("vllm-0.32.0")[:1]}))
+    await collector.collect((pool("p", release),), (engine("e", "p"),))
+    assert collector.observations()["p"].answered == 0
+    assert [each.idle for each in collector.engines("p").values()] == [True]
+
+
 async def test_a_pool_behind_a_gateway_says_when_its_picker_tells_nothing() -> None:
     release = EngineRelease(EngineName.VLLM, "0.32.0", "image")
     specs = {kind: replace(pool_spec(1), router=RouterSpec(kind)) for kind in RouterKind}

@@ -58,7 +58,8 @@ class Converger:
         if pool.deleting:
             return Converged(pool.generation)
         pods, objects = view.pods_near(pool), view.objects.get(pool.key.namespace, ())
-        heard = Heard(self._context.clock.now(), self._context.collector.engines(pool.key.uid))
+        told = self._context.collector.engines(pool.key.uid) if self._context.observed else None
+        heard = Heard(self._context.clock.now(), told)
         done = converge_pool(pool, view.fabric, pods, objects, heard)
         return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, known)
 

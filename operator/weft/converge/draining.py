@@ -30,10 +30,22 @@ IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however lo
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """When it is, in epoch seconds, and what engines told last, by name of their pod."""
+    """When it is, in epoch seconds, and what engines told last, by name of their pod; None: they were not asked yet."""
 
     now: float
-    told: Mapping[str, PodObservation] = field(default_factory=dict)
+    told: Mapping[str, PodObservation] | None = field(default_factory=dict)
+
+    def idle(self, pod: PodRecord) -> tuple[bool, float] | None:
+        """Whether the engine of a pod has nothing to do, and the seconds since it said so; None if it does not tell.
+
+        Of engines that were not asked yet the worse is assumed.
+        """
+        if self.told is None:
+            return False, 0.0
+        told = self.told.get(pod.name)
+        if told is None or told.idle is None or told.age_seconds > FRESH_SECONDS:
+            return None
+        return told.idle, told.age_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +93,25 @@ def finishes(replica: Replica, leaving: Leaving) -> bool:
         return False
     if leader.unrouted is None:
         return True  # it carries the label
+    is_idle, age_seconds = word
     passed = leaving.heard.now - leader.unrouted
-    told_after_the_last_came = passed - word.age_seconds >= leaving.chosen_seconds
+    told_after_the_last_came = passed - age_seconds >= leaving.chosen_seconds
     is_over = passed >= leaving.chosen_seconds + leaving.drain_seconds
-    return not is_over and not (word.idle and told_after_the_last_came)
+    return not is_over and not (is_idle and told_after_the_last_came)
 
 
-def _word_of(replica: Replica, leaving: Leaving) -> PodObservation | None:
-    """What the engine of a replica that is to leave tells, if that is fresh and says whether it has something to do.
+def _word_of(replica: Replica, leaving: Leaving) -> tuple[bool, float] | None:
+    """What the engine of a replica that is to leave tells, as `Heard.idle`.
 
-    Not that of one that lost a pod: it may count requests for ever that nobody computes. Nor where it is not known
-    since when nobody chooses it.
+    Nothing counts of one that lost a pod: it may tell for ever of requests that nobody computes. Nor where it is not
+    known since when nobody chooses it.
     """
     leader = replica.leader
     if leader is None or replica.assignment is not None or replica.lost_a_pod or not leader.ready:
         return None
     if leaving.leaves_by is LeavesBy.Deletion or not (leader.routed or leader.unrouted is not None):
         return None
-    told = leaving.heard.told.get(leader.name)
-    return told if told is not None and told.idle is not None and told.age_seconds <= FRESH_SECONDS else None
+    return leaving.heard.idle(leader)
 
 
 def _unroute(replica: Replica, leaving: Leaving) -> Iterator[Action]:

@@ -140,7 +140,8 @@ class PoolObservation:
     have but has not, and signals of which its version has no series; `complete` is False when the values may not be
     trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
     `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
-    `caveats` say all that is not as the engine's version should have it.
+    `caveats` say all that is not as the engine's version should have it. `pods` are those that answered, and `too_new`
+    those that were not seen for long enough to tell a rate.
     """
 
     expected: int
@@ -172,6 +173,7 @@ class PoolObservation:
     arrivals_at_front: bool = False
     unresolved: tuple[tuple[str, int], ...] = ()
     caveats: tuple[Caveat, ...] = ()
+    too_new: tuple[PodObservation, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -73,7 +73,7 @@ class MetricsCollector:
         """What engines of a pool told last, by name of their pod, each older by the time since."""
         at, observed = self._observed
         elapsed, seen = self._clock() - at, observed.get(uid)
-        told = () if seen is None else seen.pods
+        told = () if seen is None else (*seen.pods, *seen.too_new)
         return {each.pod: replace(each, age_seconds=each.age_seconds + elapsed) for each in told}
 
     async def close(self) -> None:

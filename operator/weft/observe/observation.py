@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,8 @@ def observe_pool(
         missing=missing(told),
         caveats=caveats(told, found.ttft, found.tpot),
     )
-    return add_up(len(expected), tuple(each.pod for each in answered), together)
+    too_new = tuple(each.pod for each in seen if each.pod.requests_per_second is None)
+    return replace(add_up(len(expected), tuple(each.pod for each in answered), together), too_new=too_new)
 
 
 def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) -> PoolObservation:
