@@ -38,3 +38,21 @@ def test_answers_count_and_a_drained_queue_is_no_negative_arrival() -> None:
     assert answered.arrivals == pytest.approx(20)
     drained = observe_pool([TARGET], {"a": history([0.0] * 13, [*[50.0] * 12, 0.0])}, SERIES)
     assert drained.arrivals == 0
+
+
+@pytest.mark.parametrize("scrapes_since", [2, 5, 9, 12], ids=lambda scrapes: f"{5 * (scrapes - 1)} s")
+def test_load_that_moves_to_a_replica_that_was_added_is_counted_once(scrapes_since: int) -> None:
+    """16 requests a second all the time: four replicas answered them until a fifth took a fifth of them."""
+    ended = [4.0 * 5.0 * min(i, 13 - scrapes_since) for i in range(13)]
+    of_old = [before + 3.2 * 5.0 * max(0, i - (13 - scrapes_since)) for i, before in enumerate(ended)]
+    of_new = [3.2 * 5.0 * i for i in range(scrapes_since)]
+    targets = [Target(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", ()) for uid in "abcde"]
+    late = [5.0 * (13 - scrapes_since + i) for i in range(scrapes_since)]
+    new = History(60.0, {(SERIES.finished, ()): tuple(zip(late, of_new, strict=True))})
+    found = {**dict.fromkeys("abcd", history(of_old, [0.0] * 13)), "e": new}
+    assert observe_pool(targets, found, SERIES).requests_per_second == pytest.approx(16.0, rel=0.03)
+
+
+def test_a_replica_that_is_alone_has_its_own_rate_however_short_it_was_seen() -> None:
+    seen = observe_pool([TARGET], {"a": history([20.0 * i for i in range(3)], [0.0] * 3)}, SERIES)
+    assert seen.requests_per_second == pytest.approx(4.0)

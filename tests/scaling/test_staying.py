@@ -66,6 +66,17 @@ def test_replicas_that_are_exchanged_are_no_reason_to_shrink() -> None:
     assert min(pool.history[-72:]) >= before
 
 
+def test_the_busiest_look_is_forgotten_while_replicas_are_added() -> None:
+    """Without a front; a pool that grows for minutes would end with what its noisiest look asked for."""
+    pool = Pool(capacity=20.0).configured(max_replicas=40, headroom=0.0, risk=0.5)
+    pool.current = 10
+    pool.run(seen(180.0, 10, running=180.0), 300)
+    pool.run(seen(240.0, 11, running=240.0), 5)
+    for replicas in range(12, 16):
+        answer = pool.run(seen(180.0, replicas, running=180.0), 50)
+    assert answer.memory.lasting == pytest.approx(180.0, rel=0.1)
+
+
 def steady(running: float, replicas: int) -> Pool:
     pool = Pool(capacity=0.1).configured(max_replicas=400, headroom=0.0, risk=0.5)
     pool.current = replicas

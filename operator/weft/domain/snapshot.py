@@ -106,7 +106,8 @@ class PodObservation:
     Rates are per second, times seconds, `kv_usage` a fraction, `age_seconds` the age of the newest sample.
     `computed_input_tokens` are those of a prompt that were computed, the rest was cached. `waiting` is for capacity,
     `waiting_for_kv` for KV to arrive or to leave. `startup_seconds` passed from the pod's binding until it was ready.
-    `idle` engines have no request inside, and no KV that others are to pull.
+    `idle` engines have no request inside, and no KV that others are to pull. `counted_seconds` is what the rate was
+    counted over: less than a window where the pod is newer.
     """
 
     pod: str
@@ -128,6 +129,7 @@ class PodObservation:
     waiting_for_kv: float | None = None
     startup_seconds: float | None = None
     idle: bool | None = None
+    counted_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,8 @@ class ScaleMemory:
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
     bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any,
     and `forecast` what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
-    when they were others for the last time, None where that was never seen. `lasting` are the requests per second that
+    when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
+    `lasting` are the requests per second that
     came, averaged over the time that they stay, None before any were seen.
     """
 
@@ -288,6 +291,7 @@ class ScaleMemory:
     exchanged: float | None = None
     lengths: tuple[LengthSample, ...] = ()
     lasting: float | None = None
+    parted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

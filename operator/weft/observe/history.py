@@ -91,6 +91,11 @@ class History:
         """Growth per second, summed over the series of that name."""
         return _sum(rate(samples) for samples in self._of(name, wanted))
 
+    def counted_seconds(self, name: str) -> float | None:
+        """Seconds between the first and the last usable sample of that name; None without two."""
+        times = [at for samples in self._of(name, ()) for at, _ in usable(samples)]
+        return max(times) - min(times) if len(times) > 1 else None
+
     def increase(self, name: str, wanted: Labels = ()) -> float | None:
         """Growth over the window, summed over the series of that name."""
         return _sum(increase(samples) for samples in self._of(name, wanted))

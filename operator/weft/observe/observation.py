@@ -96,6 +96,7 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         waiting_for_kv=window.waiting_for_kv,
         startup_seconds=_startup(target, window),
         idle=window.idle,
+        counted_seconds=window.counted_seconds,
     )
 
 
@@ -154,7 +155,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         expected=expected,
         answered=len(pods),
         age_seconds=max((pod.age_seconds for pod in pods), default=0.0),
-        requests_per_second=_total(_known(pods, lambda pod: pod.requests_per_second)),
+        requests_per_second=_rate_of_all(pods),
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         prefix_hit=_prefix_hit(together, input_tokens, computed),
@@ -181,6 +182,18 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         unresolved=found.unresolved,
         caveats=together.caveats,
     )
+
+
+def _rate_of_all(pods: Iterable[PodObservation]) -> float | None:
+    """Requests per second that all of them answered, over the longest window.
+
+    A pod that is newer answered nothing before. The rates added up would count twice what the others answered until
+    then and it answers now: each replica that is added would look like demand for another one.
+    """
+    rates = [(pod.requests_per_second, pod.counted_seconds) for pod in pods if pod.requests_per_second is not None]
+    longest = max((seconds for _, seconds in rates if seconds), default=0.0)
+    parts = (rate * (seconds / longest if seconds is not None and longest > 0 else 1.0) for rate, seconds in rates)
+    return sum(parts) if rates else None
 
 
 def _prefix_tokens(windows: list[Window]) -> tuple[float, float]:

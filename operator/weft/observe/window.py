@@ -96,6 +96,11 @@ class Window:
         return 0.0 if self.never_asked else self.history.rate(self.series.finished)
 
     @property
+    def counted_seconds(self) -> float | None:
+        """From the first to the last count of finished requests; None without two."""
+        return self.history.counted_seconds(self.series.finished)
+
+    @property
     def waiting(self) -> float | None:
         """Requests that wait for capacity; where the engine does not tell the two apart, for KV as well."""
         by_reason = self.series.waiting_by_reason

@@ -99,8 +99,15 @@ class Sight:
 
         Others count neither what went to the ones that left, nor what came from them.
         """
-        exchanged = self.memory.exchanged
-        return exchanged is None or not 0 <= self.request.now - exchanged < LOAD_WINDOW_SECONDS
+        return not self._lately(self.memory.exchanged)
+
+    @property
+    def lacks_some(self) -> bool:
+        """Whether some that answered for a part of the last minute are gone, with what they answered in it."""
+        return self._lately(self.memory.parted)
+
+    def _lately(self, at: float | None) -> bool:
+        return at is not None and 0 <= self.request.now - at < LOAD_WINDOW_SECONDS
 
     @property
     def tells_everything(self) -> bool:
@@ -141,9 +148,8 @@ def _lasting(sight: Sight, found: Reading) -> float:
     first, last = before.loads[0].at, before.loads[-1].at
     if not is_whole_minute(last - first):
         return offered
-    if not (found.at_front or sight.same_replicas):  # what those that left had inside is missing
-        return max(before.lasting or 0.0, offered)
-    return lasting(before.lasting, sight.request.now - last, offered, found)
+    kept = lasting(before.lasting, sight.request.now - last, offered, found)
+    return kept if found.at_front or not sight.lacks_some else max(before.lasting or 0.0, kept)
 
 
 def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
@@ -165,7 +171,8 @@ def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -
         return changed(memory, answering=pods)
     if memory.answering == pods and memory.loads[-1].answered == found.answered:
         return memory
-    return changed(memory, answering=pods, exchanged=request.now)
+    parted = memory.parted if set(memory.answering) <= set(pods) else request.now
+    return changed(memory, answering=pods, exchanged=request.now, parted=parted)
 
 
 def _without_engines(request: ScaleRequest, problem: str, memory: ScaleMemory) -> Sight:

@@ -103,6 +103,7 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
         output_tokens_p95=_p95(outputs, output_tokens),
         waiting_for_kv=last.waiting_for_kv,
         startup_seconds=startup_seconds,
+        counted_seconds=last.at - first.at,
     )
     return SeenEngine(pod, growth)
 
