@@ -14,7 +14,7 @@ from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS
 from weft.domain.action import Action, ApplyObject, DeletePod, UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
-from weft.domain.snapshot import PodObservation, PoolRecord
+from weft.domain.snapshot import EngineWord, PoolRecord
 from weft.domain.spec import RolloutSpec
 from weft.domain.workload import Role
 
@@ -42,8 +42,8 @@ class Going:
     def after(self, seconds: float, *, idle: bool | None = None, age: float = 0.0) -> list[Action]:
         """What is done so many seconds after the beginning, by a word of that age; it is carried out."""
         self.idle = self.idle if idle is None else idle
-        told = PodObservation(pod=self.leader, age_seconds=age, idle=self.idle)
-        self.world.heard = Heard(START + seconds, {self.leader: told})
+        told = {} if self.idle is None else {self.leader: EngineWord(self.idle, age)}
+        self.world.heard = Heard(START + seconds, told)
         done: list[Action] = [
             each for each in self.world.look(self.record).actions if not isinstance(each, ApplyObject)
         ]

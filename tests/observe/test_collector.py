@@ -9,7 +9,7 @@ from tests.decide.world import pool_spec
 from tests.observe.pages import pages, scraped
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.shape import EngineName, EngineRelease
-from weft.domain.snapshot import PoolRecord, ResourceKey
+from weft.domain.snapshot import EngineWord, PoolRecord, ResourceKey
 from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import PoolStatus
 from weft.observe.collector import AT_A_GATEWAY, MetricsCollector
@@ -97,12 +97,10 @@ async def test_what_an_engine_told_grows_older_until_it_tells_again() -> None:
     release = EngineRelease(EngineName.VLLM, "0.32.0", "")
     collector = MetricsCollector(Scripted({"e": pages("vllm-0.32.0")}), lambda: now[0])
     await collector.collect((pool("p", release),), (engine("e", "p"),))
-    (fresh,) = collector.engines("p").values()
+    fresh = collector.engines("p", {"e"})["e"]
     now[0] += 7.0
-    (later,) = collector.engines("p").values()
-    assert (later.pod, later.idle) == ("e", False)
-    assert later.age_seconds == fresh.age_seconds + 7.0
-    assert collector.engines("another") == {}
+    assert collector.engines("p", {"e"}) == {"e": EngineWord(idle=False, age_seconds=fresh.age_seconds + 7.0)}
+    assert collector.engines("p", {"f"}) == collector.engines("another", {"e"}) == {}
 
 
 async def test_an_engine_tells_whether_it_is_idle_before_it_tells_a_rate() -> None:
@@ -111,7 +109,7 @@ async def test_an_engine_tells_whether_it_is_idle_before_it_tells_a_rate() -> No
     collector = MetricsCollector(Scripted({"e": pages("vllm-0.32.0")[:1]}))
     await collector.collect((pool("p", release),), (engine("e", "p"),))
     assert collector.observations()["p"].answered == 0
-    assert [each.idle for each in collector.engines("p").values()] == [True]
+    assert collector.engines("p", {"e"})["e"].idle
 
 
 async def test_a_pool_behind_a_gateway_says_when_its_picker_tells_nothing() -> None:

@@ -13,9 +13,12 @@ from weft.domain.reasons import Explanation
 from weft.domain.status import Condition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from weft.control.context import Context
     from weft.control.view import View
     from weft.converge import Convergence
+    from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
     from weft.domain.status import PoolProgress, SplitProgress
 
@@ -58,7 +61,7 @@ class Converger:
         if pool.deleting:
             return Converged(pool.generation)
         pods, objects = view.pods_near(pool), view.objects.get(pool.key.namespace, ())
-        told = self._context.collector.engines(pool.key.uid) if self._context.observed else None
+        told = self._context.collector.engines(pool.key.uid, leaving(pool, pods)) if self._context.observed else None
         heard = Heard(self._context.clock.now(), told)
         done = converge_pool(pool, view.fabric, pods, objects, heard)
         return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, known)
@@ -92,6 +95,12 @@ class Converger:
         if problem is not None and not isinstance(problem, Retry) and not everything_goes(problem):
             self._context.events.record(subject.key, Explanation(problem.reason, problem.message))
         return Converged(subject.generation, refused)
+
+
+def leaving(pool: PoolRecord, pods: Iterable[PodRecord]) -> set[str]:
+    """Names of the pods of replicas that have no assignment any more."""
+    assigned = {each.replica for each in pool.status.assignments}
+    return {pod.name for pod in pods if pod.identity is not None and pod.identity.replica not in assigned}
 
 
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:

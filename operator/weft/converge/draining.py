@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weft.converge.replicas import has_ended
 from weft.domain.action import DeletePod, UnroutePod
 from weft.domain.reasons import Reason
+from weft.domain.snapshot import EngineWord
 from weft.engines import LeavesBy, still_chosen_seconds
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from weft.domain.action import Action
     from weft.domain.cluster import PodRecord
     from weft.domain.fabric import Fabric
-    from weft.domain.snapshot import PodObservation
     from weft.domain.spec import PoolSpec
 
 FRESH_SECONDS = 45.0  # what an engine told before that says nothing of now: three intervals of a usual Prometheus
@@ -33,19 +33,14 @@ class Heard:
     """When it is, in epoch seconds, and what engines told last, by name of their pod; None: they were not asked yet."""
 
     now: float
-    told: Mapping[str, PodObservation] | None = field(default_factory=dict)
+    told: Mapping[str, EngineWord] | None = field(default_factory=dict)
 
-    def idle(self, pod: PodRecord) -> tuple[bool, float] | None:
-        """Whether the engine of a pod has nothing to do, and the seconds since it said so; None if it does not tell.
-
-        Of engines that were not asked yet the worse is assumed.
-        """
+    def word_of(self, pod: PodRecord) -> EngineWord | None:
+        """The last word of the engine in a pod, if it is fresh. Of one that was not asked yet the worse is assumed."""
         if self.told is None:
-            return False, 0.0
-        told = self.told.get(pod.name)
-        if told is None or told.idle is None or told.age_seconds > FRESH_SECONDS:
-            return None
-        return told.idle, told.age_seconds
+            return EngineWord(idle=False, age_seconds=0.0)
+        word = self.told.get(pod.name)
+        return word if word is not None and word.age_seconds <= FRESH_SECONDS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +88,14 @@ def finishes(replica: Replica, leaving: Leaving) -> bool:
         return False
     if leader.unrouted is None:
         return True  # it carries the label
-    is_idle, age_seconds = word
     passed = leaving.heard.now - leader.unrouted
-    told_after_the_last_came = passed - age_seconds >= leaving.chosen_seconds
+    told_after_the_last_came = passed - word.age_seconds >= leaving.chosen_seconds
     is_over = passed >= leaving.chosen_seconds + leaving.drain_seconds
-    return not is_over and not (is_idle and told_after_the_last_came)
+    return not is_over and not (word.idle and told_after_the_last_came)
 
 
-def _word_of(replica: Replica, leaving: Leaving) -> tuple[bool, float] | None:
-    """What the engine of a replica that is to leave tells, as `Heard.idle`.
+def _word_of(replica: Replica, leaving: Leaving) -> EngineWord | None:
+    """What the engine of a replica that is to leave tells.
 
     Nothing counts of one that lost a pod: it may tell for ever of requests that nobody computes. Nor where it is not
     known since when nobody chooses it.
@@ -111,7 +105,7 @@ def _word_of(replica: Replica, leaving: Leaving) -> tuple[bool, float] | None:
         return None
     if leaving.leaves_by is LeavesBy.Deletion or not (leader.routed or leader.unrouted is not None):
         return None
-    return leaving.heard.idle(leader)
+    return leaving.heard.word_of(leader)
 
 
 def _unroute(replica: Replica, leaving: Leaving) -> Iterator[Action]:

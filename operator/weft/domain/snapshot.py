@@ -100,14 +100,21 @@ class Caveat:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineWord:
+    """Whether an engine had no request inside and no KV that others were to pull, so many seconds ago."""
+
+    idle: bool
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class PodObservation:
     """What one pod's engine metrics say over the last window. None means that the series is missing, never zero.
 
     Rates are per second, times seconds, `kv_usage` a fraction, `age_seconds` the age of the newest sample.
     `computed_input_tokens` are those of a prompt that were computed, the rest was cached. `waiting` is for capacity,
     `waiting_for_kv` for KV to arrive or to leave. `startup_seconds` passed from the pod's binding until it was ready.
-    `idle` engines have no request inside, and no KV that others are to pull. `counted_seconds` is what the rate was
-    counted over: less than a window where the pod is newer.
+    `counted_seconds` is what the rate was counted over: less than a window where the pod is newer.
     """
 
     pod: str
@@ -128,7 +135,6 @@ class PodObservation:
     output_tokens_p95: float | None = None
     waiting_for_kv: float | None = None
     startup_seconds: float | None = None
-    idle: bool | None = None
     counted_seconds: float | None = None
 
 
@@ -142,8 +148,7 @@ class PoolObservation:
     have but has not, and signals of which its version has no series; `complete` is False when the values may not be
     trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
     `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
-    `caveats` say all that is not as the engine's version should have it. `pods` are those that answered, and `too_new`
-    those that were not seen for long enough to tell a rate.
+    `caveats` say all that is not as the engine's version should have it.
     """
 
     expected: int
@@ -175,7 +180,6 @@ class PoolObservation:
     arrivals_at_front: bool = False
     unresolved: tuple[tuple[str, int], ...] = ()
     caveats: tuple[Caveat, ...] = ()
-    too_new: tuple[PodObservation, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -13,15 +13,16 @@ from weft.domain.snapshot import Caveat
 from weft.domain.spec import RouterKind
 from weft.engines import series_for
 from weft.observe.history import Origin, Target
-from weft.observe.observation import observe_pool
+from weft.observe.observation import observe_pool, words_of
 from weft.observe.targets import fronts_of, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from weft.domain.cluster import PodRecord
-    from weft.domain.snapshot import PodObservation, PoolObservation, PoolRecord
+    from weft.domain.snapshot import EngineWord, PoolObservation, PoolRecord
     from weft.engines.series import EngineSeries
+    from weft.observe.history import History
     from weft.observe.sources import MetricsSource
 
 AT_A_GATEWAY = Caveat("the Gateway's endpoint picker tells nothing: requests count once an engine has taken them")
@@ -38,6 +39,7 @@ class MetricsCollector:
         self._source = source
         self._clock = clock
         self._observed: tuple[float, dict[str, PoolObservation]] = (clock(), {})
+        self._pages: dict[str, tuple[tuple[Target, ...], EngineSeries, Mapping[str, History]]] = {}
         self.engines_read: dict[Origin, int] = dict.fromkeys(Origin, 0)
 
     async def collect(
@@ -59,6 +61,7 @@ class MetricsCollector:
             for pool, series, targets, fronts in asked
         }
         self._observed = (self._clock(), observed)
+        self._pages = {pool.key.uid: (targets, series, histories) for pool, series, targets, _ in asked}
         engines = {target.uid for _, _, targets, _ in asked for target in targets}
         read = Counter(history.origin for uid, history in histories.items() if uid in engines)
         self.engines_read = {origin: read[origin] for origin in Origin}
@@ -69,12 +72,14 @@ class MetricsCollector:
         elapsed = self._clock() - at
         return {uid: replace(seen, age_seconds=seen.age_seconds + elapsed) for uid, seen in observed.items()}
 
-    def engines(self, uid: str) -> dict[str, PodObservation]:
-        """What engines of a pool told last, by name of their pod, each older by the time since."""
-        at, observed = self._observed
-        elapsed, seen = self._clock() - at, observed.get(uid)
-        told = () if seen is None else (*seen.pods, *seen.too_new)
-        return {each.pod: replace(each, age_seconds=each.age_seconds + elapsed) for each in told}
+    def engines(self, uid: str, pods: Container[str]) -> dict[str, EngineWord]:
+        """What engines in these pods of a pool told last, by name, each older by the time since."""
+        if uid not in self._pages:
+            return {}
+        (at, _), (targets, series, histories) = self._observed, self._pages[uid]
+        told = words_of([each for each in targets if each.pod in pods], histories, series)
+        elapsed = self._clock() - at
+        return {pod: replace(word, age_seconds=word.age_seconds + elapsed) for pod, word in told.items()}
 
     async def close(self) -> None:
         """Close the source."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from weft.domain.snapshot import PodObservation, PoolObservation
+from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
 from weft.observe.arithmetic import merged, percentiles, unresolved
 from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, missing
@@ -95,7 +95,6 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         output_tokens_p95=_p95(found.outputs, output_tokens),
         waiting_for_kv=window.waiting_for_kv,
         startup_seconds=_startup(target, window),
-        idle=window.idle,
         counted_seconds=window.counted_seconds,
     )
 
@@ -138,8 +137,19 @@ def observe_pool(
         missing=missing(told),
         caveats=caveats(told, found.ttft, found.tpot),
     )
-    too_new = tuple(each.pod for each in seen if each.pod.requests_per_second is None)
-    return replace(add_up(len(expected), tuple(each.pod for each in answered), together), too_new=too_new)
+    return add_up(len(expected), tuple(each.pod for each in answered), together)
+
+
+def words_of(
+    targets: Iterable[Target], histories: Mapping[str, History], series: EngineSeries
+) -> dict[str, EngineWord]:
+    """Which engines have something to do, by name of their pod, from the first sample on; those that do not tell lack.
+
+    A pod that leaves needs no rate, for which `observe_pool` waits.
+    """
+    known = [(target.pod, histories[target.uid]) for target in targets if target.uid in histories]
+    found = [(pod, Window.of(history, series).idle, history.age_seconds) for pod, history in known]
+    return {pod: EngineWord(idle, age) for pod, idle, age in found if idle is not None}
 
 
 def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) -> PoolObservation:

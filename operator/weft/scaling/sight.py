@@ -99,15 +99,14 @@ class Sight:
 
         Others count neither what went to the ones that left, nor what came from them.
         """
-        return not self._lately(self.memory.exchanged)
+        exchanged = self.memory.exchanged
+        return exchanged is None or not 0 <= self.request.now - exchanged < LOAD_WINDOW_SECONDS
 
     @property
     def lacks_some(self) -> bool:
         """Whether some that answered for a part of the last minute are gone, with what they answered in it."""
-        return self._lately(self.memory.parted)
-
-    def _lately(self, at: float | None) -> bool:
-        return at is not None and 0 <= self.request.now - at < LOAD_WINDOW_SECONDS
+        parted = self.memory.parted
+        return parted is not None and 0 <= self.request.now - parted < LOAD_WINDOW_SECONDS
 
     @property
     def tells_everything(self) -> bool:
