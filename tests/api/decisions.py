@@ -25,6 +25,7 @@ from weft.domain.shape import (
 )
 from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import SchedulerName
+from weft.domain.start_up import StartUp
 from weft.domain.status import Assignment, ComputeDomain, Condition, Failure, Handover, PoolStatus
 
 TEXT = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from(" \n"), max_size=40)
@@ -112,6 +113,8 @@ CALIBRATIONS = st.lists(
     max_size=4,
 ).map(tuple)
 FORECASTS = st.builds(KeptForecast, st.text("AZaz09+/", min_size=1, max_size=1500).map("1.".__add__), INSTANTS)
+SECONDS = st.integers(0, 100_000)
+STARTS = st.builds(StartUp, SECONDS, SECONDS, SECONDS, st.none() | SECONDS)
 MOVES = st.lists(st.builds(Relocation, st.integers(0, 99), INSTANTS, WORDS), max_size=3).map(tuple)
 CONDITIONS = st.tuples(
     *(
@@ -122,17 +125,21 @@ CONDITIONS = st.tuples(
 
 
 def _with_records(
-    status: PoolStatus, known: tuple[Calibrated, ...], moves: tuple[Relocation, ...], kept: KeptForecast | None
+    status: PoolStatus,
+    known: tuple[Calibrated, ...],
+    moves: tuple[Relocation, ...],
+    kept: KeptForecast | None,
+    start_up: StartUp | None,
 ) -> PoolStatus:
     opening = tuple(each.beneficiary for each in moves)
-    return replace(status, calibration=known, moves=moves, opening=opening, forecast=kept)
+    return replace(status, calibration=known, moves=moves, opening=opening, forecast=kept, start_up=start_up)
 
 
 DECISIONS = st.builds(
     PoolDecision,
     st.just(ResourceKey("InferencePool", "team", "chat", "u-1")),
     st.integers(1, 100),
-    st.builds(_with_records, STATUSES, CALIBRATIONS, MOVES, st.none() | FORECASTS),
+    st.builds(_with_records, STATUSES, CALIBRATIONS, MOVES, st.none() | FORECASTS, st.none() | STARTS),
     st.integers(0, 1000),
     CONDITIONS,
 )

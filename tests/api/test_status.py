@@ -31,6 +31,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Calibration, EngineName, EngineRelease
 from weft.domain.snapshot import ResourceKey
+from weft.domain.start_up import StartUp
 from weft.domain.status import Condition, Observed, PoolProgress, PoolStatus, SplitProgress
 
 Json = dict[str, Any]
@@ -332,4 +333,32 @@ class TestForecast:
         """And leaves the rest of the status as it was."""
         written = self.written()
         written["forecast"] |= odd
+        assert parse_pool({"status": written | {"desiredReplicas": 3}}).status == PoolStatus(desired_replicas=3)
+
+
+class TestStartUp:
+    """`status.startUp` says in one line which time is in use, and is read back by its numbers."""
+
+    TOLD = StartUp(100, 68, 148, measured=140)
+
+    def written(self, told: StartUp | None = TOLD) -> Json:
+        return pool_status(_decision(PoolStatus(start_up=told)), {}, NOW)
+
+    def test_the_line_and_its_numbers(self) -> None:
+        assert self.written()["startUp"] == {
+            "message": str(self.TOLD),
+            "imageSeconds": 100,
+            "weightsSeconds": 68,
+            "engineSeconds": 148,
+            "measuredSeconds": 140,
+        }
+
+    def test_an_estimate_says_nothing_of_a_measurement(self) -> None:
+        assert "measuredSeconds" not in self.written(StartUp(100, 68, 148))["startUp"]
+        assert "startUp" not in self.written(None)
+
+    @pytest.mark.parametrize("odd", [{"imageSeconds": -1}, {"engineSeconds": "soon"}, {"measuredSeconds": 10**9}])
+    def test_what_nobody_wrote_is_as_if_never_written(self, odd: Json) -> None:
+        written = self.written()
+        written["startUp"] |= odd
         assert parse_pool({"status": written | {"desiredReplicas": 3}}).status == PoolStatus(desired_replicas=3)

@@ -53,6 +53,15 @@ def test_explain_tells_shape_places_load_and_the_losers() -> None:
     assert page.count("\nnot  ") == len(body["status"]["plan"]["alternatives"]) > 0
 
 
+def test_explain_tells_what_a_start_takes_as_the_status_does() -> None:
+    body = _with_status(pool())
+    told = body["status"]["startUp"]["message"]
+    assert re.fullmatch(r"\S+ s estimated: image \S+ s, weights \S+ s, engine \S+ s", told)
+    assert f"\nstart-up: {told}" in _text(explanation(body))
+    del body["status"]["startUp"]
+    assert "start-up" not in _text(explanation(body))
+
+
 def test_explain_tells_what_was_learnt_of_the_planned_shape() -> None:
     """And not of one that ran before."""
     body = _with_status(pool())

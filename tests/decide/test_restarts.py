@@ -155,13 +155,13 @@ def test_after_a_restart_amid_bursts_margins_are_those_of_before() -> None:
 
 
 def writes_for_the_forecast(world: World, traffic: list[float]) -> list[float]:
-    """When a status changed in nothing else."""
+    """When a status changed in nothing else, but in how long starts took, which is written with it."""
     found = []
     for worth in traffic:
         before = world.status("chat")
         look(world, worth)
         now = replace(world.status("chat"), observed=before.observed)
-        if now != before and replace(now, forecast=before.forecast) == before:
+        if now != before and replace(now, forecast=before.forecast, start_up=before.start_up) == before:
             found.append(world.now)
     return found
 

@@ -18,6 +18,7 @@ from weft.scaling.forecast import (
     ASSUMED_STARTUP_SECONDS,
     BIN_SECONDS,
     HELD_BINS,
+    MOST_STARTUP_SECONDS,
     forecast,
     horizon_of,
     is_old,
@@ -230,6 +231,31 @@ def test_a_clock_that_is_set_back_keeps_what_was_learnt() -> None:
     back = watched(state, state.seen - 5000.0, 20.0, None)
     assert (back.level, back.errors, back.pending) == (state.level, state.errors, ())
     assert at_most(followed([20.0] * 30, start=back.seen, state=back), 0.5) == pytest.approx(20.0, rel=0.1)
+
+
+def test_the_horizon_is_an_estimate_until_a_start_was_measured() -> None:
+    """And from the first measurement on nothing of it is left: there is no mean of both."""
+    state = replace(watched(None, MONDAY, None, None), estimated_startup_seconds=316.0)
+    assert horizon_of(state) == 316.0
+    state = followed([5.0] * 4, state=state)
+    foretold = forecast(state, state.seen)
+    assert foretold is not None
+    assert (foretold.horizon_seconds, foretold.is_measured) == (316.0, False)
+    state = watched(state, state.seen + BIN_SECONDS, 5.0, 140.0)
+    assert horizon_of(state) == 140.0
+
+
+@given(st.none() | st.floats(0.0, 1e9), st.none() | st.floats(1.0, MOST_STARTUP_SECONDS))
+def test_what_was_measured_always_goes_before_what_was_estimated(
+    estimated: float | None, measured: float | None
+) -> None:
+    """Whatever either is, and an estimate looks no further ahead than a measurement may."""
+    state = watched(None, MONDAY, None, None)
+    state = replace(state, estimated_startup_seconds=estimated, startup_seconds=measured)
+    if measured is not None:
+        assert horizon_of(state) == measured
+    elif estimated is not None:
+        assert horizon_of(state) == min(estimated, MOST_STARTUP_SECONDS)
 
 
 def test_the_horizon_is_what_starts_took_and_is_assumed_before() -> None:

@@ -240,6 +240,19 @@ class ForecastStatus(ApiModel):
     updated: Instant = Field(description="When it was written.")
 
 
+Seconds = Annotated[int, Field(ge=0, le=10_000_000)]
+
+
+class StartUpStatus(ApiModel):
+    """What a start of a replica takes, from its node to its first answer; measured seconds are in use at once."""
+
+    message: Message = Field(default="", description="The time in use, where it is from and what it is made of.")
+    image_seconds: Seconds = Field(description="Estimated for pulling the engine's image.")
+    weights_seconds: Seconds = Field(description="Estimated for getting the weights to the GPUs.")
+    engine_seconds: Seconds = Field(description="Estimated for the engine's own start: compilation, captured graphs.")
+    measured_seconds: Seconds | None = described("What starts of this pool took; rewritten with forecast.")
+
+
 class RelocationStatus(ApiModel):
     """A replica that moves, once it is replaced, so that a pool that has no place gets one."""
 
@@ -283,6 +296,7 @@ class InferencePoolStatus(ApiModel):
     forecast: ForecastStatus | None = described(
         "What was learnt of the traffic; rewritten after a change of 5 %, at most every 15 minutes."
     )
+    start_up: StartUpStatus | None = described("What a start of a replica takes.")
     moves: list[RelocationStatus] | None = Field(
         default=None,
         max_length=MAX_REPLICAS,

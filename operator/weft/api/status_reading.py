@@ -29,6 +29,7 @@ from weft.domain.shape import (
     Shape,
 )
 from weft.domain.spec import SchedulerName
+from weft.domain.start_up import StartUp
 from weft.domain.status import (
     Assignment,
     ComputeDomain,
@@ -67,6 +68,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
         opening=_words(status.get("opening")),
         forecast=_part(status, "forecast", shown.ForecastStatus, _forecast),
+        start_up=_part(status, "startUp", shown.StartUpStatus, _start_up),
     )
 
 
@@ -198,6 +200,10 @@ def _condition(read: shown.ConditionStatus) -> Condition:
 def _forecast(read: shown.ForecastStatus) -> KeptForecast:
     """Only scaling knows what the text says, and whether it can be believed."""
     return KeptForecast(read.learnt, read_instant(read.updated))
+
+
+def _start_up(read: shown.StartUpStatus) -> StartUp:
+    return StartUp(read.image_seconds, read.weights_seconds, read.engine_seconds, read.measured_seconds)
 
 
 def _calibrated(read: shown.CalibrationStatus) -> Calibrated:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Candidate, EngineRelease, Percentiles, Plan, Prediction, Shape
+    from weft.domain.start_up import StartUp
     from weft.domain.status import Assignment, ComputeDomain, Condition, Failure, Handover, PoolProgress, SplitProgress
 
 MAX_ALTERNATIVES = 10
@@ -44,6 +45,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         observed=observed_figures(status.observed, live_status.get("observed"), now),
         calibration=[_calibrated(each) for each in status.calibration] or None,
         forecast=_forecast(status.forecast) if status.forecast else None,
+        startUp=_start_up(status.start_up) if status.start_up else None,
         moves=[_relocation(each) for each in status.moves[:MAX_REPLICAS]] or None,
         opening=list(status.opening) or None,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
@@ -202,6 +204,16 @@ def _failure(failure: Failure) -> Json:
 
 def _forecast(kept: KeptForecast) -> Json:
     return {"learnt": kept.learnt, "updated": instant(kept.updated)}
+
+
+def _start_up(start_up: StartUp) -> Json:
+    return {
+        "message": _bounded(str(start_up)),
+        "imageSeconds": start_up.image,
+        "weightsSeconds": start_up.weights,
+        "engineSeconds": start_up.engine,
+        **_present(measuredSeconds=start_up.measured),
+    }
 
 
 def _calibrated(calibrated: Calibrated) -> Json:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weft.catalog.efficiency import Coefficient, Efficiency
     from weft.catalog.limits import EngineLimits
     from weft.catalog.performance import EnginePerformance
+    from weft.catalog.starting import Starting
     from weft.catalog.uncertainty import Spread, Uncertainty
     from weft.domain.hardware import Accelerator, Precision
     from weft.domain.model import Architecture
@@ -78,6 +79,7 @@ class Catalog:
     coefficients: dict[str, Coefficient]
     uncertainty: Uncertainty
     drafting: dict[str, DraftingMethod]
+    starting: Starting
 
     def accelerator(self, name: str) -> Accelerator:
         """The accelerator of a name, whatever its case; raises `Invalid` (NoAccelerator) with the names there are."""

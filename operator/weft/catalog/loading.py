@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from weft.catalog.drafting import Drafter, DraftingMethod
 from weft.catalog.efficiency import Coefficient
 from weft.catalog.limits import EngineLimits, Releases
 from weft.catalog.performance import EnginePerformance
+from weft.catalog.starting import EngineStart, SourceSpeed, Starting
 from weft.catalog.uncertainty import Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
 from weft.domain.shape import EngineName
@@ -35,6 +37,7 @@ def load() -> Catalog:
     accelerators = read_yaml(folder.joinpath("accelerators.yaml").read_text(encoding="utf-8"))
     fitted = read_yaml(folder.joinpath("efficiency.yaml").read_text(encoding="utf-8"))
     drafting = read_yaml(folder.joinpath("speculation.yaml").read_text(encoding="utf-8"))
+    starting = read_yaml(folder.joinpath("starting.yaml").read_text(encoding="utf-8"))
     files = sorted((each for each in folder.joinpath("models").iterdir() if each.name.endswith(".yaml")), key=str)
     return Catalog(
         accelerators=tuple(_accelerator(name, facts) for name, facts in accelerators.items()),
@@ -44,6 +47,7 @@ def load() -> Catalog:
         coefficients={name: _coefficient(facts) for name, facts in fitted["coefficients"].items()},
         uncertainty=_uncertainty(fitted["uncertainty"]),
         drafting={name: _drafting(facts) for name, facts in drafting.items()},
+        starting=_starting(starting),
     )
 
 
@@ -148,3 +152,21 @@ def _drafting(facts: dict[str, Any]) -> DraftingMethod:
         vocabulary=facts.get("vocabulary"),
         part=facts.get("part", 1.0),
     )
+
+
+def _starting(facts: dict[str, Any]) -> Starting:
+    return Starting(
+        registry=facts["registry"] * _GIGA,
+        loader=facts["loader"] * _GIGA,
+        sources={name: _source(known) for name, known in facts["sources"].items()},
+        engines={EngineName(name): _engine_start(known) for name, known in facts["engines"].items()},
+    )
+
+
+def _source(facts: dict[str, Any]) -> SourceSpeed:
+    fetched, read = (facts.get(name, math.inf) * _GIGA for name in ("fetched", "read"))
+    return SourceSpeed(fetched, read, facts.get("streamed", False))
+
+
+def _engine_start(facts: dict[str, Any]) -> EngineStart:
+    return EngineStart(facts["image"] * _GIGA, facts["seconds"], facts["layerSeconds"])

@@ -36,7 +36,7 @@ def explanation(body: Json) -> RenderableType:
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
         parts.append(Text("Weft has not looked at it yet: is the operator running?", style="yellow"))
-    tellers = (_scale, _plan, _assignments, _failure, _observed, _calibrated)
+    tellers = (_scale, _plan, _start_up, _assignments, _failure, _observed, _calibrated)
     sections = [teller(status) for teller in tellers]
     parts.extend(Padding(section, (1, 0, 0, 0)) for section in sections if section is not None)
     return Group(*parts)
@@ -107,6 +107,13 @@ def _expected(prediction: Json) -> str:
         ):  # a prefill replica, or an answer of one token, has none after the first
             words.append(f"{name.upper()} p50 {figure(latency['p50'])} p99 {figure(latency['p99'])}")
     return ", ".join(words)
+
+
+def _start_up(status: Json) -> RenderableType | None:
+    start_up = status.get("startUp")
+    if not start_up:
+        return None
+    return Text("start-up: ", style="bold").append(start_up.get("message", ""), style="not bold default")
 
 
 def _assignments(status: Json) -> RenderableType | None:

@@ -67,12 +67,13 @@ def _cost_of_all(planned: Planned, studies: dict[str, Study]) -> float | None:
 
 
 def _pool_data(pool: PoolRecord, decision: PoolDecision) -> dict[str, Any]:
-    plan = decision.status.plan
+    plan, start_up = decision.status.plan, decision.status.start_up
     return {
         "name": pool.key.name,
         "role": pool.spec.role.value if pool.spec else None,
         "replicas": decision.status.desired_replicas,
         "plan": _plan_data(plan) if plan else None,
+        "startUp": asdict(start_up) if plan and start_up else None,
         "assignments": [{"replica": one.replica, "nodes": list(one.nodes)} for one in decision.status.assignments],
         "conditions": [
             {
@@ -160,6 +161,9 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
     ):
         if latency.mean > 0:  # a prefill replica, or an answer of one token, has none after the first
             table.add_row(name, *_latency(latency, doubt))
+    start_up = decision.status.start_up
+    if start_up is not None:
+        table.add_row("start-up", start_up.basis, Text(start_up.parts, style="dim"))
     table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(plan.engine.image, style="dim"))
     return table
 

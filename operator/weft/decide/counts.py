@@ -121,4 +121,5 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         kept=pool.status.forecast,
         past=snapshot.pasts.get(pool.key.uid),
         declared_capacity=planned.plan.prediction.capacity,
+        start_up=planned.start_up,
     )

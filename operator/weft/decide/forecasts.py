@@ -11,7 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from weft.domain.status import PoolStatus
-from weft.scaling import is_carried_along, is_worth_a_write, kept_now
+from weft.scaling import is_carried_along, is_worth_a_write, kept_now, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.decide.steps import Outcome
     from weft.domain.forecast import ForecastState
     from weft.domain.snapshot import Snapshot
+    from weft.domain.start_up import StartUp
 
 # Of those that only carry a forecast: a thousand pools that all have news are written once in 25 minutes.
 MOST_IN_A_PASS = 20
@@ -38,7 +39,9 @@ def keep_forecasts(outcomes: Iterable[Outcome], snapshot: Snapshot) -> list[Outc
         if _REASONS_TO_WRITE(decision.status) != _REASONS_TO_WRITE(known):
             carried = is_carried_along(known.forecast, state, snapshot.now)
             every[place] = _kept(outcome, state, snapshot.now) if carried else outcome
-        elif _has_learnt(decision.key.uid, state, snapshot) and is_worth_a_write(known.forecast, state, snapshot.now):
+        elif _has_learnt(decision.key.uid, state, snapshot) and (
+            is_worth_a_write(known.forecast, state, snapshot.now) or _is_first_start(decision.status.start_up, state)
+        ):
             updated = known.forecast.updated if known.forecast is not None else 0.0
             waiting.append((updated, decision.key.uid, place, state))
     for _, _, place, state in sorted(waiting, key=itemgetter(0, 1))[:MOST_IN_A_PASS]:
@@ -52,7 +55,29 @@ def _has_learnt(uid: str, state: ForecastState, snapshot: Snapshot) -> bool:
     return memory is None or memory.forecast is None or memory.forecast.latest != state.latest
 
 
+def start_up_now(status: PoolStatus, estimated: StartUp, now: float) -> StartUp:
+    """What a start of the planned shape takes, with what was measured as the status last told it."""
+    told = status.start_up
+    if told is None:
+        known = restored(status.forecast, now)
+        return estimated if known is None else _with_measured(estimated, known)
+    return replace(estimated, measured=told.measured)
+
+
+def _is_first_start(told: StartUp | None, state: ForecastState) -> bool:
+    """Whether a start was measured of a pool whose status tells an estimate, which is in use no more."""
+    return state.startup_seconds is not None and told is not None and told.measured is None
+
+
+def _with_measured(start_up: StartUp, state: ForecastState) -> StartUp:
+    measured = None if state.startup_seconds is None else max(1, round(state.startup_seconds))
+    return start_up if start_up.measured == measured else replace(start_up, measured=measured)
+
+
 def _kept(outcome: Outcome, state: ForecastState, now: float) -> Outcome:
+    """With the time that starts took as the forecast has it: both are written together."""
     decision = outcome.decision
-    status = replace(decision.status, forecast=kept_now(state, now))
+    told = decision.status.start_up
+    start_up = None if told is None else _with_measured(told, state)
+    status = replace(decision.status, forecast=kept_now(state, now), start_up=start_up)
     return replace(outcome, decision=replace(decision, status=status))

@@ -12,6 +12,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import Candidate
 from weft.domain.spec import ShapePins
+from weft.perf import estimated_start
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
 from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengths, resolve_architecture
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Plan, Prediction, Shape
     from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec
+    from weft.domain.start_up import StartUp
     from weft.domain.workload import Workload
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
@@ -69,7 +71,7 @@ class Facts:
 class Planned:
     """A pool with what it shall run, and what its metrics will be about.
 
-    `capacity` is requests per second of one replica under the traffic in force.
+    `capacity` is requests per second of one replica under the traffic in force, `start_up` what a start should take.
     """
 
     pool: PoolRecord
@@ -78,6 +80,7 @@ class Planned:
     revision: str
     capacity: float
     subject: Subject
+    start_up: StartUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class Chosen:
     plan: Plan
     revision: str
     subject: Subject
+    start_up: StartUp
 
 
 REMEMBERED = 16_384  # pools
@@ -121,7 +125,7 @@ def plan_pool(
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
         capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
-        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject)
+        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject, chosen.start_up)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
 
@@ -146,7 +150,7 @@ def _chosen(asked: Asked, facts: Facts) -> Chosen:
     request = replace(shape_request(spec, facts, asked.before, release), calibration=asked.calibration)
     plan = _kept_or_new(asked.before, asked.paired or choose(request, facts.catalog))
     refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
-    return Chosen(request, plan, revision(spec, plan), _subject(spec, plan))
+    return Chosen(request, plan, revision(spec, plan), _subject(spec, plan), _start_up(request, plan, facts.catalog))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +198,16 @@ def planned_as(
     plan = _kept_or_new(pool.status.plan, chosen)
     catalog, live = terms
     capacity = _capacity(request, plan, live, catalog)
-    return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan))
+    start_up = _start_up(request, plan, catalog)
+    return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), start_up)
 
 
 def _subject(spec: PoolSpec, plan: Plan) -> Subject:
     return Subject.of(spec.model.model_id, plan.engine, plan.shape)
+
+
+def _start_up(request: ShapeRequest, plan: Plan, catalog: Catalog) -> StartUp:
+    return estimated_start(request.architecture, plan, request.spec.model.source, catalog.starting)
 
 
 def allows(spec: PoolSpec, shape: Shape) -> bool:

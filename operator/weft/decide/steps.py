@@ -10,6 +10,7 @@ from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
+from weft.decide.forecasts import start_up_now
 from weft.decide.growth import Growth, behind, explain_again, grow
 from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
@@ -245,7 +246,8 @@ def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, .
 
 def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
-    request = capacity_request(growth)
+    request, told, known = capacity_request(growth), planned.pool.status.start_up, planned.start_up
+    stays = told is not None and (told.image, told.weights, told.engine) == (known.image, known.weights, known.engine)
     status = changed(
         planned.pool.status,
         desired_replicas=growth.desired,
@@ -259,6 +261,7 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
         observed=live_figures(turn.observation, planned.spec.slo, turn.live),
         moves=course.relocations,
         opening=course.opening if growth.refusal is not None else (),
+        start_up=told if stays else start_up_now(planned.pool.status, known, now),
     )
     decision = PoolDecision(
         planned.pool.key,

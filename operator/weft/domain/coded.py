@@ -30,6 +30,7 @@ from weft.domain import (
     shape,
     snapshot,
     spec,
+    start_up,
     status,
     workload,
 )
@@ -37,7 +38,7 @@ from weft.domain import (
 # Those whose values a snapshot or a decision is made of.
 _MODULES = (
     *(calibration, cluster, decision, forecast, hardware, model, moves, queueing, quotas),
-    *(reasons, reports, room, shape, snapshot, spec, status, workload),
+    *(reasons, reports, room, shape, snapshot, spec, start_up, status, workload),
 )
 Coded = Any  # what `json` writes and reads
 _KIND = "~"  # the name of a value's type; plain objects have no such key

@@ -39,7 +39,8 @@ class ForecastState:
     log rate there and its growth a bin, `recent` is a level that follows almost at once, `count` the bin's requests.
     `noise` is the usual size of a surprise one bin ahead, `dispersion` the variance of counts over their mean, `upward`
     and `usual` how far forecasts fell short lately, and at all times. `errors` are weights of past errors at the
-    horizon, by size. `startup_seconds` is what a start takes, None before one was measured.
+    horizon, by size. `startup_seconds` is what a start takes, None before one was measured, and
+    `estimated_startup_seconds` what it should take by then, None where nobody knows.
 
     `days` are the log changes from each part of a workday and of a weekend day to the next, None where none was seen
     yet. `foretold` is how well they did: the sums of error x change and of change squared; `led` is the same of how far
@@ -62,6 +63,7 @@ class ForecastState:
     errors: tuple[float, ...] = ()
     pending: tuple[Pending, ...] = ()
     startup_seconds: float | None = None
+    estimated_startup_seconds: float | None = None
     slot: Slot | None = None
     days: tuple[tuple[float | None, ...], tuple[float | None, ...]] = ((), ())
     foretold: tuple[float, float] = (0.0, 0.0)

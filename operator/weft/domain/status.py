@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.spec import SchedulerName
+    from weft.domain.start_up import StartUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ class PoolStatus:
 
     `calibration` are the factors in force, the latest first: of the running shape, and of those that ran before it.
     `moves` are replicas that make room for other pools, and those that did so in the last hour; `opening` are the nodes
-    that others leave for the next replica of this one. `forecast` is what a new process goes on with.
+    that others leave for the next replica of this one. `forecast` is what a new process goes on with, and
+    `start_up` what a start of the planned shape takes.
     """
 
     desired_replicas: int = 0
@@ -130,6 +132,7 @@ class PoolStatus:
     moves: tuple[Relocation, ...] = ()
     opening: tuple[str, ...] = ()
     forecast: KeptForecast | None = None
+    start_up: StartUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

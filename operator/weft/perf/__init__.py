@@ -3,6 +3,7 @@
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
 from weft.perf.predict import Assessment, Doubt, Miss, Question, assess, at_engine, at_rate, knee, predict, worthwhile
 from weft.perf.replica import ReplicaModel, stored_kv
+from weft.perf.starting import estimated_start
 
 __all__ = [
     "Assessment",
@@ -14,6 +15,7 @@ __all__ = [
     "assess",
     "at_engine",
     "at_rate",
+    "estimated_start",
     "footprint",
     "knee",
     "kv_bytes_per_token",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.scaling.attainment import is_resolved
 from weft.scaling.bounds import Ceiling
-from weft.scaling.keeping import is_carried_along, is_worth_a_write, kept_now
+from weft.scaling.keeping import is_carried_along, is_worth_a_write, kept_now, restored
 from weft.scaling.lengths_seen import remembered
 from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
@@ -28,6 +28,7 @@ __all__ = [
     "read_percentile",
     "remembered",
     "replaced_values",
+    "restored",
     "scale_pool",
     "scale_split",
 ]

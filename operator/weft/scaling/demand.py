@@ -121,8 +121,8 @@ def _foreseen(wished: Demand, risk: float) -> str:
     if wished.ahead is None:
         return ""
     likely, most = wished.ahead.quantile(0.5), wished.ahead.quantile(1.0 - risk)
-    start = "a start takes" if wished.ahead.is_measured else "a start is taken to need"
-    told = f"{digits(likely)} foretold for the {seconds(wished.ahead.horizon_seconds)} that {start}"
+    basis = "measured" if wished.ahead.is_measured else "estimated"
+    told = f"{digits(likely)} foretold for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
     return f"; {told}, {digits(most - likely)} more for how far forecasts were off"
 
 

@@ -37,7 +37,7 @@ BIN_SECONDS = 30.0
 LONGEST_APART_SECONDS = 60.0
 # What a forecast asked for is kept for so long: the usual delay before a pool shrinks.
 HELD_BINS = 10
-# What a start takes until one was measured.
+# What a start takes where none was measured, and nothing is known of which an estimate could be made.
 ASSUMED_STARTUP_SECONDS = 120.0
 MOST_STARTUP_SECONDS = 3600.0
 # Of how well days foretold, after a bin: half after three days. Of errors, and of how well leads did: after half a day.
@@ -111,8 +111,11 @@ def watched(
 
 
 def horizon_of(state: ForecastState) -> float:
-    """Seconds until a replica that is ordered now answers: measured, or assumed before any start was."""
-    return ASSUMED_STARTUP_SECONDS if state.startup_seconds is None else state.startup_seconds
+    """Seconds until a replica that is ordered now answers: as measured, else as estimated."""
+    if state.startup_seconds is not None:
+        return state.startup_seconds
+    estimated = state.estimated_startup_seconds
+    return ASSUMED_STARTUP_SECONDS if estimated is None else min(estimated, MOST_STARTUP_SECONDS)
 
 
 def forecast(state: ForecastState, now: float, horizon_seconds: float | None = None) -> Forecast | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
+    from weft.domain.start_up import StartUp
     from weft.domain.workload import Role
     from weft.scaling.bounds import Ceiling
 
@@ -48,7 +49,7 @@ class ScaleRequest:
     replica serves at the SLO under the workload in force, and `declared_capacity` with lengths as the user expects them
     (0: unknown); `declared_rate` is the rate that the user expects; `gpus` and `pods` are of one replica; `previous` is
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
-    the time before; `ceiling` is set by budgets that pools share.
+    the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
     """
 
     spec: ScalingSpec
@@ -66,6 +67,7 @@ class ScaleRequest:
     declared_capacity: float = 0.0
     kept: KeptForecast | None = None
     past: Past | None = None
+    start_up: StartUp | None = None
 
     @property
     def work(self) -> float:
@@ -157,7 +159,11 @@ def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
         return changed(sight.memory, lasting=None)
     request, memory = sight.request, sight.memory
     startup = request.observation.startup_seconds if request.observation is not None else None
-    known = with_past(memory.forecast, request.past)
+    known, start_up = with_past(memory.forecast, request.past), request.start_up
+    if known is not None and start_up is not None and known.startup_seconds is None:
+        estimated = start_up.image + start_up.weights + start_up.engine  # every pass comes by: nothing is called for it
+        if known.estimated_startup_seconds != estimated:
+            known = changed(known, estimated_startup_seconds=float(estimated))
     kept, rate = _lasting(sight, found), request.work * _arriving(sight, found)
     inside = request.work * kept if stay_seconds(found, kept) > COUNTED_AGO_SECONDS else None
     return changed(memory, forecast=watched(known, request.now, rate, startup, inside), lasting=kept)

@@ -1,0 +1,63 @@
+"""What a start of a replica should take, before one of its pool was measured: a sum of what can be known beforehand.
+
+start = image / registry + weights fetched + weights loaded + engine (a + b x layers). Weights count per node, where a
+replica reads them once, and in the precision in which they are stored: engines convert them afterwards. Everything is
+counted as if a node saw it for the first time, but claims, which are taken to be full.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.catalog.parameters import embedding_parameters, expert_parameters, parameter_count
+from weft.catalog.starting import CACHE
+from weft.domain.spec import SourceKind
+from weft.domain.start_up import StartUp
+from weft.perf.memory import bytes_of_embeddings, bytes_outside_experts
+
+if TYPE_CHECKING:
+    from weft.catalog.starting import SourceSpeed, Starting
+    from weft.domain.model import Architecture
+    from weft.domain.shape import Plan
+    from weft.domain.spec import ModelSource
+
+
+def estimated_start(architecture: Architecture, plan: Plan, source: ModelSource | None, known: Starting) -> StartUp:
+    """Whole seconds from a node to the first answer of a replica; `source` None is Hugging Face."""
+    engine = known.engines[plan.shape.engine]
+    speed = known.sources[_kind(source)]
+    weights = weights_seconds(checkpoint_bytes(architecture), plan.prediction.weight_bytes_per_gpu, speed, known.loader)
+    return StartUp(
+        image=round(engine.image_bytes / known.registry),
+        weights=round(weights),
+        engine=round(engine.seconds + engine.layer_seconds * architecture.layers),
+    )
+
+
+def weights_seconds(node_bytes: float, gpu_bytes: float, speed: SourceSpeed, loader: float) -> float:
+    """From the first byte on its way until every GPU has its part: what a node reads, and one of its GPUs holds."""
+    loaded = node_bytes / speed.read
+    if not speed.streamed:
+        loaded = max(loaded, gpu_bytes / loader)
+    return node_bytes / speed.fetched + loaded
+
+
+def checkpoint_bytes(architecture: Architecture) -> float:
+    """All weights as they are stored, each once."""
+    stored, experts = architecture.checkpoint_precision, architecture.experts
+    routed = 0.0
+    if experts is not None:
+        routed = architecture.expert_layers * experts.count * expert_parameters(architecture.hidden, experts)
+    embeddings = embedding_parameters(architecture)
+    others = parameter_count(architecture) - routed - embeddings
+    return (
+        others * bytes_outside_experts(architecture, stored)
+        + routed * stored.bytes_per_weight
+        + embeddings * bytes_of_embeddings(stored)
+    )
+
+
+def _kind(source: ModelSource | None) -> str:
+    if source is None:
+        return SourceKind.HuggingFace.value
+    return CACHE if source.cache is not None else source.kind.value
