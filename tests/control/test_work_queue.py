@@ -81,3 +81,13 @@ async def test_what_is_forgotten_does_not_come_back() -> None:
 @given(st.integers(1, 10_000))
 def test_the_longest_wait_is_five_minutes(failures: int) -> None:
     assert 1 <= backoff_seconds(failures) <= 300
+
+
+async def test_a_pass_that_wants_another_one_later_gets_it() -> None:
+    """And no back-off: it succeeded."""
+    queue = WorkQueue()
+    queue.add("a")
+    queue.done(await queue.take(), 0.01)
+    assert queue.idle
+    assert await asyncio.wait_for(queue.take(), 1.0) == "a"
+    assert not queue.is_backing_off("a", 1)

@@ -165,6 +165,25 @@ class TestPod:
         assert record is not None
         assert record.phase is PodPhase.Unknown
 
+    @pytest.mark.parametrize(
+        ("state", "started", "loading"),
+        [
+            ({"waiting": {"reason": "ContainerCreating"}}, False, None),
+            ({"running": {"startedAt": "2026-01-01T00:02:00Z"}}, False, 1767225720.0),
+            ({"running": {"startedAt": "2026-01-01T00:02:00Z"}}, True, None),
+            ({"terminated": {"exitCode": 1}}, False, None),
+        ],
+        ids=["pulls", "loads", "has answered", "ended"],
+    )
+    def test_an_engine_loads_from_its_start_until_its_startup_probe_is_answered(
+        self, state: Json, *, started: bool, loading: float | None
+    ) -> None:
+        sidecar = {"name": "proxy", "state": {"running": {"startedAt": "2026-01-01T00:01:00Z"}}}
+        engine = {"name": "engine", "state": state, "started": started}
+        record = read_pod(pod({"phase": "Running", "containerStatuses": [sidecar, engine]}))
+        assert record is not None
+        assert record.loading == loading
+
 
 class TestFailure:
     @pytest.mark.parametrize(

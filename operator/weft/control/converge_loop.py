@@ -104,7 +104,7 @@ class ConvergeLoop:
             self._queue.release(uid)  # what was refused waits on; everything else is done
         else:
             self._refusals.pop(uid, None)
-            self._queue.done(uid)
+            self._queue.done(uid, done.again_seconds)
 
     def _fail(self, uid: str, generation: int, refused: Refusal) -> None:
         problem = refused.error

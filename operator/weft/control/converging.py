@@ -34,10 +34,11 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Converged:
-    """How a pass went. What was refused is kept in the status until it works."""
+    """How a pass went. What was refused is kept in the status until it works; `again_seconds` as in `Convergence`."""
 
     generation: int
     refused: Refusal | None = None
+    again_seconds: float | None = None
 
 
 class Converger:
@@ -94,7 +95,7 @@ class Converger:
         problem = refused.error if refused is not None else None
         if problem is not None and not isinstance(problem, Retry) and not everything_goes(problem):
             self._context.events.record(subject.key, Explanation(problem.reason, problem.message))
-        return Converged(subject.generation, refused)
+        return Converged(subject.generation, refused, done.again_seconds)
 
 
 def leaving(pool: PoolRecord, pods: Iterable[PodRecord]) -> set[str]:

@@ -54,10 +54,12 @@ class WorkQueue:
         self._working.add(key)
         return key
 
-    def done(self, key: str) -> None:
-        """The pass succeeded: its back-off starts over."""
+    def done(self, key: str, again_seconds: float | None = None) -> None:
+        """The pass succeeded: its back-off starts over. In so many seconds another one is wanted."""
         self._failures.pop(key, None)
         self.release(key)
+        if again_seconds is not None:
+            self.add_after(key, again_seconds)
 
     def failed(self, key: str, generation: int, at_least_seconds: float = 0.0) -> float:
         """The pass failed: come back after 1 s, doubled up to 5 min, from 1 s again for a new generation. Says when.

@@ -29,7 +29,7 @@ class Census:
     undecided: bool  # the spec asks for pods that deciding has not looked at
     paused: bool  # outdated replicas stay as they are
     finishing: int  # leaving, and their engines have requests left
-    waiting: str | None  # what the scheduler says of a pod that it does not bind, or a replica's gates wait for
+    waiting: str | None  # the scheduler's word on a pod, what a replica's gates wait for, or how far its start is
 
     @classmethod
     def of(cls, pool: PoolRecord, replicas: Sequence[Replica], leaving: Leaving | None = None) -> Census:

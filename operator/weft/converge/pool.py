@@ -12,6 +12,7 @@ from weft.converge.domains import delete_left_over
 from weft.converge.draining import Leaving, retire
 from weft.converge.generations import kept_for_their_front
 from weft.converge.objects import Surroundings
+from weft.converge.phases import with_phases
 from weft.converge.replicas import rank_of, replicas_of
 from weft.converge.serving import front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
@@ -61,6 +62,7 @@ def converge_pool(
     First what keeps requests safe (unroute, delete), then what pods need (Services, budget, front), then the release of
     replicas that are whole, and last new pods: what waits for its release has its place, and others may take it. `pods`
     may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage collection.
+    Words about replicas that start, and which of those that leave are done, depend on `heard`.
     """
     known = tuple(pods)
     replicas = replicas_of(pool, known)
@@ -79,9 +81,11 @@ def converge_pool(
     trouble = around.taken(wanted) or _front_trouble(pool, around)
     census = Census.of(pool, replicas, leaving)
     census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around))
+    census, again = with_phases(census, pool, replicas, heard.now)
     return Convergence(
         (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),
         _progress(pool, census, front_refused or pods_refused, trouble),
+        again_seconds=again,
     )
 
 

@@ -11,6 +11,7 @@ from weft.converge.children import SIDES, Side, converge_children
 from weft.converge.conditions import said_false, stall
 from weft.converge.generations import Generation, fronts_wanted, generations_of
 from weft.converge.objects import Surroundings
+from weft.converge.phases import with_phases
 from weft.converge.replicas import replicas_of
 from weft.converge.serving import front_trouble
 from weft.domain.errors import Invalid
@@ -47,11 +48,12 @@ def converge_split(
     """Actions that bring the child pools and the front of a split to its status.
 
     `objects` are those of the namespace, the child InferencePools among them: a child that somebody edited is put back.
-    `children` may be all pools and `pods` everyone's. `now` is epoch seconds; no answer depends on it yet.
+    `children` may be all pools and `pods` everyone's. `now` is epoch seconds; of all answers only the words about
+    replicas that start depend on it.
     """
-    del now
     known = tuple(children)
-    sides = tuple(_side(split, role, known, pods) for role in SIDES)
+    looked = [_side(split, role, known, pods, now) for role in SIDES]
+    sides = tuple(side for side, _ in looked)
     around = Surroundings.of(split.key, objects)
     if split.deleting or split.spec is None or split.status.engine is None:
         return Convergence((), _progress(split, sides, None, split.problem))
@@ -64,17 +66,21 @@ def converge_split(
         *(around.delete_unwanted(wanted) if refused is None else ()),
     )
     taken = around.taken((*(render_child_pool(split, role) for role in SIDES), *wanted))
-    return Convergence(actions, _progress(split, sides, routing, refused, taken), reverted)
+    again = min((again for _, again in looked if again is not None), default=None)
+    return Convergence(actions, _progress(split, sides, routing, refused, taken), reverted, again)
 
 
-def _side(split: SplitRecord, role: Role, children: Iterable[PoolRecord], pods: Sequence[PodRecord]) -> Side:
-    """The child by name and owner UID, counted."""
+def _side(
+    split: SplitRecord, role: Role, children: Iterable[PoolRecord], pods: Sequence[PodRecord], now: float
+) -> tuple[Side, float | None]:
+    """The child by name and owner UID, counted; and after how many seconds it would be counted otherwise."""
     name = split.child_name(role)
     pool = next((child for child in children if child.key.name == name and child.split_uid == split.key.uid), None)
     if pool is None:
-        return Side(role, None, None)
+        return Side(role, None, None), None
     replicas = replicas_of(pool, pods)
-    return Side(role, pool, Census.of(pool, replicas), replicas)
+    census, again = with_phases(Census.of(pool, replicas), pool, replicas, now, role.value.lower())
+    return Side(role, pool, census, replicas), again
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ class PodRecord:
     `node` is the node it is bound to or nominated for; `requests` holds accelerator-like resources as whole devices.
     `routed` says whether it still carries the label that fronts and Services select on. `gated` is about our own gate,
     `queued` about those of others; `stopped` is what a scheduler that takes it away says of that: reason and message.
+    `loading` is when its engine began to run, as long as it has not answered since.
     """
 
     namespace: str
@@ -113,6 +114,7 @@ class PodRecord:
     front_of: str | None = None  # UID of the pool or split before which it routes
     pair: str = ""  # of a half of a split, and of the front before it: only the same meet
     unrouted: float | None = None  # when we took the label away
+    loading: float | None = None
 
     @property
     def unscheduled(self) -> bool:

@@ -19,6 +19,7 @@ from weft.domain.cluster import (
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
 from weft.fabric.faults import FAULT_CONDITIONS
+from weft.render import ENGINE_CONTAINER
 from weft.schedulers import kueue
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def read_pod(body: Json) -> PodRecord | None:
         front_of=front_of or None,
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
         unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
+        loading=_loading(status) if identity is not None else None,
     )
 
 
@@ -235,6 +237,14 @@ def _startup(status: Json, scheduled: Json) -> float | None:
     if ready.get("status") != "True" or scheduled.get("status") != "True" or bound is None or since is None:
         return None
     return max(0.0, since - bound)
+
+
+def _loading(status: Json) -> float | None:
+    """When the engine's container began to run; None before, and once its startup probe was answered."""
+    for container in status.get("containerStatuses") or ():
+        if container.get("name") == ENGINE_CONTAINER and not container.get("started"):
+            return epoch_seconds(((container.get("state") or {}).get("running") or {}).get("startedAt"))
+    return None
 
 
 def _phase(status: Json) -> PodPhase:

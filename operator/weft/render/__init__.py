@@ -10,7 +10,7 @@ from weft.render.front import ROUTER_ACCOUNT, Front, render_front, render_front_
 from weft.render.gateway import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP, render_endpoints, render_route
 from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
-from weft.render.pod import render_pods
+from weft.render.pod import ENGINE_CONTAINER, render_pods
 from weft.render.revision import revision
 from weft.render.service import (
     leader_selector,
@@ -24,6 +24,7 @@ __all__ = [
     "COMPUTE_DOMAIN",
     "ENDPOINTS",
     "ENDPOINTS_GROUP",
+    "ENGINE_CONTAINER",
     "ROUTE",
     "ROUTER_ACCOUNT",
     "ROUTE_GROUP",

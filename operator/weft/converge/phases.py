@@ -1,0 +1,131 @@
+"""How far replicas that start have come, as far as their pods tell, beside what a start takes.
+
+Kubernetes shows two phases: a pod that is bound pulls images, and volumes that are images, until its containers run;
+then its engine loads until it answers. Times are told in whole minutes, and no more once they are twice what they
+should be: while something starts, a status is written about once a minute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.domain.cluster import PodPhase
+from weft.domain.figures import seconds
+from weft.domain.spec import SourceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.converge.census import Census
+    from weft.converge.replicas import Replica
+    from weft.domain.cluster import PodRecord
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.start_up import StartUp
+
+MINUTE = 60.0
+LATE = 2.0  # times what it should take
+_MARGIN_SECONDS = 0.5  # a timer rings a little early
+
+PULLS, PULLS_BOTH, LOADS = "pulls its image", "pulls its image and its weights", "loads the model"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a replica does `since` then (epoch seconds), and what it should take: seconds, and where they are from."""
+
+    replica: int
+    does: str
+    since: float
+    expected: int = 0
+    basis: str = ""
+
+    def told(self, now: float) -> str:
+        """In words, which change at whole minutes."""
+        if not self.basis:
+            return f"replica {self.replica} {self.does}"
+        passed, whole = self._minutes(now), f"{seconds(self.expected)} {self.basis}"
+        sofar = f"{seconds(passed)} of about " if passed else "about "
+        told = f"more than twice the {whole}" if self._is_late(passed) else f"{sofar}{whole}"
+        return f"replica {self.replica} {self.does} ({told})"
+
+    def changes_after_seconds(self, now: float) -> float | None:
+        """When the words will be others, though nothing happens; None where they stay."""
+        passed = self._minutes(now)
+        if not self.basis or self._is_late(passed):
+            return None
+        return passed + MINUTE - max(0.0, now - self.since) + _MARGIN_SECONDS
+
+    def _minutes(self, now: float) -> float:
+        """Seconds of the whole minutes that have passed."""
+        return max(0.0, now - self.since) // MINUTE * MINUTE
+
+    def _is_late(self, passed: float) -> bool:
+        return passed > 0 and passed >= LATE * self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """What is told of the replicas that start, and when that changes by itself."""
+
+    told: str
+    changes_after_seconds: float | None
+
+
+def starting(pool: PoolRecord, replicas: Iterable[Replica], now: float) -> Starting | None:
+    """The replica that began first, and how many more there are; None where none is known to start."""
+    phases = [phase for replica in replicas if (phase := phase_of(replica, pool)) is not None]
+    if not phases:
+        return None
+    first = min(phases, key=lambda each: (each.since, each.replica))
+    others = f", and {len(phases) - 1} more start" if len(phases) > 1 else ""
+    return Starting(f"{first.told(now)}{others}", first.changes_after_seconds(now))
+
+
+def with_phases(
+    census: Census, pool: PoolRecord, replicas: Iterable[Replica], now: float, half: str = ""
+) -> tuple[Census, float | None]:
+    """The census with what replicas do that start, unless one waits; and after how many seconds that is another.
+
+    `half` says of which half of a split, where both are told of.
+    """
+    found = starting(pool, replicas, now) if census.waiting is None and census.ready < census.present else None
+    if found is None:
+        return census, None
+    return replace(census, waiting=f"{half} {found.told}".strip()), found.changes_after_seconds
+
+
+def phase_of(replica: Replica, pool: PoolRecord) -> Phase | None:
+    """What a replica does on its nodes; None before it has them all, once it answers, and where it has failed."""
+    leader = replica.leader
+    if leader is None or not replica.whole or replica.broken or replica.ready:
+        return None
+    bound = [pod.released for pod in replica.pods if pod.released is not None and _is_bound(pod)]
+    runs = all(pod.phase is PodPhase.Running for pod in replica.pods)
+    if len(bound) < len(replica.pods) or (runs and leader.loading is None):
+        return None
+    begun, volume, start_up = max(bound), _pulls_weights(pool), pool.status.start_up
+    since = leader.loading if runs and leader.loading is not None else begun
+    does = LOADS if runs else PULLS_BOTH if volume else PULLS
+    if start_up is None:
+        return Phase(replica.number, does, since)
+    if start_up.measured is not None:  # of which nobody knows the parts
+        return Phase(replica.number, does, begun, start_up.measured, "measured for a whole start")
+    return Phase(replica.number, does, since, _estimated(start_up, runs=runs, volume=volume), "estimated")
+
+
+def _is_bound(pod: PodRecord) -> bool:
+    """Whether it is on its node, and not only nominated for one."""
+    return not (pod.gated or pod.queued or pod.message) and pod.node is not None
+
+
+def _pulls_weights(pool: PoolRecord) -> bool:
+    """Whether the weights are a volume that is pulled like the engine's image, before its container runs."""
+    source = pool.spec.model.source if pool.spec is not None else None
+    return source is not None and source.kind is SourceKind.Image
+
+
+def _estimated(start_up: StartUp, *, runs: bool, volume: bool) -> int:
+    """Seconds of the one phase or the other."""
+    pulled = start_up.image + (start_up.weights if volume else 0)
+    return start_up.estimated - pulled if runs else pulled
