@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.decide.test_restarts import LOOK, learnt, look, restarted, serving_world
-from tests.decide.world import World, pool, pool_spec
+from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.domain.spec import ModelSource, PoolSpec, SourceKind
@@ -63,6 +63,24 @@ def test_forecasts_look_as_far_ahead_as_is_estimated_until_a_start_was_measured(
     assert horizon_of(learnt(world)) == pytest.approx(400.0)
     assert told(world).measured == 400
     assert told(world).basis == "400 s measured"
+
+
+def test_the_first_measurement_is_told_at_once_and_the_same_never_again() -> None:
+    """Its count belongs to somebody, and its forecast was written a moment ago: there is no other reason to write."""
+    world = serving_world("chat", scaling=external(2))
+    for _ in range(4):
+        look_without_starts(world)
+    before = world.status("chat")
+    assert before.forecast is not None
+    assert told(world).measured is None
+    for _ in range(2):
+        look(world, 1.0)
+    assert told(world).measured == 400
+    after = world.status("chat")
+    for _ in range(20):
+        look(world, 1.0)
+    assert world.status("chat").forecast == after.forecast
+    assert world.status("chat").start_up is after.start_up
 
 
 def test_another_source_is_estimated_anew_and_keeps_what_was_measured() -> None:
