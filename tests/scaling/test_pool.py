@@ -307,6 +307,17 @@ def test_a_request_that_waits_for_its_kv_is_no_decode_backlog() -> None:
     assert decode.current > 1
 
 
+def test_kv_under_way_fills_the_memory_of_decode_without_any_backlog() -> None:
+    """50 prompts have reserved what is held, one runs; others wait for memory that transfers keep, not engines."""
+    full = replace(seen(1.0, 1, waiting=40.0, running=1.0), kv_usage=0.99, waiting_for_kv=50.0)
+    decode = Pool(role=Role.Decode)
+    decode.current = 1
+    decode.run(full, 200)
+    assert set(decode.history) == {1}
+    decode.run(replace(full, waiting_for_kv=0.0), 200)
+    assert decode.current > 1
+
+
 def test_an_unknown_capacity_holds() -> None:
     pool = Pool(capacity=0.0)
     pool.step(None)

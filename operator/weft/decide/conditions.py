@@ -13,7 +13,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 from weft.domain.workload import Role
 from weft.engines import adapter_for
-from weft.scaling import is_resolved, read_percentile
+from weft.scaling import is_resolved, kv_in_use, read_percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 # Below these an engine has room, so latency that grows all the same has another reason.
 UNSATURATED_KV = 0.8
-# KV transfer dominates when it makes up this part of what TTFT exceeds its target by.
+# KV transfer dominates when it makes up this part of what TTFT exceeds its target by, or of all of TTFT on average.
 DOMINANT = 0.5
 
 
@@ -90,11 +90,22 @@ def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> 
         missing = Explanation(Reason.MetricsMissing, "no replica reports the time of its KV transfers")
         return Condition("NetworkBound", UNKNOWN, missing)
     excess = max((seconds - target for _, target, seconds in _measured(slo, observation, ttft_only=True)), default=0.0)
-    busy = (observation.kv_usage or 0.0) >= UNSATURATED_KV
-    if busy or excess <= 0 or observation.transfer_seconds < DOMINANT * excess:
+    busy = kv_in_use(observation) >= UNSATURATED_KV
+    if busy or excess <= 0 or not _transfer_dominates(observation, excess):
         return _not_bound("KV transfer is not what TTFT waits for")
     message = "KV transfer makes up most of what TTFT is above its target, while the engines have room"
     return Condition("NetworkBound", TRUE, Explanation(Reason.TransferDominates, message))
+
+
+def _transfer_dominates(observation: PoolObservation, excess: float) -> bool:
+    """Whether transfers make up most of what TTFT is above its target, or of TTFT, or keep others out of the memory.
+
+    A percentile of a queue that grows is far above its mean, which is what is known of transfers.
+    """
+    if (observation.kv_usage or 0.0) >= UNSATURATED_KV:  # and yet not by those who run
+        return True
+    late = excess if observation.ttft_mean is None else min(excess, observation.ttft_mean)
+    return (observation.transfer_seconds or 0.0) >= DOMINANT * late
 
 
 def _in_doubt(slo: Slo, observation: PoolObservation) -> tuple[str, ...]:

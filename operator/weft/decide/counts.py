@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.decide.conditions import TRUE, network_bound
 from weft.decide.planning import Facts, Planned, plan_pool
 from weft.domain.reasons import Explanation
 from weft.scaling import (
@@ -97,10 +98,20 @@ def count(
         if prospect.planned is not None
     ]
     if len(requests) == PAIR:
+        requests = _told_of_the_network(requests, known)
         spec = split.spec if split is not None else None
         guard = RatioGuard(spec.ratio_min, spec.ratio_max) if spec is not None else RatioGuard()
         return scale_split(requests[0], requests[1], guard)
     return tuple(scale_pool(request) for request in requests)
+
+
+def _told_of_the_network(requests: list[ScaleRequest], known: Sequence[Prospect]) -> list[ScaleRequest]:
+    """The same, where KV transfers are what requests of the split wait for: either half may be the one that tells."""
+    slos = [each.planned.spec.slo for each in known if each.planned is not None]
+    told = [network_bound(each.role, slo, each.observation) for each, slo in zip(requests, slos, strict=True)]
+    if all(each.status != TRUE for each in told):
+        return requests
+    return [replace(each, network_bound=True) for each in requests]
 
 
 def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> ScaleRequest:

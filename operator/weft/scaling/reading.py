@@ -107,12 +107,18 @@ def read_percentile(values: tuple[tuple[int, float], ...], percentile: int) -> f
     return seconds if is_sane(seconds) else None
 
 
+def kv_in_use(observation: PoolObservation) -> float:
+    """Part of KV memory that is held by those who run; what is reserved for KV under way fills it without any work."""
+    running, under_way = _or_zero(observation.running), _or_zero(observation.waiting_for_kv)
+    return _or_zero(observation.kv_usage) * (running / (running + under_way) if under_way > 0 else 1.0)
+
+
 def _or_zero(value: float | None) -> float:
     return value if is_sane(value) else 0.0
 
 
 def _backlog(observation: PoolObservation, role: Role) -> float:
     """Requests that wait for capacity; a request waiting for its KV transfer is no backlog of a decode pool."""
-    if role is Role.Decode and _or_zero(observation.kv_usage) < KV_FULL:
+    if role is Role.Decode and kv_in_use(observation) < KV_FULL:
         return 0.0
     return _or_zero(observation.waiting)

@@ -50,6 +50,8 @@ class ScaleRequest:
     (0: unknown); `declared_rate` is the rate that the user expects; `gpus` and `pods` are of one replica; `previous` is
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
     the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
+    `network_bound` says that KV transfers are what requests of its split wait for: whoever waits then is no reason for
+    more GPUs.
     """
 
     spec: ScalingSpec
@@ -68,6 +70,7 @@ class ScaleRequest:
     kept: KeptForecast | None = None
     past: Past | None = None
     start_up: StartUp | None = None
+    network_bound: bool = False
 
     @property
     def work(self) -> float:
@@ -129,6 +132,8 @@ def look(request: ScaleRequest) -> Sight:
     found = read(request.observation, request.role)
     if isinstance(found, str):
         return _without_engines(request, found, memory)
+    if request.network_bound:
+        found = replace(found, waiting=0.0)
     memory = _with_replicas(memory, request, found)
     at_front = found.arrivals / found.arrival_seconds if found.at_front else None
     latest = LoadSample(request.now, found.waiting, found.outstanding, found.answered, at_front)

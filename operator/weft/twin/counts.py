@@ -23,6 +23,8 @@ LATENCY_BUCKETS = (
     *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0),
     *(1920.0, 7680.0),
 )
+# and of NIXL's transfers (`nixl_xfer_time_seconds` of vLLM 0.33)
+TRANSFER_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0)
 TOKEN_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
 
@@ -72,6 +74,7 @@ class Counts:
         self.inputs = Histogram(TOKEN_BUCKETS)
         self.outputs = Histogram(TOKEN_BUCKETS)
         self.computed = Histogram(TOKEN_BUCKETS)
+        self.transfer = Histogram(TRANSFER_BUCKETS)
 
     def first_token(self, request: Request) -> None:
         """A prompt is done for the first time."""

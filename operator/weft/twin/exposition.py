@@ -44,6 +44,7 @@ class EngineMetrics:
         yield self._histogram("request_prompt_tokens", counts.inputs)
         yield self._histogram("request_generation_tokens", counts.outputs)
         yield self._histogram("request_prefill_kv_computed_tokens", counts.computed)
+        yield self._histogram("nixl_xfer_time_seconds", counts.transfer)
 
     def _gauges(self) -> Iterator[Metric]:
         engine = self._engine

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Percentiles = tuple[tuple[int, float], ...]
 
 _TTFT, _TPOT, _TOKENS = ((*bounds, math.inf) for bounds in (TTFT_BUCKETS, TPOT_BUCKETS, TOKEN_BUCKETS))
-_SUMS = 8  # numbers before the buckets
+_SUMS = 10  # numbers before the buckets
 _ENDS = tuple(accumulate(map(len, (_TTFT, _TPOT, _TOKENS, _TOKENS)), initial=_SUMS))
 _IN_TTFT, _IN_TPOT, _IN_INPUTS, _IN_OUTPUTS = _PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
 _SHARES, _LONG = tuple(percent / 100 for percent in PERCENTILES), (LONG_PROMPT / 100,)
@@ -43,7 +43,8 @@ class Scrape:
     """One engine at a time: counts since its start, then gauges.
 
     `counts` are requests ended, prompt tokens looked up in the prefix cache and found, sums of TTFT, TPOT, and tokens
-    of prompts, of answers, and computed of prompts, and then buckets of the first four of these.
+    of prompts, of answers, and computed of prompts, KV transfers and their seconds, and then buckets of the first four
+    of these sums.
     """
 
     at: float
@@ -69,6 +70,7 @@ def scrape(engine: SimulatedEngine, now: float) -> Scrape:
     copied = [
         *(counts.answered + counts.cancelled, counts.prefix_queries, counts.prefix_hits),
         *(ttft.total, tpot.total, inputs.total, outputs.total, counts.computed.total),
+        *(sum(counts.transfer.buckets), counts.transfer.total),
         *(*ttft.buckets, *tpot.buckets, *inputs.buckets, *outputs.buckets),
     ]
     return Scrape(
@@ -80,7 +82,7 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
     """Figures of one engine between two scrapes, as `observe_pod` has them."""
     growth = last.counts - first.counts
     grown = growth.tolist()
-    ended, _, _, ttft_sum, tpot_sum, inputs_sum, outputs_sum, computed_sum = grown[:_SUMS]
+    ended, _, _, ttft_sum, tpot_sum, inputs_sum, outputs_sum, computed_sum, transfers, transfer_sum = grown[:_SUMS]
     ttft, tpot = list(accumulate(grown[_IN_TTFT])), list(accumulate(grown[_IN_TPOT]))
     inputs, outputs = list(accumulate(grown[_IN_INPUTS])), list(accumulate(grown[_IN_OUTPUTS]))
     answered, ttft_mean, tpot_mean = inputs[-1], _mean(ttft_sum, ttft[-1]), _mean(tpot_sum, tpot[-1])
@@ -99,6 +101,7 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
         tpot=percentiles(_TPOT, tpot, tpot_mean),
         ttft_mean=ttft_mean,
         tpot_mean=tpot_mean,
+        transfer_seconds=_mean(transfer_sum, transfers),
         input_tokens_p95=_p95(inputs, input_tokens),
         output_tokens_p95=_p95(outputs, output_tokens),
         waiting_for_kv=last.waiting_for_kv,

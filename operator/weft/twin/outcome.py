@@ -44,7 +44,10 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class PoolSample:
-    """One pool at one moment. `desired` replicas were wanted, `ready` served, `paid` held GPUs, starting ones too."""
+    """One pool at one moment. `desired` replicas were wanted, `ready` served, `paid` held GPUs, starting ones too.
+
+    `network_bound` is whether its condition NetworkBound was True.
+    """
 
     desired: int
     ready: int
@@ -52,6 +55,7 @@ class PoolSample:
     waiting: int = 0
     running: int = 0
     kv_usage: float = 0.0
+    network_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Scheduler:
         self.memory = KvMemory(speed.kv_blocks, self._span)
         self.waiting: deque[Request] = deque()
         self.fetched: deque[Request] = deque()
-        self.fetching: deque[tuple[float, Request]] = deque()
+        self.fetching: deque[tuple[float, Request, float]] = deque()  # with when each comes, and when it was sent for
         self.under_way = 0  # of those that are fetched, without those that were cancelled
         self.running: dict[int, Request] = {}  # by turn: the last one is the youngest
         self.tokens, self.contexts = 0, 0.0
@@ -180,13 +180,14 @@ class Scheduler:
         self.memory.take((-request.computed // self._block) - (-request.input_tokens // self._block))
         self._link_free_at = max(now, self._link_free_at) + tokens * speed.transfer_seconds_per_token
         request.computed, request.stage, request.remote = request.input_tokens, Stage.Fetching, False
-        self.fetching.append((self._link_free_at + speed.transfer_seconds, request))
+        self.fetching.append((self._link_free_at + speed.transfer_seconds, request, now))
         self.under_way += 1
 
     def _receive(self, now: float) -> None:
         """KV that has come by now."""
         while self.fetching and self.fetching[0][0] <= now:
-            request = self.fetching.popleft()[1]
+            comes, request, since = self.fetching.popleft()
+            self._counts.transfer.observe(comes - since)
             if request.stage is Stage.Cancelled:
                 self._free(request)
                 continue

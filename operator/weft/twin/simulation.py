@@ -189,7 +189,8 @@ class Simulation:
         desired, ready, paid = pool.status.desired_replicas, self._cluster.serving(uid), self._cluster.paid(uid)
         if pool.key.name not in self._asked:
             return PoolSample(desired, ready, paid)
-        return PoolSample(desired, ready, paid, *self._serving.sample(pool.key.name))
+        bound = any(each.kind == "NetworkBound" and each.status == "True" for each in pool.conditions)
+        return PoolSample(desired, ready, paid, *self._serving.sample(pool.key.name), network_bound=bound)
 
     # afterwards
 

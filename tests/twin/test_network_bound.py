@@ -1,0 +1,63 @@
+"""A split whose KV travels too slowly: Weft says so and buys nothing for those who wait for it (design section 8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.twin.simulated import INPUT, duo, trace
+from weft.twin.simulation import simulate
+from weft.twin.start_up import StartUp
+
+if TYPE_CHECKING:
+    from weft.twin.outcome import Outcome
+    from weft.twin.speed import EngineSpeed
+
+EVEN = StartUp(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
+PREFILL, DECODE = 0, 1
+SEEN_BY = 60.0  # two scrapes, and the first transfers
+
+
+def linked(prompts_per_second: float, *parts: tuple[float, float]) -> Outcome:
+    """A split each of whose decode engines fetches so many prompts a second, on a trace of (seconds, rate)."""
+
+    def truth(speed: EngineSpeed) -> EngineSpeed:
+        return replace(speed, transfer_seconds_per_token=1.0 / (INPUT * prompts_per_second))
+
+    return simulate(duo(trace(*parts), start_up=EVEN, truth=truth))
+
+
+def counts(outcome: Outcome, half: int) -> list[int]:
+    return [moment.pools[half].desired for moment in outcome.timeline]
+
+
+def is_bound(outcome: Outcome) -> set[bool]:
+    """What the decode half said once there was something to say."""
+    return {moment.pools[DECODE].network_bound for moment in outcome.timeline if moment.at >= SEEN_BY}
+
+
+@pytest.mark.parametrize("fetched", [0.125, 0.5], ids=["an eighth of a prompt a second", "half of one"])
+def test_a_narrow_path_is_told_and_whoever_waits_for_kv_buys_no_gpus(fetched: float) -> None:
+    """One prompt a second comes: deferred requests pile up, fill the memory of decode, and then that of prefill."""
+    outcome = linked(fetched, (900.0, 1.0))
+    assert {True} == is_bound(outcome)
+    for half in (PREFILL, DECODE):
+        wanted = counts(outcome, half)
+        assert max(wanted) == wanted[0]
+    assert max(moment.pools[DECODE].kv_usage for moment in outcome.timeline) > 0.9
+    assert max(moment.pools[PREFILL].waiting for moment in outcome.timeline) > 20
+
+
+def test_a_wide_path_is_not_told_of() -> None:
+    outcome = linked(40.0, (600.0, 1.0))
+    assert {False} == is_bound(outcome)
+    assert outcome.answers.completed.all()
+
+
+def test_behind_a_narrow_path_what_more_traffic_needs_is_still_bought() -> None:
+    """Nobody who waits counts, and everybody who comes does: prefill would be too small for them."""
+    outcome = linked(0.125, (300.0, 1.0), (300.0, 4.0))
+    assert {True} == is_bound(outcome)
+    assert max(counts(outcome, PREFILL)) > counts(outcome, PREFILL)[0]
