@@ -10,7 +10,7 @@ from tests.fabric.cluster import board
 from weft.domain.cluster import PodPhase
 from weft.domain.quotas import QuotaRecord
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
-from weft.domain.spec import RouterSpec, SplitSpec
+from weft.domain.spec import RouterSpec, ScalingSpec, SplitSpec
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 
@@ -51,11 +51,20 @@ def desired(world: World, *names: str) -> tuple[int, ...]:
 
 def paired(boards: int, gpus: int, prefill: int, decode: int) -> Limited:
     """A split of replicas of eight GPUs that wants so many of each, and a quota of so many GPUs."""
-    wanted = ((Role.Prefill, prefill), (Role.Decode, decode))
-    sides = [pool_spec(8, external(count), role=role) for role, count in wanted]
-    key = ResourceKey("PDSplit", "team", "pair", "uid-pair")
-    split = SplitRecord(key, 1, SplitSpec(sides[0], sides[1], RouterSpec(), "{}", "{}"), SplitStatus())
-    halves = [pool(f"pair-{side.role.value.lower()}", side, split_uid="uid-pair") for side in sides]
-    world = limited(boards, {GPUS: gpus}, *halves)
-    world.splits = {"pair": split}
+    world = limited(boards, {GPUS: gpus})
+    join(world, "pair", external(prefill), external(decode))
     return world
+
+
+def join(  # noqa: PLR0917 - as many as a split of tests has
+    world: World, name: str, prefill: ScalingSpec, decode: ScalingSpec, priority: int = 0, tp: int = 8
+) -> None:
+    """A split comes, with both of its halves."""
+    sides = [pool_spec(tp, each, role=role) for role, each in ((Role.Prefill, prefill), (Role.Decode, decode))]
+    key = ResourceKey("PDSplit", "team", name, f"uid-{name}")
+    world.splits[name] = SplitRecord(
+        key, 1, SplitSpec(sides[0], sides[1], RouterSpec(), "{}", "{}"), SplitStatus(), priority=priority
+    )
+    for side in sides:
+        half = f"{name}-{side.role.value.lower()}"
+        world.pools[half] = pool(half, side, priority, split_uid=f"uid-{name}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from weft.decide.planning import Planned
+    from weft.domain.cluster import PodRecord
     from weft.domain.quotas import QuotaRecord
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
@@ -59,6 +60,11 @@ class Accounts:
         """To try something."""
         return Accounts({name: [replace(each) for each in known] for name, known in self.by_namespace.items()})
 
+    def only(self, namespace: str) -> Accounts:
+        """Those of one namespace, to try something."""
+        known = self.by_namespace.get(namespace, ())
+        return Accounts({namespace: [replace(each) for each in known]})
+
     def limit(self, namespace: str) -> bool:
         """Whether any quota holds in engine pods of a namespace."""
         return bool(self.by_namespace.get(namespace))
@@ -72,6 +78,22 @@ class Accounts:
         """Count one replica more."""
         shape = planned.plan.shape
         self.charge(planned.pool.key.namespace, planned.spec, shape, shape.pods)
+
+    def give_back(self, planned: Planned, pods: Iterable[PodRecord]) -> None:
+        """Count pods of a pool no more."""
+        gone = list(pods)
+        gpus = sum(count for pod in gone for _, count in pod.requests)
+        for account in self._of(planned.pool.key.namespace, planned.spec) if gone else ():
+            if account.needed(planned.plan.shape) > 0:
+                account.left += len(gone) if account.limit in COUNT_OF_PODS else gpus
+
+    def count_both(self, one: Planned, other: Planned) -> bool:
+        """Whether a limit counts replicas of either."""
+        first, second = (
+            {id(account) for account in self._of(each.pool.key.namespace, each.spec) if account.needed(each.plan.shape)}
+            for each in (one, other)
+        )
+        return not first.isdisjoint(second)
 
     def short(self, together: Sequence[Planned]) -> tuple[Account, Planned] | None:
         """The first account that does not pay for one replica of each of these, and for whose; None if all do."""

@@ -33,11 +33,12 @@ PROMISED_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a pool may have of the quotas of its namespace: so many replicas of a shape."""
+    """What a pool may have of the quotas of its namespace: so many replicas of a shape, of those that it wants."""
 
     replicas: int
     shape: Shape
     why: Explanation
+    want: int
 
     def ceiling(self, shape: Shape) -> Ceiling:
         """The same GPUs and pods in replicas of another shape."""
@@ -68,7 +69,7 @@ class Claim:
         if self.short is None or self.have >= self.want:
             return None
         shape = self.planned.plan.shape
-        return Share(self.have, shape, leaves_room(*self.short, self.have, shape.gpus))
+        return Share(self.have, shape, leaves_room(*self.short, self.have, shape.gpus), self.want)
 
 
 @dataclass(slots=True)

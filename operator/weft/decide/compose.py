@@ -15,6 +15,7 @@ from weft.decide.budgets import Claim, charge_owed, claim_of, priority_of, share
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Turn
 from weft.decide.forecasts import keep_forecasts
+from weft.decide.ground import Ground
 from weft.decide.halves import decide_splits
 from weft.decide.handover import handed_over
 from weft.decide.health import NODE_LOST_SECONDS
@@ -25,7 +26,7 @@ from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts
 from weft.decide.promises import free_map
 from weft.decide.slow_replicas import compare_speeds
-from weft.decide.steps import Ground, Outcome, take_turns
+from weft.decide.steps import Outcome, take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.changed import changed
@@ -203,8 +204,9 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         )
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
+        share = stage.shares.get(pool.key.uid) if is_short else None
         taught = answer.memory.calibration.news if answer.memory.calibration is not None else None
-        turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked, taught))
+        turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked, taught, share))
     return turns
 
 

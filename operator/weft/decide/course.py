@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from weft.decide.budgets import Share
     from weft.decide.growth import Growth
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
@@ -23,7 +24,8 @@ class Turn:
     """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
 
     `live` names the workload values that metrics replace; `asked` is as in `Growth`; `taught` is what measurements of
-    its replicas give to tell. `memory` goes with this plan: a shape that is only tried leaves none.
+    its replicas give to tell; `share` what it gets of quotas, where that is less than it wants. `memory` goes with this
+    plan: a shape that is only tried leaves none.
     """
 
     planned: Planned
@@ -35,6 +37,7 @@ class Turn:
     live: tuple[str, ...] = ()
     asked: Handover | Explanation | None = None
     taught: Explanation | None = None
+    share: Share | None = None
 
     @property
     def name(self) -> str:
@@ -54,7 +57,8 @@ class Course:
     `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one,
     which open the nodes `opening`. `preempted` says which replica goes for a pool of higher priority. `no_room` says
     that a slow replica has no successor for want of room, `replaced_as_slow` which one gets one by this pass; `remarks`
-    are told beside where the replicas are.
+    are told beside where the replicas are. `took` is when it last waited for what others give up of a quota, and
+    `waits_seconds` how long it waits until that is counted.
     """
 
     turn: Turn
@@ -69,3 +73,15 @@ class Course:
     replaced_as_slow: int | None = None
     no_room: bool = False
     remarks: tuple[str, ...] = ()
+    took: float | None = None
+    waits_seconds: float | None = None
+
+    @property
+    def have(self) -> int:
+        """Replicas that stay, and that come in this pass."""
+        return len(self.growth.kept) + len(self.growth.added)
+
+    @property
+    def wanted(self) -> int:
+        """How many replicas it would have, whatever quotas pay for."""
+        return self.growth.desired if self.turn.share is None else self.turn.share.want

@@ -123,6 +123,8 @@ def _why_no_slot(course: Course, have: int) -> str:
     refusal = growth.refusal.message if growth.refusal else ""
     if have < growth.desired:
         return f"{have} of {growth.desired} replicas placed; {refusal}"
+    if growth.refusal is not None and growth.refusal.reason is Reason.Preempting:
+        return f"{have} of {course.wanted} replicas placed; {refusal}"
     if course.moving:
         return f"{_are_replaced(course.moving)}; {refusal}"
     rollout = growth.planned.spec.rollout

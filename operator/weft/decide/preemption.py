@@ -1,114 +1,189 @@
 """A pool of higher priority that has no place takes one from lower pools: one place in a decision, drained as usual.
 
-Nothing of it is persisted. While what lower pools vacate would be a place, it is kept for the higher one and nobody
-else is asked to go; so a place is asked for once, however long its pods drain.
+Half a pair serves nobody: a split without any replica takes the first place of both halves, or none. Nothing of it is
+persisted. While what lower pools vacate would be a place, it is kept for the higher one and nobody else is asked to go;
+so a place is asked for once, however long its pods drain.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from weft.decide.growth import place
-from weft.decide.promises import held_by, holder_name
+from weft.decide.promises import holder_name
+from weft.decide.yielding import could_yield, drain, holds_of_all, with_companions
 from weft.domain.reasons import Explanation, Reason
-from weft.placement import ALONE, Departure, Hold, Slot
+from weft.placement import ALONE, Hold, Slot
+from weft.scaling import backlog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from weft.decide.course import Course, Turn
-    from weft.decide.health import Replica
+    from weft.decide.course import Course
+    from weft.decide.yielding import Victim
     from weft.placement import FreeMap
 
 LOOKED_AT = 3  # pools without a place for which one is looked for in one pass, so that it stays short
 MOST_DOMAINS = 8  # looked at for one place
 
 
-@dataclass(frozen=True, slots=True)
-class _Victim:
-    """A replica that a pool could give up, and what it holds."""
+def places_needed(unit: Sequence[Course]) -> list[Course]:
+    """The pools of a unit that need one place more at once: the one that lacks it, and a half that has nothing yet.
 
-    course: Course
-    replica: Replica
-    holds: tuple[Hold, ...]
-    domain: int
-
-
-def may_preempt(together: Sequence[Course]) -> bool:
-    """Whether a unit lacks a place, and real demand and its PriorityClass let it take one. Splits never do."""
-    (course, *others), growth = together, together[0].growth
-    nobody_helps = growth.asked is None and course.awaited is None
-    no_slot = growth.refusal is not None and growth.refusal.reason is Reason.NoSlot
-    return not others and nobody_helps and no_slot and course.turn.planned.pool.preempts and _is_in_need(course)
+    None where real demand or its PriorityClass does not let it take one, or somebody else helps.
+    """
+    for course in unit:
+        if course.growth.refusal is not None and _has_no_slot(course):
+            return _needed_with(course, unit)
+    return []
 
 
-def _is_in_need(course: Course) -> bool:
+def _needed_with(stuck: Course, unit: Sequence[Course]) -> list[Course]:
+    if any(course.growth.asked is not None or course.awaited is not None for course in unit):
+        return []
+    empty = [each for each in unit if each.growth.waits_for is stuck.growth and has_nothing(each)]
+    needed = [stuck, *(empty if has_nothing(stuck) else [])]
+    return needed if may_take(needed) and is_in_need(stuck) else []
+
+
+def _has_no_slot(course: Course) -> bool:
+    growth = course.growth
+    return growth.refusal is not None and growth.refusal.reason is Reason.NoSlot and growth.waits_for is None
+
+
+def has_nothing(course: Course) -> bool:
+    """Whether a pool has no replica, though it shall have some."""
+    return course.have == 0 < course.wanted
+
+
+def may_take(needed: Iterable[Course]) -> bool:
+    """Whether their PriorityClasses let them take anything from others."""
+    return all(course.turn.planned.pool.preempts for course in needed)
+
+
+def is_in_need(course: Course) -> bool:
     """Whether the traffic that is measured now, or `minReplicas`, needs more than there are.
 
     Neither headroom nor a forecast counts, and what is not measured in whole counts for nothing.
     """
-    turn, growth = course.turn, course.growth
-    spec, seen = turn.planned.spec.scaling, turn.observation
-    have = len(growth.kept) + len(growth.added)
-    if have < min(spec.min_replicas, growth.desired):
+    turn, have = course.turn, course.have
+    spec, seen = turn.planned.spec, turn.observation
+    if have < min(spec.scaling.min_replicas, course.wanted):
         return True
-    if seen is None or not seen.complete or seen.requests_per_second is None or have >= growth.desired:
+    if seen is None or not seen.complete or seen.requests_per_second is None or have >= course.wanted:
         return False
-    backlogged = (seen.waiting or 0.0) > seen.answered
-    return backlogged or seen.requests_per_second > have * turn.planned.capacity
+    return backlog(seen, spec.role) > seen.answered or seen.requests_per_second > have * turn.planned.capacity
 
 
-def keep_what_leaves(course: Course, lower: Iterable[Course], free: FreeMap) -> bool:
-    """Keep a place that lower pools are vacating; False where they vacate none."""
-    leaving = [hold for each in lower for hold in free.vacated(holder_name(each.turn.planned.pool))]
-    if not leaving or (slot := _slot_with(leaving, course, free)) is None:
+def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]], free: FreeMap) -> bool:
+    """Keep the places that lower pools are vacating; False where they do not vacate as many as are needed."""
+    leaving = leaving_holds(lower_than(needed, units), free)
+    if not leaving or (slots := places_with(leaving, needed, free)) is None:
         return False
-    gpus = course.growth.planned.plan.shape.gpus_per_pod
-    for node in slot.nodes:
-        free.reserve(Hold(node, gpus, f"preemption for {holder_name(course.turn.planned.pool)}"))
-    owners = ", ".join(sorted({hold.holder for hold in leaving if hold.node in slot.nodes}))
-    course.growth.refusal = Explanation(Reason.Preempting, f"waits until pods of {owners}, of lower priority, are gone")
+    for course, slot in zip(needed, slots, strict=True):
+        keep(slot, course, free)
+        growth = course.growth
+        growth.refusal, growth.waits_for = waits_for({hold.holder for hold in leaving if hold.node in slot.nodes}), None
     return True
 
 
+def keep(slot: Slot, course: Course, free: FreeMap) -> None:
+    """Keep a place for a pool, which gets it once whoever holds it is gone."""
+    gpus = course.growth.planned.plan.shape.gpus_per_pod
+    for node in slot.nodes:
+        free.reserve(Hold(node, gpus, f"preemption for {holder_name(course.turn.planned.pool)}"))
+
+
+def waits_for(owners: Iterable[str]) -> Explanation:
+    """What a pool says while others drain for it."""
+    named = ", ".join(sorted(owners))
+    return Explanation(Reason.Preempting, f"waits until pods of {named}, of lower priority, are gone")
+
+
 def preempt(units: Sequence[Sequence[Course]], free: FreeMap) -> None:
-    """Have lower pools give up one place for the first unit that needs it; units in the order of their priority."""
-    for (course,) in islice(filter(may_preempt, units), LOOKED_AT):
-        lower = lower_than(course, units)
-        victims = _victims_for(course, lower, free)
-        if victims:
+    """Have lower pools give up what the first unit needs that may take it; units in the order of their priority."""
+    for needed in islice(filter(None, map(places_needed, units)), LOOKED_AT):
+        lower = lower_than(needed, units)
+        candidates = [victim for unit in lower for victim in could_yield(unit, free)]
+        if victims := victims_for(needed, candidates, lower, free):
             for victim in victims:
-                _drain(victim, course.turn, free)
-            keep_what_leaves(course, (each for unit in lower for each in unit), free)
+                drain(victim, needed[0].turn, "place", free)
+            keep_what_leaves(needed, units, free)
             return
 
 
-def lower_than(course: Course, units: Sequence[Sequence[Course]]) -> list[Sequence[Course]]:
-    """Units all of whose pools are of lower priority, the lowest first."""
-    priority = course.turn.planned.pool.priority
+def lower_than(needed: Iterable[Course], units: Sequence[Sequence[Course]]) -> list[Sequence[Course]]:
+    """Units all of whose pools are of lower priority than all of these, the lowest first."""
+    priority = min(course.turn.planned.pool.priority for course in needed)
     lower = [unit for unit in units if all(each.turn.planned.pool.priority < priority for each in unit)]
     return lower[::-1]
 
 
-def _slot_with(more: Iterable[Hold], course: Course, free: FreeMap) -> Slot | None:
+def leaving_holds(lower: Iterable[Sequence[Course]], free: FreeMap) -> list[Hold]:
+    """What leaving pods of these hold."""
+    return [hold for unit in lower for each in unit for hold in free.vacated(holder_name(each.turn.planned.pool))]
+
+
+def places_with(more: Iterable[Hold], needed: Iterable[Course], free: FreeMap) -> list[Slot] | None:
+    """One place for each, all at once, if `more` were free; None where one of them has none."""
+    found: list[Slot] = []
     with free.supposing():
-        for hold in more:
-            free.shift(hold.node, hold.gpus, -hold.joins)
-        found = place(course.growth, free, ALONE)
-    return found if isinstance(found, Slot) else None
+        _suppose_free(more, free)
+        for course in needed:
+            slot = place(course.growth, free, ALONE)
+            if not isinstance(slot, Slot):
+                return None
+            found.append(slot)
+            _suppose_taken(slot, course, free)
+    return found
 
 
-def _victims_for(course: Course, lower: Sequence[Sequence[Course]], free: FreeMap) -> list[_Victim]:
-    """Replicas in one NVLink domain whose places make one, none that is not needed; of the lowest pools that can."""
-    by_domain: dict[int, list[_Victim]] = {}
-    for victim in (victim for unit in lower for victim in _preemptable(unit, free)):
-        by_domain.setdefault(victim.domain, []).append(victim)
+def _suppose_free(holds: Iterable[Hold], free: FreeMap) -> None:
+    for hold in holds:
+        free.shift(hold.node, hold.gpus, -hold.joins)
+
+
+def _suppose_taken(slot: Slot, course: Course, free: FreeMap) -> None:
+    shape = course.growth.planned.plan.shape
+    for node in slot.nodes:
+        free.shift(node, -shape.gpus_per_pod, int(shape.pods > 1))
+
+
+def victims_for(
+    needed: Sequence[Course], candidates: Sequence[Victim], lower: Sequence[Sequence[Course]], free: FreeMap
+) -> list[Victim]:
+    """Candidates whose places, with what lower pools vacate anyway, are enough for all; none where they never are."""
+    found: list[Victim] = []
+    with free.supposing():
+        _suppose_free(leaving_holds(lower, free), free)
+        for course in needed:
+            slot = place(course.growth, free, ALONE)
+            if not isinstance(slot, Slot):
+                more = _for_one(course, candidates, found, free)
+                _suppose_free(holds_of_all(more), free)
+                found += more
+                slot = place(course.growth, free, ALONE)
+            if not isinstance(slot, Slot):
+                return []
+            _suppose_taken(slot, course, free)
+    return found
+
+
+def _for_one(course: Course, candidates: Sequence[Victim], before: Sequence[Victim], free: FreeMap) -> list[Victim]:
+    """Replicas in one NVLink domain whose places make one, none that is not needed; of the lowest pools that can.
+
+    Those `before` go already.
+    """
+    by_domain: dict[int, list[Victim]] = {}
+    for victim in candidates:
+        if victim.domain is not None and victim not in before:
+            by_domain.setdefault(victim.domain, []).append(victim)
     needed = course.growth.planned.plan.shape.gpus
     enough = [each for home, each in by_domain.items() if _gpus(each) + _free_in(home, free) >= needed]
     likely = sorted(enough, key=lambda each: (_highest(each), -_gpus(each), each[0].domain))
-    found = [needs for each in likely[:MOST_DOMAINS] if (needs := _fewest(each, course, free))]
+    sets = [with_companions((*before, *_fewest(each, course, free)), candidates) for each in likely[:MOST_DOMAINS]]
+    found = [more for each in sets if (more := each[len(before) :])]
     return min(found, key=lambda each: (_highest(each), _gpus(each), each[0].domain), default=[])
 
 
@@ -116,52 +191,21 @@ def _free_in(domain: int, free: FreeMap) -> int:
     return sum(free.on(node.name) for node in free.fabric.domains[domain].nodes)
 
 
-def _highest(victims: Sequence[_Victim]) -> int:
-    return max(victim.course.turn.planned.pool.priority for victim in victims)
+def _highest(victims: Iterable[Victim]) -> int:
+    return max(victim.priority for victim in victims)
 
 
-def _gpus(victims: Sequence[_Victim]) -> int:
-    return sum(hold.gpus for victim in victims for hold in victim.holds)
+def _gpus(victims: Iterable[Victim]) -> int:
+    return sum(victim.gpus for victim in victims)
 
 
-def _preemptable(unit: Sequence[Course], free: FreeMap) -> Iterator[_Victim]:
-    """Replicas that a pool has above its `minReplicas`, not ready ones first; none of a pool that changes anyway."""
-    (course, *others) = unit
-    growth, turn = course.growth, course.turn
-    changes = course.gone or course.moving or growth.added or turn.asked is not None
-    if others or changes or len(growth.kept) != len(turn.survivors.replicas):
-        return
-    spare = len(growth.kept) - max(1, turn.planned.spec.scaling.min_replicas)
-    first = sorted(turn.survivors.replicas, key=lambda each: (each.ready, -each.assignment.replica))
-    for replica in first[: max(0, spare)]:
-        holds = tuple(held_by(turn.planned.pool, replica.pods, free.fabric))
-        domains = {free.domain_of(hold.node) for hold in holds}
-        if len(domains) == 1 and (domain := domains.pop()) is not None and len(holds) == replica.assignment.pods:
-            yield _Victim(course, replica, holds, domain)
-
-
-def _fewest(victims: Sequence[_Victim], course: Course, free: FreeMap) -> list[_Victim]:
+def _fewest(victims: Sequence[Victim], course: Course, free: FreeMap) -> list[Victim]:
     """Those of a domain that have to go, none where all of them are not enough; lower pools before higher ones."""
     needed = list(victims)
-    if _slot_with(_holds(needed), course, free) is None:
+    if places_with(holds_of_all(needed), [course], free) is None:
         return []
     for victim in reversed(victims):
         without = [each for each in needed if each is not victim]
-        if without and _slot_with(_holds(without), course, free) is not None:
+        if without and places_with(holds_of_all(without), [course], free) is not None:
             needed = without
     return needed
-
-
-def _holds(victims: Iterable[_Victim]) -> Iterator[Hold]:
-    return (hold for victim in victims for hold in victim.holds)
-
-
-def _drain(victim: _Victim, taker: Turn, free: FreeMap) -> None:
-    course, growth = victim.course, victim.course.growth
-    growth.kept.remove(victim.replica.assignment)
-    course.gone = (*course.gone, Departure(victim.replica.assignment, victim.replica.ready, outdated=False))
-    for hold in victim.holds:
-        free.vacate(hold)
-    number = victim.replica.assignment.replica
-    taken = f"replica {number} gives its place to {holder_name(taker.planned.pool)}, of higher priority"
-    course.preempted = growth.refusal = Explanation(Reason.Preempted, taken)

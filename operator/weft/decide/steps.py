@@ -11,14 +11,16 @@ from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
 from weft.decide.forecasts import start_up_now
+from weft.decide.ground import Ground
 from weft.decide.growth import Growth, behind, explain_again, grow
 from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import moves_under_way, still_told
 from weft.decide.pairing import alone_in
 from weft.decide.placing import capacity_request, is_replaced, placement_of
-from weft.decide.preemption import keep_what_leaves, lower_than, may_preempt, preempt
+from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.promises import held_by, holds_of
+from weft.decide.quota_preemption import keep_room, take_room
 from weft.decide.rollout import arriving, leaving
 from weft.decide.rounds import in_rounds
 from weft.decide.slow_replicas import because_it_is_slow, replace_slow, slow_events, slow_one_that_goes, speed_after
@@ -35,7 +37,6 @@ from weft.scaling.slowness import wake_after_seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.decide.accounts import Accounts
     from weft.decide.health import Replica
     from weft.decide.making_room import Purse
     from weft.decide.moving import Moves
@@ -55,15 +56,6 @@ class Outcome:
     wake_after_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What replicas take up: what is free, what quotas leave, and when that is."""
-
-    free: FreeMap
-    accounts: Accounts
-    now: float
-
-
 def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, purse: Purse) -> tuple[Outcome, ...]:
     """Decide for all units, each one pool or both halves of a pair, in the order in which they get what is scarce.
 
@@ -75,18 +67,22 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     start = _Start(free, ground.accounts, now, moves)
     courses = _all_set_out(units, start, replan)
     keep_spares((course.growth for together in courses for course in together), free)
-    for _, peers in groupby(courses, key=_priority):
+    for _, of_one_priority in groupby(courses, key=_priority):
+        peers = list(of_one_priority)
         wanting = [together for together in peers if _wants_more(together)]
         in_rounds([_Rising(together, start, replan) for together in wanting])
-        for together in filter(may_preempt, wanting):
-            lower = lower_than(together[0], courses)
-            keep_what_leaves(together[0], (each for unit in lower for each in unit), free)
+        for needed in filter(None, map(places_needed, wanting)):
+            keep_what_leaves(needed, courses, free)
+        if ground.accounts.by_namespace:
+            keep_room(peers, courses, ground)
     every = [course for together in courses for course in together]
     explain_again([course.growth for course in every], free)
     say_who_fits_in_place(every, free)
     say_what_is_awaited(every)
     make_room(every, free, purse, now)
     preempt(courses, free)
+    if ground.accounts.by_namespace:
+        take_room(courses, ground)
     replace_slow(courses, free, now)
     return tuple(_outcome(course, free, now) for course in every)
 
@@ -280,12 +276,15 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
         request,
     )
     memory = speed_after(course, now)
+    if course.took is not None:
+        memory = changed(memory, took=course.took)
     waits = (
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
         turn.survivors.wake_after_seconds(growth.kept, now),
         tries_again_after_seconds(growth.added, free),
         wake_after_seconds(memory.speed, now),
+        course.waits_seconds,
     )
     return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
 

@@ -275,7 +275,8 @@ class ScaleMemory:
     and `forecast` what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
     when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
     `lasting` are the requests per second that
-    came, averaged over the time that they stay, None before any were seen.
+    came, averaged over the time that they stay, None before any were seen. `took` is when it last
+    waited for what lower pools give up of a quota.
     """
 
     since: float
@@ -296,6 +297,7 @@ class ScaleMemory:
     lengths: tuple[LengthSample, ...] = ()
     lasting: float | None = None
     parted: float | None = None
+    took: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from weft.scaling.lengths_seen import remembered
 from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
 from weft.scaling.ratio import RatioGuard
-from weft.scaling.reading import kv_in_use, read_percentile
+from weft.scaling.reading import backlog, kv_in_use, read_percentile
 from weft.scaling.settle import ScaleAnswer
 from weft.scaling.sight import ScaleRequest
 from weft.scaling.split import scale_split
@@ -19,6 +19,7 @@ __all__ = [
     "RatioGuard",
     "ScaleAnswer",
     "ScaleRequest",
+    "backlog",
     "is_carried_along",
     "is_resolved",
     "is_worth_a_write",

@@ -48,7 +48,7 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
     told = is_sane(arrivals) and is_sane(seconds) and seconds > 0
     return Reading(
         observation.requests_per_second,
-        _backlog(observation, role),
+        backlog(observation, role),
         _or_zero(observation.waiting) + _or_zero(observation.running),
         observation.answered,
         whole=complete and is_sane(observation.running),
@@ -117,7 +117,7 @@ def _or_zero(value: float | None) -> float:
     return value if is_sane(value) else 0.0
 
 
-def _backlog(observation: PoolObservation, role: Role) -> float:
+def backlog(observation: PoolObservation, role: Role) -> float:
     """Requests that wait for capacity; a request waiting for its KV transfer is no backlog of a decode pool."""
     if role is Role.Decode and kv_in_use(observation) < KV_FULL:
         return 0.0

@@ -1,0 +1,19 @@
+"""What a pass decides upon: places, quotas and the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.decide.accounts import Accounts
+    from weft.placement import FreeMap
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What replicas take up: what is free, what quotas leave, and when that is, in epoch seconds."""
+
+    free: FreeMap
+    accounts: Accounts
+    now: float

@@ -1,0 +1,199 @@
+"""A pool of higher priority whose quota is used up takes room in it from lower pools of its namespace.
+
+One replica in a decision, drained as usual, and for a split without any the first of both halves; only where there is a
+place for what would be paid. While what leaves will pay for it, that is kept and nobody else is asked to go, nor for
+half a minute after: a quota is counted anew some time after pods are gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.decide.budgets import PROMISED_SECONDS
+from weft.decide.preemption import (
+    LOOKED_AT,
+    has_nothing,
+    is_in_need,
+    keep,
+    leaving_holds,
+    lower_than,
+    may_take,
+    places_with,
+    victims_for,
+    waits_for,
+)
+from weft.decide.promises import holder_name
+from weft.decide.yielding import are_in_step, could_yield, drain, holds_of_all
+from weft.domain.cluster import PodPhase
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from weft.decide.accounts import Accounts
+    from weft.decide.course import Course
+    from weft.decide.ground import Ground
+    from weft.decide.planning import Planned
+    from weft.decide.yielding import Victim
+    from weft.domain.cluster import PodRecord
+    from weft.placement import FreeMap
+
+_COUNTED = Explanation(Reason.Preempting, "waits until its quota is counted without the pods that left")
+_ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
+
+
+def keep_room(peers: Iterable[Sequence[Course]], units: Sequence[Sequence[Course]], ground: Ground) -> None:
+    """For units of one priority, once they have grown: what leaves pays for them, and no lower one gets it before."""
+    for needed in [found for unit in peers if (found := _unpaid(unit))][:LOOKED_AT]:
+        lower = _lower(needed, units, ground.accounts)
+        if _pays(_coming(needed, units, ground.accounts), needed) and any(map(_leaving_names, lower)):
+            _note(needed, ground.now)
+            _wait(needed, lower, ground)
+        elif (seconds := _until_counted([needed], ground.now)) > 0:
+            needed[0].waits_seconds = seconds
+            _wait(needed, lower, ground)
+
+
+def take_room(units: Sequence[Sequence[Course]], ground: Ground) -> None:
+    """Have lower pools give up what pays for the first unit that needs it; units in the order of their priority."""
+    for needed in [found for unit in units if (found := _unpaid(unit))][:LOOKED_AT]:
+        coming = _coming(needed, units, ground.accounts)
+        lower = _lower(needed, units, ground.accounts)
+        if _pays(coming, needed):
+            continue
+        if (seconds := _until_counted(_of_its_namespace(needed[0], units), ground.now)) > 0:
+            needed[0].waits_seconds = seconds
+        elif victims := _victims(needed, lower, coming, ground.free):
+            for victim in victims:
+                drain(victim, needed[0].turn, "room in the quota", ground.free)
+            _note(needed, ground.now)
+            _wait(needed, lower, ground)
+            return
+
+
+def _pays(coming: Accounts, needed: Iterable[Course]) -> bool:
+    return coming.short(_planned(needed)) is None
+
+
+def _lower(needed: Sequence[Course], units: Sequence[Sequence[Course]], accounts: Accounts) -> list[Sequence[Course]]:
+    """Lower units whose replicas the same quotas count, the lowest first."""
+    peers = _of_its_namespace(needed[0], units)
+    return [unit for unit in lower_than(needed, peers) if _share_a_budget(needed, unit, accounts)]
+
+
+def _unpaid(unit: Sequence[Course]) -> list[Course]:
+    """The pools of a unit of which quotas pay for one replica too few at once, as `places_needed` has them."""
+    behind = min(unit, key=lambda course: course.have / max(1, course.wanted))
+    everything_paid = behind.turn.share is None or behind.have >= behind.wanted
+    if everything_paid or behind.have < behind.growth.desired or any(_is_helped(course) for course in unit):
+        return []
+    needed = [course for course in unit if has_nothing(course)] or [behind]
+    return needed if may_take(needed) and is_in_need(behind) else []
+
+
+def _is_helped(course: Course) -> bool:
+    """Whether another scheduler shares out quotas, or others make room for it already."""
+    refusal = course.growth.refusal
+    waits = refusal is not None and refusal.reason is Reason.Preempting
+    return waits or course.turn.asked is not None or course.awaited is not None
+
+
+def _of_its_namespace(taker: Course, units: Sequence[Sequence[Course]]) -> list[Sequence[Course]]:
+    namespace = taker.turn.planned.pool.key.namespace
+    return [unit for unit in units if unit[0].turn.planned.pool.key.namespace == namespace]
+
+
+def _share_a_budget(needed: Iterable[Course], unit: Iterable[Course], accounts: Accounts) -> bool:
+    """Whether a limit counts both what is needed and what a unit has."""
+    others = [course.turn.planned for course in unit]
+    return any(accounts.count_both(course.turn.planned, other) for course in needed for other in others)
+
+
+def _planned(needed: Iterable[Course]) -> list[Planned]:
+    return [course.turn.planned for course in needed]
+
+
+def _coming(needed: Sequence[Course], units: Sequence[Sequence[Course]], accounts: Accounts) -> Accounts:
+    """What quotas leave once everybody who leaves is gone, without what pools that are no lower put in their place."""
+    coming, peers = accounts.only(needed[0].turn.planned.pool.key.namespace), _of_its_namespace(needed[0], units)
+    lower = {id(course) for unit in lower_than(needed, peers) for course in unit}
+    for course in (course for unit in peers for course in unit):
+        replaced = 0 if id(course) in lower else max(0, course.wanted - course.have)
+        pods = list(_leaving_pods(course))
+        coming.give_back(course.turn.planned, pods[replaced * course.turn.planned.plan.shape.pods :])
+    return coming
+
+
+def _leaving_pods(course: Course) -> Iterator[PodRecord]:
+    """Pods of a pool that quotas still count, of replicas that are going."""
+    going = {each.assignment.replica for each in course.gone}
+    replicas = course.turn.survivors.replicas if going else ()
+    staying = (pod for each in replicas if each.assignment.replica in going for pod in each.pods)
+    yield from (pod for pod in (*course.turn.left, *staying) if pod.phase not in _ENDED)
+
+
+def _until_counted(peers: Iterable[Sequence[Course]], now: float) -> float:
+    """Seconds until quotas surely have been counted since somebody last gave room in them."""
+    took = [course.turn.memory.took for unit in peers for course in unit]
+    return max((at + PROMISED_SECONDS - now for at in took if at is not None and at <= now), default=0.0)
+
+
+def _leaving_names(unit: Iterable[Course]) -> set[str]:
+    return {holder_name(each.turn.planned.pool) for each in unit if any(_leaving_pods(each))}
+
+
+def _wait(needed: Sequence[Course], lower: Sequence[Sequence[Course]], ground: Ground) -> None:
+    """Keep room and places for what is needed, and say for whose pods it waits."""
+    leaving = {name for unit in lower for name in _leaving_names(unit)}
+    slots = places_with(leaving_holds(lower, ground.free), needed, ground.free) or ()
+    for course, slot in zip(needed, slots, strict=False):
+        keep(slot, course, ground.free)
+    for course in needed:
+        ground.accounts.pay(course.turn.planned)
+        course.growth.refusal, course.growth.waits_for = waits_for(leaving) if leaving else _COUNTED, None
+
+
+def _note(needed: Iterable[Course], now: float) -> None:
+    """Remember when it waited, so that nobody takes for used up what is only counted late."""
+    for course in needed:
+        course.took = now
+
+
+def _victims(
+    needed: Sequence[Course], lower: Sequence[Sequence[Course]], coming: Accounts, free: FreeMap
+) -> list[Victim]:
+    """Replicas whose room pays for all that is needed, and beside whom there is a place for it; none where none do."""
+    candidates = [victim for unit in lower for victim in could_yield(unit, free)]
+    enough = _until_paid([], candidates, needed, coming)
+    holds = (*leaving_holds(lower, free), *holds_of_all(enough))
+    if not enough or places_with(holds, needed, free) is not None:
+        return enough
+    first = victims_for(needed, candidates, lower, free)
+    return _until_paid(first, candidates, needed, coming) if first else []
+
+
+def _until_paid(
+    first: Sequence[Victim], candidates: Iterable[Victim], needed: Sequence[Course], coming: Accounts
+) -> list[Victim]:
+    """The first ones, and then as few as will do in their order; none where all are not enough."""
+    found = list(first)
+    for each in candidates:
+        if _pay(found, needed, coming):
+            break
+        if each not in found and are_in_step((*found, each)):
+            found.append(each)
+    if not _pay(found, needed, coming):
+        return []
+    for each in found[len(first) :][::-1]:
+        without = [other for other in found if other is not each]
+        if are_in_step(without) and _pay(without, needed, coming):
+            found = without
+    return found
+
+
+def _pay(victims: Iterable[Victim], needed: Sequence[Course], coming: Accounts) -> bool:
+    """Whether quotas pay for what is needed once these are gone, too."""
+    then = coming.copy()
+    for victim in victims:
+        then.give_back(victim.course.turn.planned, victim.replica.pods)
+    return then.short(_planned(needed)) is None
