@@ -166,3 +166,19 @@ def test_what_is_not_measured_in_whole_takes_none() -> None:
     world = busy(2, answered=1)
     world.turn(7)
     assert 2 == world.serving("low")
+
+
+def test_a_place_that_drains_for_a_pool_is_kept_though_its_traffic_falls_a_little() -> None:
+    """The second replica was needed when the other one was asked to go, and is wanted as headroom now."""
+    world = busy(1)
+    world.turn()
+    assert 1 == len(world.status("low").assignments)
+    plan = world.status("high").plan
+    assert plan is not None
+    world.observations["uid-high"] = seen(0.9 * plan.prediction.capacity, 1)
+    for _ in range(5):  # the pods of the one that goes never end
+        world.now += 5
+        world.decide()
+        assert 1 == len(world.status("low").assignments)
+    world.turn(7)
+    assert [2, 1] == [world.serving("high"), world.serving("low")]

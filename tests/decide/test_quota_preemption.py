@@ -276,3 +276,22 @@ def test_who_leaves_outside_of_the_quota_is_not_waited_for() -> None:
     world.now += 5
     world.decide()
     assert "waits until pods of pool team/low, of lower priority, are gone" in world.condition("high", "Placed")[2]
+
+
+def test_what_drains_for_a_pool_is_its_own_though_its_traffic_falls_a_little() -> None:
+    """The second replica was needed when the other one was asked to go, and is wanted as headroom now."""
+    world = limited(6, {GPUS: 20}, pool("low", pool_spec(4, external(2))))
+    comes(world, pool("high", pool_spec(8, ScalingSpec(max_replicas=4, headroom=0.5)), priority=100))
+    world.turn(5)
+    plan = world.status("high").plan
+    assert plan is not None
+    world.observations["uid-high"] = seen(1.4 * plan.prediction.capacity, 1)
+    world.turn()
+    assert 1 == len(world.status("low").assignments)
+    world.observations["uid-high"] = seen(0.9 * plan.prediction.capacity, 1)
+    for _ in range(5):  # the pods of the one that goes never end
+        world.now += 5
+        world.decide()
+        assert 1 == len(world.status("low").assignments)
+    world.turn(8)
+    assert [2, 1] == [world.serving("high"), world.serving("low")]

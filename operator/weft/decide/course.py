@@ -57,8 +57,8 @@ class Course:
     `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one,
     which open the nodes `opening`. `preempted` says which replica goes for a pool of higher priority. `no_room` says
     that a slow replica has no successor for want of room, `replaced_as_slow` which one gets one by this pass; `remarks`
-    are told beside where the replicas are. `took` is when it last waited for what others give up of a quota, and
-    `waits_seconds` how long it waits until that is counted.
+    are told beside where the replicas are. `took` is when it last waited for what lower pools give up, and
+    `waits_seconds` how long it waits until quotas count that.
     """
 
     turn: Turn

@@ -8,6 +8,7 @@ so a place is asked for once, however long its pods drain.
 from __future__ import annotations
 
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING
 
 from weft.decide.growth import place
@@ -28,23 +29,30 @@ LOOKED_AT = 3  # pools without a place for which one is looked for in one pass, 
 MOST_DOMAINS = 8  # looked at for one place
 
 
-def places_needed(unit: Sequence[Course]) -> list[Course]:
+def places_needed(unit: Sequence[Course], waited_since: float = inf) -> list[Course]:
     """The pools of a unit that need one place more at once: the one that lacks it, and a half that has nothing yet.
 
-    None where real demand or its PriorityClass does not let it take one, or somebody else helps.
+    None where real demand or its PriorityClass does not let it take one, or somebody else helps. Who has waited for one
+    since then needs it for as long as it wants it, or places would go back and forth with its traffic.
     """
     for course in unit:
         if course.growth.refusal is not None and _has_no_slot(course):
-            return _needed_with(course, unit)
+            return _needed_with(course, unit, waited_since)
     return []
 
 
-def _needed_with(stuck: Course, unit: Sequence[Course]) -> list[Course]:
+def _needed_with(stuck: Course, unit: Sequence[Course], waited_since: float) -> list[Course]:
     if any(course.growth.asked is not None or course.awaited is not None for course in unit):
         return []
     empty = [each for each in unit if each.growth.waits_for is stuck.growth and has_nothing(each)]
     needed = [stuck, *(empty if has_nothing(stuck) else [])]
-    return needed if may_take(needed) and is_in_need(stuck) else []
+    return needed if may_take(needed) and (has_waited(stuck, waited_since) or is_in_need(stuck)) else []
+
+
+def has_waited(course: Course, since: float) -> bool:
+    """Whether it has waited for what lower pools give up, at that time or later."""
+    took = course.turn.memory.took
+    return took is not None and took >= since
 
 
 def _has_no_slot(course: Course) -> bool:
@@ -76,14 +84,14 @@ def is_in_need(course: Course) -> bool:
     return backlog(seen, spec.role) > seen.answered or seen.requests_per_second > have * turn.planned.capacity
 
 
-def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]], free: FreeMap) -> bool:
+def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> bool:
     """Keep the places that lower pools are vacating; False where they do not vacate as many as are needed."""
     leaving = leaving_holds(lower_than(needed, units), free)
     if not leaving or (slots := places_with(leaving, needed, free)) is None:
         return False
     for course, slot in zip(needed, slots, strict=True):
         keep(slot, course, free)
-        growth = course.growth
+        course.took, growth = now, course.growth
         growth.refusal, growth.waits_for = waits_for({hold.holder for hold in leaving if hold.node in slot.nodes}), None
     return True
 
@@ -101,7 +109,7 @@ def waits_for(owners: Iterable[str]) -> Explanation:
     return Explanation(Reason.Preempting, f"waits until pods of {named}, of lower priority, are gone")
 
 
-def preempt(units: Sequence[Sequence[Course]], free: FreeMap) -> None:
+def preempt(units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> None:
     """Have lower pools give up what the first unit needs that may take it; units in the order of their priority."""
     for needed in islice(filter(None, map(places_needed, units)), LOOKED_AT):
         lower = lower_than(needed, units)
@@ -109,7 +117,7 @@ def preempt(units: Sequence[Sequence[Course]], free: FreeMap) -> None:
         if victims := victims_for(needed, candidates, lower, free):
             for victim in victims:
                 drain(victim, needed[0].turn, "place", free)
-            keep_what_leaves(needed, units, free)
+            keep_what_leaves(needed, units, free, now)
             return
 
 

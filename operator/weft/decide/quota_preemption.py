@@ -7,12 +7,14 @@ half a minute after: a quota is counted anew some time after pods are gone.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.preemption import (
     LOOKED_AT,
     has_nothing,
+    has_waited,
     is_in_need,
     keep,
     leaving_holds,
@@ -44,7 +46,8 @@ _ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
 
 def keep_room(peers: Iterable[Sequence[Course]], units: Sequence[Sequence[Course]], ground: Ground) -> None:
     """For units of one priority, once they have grown: what leaves pays for them, and no lower one gets it before."""
-    for needed in [found for unit in peers if (found := _unpaid(unit))][:LOOKED_AT]:
+    since = ground.now - PROMISED_SECONDS
+    for needed in [found for unit in peers if (found := _unpaid(unit, since))][:LOOKED_AT]:
         lower = _lower(needed, units, ground.accounts)
         if _pays(_coming(needed, units, ground.accounts), needed) and any(map(_leaving_names, lower)):
             _note(needed, ground.now)
@@ -81,14 +84,14 @@ def _lower(needed: Sequence[Course], units: Sequence[Sequence[Course]], accounts
     return [unit for unit in lower_than(needed, peers) if _share_a_budget(needed, unit, accounts)]
 
 
-def _unpaid(unit: Sequence[Course]) -> list[Course]:
+def _unpaid(unit: Sequence[Course], waited_since: float = inf) -> list[Course]:
     """The pools of a unit of which quotas pay for one replica too few at once, as `places_needed` has them."""
     behind = min(unit, key=lambda course: course.have / max(1, course.wanted))
     everything_paid = behind.turn.share is None or behind.have >= behind.wanted
     if everything_paid or behind.have < behind.growth.desired or any(_is_helped(course) for course in unit):
         return []
     needed = [course for course in unit if has_nothing(course)] or [behind]
-    return needed if may_take(needed) and is_in_need(behind) else []
+    return needed if may_take(needed) and (has_waited(behind, waited_since) or is_in_need(behind)) else []
 
 
 def _is_helped(course: Course) -> bool:

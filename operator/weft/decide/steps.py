@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
+from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.course import Course, Turn
 from weft.decide.drains import displacement
 from weft.decide.forecasts import start_up_now
@@ -71,8 +72,9 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
         peers = list(of_one_priority)
         wanting = [together for together in peers if _wants_more(together)]
         in_rounds([_Rising(together, start, replan) for together in wanting])
-        for needed in filter(None, map(places_needed, wanting)):
-            keep_what_leaves(needed, courses, free)
+        for together in wanting:
+            if needed := places_needed(together, now - PROMISED_SECONDS):
+                keep_what_leaves(needed, courses, free, now)
         if ground.accounts.by_namespace:
             keep_room(peers, courses, ground)
     every = [course for together in courses for course in together]
@@ -80,7 +82,7 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     say_who_fits_in_place(every, free)
     say_what_is_awaited(every)
     make_room(every, free, purse, now)
-    preempt(courses, free)
+    preempt(courses, free, now)
     if ground.accounts.by_namespace:
         take_room(courses, ground)
     replace_slow(courses, free, now)

@@ -274,9 +274,8 @@ class ScaleMemory:
     bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any,
     and `forecast` what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
     when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
-    `lasting` are the requests per second that
-    came, averaged over the time that they stay, None before any were seen. `took` is when it last
-    waited for what lower pools give up of a quota.
+    `lasting` are the requests per second that came, averaged over the time that they stay, None before any were seen.
+    `took` is when it last waited for what lower pools give up.
     """
 
     since: float
