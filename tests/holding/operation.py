@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 TEAM = "team"
+A_DAY = 86_400.0  # seconds
 
 
 class Died(Exception):  # noqa: N818 - it is no error of anybody
@@ -205,13 +206,13 @@ class Operation:
             self.cluster.step()
 
     def rest(self, most_turns: int = 120) -> None:
-        """Let time pass until nobody has anything to do and time alone changes nothing."""
+        """Let time pass until nobody has anything to do and time alone changes nothing for a day."""
         for _ in range(most_turns):
             before = (self.writes, self.cluster.revision)
             self.turn()
             wait = self.last.wake_after_seconds if self.last is not None else None
             if before == (self.writes, self.cluster.revision):
-                if wait is None:
+                if wait is None or wait > A_DAY:
                     return
                 self.cluster.now += wait
         raise AssertionError(f"not at rest after {most_turns} turns: {self.describe()}")

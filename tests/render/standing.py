@@ -117,6 +117,7 @@ def _seen(replicas: int, rate: float) -> PoolObservation:
         waiting=0.0,
         running=4.0,
         kv_usage=0.3,
+        startup_seconds=60.0,
     )
 
 
