@@ -11,12 +11,15 @@ import pytest
 
 from bench.scale_bench.cluster import Size
 from bench.scale_bench.days import Days
+from tests.decide.test_splits import OLDER, half, split, split_world
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, rack
 from tests.forgetting import forget_everything
 from weft.catalog import load
 from weft.decide import decide
 from weft.domain.cluster import Taint
+from weft.domain.spec import EngineSpec
+from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -80,6 +83,38 @@ def test_what_has_not_changed_is_not_looked_at_again() -> None:
         decisions = decide(days.snapshot, load())
     _, calls = _counted(days.snapshot)
     assert 800 > calls / LARGE.pools
+
+
+def test_a_pair_is_not_chosen_again_while_nothing_changes() -> None:
+    """A pass over a split that stands makes fewer calls than one of its two pools may make, and learns of an edit."""
+    prefill, decode = half(Role.Prefill), half(Role.Decode)
+    world = split_world(prefill, decode)
+    world.turn(4)
+    decide(world.snapshot(), load())
+    _, steady = _counted(world.snapshot())
+    world.splits["pd"] = split(prefill, replace(decode, engine=EngineSpec(version=OLDER.version)))
+    decisions, edited = _counted(world.snapshot())
+    assert 800 > steady < edited
+    assert decisions.splits[0].engine == OLDER
+
+
+def test_replicas_that_stand_are_not_judged_while_another_one_starts() -> None:
+    """One more that runs adds less than 75 calls to a pass over a pool whose youngest replica nobody has bound yet."""
+    few, many = (_calls_while_one_starts(replicas) for replicas in (5, 15))
+    assert 75 > (many - few) / 10
+
+
+def _calls_while_one_starts(replicas: int) -> int:
+    world = World.of(
+        [board(f"b-{index:02}") for index in range(replicas + 1)], pool("chat", pool_spec(8, external(replicas)))
+    )
+    world.turn(4)
+    world.scheduler_works = False
+    world.edit("chat", pool_spec(8, external(replicas + 1)))
+    world.turn(4)
+    assert replicas == world.serving("chat")
+    decide(world.snapshot(), load())
+    return _counted(world.snapshot())[1]
 
 
 def _in_trouble(snapshot: Snapshot, trouble: str) -> Snapshot:

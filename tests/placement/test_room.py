@@ -68,6 +68,14 @@ def test_promises_spares_and_nodes_that_are_down_hold_nothing() -> None:
     assert dict(room.slots) == {1: 7, 2: 3, 4: 1, 8: 0, 16: 0}
 
 
+def test_rooms_are_counted_again_once_anything_is_promised() -> None:
+    fabric = Fabric((_rack("r", 4, 4), _rack("s", 4, 4)))
+    before, again = (rooms_of(FreeMap.of(fabric)) for _ in range(2))
+    after = rooms_of(FreeMap.of(fabric, [Hold("s-0", 1, "pool team/chat")]))
+    assert again is before
+    assert [8, 7] == [room.free for room in after]
+
+
 def test_parts_of_gpus_hold_replicas_of_one() -> None:
     """A part never serves more than one rank."""
     board = _rack("b", 8, gpus=8, accelerator="H200")

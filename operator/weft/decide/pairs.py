@@ -14,6 +14,7 @@ from weft.decide.support import (
 )
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.workload import Role
 from weft.engines.handover import settings_conflict
 from weft.scaling import RatioGuard
@@ -22,16 +23,21 @@ from weft.shaping import Unpaired, choose_pair
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from weft.catalog import Catalog
     from weft.decide.planning import Planned, Wish
+    from weft.domain.calibration import Calibrated
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.domain.workload import Workload
-    from weft.shaping import ShapeRequest
+    from weft.shaping import ShapeRequest, Supply
 
     Terms = tuple[Planned, Workload | None]  # a pool with its plan, and the live workload in force
+    # What one half is chosen from: its spec, its plan so far, what was learnt of it, and what it could use.
+    _Half = tuple[PoolSpec, Plan | None, tuple[Calibrated, ...], tuple[Supply, ...]]
 
 HALVES = (Role.Prefill, Role.Decode)
+REMEMBERED = 16_384  # splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,11 @@ class Pair:
         return self.prefill if role is Role.Prefill else self.decode
 
 
+_LAST: LastAnswers[tuple[SplitSpec, EngineRelease | None, tuple[_Half, ...], Catalog], Pair | Unpaired] = LastAnswers(
+    REMEMBERED
+)
+
+
 def plan_pairs(splits: Iterable[SplitRecord], pools: Iterable[PoolRecord], facts: Facts) -> dict[str, Pair | Unpaired]:
     """What both halves of each split run, or why that is nothing; by UID of the split."""
     children = {(pool.split_uid, pool.spec.role): pool for pool in pools if pool.split_uid and pool.spec}
@@ -62,20 +73,40 @@ def plan_pairs(splits: Iterable[SplitRecord], pools: Iterable[PoolRecord], facts
 
 
 def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -> Pair | Unpaired:
-    spec = split.spec
+    """What was chosen the last time, as long as nothing has changed that it depends on."""
+    spec, engine = split.spec, split.status.engine
     if spec is None:
         return Unpaired(split.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood"))
+    sides = tuple(zip(children, (spec.prefill, spec.decode), strict=True))
+    if not all(facts.supplied(_spec_of(*side).placement) for side in sides):
+        return _paired(spec, engine, sides, facts)  # which says why
+    question = spec, engine, tuple(_half(*side, facts) for side in sides), facts.catalog
+    return _LAST.ask(split.key.uid, question, lambda _: _paired(spec, engine, sides, facts))
+
+
+def _spec_of(child: PoolRecord | None, side: PoolSpec) -> PoolSpec:
+    """The child as it is, or as it will be."""
+    return child.spec if child is not None and child.spec is not None else side
+
+
+def _half(child: PoolRecord | None, side: PoolSpec, facts: Facts) -> _Half:
+    spec = _spec_of(child, side)
+    plan, calibration = (child.status.plan, child.status.calibration) if child is not None else (None, ())
+    return spec, plan, calibration, facts.supplies[spec.placement]
+
+
+def _paired(
+    spec: SplitSpec, engine: EngineRelease | None, sides: Iterable[tuple[PoolRecord | None, PoolSpec]], facts: Facts
+) -> Pair | Unpaired:
     try:
         refuse_unsupported_front(spec)
-        kept = kept_engine(spec.engine, split.status.engine, facts.catalog)
+        kept = kept_engine(spec.engine, engine, facts.catalog)
     except Invalid as error:
         return Unpaired(Explanation(error.reason, error.message))
     conflict = settings_conflict(spec.prefill, spec.decode)
     if conflict is not None:
         return Unpaired(conflict)
-    prefill, decode = (
-        _request(child, side, facts, kept) for child, side in zip(children, (spec.prefill, spec.decode), strict=True)
-    )
+    prefill, decode = (_request(child, side, facts, kept) for child, side in sides)
     if isinstance(prefill, Unpaired):
         return prefill
     return decode if isinstance(decode, Unpaired) else _chosen(spec, prefill, decode, facts)
@@ -124,11 +155,11 @@ def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts:
 def _request(
     child: PoolRecord | None, side: PoolSpec, facts: Facts, kept: EngineRelease | None
 ) -> ShapeRequest | Unpaired:
-    """What one half is chosen from: the child as it is, or as it will be.
+    """What one half is chosen from.
 
     The split alone says which engine, since a child repeats what was resolved before.
     """
-    spec = child.spec if child is not None and child.spec is not None else side
+    spec = _spec_of(child, side)
     wish = replace(spec.engine, name=side.engine.name, version=side.engine.version, image=side.engine.image)
     try:
         refuse_unsupported(spec)

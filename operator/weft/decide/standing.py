@@ -24,11 +24,13 @@ class Standing:
     """Replicas by id with their pods, as if all nodes answered; `pods` are all of the pool, in order of replica.
 
     `sound` says that every replica has all its pods, and each of these runs on its node and is to stay there: nothing
-    can be amiss but the node. `ready` says that all of them serve; `ids`, `revisions` and `nodes` are of all replicas.
+    can be amiss but the node; `firm` are the ids of those of which that holds. `ready` says that all of them serve;
+    `ids`, `revisions` and `nodes` are of all replicas.
     """
 
     replicas: tuple[Replica, ...]
     pods: tuple[PodRecord, ...]
+    firm: frozenset[int]
     sound: bool
     ready: bool
     depends: bool  # whether any is handed over or has a ComputeDomain: then others have a say
@@ -51,10 +53,12 @@ def _standing(question: _Question) -> Standing:
     by_replica = _by_replica(pods)
     ordered = sorted(assignments, key=attrgetter("replica"))
     replicas = tuple(_replica(each, by_replica.get(each.replica, ())) for each in ordered)
+    firm = frozenset(each.assignment.replica for each in replicas if _is_sound(each))
     return Standing(
         replicas,
         tuple(pod for together in by_replica.values() for pod in together),
-        sound=all(_is_sound(each) for each in replicas),
+        firm=firm,
+        sound=len(firm) == len(replicas),
         ready=all(each.ready for each in replicas),
         depends=any(_depends(each) for each in assignments),
         strays=len(pods) - sum(len(each.pods) for each in replicas),

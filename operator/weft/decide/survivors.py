@@ -54,8 +54,8 @@ class Survivors:
         """When the next replica that stays would have waited too long, released or for a predecessor."""
         if self.standing is not None:
             return None
-        kept = [replica for replica in self.replicas if replica.assignment in staying]
-        began = [released_at(pod) for replica in kept for pod in (*replica.unscheduled, *replica.ahead)]
+        pods = [(replica.assignment, (*replica.unscheduled, *replica.ahead)) for replica in self.replicas]
+        began = [released_at(pod) for each, held in pods if held and each in staying for pod in held]
         waits = [max(1.0, since + SCHEDULING_SECONDS - now) for since in began]
         waits += [each.since + SCHEDULING_SECONDS - now for each, _ in self.waiting if each in staying]
         return min((wait for wait in waits if wait > 0), default=None)
@@ -104,6 +104,12 @@ class Roll:
         answering = self.lost_since.keys().isdisjoint(found.nodes)
         return found.sound and answering and self.nodes.keys() >= found.nodes
 
+    def is_sound(self, pool: PoolRecord, replica: Replica) -> bool:
+        """The same of one replica, while others start or leave."""
+        names = frozenset(replica.nodes)
+        answering = self.lost_since.keys().isdisjoint(names)
+        return replica.assignment.replica in self.standing(pool).firm and answering and self.nodes.keys() >= names
+
     def _surrounded(self, pool: ResourceKey, replica: Replica) -> Replica:
         """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
 
@@ -149,7 +155,8 @@ def _domains(reports: Reports) -> Mapping[str, str | None] | None:
 def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeMap) -> Survivors:
     """Judge the replicas of one pool and reserve what the remaining ones were promised.
 
-    Without a valid plan nothing can be replaced, so nothing that may have run is given up either.
+    Without a valid plan nothing can be replaced, so nothing that may have run is given up either. Of a sound replica
+    there is nothing to judge, and no promise is left to keep.
     """
     if roll.are_sound(pool):
         return Survivors(roll.replicas(pool), standing=roll.standing(pool))
@@ -157,9 +164,10 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     kept: list[Replica] = []
     losses: list[Loss] = []
     for replica in roll.replicas(pool):
-        loss = loss_of(replica, around) if planned is not None else None
-        if loss is None:
-            loss = _promise_lost(pool, planned, replica, free)
+        loss = None
+        if not roll.is_sound(pool, replica):
+            loss = loss_of(replica, around) if planned is not None else None
+            loss = loss or _promise_lost(pool, planned, replica, free)
         if loss is None:
             kept.append(replica)
         else:

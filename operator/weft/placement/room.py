@@ -24,13 +24,19 @@ _Count = tuple[int, tuple[tuple[int, int], ...]]  # GPUs of the largest replica,
 
 
 _LAST: LastAnswers[tuple[NvlinkDomain, tuple[int, ...]], DomainRoom] = LastAnswers(REMEMBERED)
+_LAST_ROOMS: LastAnswers[tuple[tuple[NvlinkDomain, ...], dict[str, int]], tuple[DomainRoom, ...]] = LastAnswers(1)
 
 
 def rooms_of(free: FreeMap) -> tuple[DomainRoom, ...]:
     """Every domain of the fabric, in its order; one look at each node, and one count for domains that are alike.
 
-    A domain in which nothing has changed since the last time has the same room.
+    A domain in which nothing has changed since the last time has the same room, and where none has, all are the same.
     """
+    question = free.fabric.domains, dict(free.left)
+    return _LAST_ROOMS.ask("rooms", question, lambda _: _rooms(free))
+
+
+def _rooms(free: FreeMap) -> tuple[DomainRoom, ...]:
     known: dict[_Kind, _Count] = {}
 
     def room(question: tuple[NvlinkDomain, tuple[int, ...]]) -> DomainRoom:
