@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from tests.converge.world import World
+from tests.forgetting import forget_everything
 from tests.render.pools import RELEASE, changed, plan, pool, shape, spec, split
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
@@ -269,3 +272,14 @@ def test_no_child_carries_a_count_of_ours(mode: ScalingMode) -> None:
 )
 def test_what_is_surplus(observed: Any, wanted: Any, pointers: tuple[str, ...]) -> None:  # noqa: ANN401 - any JSON
     assert surplus(observed, wanted) == pointers
+
+
+def test_what_halves_share_is_hashed_once_while_they_do_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pass over a split asks for it several times."""
+    forget_everything()
+    module = import_module("weft.render.revision")
+    hashed = Mock(wraps=module._hash)
+    monkeypatch.setattr(module, "_hash", hashed)
+    for _ in range(3):
+        World().look_at(DUO, PREFILL, DECODE)
+    assert 3 >= hashed.call_count > 0  # of the pair, and of each half

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.converge.draining import finishes
-from weft.render import revision
+from weft.render import revision_asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,6 @@ class Census:
     def of(cls, pool: PoolRecord, replicas: Sequence[Replica], leaving: Leaving | None = None) -> Census:
         """Count the replicas of a pool."""
         status = pool.status
-        decided = pool.spec is None or status.plan is None or revision(pool.spec, status.plan) == status.revision
         return cls(
             desired=status.desired_replicas,
             assigned=len(status.assignments),
@@ -43,7 +42,7 @@ class Census:
             present=sum(bool(replica.live) for replica in replicas),
             ready=sum(replica.ready for replica in replicas),
             leaving=sum(replica.assignment is None for replica in replicas),
-            undecided=not decided,
+            undecided=revision_asked(pool) not in {None, status.revision},
             paused=pool.spec is not None and pool.spec.rollout.paused,
             finishing=sum(leaving is not None and finishes(replica, leaving) for replica in replicas),
             waiting=next((pod.waiting for replica in replicas for pod in replica.live if pod.waiting), None),

@@ -12,7 +12,7 @@ from weft.domain.errors import Bug
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ScalingMode
 from weft.domain.workload import Role
-from weft.render import has_all_of, render_child_pool, render_child_seed, surplus
+from weft.render import has_all_of, render_child_seed, surplus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,13 +52,12 @@ class Side:
 
 
 def converge_children(
-    split: SplitRecord, sides: Sequence[Side], around: Surroundings
+    split: SplitRecord, sides: Sequence[Side], bodies: Sequence[Json], around: Surroundings
 ) -> tuple[tuple[Action, ...], tuple[Explanation, ...]]:
-    """Actions that make both children as they should be, and an event for each that somebody edited."""
+    """Actions that make both children as they are rendered, and an event for each that somebody edited."""
     actions: list[Action] = []
     events: list[Explanation] = []
-    for side in sides:
-        body = render_child_pool(split, side.role)
+    for side, body in zip(sides, bodies, strict=True):
         record = around.at(body)
         if record is None:
             actions += _create(split, side, body)

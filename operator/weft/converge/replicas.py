@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weft.domain.cluster import PodPhase
@@ -19,11 +19,24 @@ _ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One replica id: its assignment, if it still has one, and those of its pods that exist, in order of rank."""
+    """One replica id: its assignment, if it still has one, and those of its pods that exist, in order of rank.
+
+    `lost_a_pod` says that one of them ended or is being deleted, and `broken` that, or that one is missing though all
+    were there before.
+    """
 
     number: int
     assignment: Assignment | None
     pods: tuple[PodRecord, ...]
+    lost_a_pod: bool = field(init=False, compare=False)  # everybody asks for these two, several times
+    broken: bool = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Look at the pods once."""
+        lost = any(pod.terminating or has_ended(pod) or pod.failure is not None for pod in self.pods)
+        broken = lost or (not self.whole and (self.complete or self.released))
+        object.__setattr__(self, "lost_a_pod", lost)
+        object.__setattr__(self, "broken", broken)
 
     @property
     def live(self) -> tuple[PodRecord, ...]:
@@ -49,16 +62,6 @@ class Replica:
     def released(self) -> bool:
         """Whether any pod lost its gate, so that an engine may run."""
         return any(not pod.gated for pod in self.pods)
-
-    @property
-    def broken(self) -> bool:
-        """Whether it lost a pod: one ended, one is being deleted, or one is missing though all were there before."""
-        return self.lost_a_pod or ((self.complete or self.released) and not self.whole)
-
-    @property
-    def lost_a_pod(self) -> bool:
-        """Whether one of its pods ended or is being deleted."""
-        return any(pod.terminating or has_ended(pod) or pod.failure is not None for pod in self.pods)
 
     @property
     def ready(self) -> bool:

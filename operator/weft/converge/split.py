@@ -59,13 +59,14 @@ def converge_split(
         return Convergence((), _progress(split, sides, None, split.problem))
     routing = _Routing.of(split, sides, around)
     wanted, refused = _front_or_refusal(split, sides, routing)
-    pools, reverted = converge_children(split, sides, around)
+    bodies = tuple(render_child_pool(split, role) for role in SIDES)
+    pools, reverted = converge_children(split, sides, bodies, around)
     actions = (
         *pools,
         *around.apply(wanted),
         *(around.delete_unwanted(wanted) if refused is None else ()),
     )
-    taken = around.taken((*(render_child_pool(split, role) for role in SIDES), *wanted))
+    taken = around.taken((*bodies, *wanted))
     again = min((again for _, again in looked if again is not None), default=None)
     return Convergence(actions, _progress(split, sides, routing, refused, taken), reverted, again)
 

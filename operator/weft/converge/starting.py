@@ -9,7 +9,7 @@ from weft.converge.domains import has_compute_domain
 from weft.converge.replicas import has_ended, rank_of
 from weft.domain.action import ApplyObject, CreatePod, ReleasePods
 from weft.placement import domain_lost, leaves_domain, slot_is_still_free
-from weft.render import COMPUTE_DOMAIN, compute_domain_name, render_compute_domain, render_pods, revision
+from weft.render import COMPUTE_DOMAIN, compute_domain_name, render_compute_domain, render_pods, revision_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,9 +31,9 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Surrou
     news of their pods brings the next pass. A replica that lost a pod is never mended. Nor is one completed that was
     assigned for another revision: it would carry that revision's label and this one's content.
     """
-    if pool.spec is None or pool.status.plan is None:
+    current, created = revision_asked(pool), 0
+    if current is None:
         return
-    current, created = revision(pool.spec, pool.status.plan), 0
     for replica in replicas:
         assignment = replica.assignment
         if assignment is None or replica.broken or replica.complete or assignment.revision != current:

@@ -11,7 +11,7 @@ from weft.render.gateway import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP, 
 from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
 from weft.render.pod import ENGINE_CONTAINER, render_pods
-from weft.render.revision import revision
+from weft.render.revision import revision, revision_asked
 from weft.render.service import (
     leader_selector,
     render_ranks_service,
@@ -54,6 +54,7 @@ __all__ = [
     "replica_name",
     "replicas_spared",
     "revision",
+    "revision_asked",
     "routed_selector",
     "service_url",
     "split_labels",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.domain import labels
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
+from weft.domain.remembered import LastAnswers
 from weft.domain.workload import Role
 from weft.render.metadata import child_metadata, signed, split_labels
 from weft.render.revision import pair_revision
@@ -15,7 +16,11 @@ from weft.render.revision import pair_revision
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease
     from weft.domain.snapshot import SplitRecord
+    from weft.domain.spec import SplitSpec
     from weft.render.metadata import Json
+
+REMEMBERED = 16_384  # splits
+_LAST_PAIR: LastAnswers[tuple[SplitSpec, EngineRelease], str] = LastAnswers(REMEMBERED)
 
 
 def render_child_pool(split: SplitRecord, role: Role) -> Json:
@@ -43,7 +48,12 @@ def pair_of(split: SplitRecord) -> str:
     """What halves of this split share now that its engine is resolved."""
     if split.status.engine is None or split.spec is None:
         raise Bug(Reason.SpecInvalid, f"{split.key} has no engine release yet")
-    return pair_revision(split.spec.prefill, split.spec.decode, split.status.engine)
+    return _LAST_PAIR.ask(split.key.uid, (split.spec, split.status.engine), _pair_of)
+
+
+def _pair_of(question: tuple[SplitSpec, EngineRelease]) -> str:
+    spec, release = question
+    return pair_revision(spec.prefill, spec.decode, release)
 
 
 def render_child_seed(split: SplitRecord, role: Role, replicas: int) -> Json:

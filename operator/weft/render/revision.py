@@ -7,11 +7,13 @@ import json
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from weft.domain.remembered import LastAnswers
 from weft.domain.shape import EngineName
 from weft.domain.spec import RouterKind, SchedulerName
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Plan
+    from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import PoolSpec
 
 # What a wish became is in the plan; what only steers the choice of shape or node changes no pod.
@@ -19,6 +21,8 @@ _NOT_IN_MODEL = {"config_json", "config_map", "precision"}
 _NOT_IN_ENGINE = {"name", "version", "image"}
 _NOT_IN_KV = {"locality"}
 _AROUND_THE_ENGINE = {"resources", "shared_memory"}
+REMEMBERED = 16_384  # pools
+_LAST: LastAnswers[tuple[PoolSpec, Plan], str] = LastAnswers(REMEMBERED)
 
 
 def revision(spec: PoolSpec, plan: Plan) -> str:
@@ -44,6 +48,14 @@ def revision(spec: PoolSpec, plan: Plan) -> str:
             **({"picker": True} if _is_told_to_a_picker(spec, plan) else {}),
         }
     )
+
+
+def revision_asked(pool: PoolRecord) -> str | None:
+    """The revision that a pool's spec and its plan ask for, whatever its status says; None while one of them lacks."""
+    spec, plan = pool.spec, pool.status.plan
+    if spec is None or plan is None:
+        return None
+    return _LAST.ask(pool.key.uid, (spec, plan), lambda _: revision(spec, plan))
 
 
 def pair_revision(prefill: PoolSpec, decode: PoolSpec, release: EngineRelease) -> str:
