@@ -213,3 +213,13 @@ def test_memory_is_told_in_the_middle_of_a_leap_as_where_it_is_cut() -> None:
         assert cut.kv_usage == pytest.approx(whole.kv_usage)
         seen.add(round(whole.kv_usage, 6))
     assert len(seen) > 50
+
+
+def test_it_heeds_what_it_is_told_when_the_step_under_way_ends() -> None:
+    """At once where there is none."""
+    engine = SimulatedEngine(SPEED)
+    engine.submit(Request(1.0, 1000, 100), 1.0)
+    assert engine.heeds_at == 1.0
+    prompt_is_done = engine.next_event()
+    engine.submit(Request(1.01, 1000, 100), 1.01)
+    assert engine.heeds_at == prompt_is_done == pytest.approx(1.05)

@@ -236,11 +236,11 @@ def _input_tokens(pod: PodObservation) -> float | None:
 
 
 def _known(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> tuple[float, ...]:
-    return _all(value(pod) for pod in pods)
+    return _all(map(value, pods))
 
 
 def _all(values: Iterable[float | None]) -> tuple[float, ...]:
-    return tuple(value for value in values if value is not None)
+    return tuple([value for value in values if value is not None])
 
 
 def _total(values: tuple[float, ...]) -> float | None:

@@ -59,8 +59,11 @@ class Dispatch:
     def look(self, served: ServedEngine, now: float) -> None:
         """Take note of who has ended there by now, and of when that may be again."""
         if served.alive:
-            self.hear(served, now)
-            following = served.engine.next_event()
+            engine = served.engine
+            ended = engine.ended_by(now)
+            if ended:
+                self._ended(served, ended, now)
+            following = engine.next_event()
             if served.fetching:
                 self._release_fetched(served, now)
             self._agenda.look(served, following)
@@ -132,12 +135,13 @@ class Dispatch:
 
     def _submit(self, served: ServedEngine, attempt: Attempt, request: Request, now: float) -> None:
         """Nobody looks before it can have ended; where KV is handed over, at every event."""
-        served.engine.submit(request, now)
+        engine = served.engine
+        engine.submit(request, now)
+        least = (request.output_tokens - 1) * served.shortest_step_seconds
         if request.remote:
             served.fetching.append(attempt)
-            self._agenda.look(served, now)
-        else:
-            self._agenda.look(served, now + (request.output_tokens - 1) * served.shortest_step_seconds)
+            least = 0.0
+        self._agenda.look(served, now + least if least else engine.heeds_at)
 
     def _ended(self, served: ServedEngine, ended: list[Request], now: float) -> None:
         for request in ended:
@@ -166,7 +170,7 @@ class Dispatch:
             del source.kept[prompt]
             if source.alive:
                 source.engine.release(prompt, now)
-                self._agenda.look(source, now)
+                self._agenda.look(source, source.engine.heeds_at)
 
     def _lose_patience(self, attempt: Attempt, now: float) -> None:
         """Its client goes away, unless it sees a token by now."""
@@ -185,7 +189,7 @@ class Dispatch:
         self._choices[served.pool].left(served)
         if served.alive:
             served.engine.cancel(request, now)
-            self._agenda.look(served, now)
+            self._agenda.look(served, served.engine.heeds_at)
 
     def _lose(self, attempt: Attempt, now: float) -> None:
         """This try has failed: there is another one, or the request has."""

@@ -33,6 +33,7 @@ class SimulatedEngine:
         # Steps under way: how many (0: none), when they end, and whether they are a leap, which may end earlier.
         self._steps, self._end, self._leaps = 0, now, False
         self._line = speed.steps.batch(1)
+        self._most_tokens = speed.kv_blocks * speed.block_tokens
 
     @property
     def load(self) -> int:
@@ -63,7 +64,12 @@ class SimulatedEngine:
 
     def holds(self, request: Request) -> bool:
         """Whether all of its KV fits into an empty engine, but for the last token, which nobody reads."""
-        return request.input_tokens + request.output_tokens - 1 <= self.speed.kv_blocks * self.speed.block_tokens
+        return request.input_tokens + request.output_tokens - 1 <= self._most_tokens
+
+    @property
+    def heeds_at(self) -> float:
+        """When it does something about what it was told last: when the steps under way end, or at once without any."""
+        return self._end if self._steps else self._told
 
     def next_event(self) -> float:
         """When the steps under way end, or else the next transfer: before, nobody ends. `inf` if nothing will.
@@ -116,7 +122,8 @@ class SimulatedEngine:
     def ended_by(self, until: float) -> list[Request]:
         """The same, where a leap goes on in one piece: its tokens are counted when it ends."""
         self._come_to(until)
-        return self.take_ended()
+        ended, self._ended = self._ended, []
+        return ended
 
     def take_ended(self) -> list[Request]:
         """Who has ended since it was last asked, as far as it has come."""
@@ -236,6 +243,8 @@ class SimulatedEngine:
     def _count_gaps(self, sequences: int) -> None:
         """Seconds between tokens of those who had one before."""
         gaps, batch, seconds = self.counts.inter_token, self._scheduler.batch, self._end - self._clock
+        if not sequences:
+            return
         if self._leaps:
             gaps.observe_run(self._line, batch.context / batch.size, self._steps, sequences)
             gaps.total += sequences * seconds
