@@ -50,6 +50,15 @@ def terminated(**state: object) -> Json:
     return {"phase": "Failed", "containerStatuses": [{"name": "engine", "state": {"terminated": state}}]}
 
 
+@pytest.mark.parametrize(("told", "rank", "servers"), [(None, "0", 1), (None, "1", 0), ("2", "1", 2), ("x", "1", 0)])
+def test_how_many_api_servers_a_pod_has_is_on_its_label(told: str | None, rank: str, servers: int) -> None:
+    body = pod()
+    body["metadata"]["labels"] |= {labels.RANK: rank, **({labels.SERVERS: told} if told else {})}
+    record = read_pod(body)
+    assert record is not None
+    assert record.api_servers == servers
+
+
 class TestNode:
     def test_keeps_labels_taints_and_extended_resources_only(self) -> None:
         record = read_node(

@@ -115,6 +115,14 @@ class PodRecord:
     pair: str = ""  # of a half of a split, and of the front before it: only the same meet
     unrouted: float | None = None  # when we took the label away
     loading: float | None = None
+    servers: int | None = None  # API servers, on as many consecutive ports, where its pod tells
+
+    @property
+    def api_servers(self) -> int:
+        """Ports at which it answers requests: one in the first pod of a replica and none in others, unless it tells."""
+        if self.identity is None:
+            return 0
+        return int(self.identity.rank == 0) if self.servers is None else self.servers
 
     @property
     def unscheduled(self) -> bool:

@@ -15,6 +15,7 @@ from weft.engines import series_for
 from weft.observe.history import Origin, Target
 from weft.observe.observation import observe_pool, words_of
 from weft.observe.targets import fronts_of, targets_of
+from weft.observe.whole_replicas import of_whole_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -54,15 +55,16 @@ class MetricsCollector:
             for pool, series in _series_of(pools)
         ]
         every = {front.uid: front for _, _, _, fronts in asked for front in fronts}
-        every |= {target.uid: target for _, _, targets, _ in asked for target in targets}  # whatever a Service selects
+        engines = {page.uid: page for _, _, targets, _ in asked for each in targets for page in (each, *each.pages)}
+        every |= engines  # whatever a Service selects
         histories = await self._source.collect(every.values())
+        whole = of_whole_replicas((target for _, _, targets, _ in asked for target in targets), histories)
         observed = {
-            pool.key.uid: _with_what_is_not_told(pool, observe_pool(targets, histories, series, fronts))
+            pool.key.uid: _with_what_is_not_told(pool, observe_pool(targets, whole, series, fronts))
             for pool, series, targets, fronts in asked
         }
         self._observed = (self._clock(), observed)
-        self._pages = {pool.key.uid: (targets, series, histories) for pool, series, targets, _ in asked}
-        engines = {target.uid for _, _, targets, _ in asked for target in targets}
+        self._pages = {pool.key.uid: (targets, series, whole) for pool, series, targets, _ in asked}
         read = Counter(history.origin for uid, history in histories.items() if uid in engines)
         self.engines_read = {origin: read[origin] for origin in Origin}
 

@@ -26,7 +26,9 @@ TARGET_LABELS = {"instance", "job", "namespace", "pod", "container", "endpoint",
 class Target:
     """One pod whose engine answers metrics. `names` are the families worth keeping.
 
-    One that is not to be `scraped` belongs to others, and is known through Prometheus alone.
+    One that is not to be `scraped` belongs to others, and is known through Prometheus alone; one that `shares_pod` with
+    others is known by scraping alone, as samples of one pod do not tell their port there. `pages` are what else tells
+    of the same replica: its other pods that answer requests, and their other ports.
     """
 
     uid: str
@@ -38,6 +40,8 @@ class Target:
     names: tuple[str, ...]
     startup_seconds: float | None = None  # what the pod's conditions tell
     scraped: bool = True
+    shares_pod: bool = False
+    pages: tuple[Target, ...] = ()
 
     @property
     def url(self) -> str:

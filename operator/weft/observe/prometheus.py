@@ -56,7 +56,8 @@ class PrometheusSource:
 
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
         """The windows of all targets that Prometheus knows, by pod UID. Raises `PrometheusAway`."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self._collect, list(targets))
+        known = [target for target in targets if not target.shares_pod]
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._collect, known)
 
     def rates(
         self, namespace: str, pool: str, counter: str, span: tuple[datetime, datetime], step_seconds: float

@@ -32,6 +32,7 @@ Devices = tuple[tuple[str, int], ...]
 _NODES_COUNTED = re.compile(r"\d+/\d+ nodes are available: (?P<reasons>\d+ .*?)(?:\. |\.?$)", re.DOTALL)
 _EACH_COUNT = re.compile(r", (?=\d+ )")
 _OTHER_NODES = re.compile(r"\[NodeAffinity\]|node affinity/selector")
+_DIGIT = re.compile("[0-9]")
 _WAITING_IS_NORMAL = {"", "ContainerCreating", "PodInitializing"}
 
 
@@ -91,6 +92,7 @@ def read_pod(body: Json) -> PodRecord | None:
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
         unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
         loading=_loading(status) if identity is not None else None,
+        servers=_servers(meta) if identity is not None else None,
     )
 
 
@@ -121,6 +123,11 @@ def read_identity(meta: Json) -> PodIdentity | None:
         )
     except (KeyError, ValueError):
         return None
+
+
+def _servers(meta: Json) -> int | None:
+    told = str((meta.get("labels") or {}).get(labels.SERVERS) or "")
+    return int(told) if _DIGIT.fullmatch(told) else None
 
 
 def controller_uid(meta: Json) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.engines import FRONTS
@@ -16,17 +17,31 @@ if TYPE_CHECKING:
 
 
 def targets_of(pool_uid: str, pods: Iterable[PodRecord], series: EngineSeries) -> tuple[Target, ...]:
-    """The first pod of every ready replica of a pool that still gets requests and has an address."""
-    return tuple(
-        Target(pod.uid, pod.namespace, pod.name, pod.ip, series.port, series.path, series.names, pod.startup_seconds)
-        for pod in pods
-        if pod.identity is not None
-        and pod.identity.pool_uid == pool_uid
-        and pod.identity.rank == 0
-        and pod.ready
-        and not pod.terminating
-        and pod.ip is not None
-    )
+    """Every ready replica of a pool that still gets requests, by its first pod, with all that answers for it."""
+    answering: dict[int, list[PodRecord]] = {}
+    for pod in pods:
+        if pod.identity is not None and pod.identity.pool_uid == pool_uid and pod.api_servers:
+            answering.setdefault(pod.identity.replica, []).append(pod)
+    asked = (_pages(sorted(each, key=rank_of), series) for each in answering.values())
+    return tuple(replace(pages[0], pages=pages[1:]) if pages[1:] else pages[0] for pages in asked if pages)
+
+
+def rank_of(pod: PodRecord) -> int:
+    """Rank of a pod of ours."""
+    return pod.identity.rank if pod.identity is not None else 0
+
+
+def _pages(pods: list[PodRecord], series: EngineSeries) -> tuple[Target, ...]:
+    """Each port of each pod, the first of the first pod first; none unless all of them may be asked."""
+    if rank_of(pods[0]) > 0 or not all(pod.ready and not pod.terminating and pod.ip is not None for pod in pods):
+        return ()
+    return tuple(_page(pod, number, series) for pod in pods for number in range(pod.api_servers))
+
+
+def _page(pod: PodRecord, number: int, series: EngineSeries) -> Target:
+    uid, port = f"{pod.uid}/{number}" if number else pod.uid, series.port + number
+    place = (uid, pod.namespace, pod.name, pod.ip or "", port, series.path, series.names)
+    return Target(*place, pod.startup_seconds, shares_pod=pod.api_servers > 1)
 
 
 def fronts_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Target, ...]:

@@ -1,0 +1,47 @@
+"""Replicas that answer at several pods or ports, read as one: what is counted on each page adds up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.observe.history import History
+from weft.observe.observation import STALE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from weft.observe.arithmetic import Sample
+    from weft.observe.history import Target
+
+PAGE = "page"  # label that keeps series of the same name on two pages apart
+
+
+def of_whole_replicas(targets: Iterable[Target], histories: Mapping[str, History]) -> dict[str, History]:
+    """The windows, with one for each replica of several pages: that of its first, or none while a page is not fresh.
+
+    A part would look like a replica that has less to do.
+    """
+    whole = dict(histories)
+    for target in targets:
+        if not target.pages:
+            continue
+        pages = [whole.pop(each.uid, None) for each in (target, *target.pages)]
+        known = [page for page in pages if page is not None and page.age_seconds <= STALE_SECONDS]
+        if len(known) == len(pages):
+            whole[target.uid] = _added_up(known)
+    return whole
+
+
+def _added_up(pages: list[History]) -> History:
+    """All series of all pages, on the clock of the first: sources have clocks of their own. As old as the oldest."""
+    first, ages = pages[0], [page.age_seconds for page in pages]
+    series = {
+        (name, tuple(sorted((*tags, (PAGE, str(number)))))): _later(samples, first.now - page.now)
+        for number, page in enumerate(pages)
+        for (name, tags), samples in page.series.items()
+    }
+    return History(first.now + max(ages) - min(ages), series, first.origin)
+
+
+def _later(samples: tuple[Sample, ...], seconds: float) -> tuple[Sample, ...]:
+    return tuple((at + seconds, value) for at, value in samples) if seconds else samples
