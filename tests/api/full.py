@@ -63,6 +63,7 @@ _FIRST: Json = {
         "dataParallel": 3,
         "decodeContextParallel": 6,
         "prefillContextParallel": 7,
+        "dataParallelBalancing": "Hybrid",
     },
     "placement": {
         "accelerators": ["H200", "GB200"],

@@ -11,7 +11,16 @@ from tests.fabric.cluster import board, taint
 from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
-from weft.domain.spec import DomainRule, EngineSpec, ModelSpec, PoolSpec, RouterKind, RouterSpec, SchedulerName
+from weft.domain.spec import (
+    Balancing,
+    DomainRule,
+    EngineSpec,
+    ModelSpec,
+    PoolSpec,
+    RouterKind,
+    RouterSpec,
+    SchedulerName,
+)
 from weft.domain.workload import Role
 from weft.render import render_pods
 
@@ -35,6 +44,19 @@ SPEC = pool_spec()
         ),
         (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "engine.distributed Ray"),
         (replace(SPEC, kv=replace(SPEC.kv, locality="Required")), "kvTransfer.locality Required"),
+        (replace(SPEC, balancing=Balancing.MultiPort), "shape.dataParallelBalancing MultiPort with router.type None"),
+        (
+            replace(SPEC, balancing=Balancing.MultiPort, router=RouterSpec(RouterKind.Managed)),
+            "shape.dataParallelBalancing MultiPort with router.type Managed",
+        ),
+        (
+            replace(SPEC, balancing=Balancing.Hybrid, engine=EngineSpec(name=EngineName.SGLang)),
+            "shape.dataParallelBalancing Hybrid is not supported on SGLang",
+        ),
+        (
+            replace(SPEC, balancing=Balancing.External, engine=EngineSpec(name=EngineName.TensorRTLLM)),
+            "shape.dataParallelBalancing External is not supported on TensorRT-LLM",
+        ),
         (
             replace(SPEC, role=Role.Decode, placement=replace(SPEC.placement, domain=DomainRule.Preferred)),
             "placement.domain Preferred with role Decode",

@@ -14,9 +14,11 @@ from tests.render.test_pods import GOLDEN
 from weft.catalog import load
 from weft.catalog.options import engine_options
 from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.spec import Balancing
 from weft.engines import LaunchRequest, adapter_for
 from weft.engines.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
 from weft.engines.versions import parse_version
+from weft.engines.vllm_balancing import SERVES_AT_SEVERAL_PORTS
 from weft.engines.vllm_connectors import BRINGS_MOONCAKE, OFFLOADS_BESIDE_NIXL
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ def is_planned(golden: PoolSpec, chosen: Shape, version: str) -> bool:
         and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)
         and (golden.kv.offload_json is None or release >= OFFLOADS_BESIDE_NIXL)
         and (golden.kv.connector == "NIXL" or release >= BRINGS_MOONCAKE)
+        and (golden.balancing is not Balancing.MultiPort or release >= SERVES_AT_SEVERAL_PORTS)
     )
 
 

@@ -126,6 +126,11 @@ _PROMPTS = {
     "shape": {"tensorParallel": 8},
     "placement": {"accelerators": ["GB200"]},
 }
+_RANKS = {
+    "model": {"id": "deepseek-ai/DeepSeek-V3"},
+    "shape": {"tensorParallel": 2, "dataParallel": 4},
+    "placement": {"accelerators": ["GB200"]},
+}
 _TOLERATION = {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 60}
 _TOLERATIONS = {"placement": {"tolerations": [_TOLERATION]}}
 _STAGES = {
@@ -212,6 +217,7 @@ ROWS: dict[str, Row] = {
     "shape.dataParallel": Rendered(2, beside=_EXPERTS),
     "shape.decodeContextParallel": Rendered(8, beside=_LATENT, lasts=_KEEPS_SHAPE),
     "shape.prefillContextParallel": Rendered(2, COUNT, _PROMPTS),
+    "shape.dataParallelBalancing": Rendered("Hybrid", PODS, _RANKS),
     "placement.accelerators": Rendered(["H100"]),
     "placement.nodeSelector": Rendered({"topology.kubernetes.io/zone": "z-2"}),
     "placement.tolerations.key": Rendered("c", beside=_TOLERATIONS),

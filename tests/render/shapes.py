@@ -7,6 +7,7 @@ from tests.render.sglang_shapes import SGLANG_SHAPES
 from tests.render.tensorrt_llm_shapes import TENSORRT_LLM_SHAPES
 from weft.domain.hardware import Precision
 from weft.domain.spec import (
+    Balancing,
     EngineSpec,
     KVSpec,
     ModelSource,
@@ -81,6 +82,21 @@ SHAPES = {
     ),
     "experts-two-pods": pool(
         spec(model=ModelSpec(DEEPSEEK, source=_PVC)),
+        plan(shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
+        ("tray-0", "tray-1"),
+    ),
+    "experts-hybrid": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC), balancing=Balancing.Hybrid),
+        plan(shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
+        ("tray-0", "tray-1"),
+    ),
+    "experts-external-decode": pool(
+        spec(Role.Decode, model=ModelSpec(DEEPSEEK, source=_PVC), balancing=Balancing.External),
+        plan(shape(4, "GB200", Precision.FP8, data_parallel=2, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
+        ("tray-0", "tray-1"),
+    ),
+    "experts-multi-port": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC), balancing=Balancing.MultiPort),
         plan(shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
         ("tray-0", "tray-1"),
     ),

@@ -45,7 +45,7 @@ def routed(gateway: GatewaySpec, engine: EngineName = EngineName.VLLM, pods: Pod
 def objects(gateway: GatewaySpec, port: int = 8000) -> list[dict[str, Any]]:
     record = routed(gateway)
     tags = pool_labels(record)
-    endpoints = render_endpoints(record.key, tags, routed_selector(record.key), port, gateway)
+    endpoints = render_endpoints(record.key, tags, routed_selector(record.key), (port,), gateway)
     return [endpoints, render_route(record.key, tags, gateway)]
 
 

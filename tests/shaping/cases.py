@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog import load
 from weft.domain.spec import (
+    Balancing,
     EngineSpec,
     KVSpec,
     ModelSpec,
@@ -70,6 +71,7 @@ class Wish:
     engine: EngineSpec = ANY_ENGINE
     kv: KVSpec = IN_16_BITS
     adapters: Pairs = ()
+    balancing: Balancing = Balancing.Internal
 
     def request(self, incumbent: Plan | None = None, release: EngineRelease | None = None) -> ShapeRequest:
         """The request of this wish."""
@@ -92,6 +94,7 @@ class Wish:
             rollout=RolloutSpec(),
             pod=PodSpec(),
             router=RouterSpec(),
+            balancing=self.balancing,
         )
         architecture = resolve_architecture(spec.model, CATALOG)
         return ShapeRequest(spec, architecture, workload, self.supplies, incumbent, release)

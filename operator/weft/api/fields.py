@@ -202,6 +202,7 @@ ImageReference = Annotated[str, Field(min_length=1, max_length=512, pattern=NO_S
 # Enums of the vocabulary: JSON brings their text, so these alone are not strict.
 Precision = Annotated[hardware.Precision, Strict(strict=False)]
 Role = Annotated[workload.Role, Strict(strict=False)]
+Balancing = Annotated[spec.Balancing, Strict(strict=False)]
 DomainRule = Annotated[spec.DomainRule, Strict(strict=False)]
 ScalingMode = Annotated[spec.ScalingMode, Strict(strict=False)]
 RolloutStrategy = Annotated[spec.RolloutStrategy, Strict(strict=False)]

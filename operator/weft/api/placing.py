@@ -7,7 +7,18 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from weft.api.fields import ATOMIC, EACH_ONCE, LABEL_KEY, SET, DomainRule, LabelKey, LabelValue, described, section
+from weft.api.fields import (
+    ATOMIC,
+    EACH_ONCE,
+    LABEL_KEY,
+    SET,
+    Balancing,
+    DomainRule,
+    LabelKey,
+    LabelValue,
+    described,
+    section,
+)
 from weft.api.rules import VALIDATIONS, ApiModel, Rule
 from weft.domain import spec
 
@@ -24,6 +35,12 @@ class Shape(ApiModel):
     data_parallel: Parallel | None = described("Attention-DP ranks inside one replica.")
     decode_context_parallel: Parallel | None = described("GPUs of a tensor group that share one copy of the KV cache.")
     prefill_context_parallel: Parallel | None = described("Tensor groups that share each prompt; Prefill role only.")
+    data_parallel_balancing: Balancing = Field(
+        default=spec.Balancing.Internal,
+        description="What takes requests for attention-DP ranks (vLLM). Internal: the first pod of a replica, for all. "
+        "Hybrid: each pod, for its own. External: each pod, which is one rank. MultiPort: each rank, at a port of its "
+        "own; router type Gateway only.",
+    )
 
 
 class Toleration(ApiModel):

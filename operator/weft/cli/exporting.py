@@ -16,6 +16,7 @@ Json = dict[str, Any]
 
 _SHARED = ("model", "engine", "kvCache", "workload", "slo", "placement", "scaling", "rollout", "pod")
 _OF_ONE_FORM = ("replicas", "maxGPUs")  # of scaling: a count, or a budget, that means another thing in the other form
+_BALANCING = "dataParallelBalancing"
 _KEPT_METADATA = ("name", "namespace", "labels", "annotations")
 
 
@@ -23,7 +24,7 @@ def exported_pool(body: Json, plan: Plan) -> Json:
     """An InferencePool that runs a plan of one pool; raises `CommandFailure` where the request does not allow it."""
     spec = _common(body, (plan,))
     spec["placement"] = {**spec.get("placement", {}), "accelerators": [plan.shape.accelerator]}
-    spec["shape"] = _pins(plan.shape)
+    spec["shape"] = {**_pins(plan.shape), **_balancing(body["spec"])}
     if "router" in body["spec"]:
         spec["router"] = copy.deepcopy(body["spec"]["router"])
     return _checked(_document("InferencePool", body, spec))
@@ -35,7 +36,7 @@ def exported_split(body: Json, prefill: Plan, decode: Plan) -> Json:
     for name, plan in (("prefill", prefill), ("decode", decode)):
         own = copy.deepcopy(body["spec"].get(name, {}))
         placement = {**spec.get("placement", {}), **own.get("placement", {}), "accelerators": [plan.shape.accelerator]}
-        spec[name] = {**own, "placement": placement, "shape": _pins(plan.shape)}
+        spec[name] = {**own, "placement": placement, "shape": {**_pins(plan.shape), **_balancing(body["spec"], own)}}
     return _checked(_document("PDSplit", body, spec))
 
 
@@ -70,6 +71,12 @@ def _pins(shape: Shape) -> Json:
         "prefillContextParallel": shape.prefill_context_parallel,
     }
     return {name: size for name, size in sizes.items() if size > 1 or name == "tensorParallel"}
+
+
+def _balancing(*asked: Json) -> Json:
+    """The one pin that is no size, as it was asked for; what is said last counts."""
+    said = [each["shape"][_BALANCING] for each in asked if _BALANCING in each.get("shape", {})]
+    return {_BALANCING: said[-1]} if said else {}
 
 
 def _checked(document: Json) -> Json:

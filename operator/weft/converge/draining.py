@@ -86,9 +86,10 @@ def finishes(replica: Replica, leaving: Leaving) -> bool:
     word, leader = _word_of(replica, leaving), replica.leader
     if word is None or leader is None:
         return False
-    if leader.unrouted is None:
-        return True  # it carries the label
-    passed = leaving.heard.now - leader.unrouted
+    left = [pod.unrouted for pod in replica.pods if pod.unrouted is not None]
+    if not left or any(pod.routed for pod in replica.pods):
+        return True  # one carries the label
+    passed = leaving.heard.now - max(left)
     told_after_the_last_came = passed - word.age_seconds >= leaving.chosen_seconds
     is_over = passed >= leaving.chosen_seconds + leaving.drain_seconds
     return not is_over and not (word.idle and told_after_the_last_came)
@@ -116,9 +117,14 @@ def _unroute(replica: Replica, leaving: Leaving) -> Iterator[Action]:
 
 
 def _next_to_go(replica: Replica, fabric: Fabric) -> tuple[PodRecord, ...]:
-    """The leader while it may still run requests that need the workers; everything once it cannot."""
+    """The leader while it may still run requests that need the workers; everything once it cannot.
+
+    Where workers answer requests too, all go together: each serves on until the drain is over, and needs the others.
+    """
     leader = replica.leader
     if leader is None or has_ended(leader) or not replica.released:
+        return replica.live
+    if any(pod.api_servers for pod in replica.live if pod is not leader):
         return replica.live
     if leader.terminating:
         return replica.live if _nobody_ends(leader, fabric) else ()

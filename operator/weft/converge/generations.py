@@ -107,9 +107,8 @@ def pair_of_replica(replica: Replica) -> str:
 
 
 def answers(replica: Replica) -> bool:
-    """Whether fronts may choose it: its first pod is Ready, carries the label and is not being deleted."""
-    leader = replica.leader
-    return leader is not None and leader.ready and leader.routed and not leader.terminating and not has_ended(leader)
+    """Whether fronts may choose it: one of its pods is Ready, carries the label and is not being deleted."""
+    return any(pod.ready and pod.routed and not has_ended(pod) for pod in replica.live)
 
 
 def _counted(pair: str, halves: Sequence[Sequence[Replica]]) -> Generation:

@@ -104,16 +104,24 @@ def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json,
         front = Front((pool.key,), router.replicas, pool.spec.rollout.drain_timeout_seconds)
         found.append(render_front(pool.key, plan.engine.name, router, front, tags))
         found.append(render_front_budget(pool.key, router, tags))
-    return (*found, *_route_of(pool))
+    return (*found, *_route_of(pool, replicas))
 
 
-def _route_of(pool: PoolRecord) -> tuple[Json, ...]:
+def _ports_of_all(replicas: Sequence[Replica]) -> int:
+    """Ports that all pods have which may be chosen: a picker takes each of an InferencePool for one of every pod."""
+    routed = [pod for replica in replicas for pod in replica.live if pod.routed]
+    counts = [pod.api_servers for pod in routed if pod.ready] or [pod.api_servers for pod in routed]
+    return max(1, min(counts, default=1))
+
+
+def _route_of(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]:
     """What a Gateway needs, where the cluster knows its kinds."""
     spec, plan = pool.spec, pool.status.plan
     if spec is None or spec.router.gateway is None or plan is None or pool.lacks is not None:
         return ()
     tags, port = pool_labels(pool), adapter_for(plan.engine.name).port
-    endpoints = render_endpoints(pool.key, tags, routed_selector(pool.key), port, spec.router.gateway)
+    ports = range(port, port + _ports_of_all(replicas))
+    endpoints = render_endpoints(pool.key, tags, routed_selector(pool.key), ports, spec.router.gateway)
     return endpoints, render_route(pool.key, tags, spec.router.gateway)
 
 

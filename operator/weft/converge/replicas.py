@@ -45,7 +45,7 @@ class Replica:
 
     @property
     def leader(self) -> PodRecord | None:
-        """The pod that answers requests."""
+        """Its first pod, which answers requests, and as a rule alone."""
         return next((pod for pod in self.pods if rank_of(pod) == 0), None)
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.spec import DomainRule, RouterKind, SchedulerName
+from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.launch import FrontRequest, LaunchRequest
@@ -28,6 +28,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
         (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
         (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
         _half_at_a_gateway(spec),
+        _several_ports_behind_one(spec),
         *_router_claims(spec.router),
     )
     for unsupported, field, allowed in claims:
@@ -47,6 +48,13 @@ def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
     """An endpoint picker pairs within one InferencePool, and one pool of ours has one role."""
     half = spec.role is not Role.Aggregated and spec.router.kind is RouterKind.Gateway
     return half, f"router.type Gateway for a pool of role {spec.role}", "use router.type None and a front of yours"
+
+
+def _several_ports_behind_one(spec: PoolSpec) -> tuple[bool, str, str]:
+    """Of vllm-router 0.1.17, which finds one port of each pod, and of Services: the other ranks would stay idle."""
+    behind_one = spec.balancing is Balancing.MultiPort and spec.router.kind is not RouterKind.Gateway
+    field = f"shape.dataParallelBalancing MultiPort with router.type {spec.router.kind}, which knows one port of a pod,"
+    return behind_one, field, "use router.type Gateway, or Hybrid or External"
 
 
 def _stages_of_a_half(spec: PoolSpec) -> tuple[bool, str, str]:

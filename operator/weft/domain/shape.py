@@ -62,6 +62,11 @@ class Shape:
         return self.gpus // self.gpus_per_pod
 
     @property
+    def ranks_per_pod(self) -> int:
+        """Whole data-parallel ranks in each pod; 0 where one does not fit a pod."""
+        return self.gpus_per_pod * self.data_parallel // self.gpus
+
+    @property
     def domain_group_gpus(self) -> int:
         """GPUs that must share one NVLink domain: the whole replica, or one pipeline stage of it."""
         return self.tensor_parallel * self.data_parallel * self.prefill_context_parallel

@@ -118,6 +118,19 @@ class ShapePins:
         return all(pin in {None, size} for pin, size in pairs)
 
 
+class Balancing(StrEnum):
+    """How requests reach the data-parallel ranks of one replica.
+
+    Internal: all by its first pod. Hybrid: by each pod to its own ranks. External: by each pod, which is one rank.
+    MultiPort: by each rank at a port of its own.
+    """
+
+    Internal = "Internal"
+    Hybrid = "Hybrid"
+    External = "External"
+    MultiPort = "MultiPort"
+
+
 @dataclass(frozen=True, slots=True)
 class Toleration:
     """A pod toleration, as Kubernetes defines it."""
@@ -313,6 +326,14 @@ class PoolSpec:
     pod: PodSpec
     router: RouterSpec
     pair: str = ""
+    balancing: Balancing = Balancing.Internal
+
+    def balances(self, shape: Shape) -> Balancing:
+        """What is left of the wish in a shape: where pods have one rank each, Hybrid is External (vLLM's own rule)."""
+        if shape.data_parallel == 1 or (self.balancing is Balancing.Hybrid and shape.pods == 1):
+            return Balancing.Internal
+        alone = self.balancing is Balancing.Hybrid and shape.ranks_per_pod == 1
+        return Balancing.External if alone else self.balancing
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.shape import Plan
-    from weft.domain.spec import Pairs, PoolSpec, RouterSpec
+    from weft.domain.spec import Balancing, Pairs, PoolSpec, RouterSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,11 @@ class LaunchRequest:
     checkpoint: Precision | None = None
 
     @property
+    def balancing(self) -> Balancing:
+        """How requests reach the ranks of the replica."""
+        return self.spec.balances(self.plan.shape)
+
+    @property
     def on_cpu(self) -> bool:
         """Whether the accelerator is the processor itself."""
         return self.plan.shape.accelerator == "cpu"
@@ -38,7 +43,7 @@ class LaunchRequest:
 
 @dataclass(frozen=True, slots=True)
 class FrontRequest:
-    """A router in front of replicas. Selectors choose the first pods of replicas; `decode` is empty unless it pairs.
+    """A router in front of replicas. Selectors choose the pods that take requests; `decode` is empty unless it pairs.
 
     With `decode` set, `prefill_or_all` chooses the prefill side. Streams of a router that goes have `drain_seconds`.
     """
@@ -127,7 +132,8 @@ class ContainerLaunch:
 
     `command` is a list and never a shell line. `pre_stop_seconds` is how long the container keeps serving after its
     deletion began, so that everybody stops choosing it; `grace_seconds` covers that and the engine's own drain.
-    `annotations` are what others have to read off its pod.
+    `annotations` are what others have to read off its pod. `api_servers` is how many the container has, on as many
+    consecutive ports; None: one in the first pod of a replica, none in the others.
     """
 
     command: tuple[str, ...]
@@ -142,3 +148,4 @@ class ContainerLaunch:
     annotations: Pairs = ()
     secrets_as_env: tuple[str, ...] = ()
     files: tuple[LaunchFile, ...] = ()
+    api_servers: int | None = None

@@ -22,6 +22,7 @@ from weft.engines.sizing import (
 )
 from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
+from weft.engines.vllm_only import refuse_what_vllm_alone_does
 from weft.engines.weights import model_mount, secrets_as_env
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class SGLang:
 
         On SIGTERM it waits for open requests without a limit of its own, so the grace period is the limit.
         """
+        refuse_what_vllm_alone_does(request.spec, "SGLang")
         _refuse_old(request)
         _refuse_conflicts(request)
         leads = request.rank == 0

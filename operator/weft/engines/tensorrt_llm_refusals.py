@@ -16,6 +16,7 @@ from weft.engines.tensorrt_llm_arguments import NAMES_ITS_MODEL
 from weft.engines.tensorrt_llm_config import moves_kv
 from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
 from weft.engines.versions import parse_version, release_order
+from weft.engines.vllm_only import refuse_what_vllm_alone_does
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ _OTHER_SERVERS = {"/nim/": "a NIM", "tritonserver": "Triton"}
 
 def refuse_what_it_cannot(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first wish that cannot be fulfilled, with what is allowed."""
+    refuse_what_vllm_alone_does(request.spec, "TensorRT-LLM")
     if request.checkpoint is not None:
         why = precision_conflict(request.checkpoint, request.plan.shape.precision, EngineName.TensorRTLLM)
         if why is not None:

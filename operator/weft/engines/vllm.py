@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
+from weft.domain.spec import Balancing
 from weft.domain.workload import Role
 from weft.engines import vllm_arguments as arguments
+from weft.engines import vllm_balancing as balancing
 from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
@@ -44,13 +46,16 @@ class VLLM:
     port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
-        """`vllm serve` for one rank; workers of a replica with several pods answer no requests and have no probes."""
+        """`vllm serve` for one pod of a replica; one that answers no requests has no probes.
+
+        Where every pod answers some, all of them serve until the drain is over: their ranks take each step together.
+        """
         version = parse_version(request.plan.engine.version)
         _refuse_conflicts(request)
-        leads = request.rank == 0
+        servers, together = balancing.api_servers(request), request.balancing is not Balancing.Internal
         ready_seconds = startup_seconds(request.weight_bytes)
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
-        drains_itself = version >= DRAINS_ITSELF
+        drains_itself = version >= DRAINS_ITSELF and not together  # a rank that is done early would stop the others
         chosen_seconds = still_chosen_seconds(request.spec.role)
         return ContainerLaunch(
             command=(
@@ -68,14 +73,15 @@ class VLLM:
                 *request.spec.engine.args,
             ),
             env=environment.variables(request, ready_seconds),
-            ports=_ports(request) if leads else (),
+            ports=_ports(request, servers) if servers else (),
             pre_stop_seconds=chosen_seconds if drains_itself else chosen_seconds + drain_seconds,
             grace_seconds=chosen_seconds + drain_seconds + MARGIN_SECONDS,
-            startup=_startup_probe(ready_seconds) if leads else None,
-            readiness=HttpProbe("/health", PORT) if leads else None,
+            startup=_startup_probe(request, ready_seconds) if servers else None,
+            readiness=_readiness_probe(request) if servers else None,
             shared_memory_bytes=shared_memory_bytes(request),
             model_mount=model_mount(request.spec.model),
             secrets_as_env=secrets_as_env(request.spec.model),
+            api_servers=servers if together else None,
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
@@ -93,21 +99,33 @@ class VLLM:
         return vllm_failure(text)
 
 
-def _startup_probe(ready_seconds: int) -> HttpProbe:
-    return HttpProbe("/health", PORT, PROBE_SECONDS, failures=ready_seconds // PROBE_SECONDS)
+def _startup_probe(request: LaunchRequest, ready_seconds: int) -> HttpProbe:
+    return HttpProbe("/health", _probed(request), PROBE_SECONDS, failures=ready_seconds // PROBE_SECONDS)
+
+
+def _readiness_probe(request: LaunchRequest) -> HttpProbe:
+    return HttpProbe("/health", _probed(request))
+
+
+def _probed(request: LaunchRequest) -> int:
+    """Of servers at several ports only their supervisor knows whether all are healthy."""
+    return balancing.SUPERVISOR_PORT if request.balancing is Balancing.MultiPort else PORT
 
 
 def _refuse_conflicts(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first argument or variable that contradicts the plan."""
     spec, shape = request.spec, request.plan.shape
+    balancing.refuse_what_cannot_be_balanced(request)
     conflict = vllm_argument_conflict(spec.engine.args, shape) or vllm_env_conflict(tuple(dict(spec.engine.env)))
     conflict = conflict or vllm_prefix_conflict(spec)
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
 
 
-def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:
+def _ports(request: LaunchRequest, servers: int) -> tuple[NamedPort, ...]:
     http = NamedPort("http", PORT)
+    if servers > 1:  # which no half of a split has
+        return (http, *(NamedPort(f"http-{rank}", PORT + rank) for rank in range(1, servers)))
     if connectors.uses_mooncake(request):
         gives = request.spec.role is Role.Prefill
         return (http, NamedPort("mooncake", environment.MOONCAKE_PORT)) if gives else (http,)

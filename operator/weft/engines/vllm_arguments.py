@@ -14,6 +14,7 @@ from weft.domain.workload import Role
 from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
+from weft.engines.vllm_balancing import data_parallel
 
 if TYPE_CHECKING:
     from weft.domain.shape import Shape
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 Arguments = tuple[str, ...]
 
 MASTER_PORT = 29501
-DATA_PARALLEL_PORT = 29550
 FITS_CONTEXT: Version = (0, 14, 0)  # vLLM pull request 29431
 _SPECULATIVE_METHODS = {"MTP": "mtp", "EAGLE3": "eagle3", "DraftModel": "draft_model", "NGram": "ngram"}
 
@@ -57,7 +57,7 @@ def parallel(request: LaunchRequest) -> Arguments:
         *(("--enable-expert-parallel",) if shape.expert_parallel > 1 else ()),
     )
     if shape.data_parallel > 1:
-        return (*sizes, *_data_parallel(request))
+        return (*sizes, *data_parallel(request))
     return (*sizes, *_nodes(request)) if shape.pods > 1 else sizes
 
 
@@ -120,25 +120,6 @@ def _nodes(request: LaunchRequest) -> Arguments:
     place = ("--nnodes", str(request.plan.shape.pods), "--node-rank", str(request.rank))
     master = ("--master-addr", request.leader_host, "--master-port", str(MASTER_PORT))
     return (*place, *master, *(("--headless",) if request.rank > 0 else ()))
-
-
-def _data_parallel(request: LaunchRequest) -> Arguments:
-    """Attention-DP ranks behind one endpoint: all in one pod, or some in each."""
-    shape = request.plan.shape
-    local = shape.gpus_per_pod * shape.data_parallel // shape.gpus
-    if local < 1:
-        raise Invalid(
-            Reason.ShapeInvalid, f"{shape}: one data-parallel rank does not fit a pod of {shape.gpus_per_pod} GPUs"
-        )
-    sizes = ("--data-parallel-size", str(shape.data_parallel), "--data-parallel-size-local", str(local))
-    if shape.pods == 1:
-        return sizes
-    # The leader binds this address, so it needs its own IP; the others only look it up.
-    address = "$(VLLM_HOST_IP)" if request.rank == 0 else request.leader_host
-    meeting = ("--data-parallel-address", address, "--data-parallel-rpc-port", str(DATA_PARALLEL_PORT))
-    if request.rank == 0:
-        return (*sizes, *meeting)
-    return ("--headless", *sizes, "--data-parallel-start-rank", str(request.rank * local), *meeting)
 
 
 def _offload(request: LaunchRequest) -> Arguments:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
 
+BY_BALANCING = "use spec.shape.dataParallelBalancing"
+
 _OWNED = {
     "--tensor-parallel-size": f"{BY_SHAPE}.tensorParallel",
     "--pipeline-parallel-size": f"{BY_SHAPE}.pipelineParallel",
@@ -26,9 +28,10 @@ _OWNED = {
     "--data-parallel-address": BY_WEFT,
     "--data-parallel-rpc-port": BY_WEFT,
     "--data-parallel-backend": BY_WEFT,
-    "--data-parallel-hybrid-lb": BY_WEFT,
-    "--data-parallel-external-lb": BY_WEFT,
-    "--data-parallel-multi-port-external-lb": BY_WEFT,
+    "--data-parallel-hybrid-lb": BY_BALANCING,
+    "--data-parallel-external-lb": BY_BALANCING,
+    "--data-parallel-multi-port-external-lb": BY_BALANCING,
+    "--data-parallel-supervisor-port": BY_WEFT,
     "--nnodes": BY_WEFT,
     "--node-rank": BY_WEFT,
     "--master-addr": BY_WEFT,

@@ -12,6 +12,8 @@ from weft.domain.workload import Role
 from weft.render.metadata import child_metadata, signed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from weft.domain.snapshot import ResourceKey
     from weft.domain.spec import GatewayParent, GatewaySpec, Pairs
     from weft.render.metadata import Json
@@ -28,9 +30,9 @@ _ROLES = {Role.Aggregated: "both", Role.Prefill: "prefill", Role.Decode: "decode
 
 
 def render_endpoints(
-    owner: ResourceKey, tags: dict[str, str], selector: Pairs, port: int, gateway: GatewaySpec
+    owner: ResourceKey, tags: dict[str, str], selector: Pairs, ports: Iterable[int], gateway: GatewaySpec
 ) -> Json:
-    """The InferencePool under the name of its owner: pods that may be chosen, at one port, by the picker's word."""
+    """The InferencePool under the name of its owner: pods that may be chosen, at each port, by the picker's word."""
     api_version, kind = ENDPOINTS
     picker = {
         "group": "",
@@ -41,7 +43,7 @@ def render_endpoints(
     }
     spec = {
         "selector": {"matchLabels": dict(selector)},
-        "targetPorts": [{"number": port}],
+        "targetPorts": [{"number": port} for port in ports],
         "endpointPickerRef": picker,
     }
     meta = child_metadata(owner.name, owner, tags)

@@ -49,7 +49,7 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
     )
     launch = adapter_for(plan.shape.engine).launch(request)
     marks = _marks(pool, assignment, rank)
-    tags = {**_pod_labels(pool, assignment, rank), **dict(marks.labels)}
+    tags = {**_pod_labels(pool, assignment, rank, launch), **dict(marks.labels)}
     meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)
     if notes := {
         **dict(spec.pod.annotations),
@@ -84,7 +84,7 @@ def _planned(pool: PoolRecord) -> tuple[PoolSpec, Plan]:
     return pool.spec, pool.status.plan
 
 
-def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int) -> dict[str, str]:
+def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int, launch: ContainerLaunch) -> dict[str, str]:
     spec, plan = _planned(pool)
     ours = {
         **pool_labels(pool),
@@ -97,7 +97,9 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int) -> dict[str
     }
     if spec.pair:
         ours[labels.PAIR] = spec.pair
-    if rank == 0:
+    if launch.api_servers is not None:
+        ours[labels.SERVERS] = str(launch.api_servers)
+    if launch.api_servers or (launch.api_servers is None and rank == 0):
         ours[labels.ROUTED] = "true"
     known = picker_labels(spec.role, plan.engine.name) if spec.router.kind is RouterKind.Gateway else {}
     return {**known, **dict(spec.pod.labels), **ours}

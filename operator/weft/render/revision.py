@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import EngineName
-from weft.domain.spec import RouterKind, SchedulerName
+from weft.domain.spec import Balancing, RouterKind, SchedulerName
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Plan
@@ -44,6 +44,7 @@ def revision(spec: PoolSpec, plan: Plan) -> str:
             "shape": _settings(plan.shape),
             "release": _settings(plan.engine),
             **_admission(spec),
+            **_balancing(spec, plan),
             **({"pair": spec.pair} if spec.pair else {}),
             **({"picker": True} if _is_told_to_a_picker(spec, plan) else {}),
         }
@@ -90,6 +91,12 @@ def _admission(spec: PoolSpec) -> dict[str, Any]:
         "queue": placement.queue,
         "nodeSelector": placement.node_selector,
     }
+
+
+def _balancing(spec: PoolSpec, plan: Plan) -> dict[str, Any]:
+    """How ranks get requests, where that is not by the first pod."""
+    found = spec.balances(plan.shape)
+    return {} if found is Balancing.Internal else {"balancing": found.value}
 
 
 def _is_told_to_a_picker(spec: PoolSpec, plan: Plan) -> bool:

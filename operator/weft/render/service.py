@@ -21,8 +21,11 @@ def leader_selector(pool: ResourceKey) -> Pairs:
 
 
 def routed_selector(pool: ResourceKey) -> Pairs:
-    """Labels of the pods that may be chosen for requests. The UID keeps pods of a predecessor out."""
-    return (*leader_selector(pool), (labels.ROUTED, "true"))
+    """Labels of the pods that may be chosen for requests, which are the first of a replica or all of them.
+
+    The UID keeps pods of a predecessor out.
+    """
+    return ((labels.POOL_UID, pool.uid), (labels.ROUTED, "true"))
 
 
 def render_service(pool: PoolRecord) -> Json:

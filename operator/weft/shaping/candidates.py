@@ -40,6 +40,7 @@ class Ground:
     accelerator: Accelerator
     engine: EngineName
     precision: Precision
+    rank_per_pod: bool = False  # where every data-parallel rank is a pod of its own, if there are several
 
     def option(self, sizes: Sizes) -> Option:
         """The shape of these sizes here."""
@@ -51,11 +52,16 @@ class Ground:
             pipeline_parallel=sizes.pipeline,
             expert_parallel=sizes.expert,
             data_parallel=sizes.data,
-            gpus_per_pod=gpus_per_pod(sizes, self.supply.gpus_per_node),
+            gpus_per_pod=self._gpus_per_pod(sizes),
             decode_context_parallel=sizes.decode_context,
             prefill_context_parallel=sizes.prefill_context,
         )
         return Option(shape, self.supply, self.accelerator)
+
+    def _gpus_per_pod(self, sizes: Sizes) -> int:
+        if self.rank_per_pod and sizes.data > 1:
+            return sizes.stage * sizes.pipeline // sizes.data
+        return gpus_per_pod(sizes, self.supply.gpus_per_node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from weft.engines.precision import precision_conflict
 from weft.engines.sglang_handover import sglang_tensor_conflict
 from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
 from weft.perf import footprint, sequence_bytes_per_gpu
+from weft.shaping.balancing import balancing_conflict
 from weft.shaping.case import Case
 
 if TYPE_CHECKING:
@@ -323,6 +324,7 @@ CLAIMS: tuple[Claim, ...] = (
     _the_release_forms_groups_over_pods,
     _the_engine_has_such_ranks,
     _ranks_keep_their_stages_in_one_pod,
+    balancing_conflict,
     _stages_of_ranks_share_a_domain,
     _the_attention_has_kernels,
     _precision_is_served,

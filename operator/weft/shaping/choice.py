@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.shape import Candidate, EngineRelease, Plan
-from weft.domain.spec import PlacementSpec, PodSpec, RolloutSpec, RouterSpec, ScalingSpec
+from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec, ScalingSpec
 from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.case import Case
 from weft.shaping.checks import OF_MEMORY, refusal
@@ -206,10 +206,12 @@ def _checked(options: tuple[Option, ...], request: ShapeRequest, catalog: Catalo
 def _grounds(request: ShapeRequest, catalog: Catalog) -> Iterator[Ground]:
     """Supplies by name, each with every engine and precision that the pool allows."""
     combinations = tuple(itertools.product(wished_engines(request, catalog), served_precisions(request)))
+    apart = request.spec.balancing is Balancing.External
     for supply in sorted(request.supplies, key=lambda each: (each.accelerator, each.memory_bytes, each.domain_gpus)):
         if request.spec.placement.allows(supply.accelerator):
             for engine, precision in combinations:
-                yield Ground(supply, catalog.accelerator(supply.accelerator), engine, precision)
+                accelerator = catalog.accelerator(supply.accelerator)
+                yield Ground(supply, accelerator, engine, precision, rank_per_pod=apart)
 
 
 def _release(request: ShapeRequest, case: Case, catalog: Catalog) -> EngineRelease:

@@ -1,0 +1,22 @@
+"""What a pool may ask of vLLM alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.spec import Balancing
+
+if TYPE_CHECKING:
+    from weft.domain.spec import PoolSpec
+
+
+def refuse_what_vllm_alone_does(spec: PoolSpec, engine: str) -> None:
+    """Raise `Invalid` for the first such wish of a pool that another engine serves."""
+    if spec.balancing is not Balancing.Internal:
+        raise Invalid(
+            Reason.FeatureUnsupported,
+            f"shape.dataParallelBalancing {spec.balancing.value} is not supported on {engine}: use Internal, or "
+            "engine.name VLLM",
+        )

@@ -1,0 +1,41 @@
+"""Why ranks of a shape cannot get their requests as the pool asks: facts of pods, ports and domains (ADR 0037)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import Balancing
+
+if TYPE_CHECKING:
+    from weft.shaping.case import Case
+
+FEWEST_RANKS, MOST_PORTS = 2, 8  # of vLLM's supervisor, and of an InferencePool of the Gateway API Inference Extension
+
+
+def balancing_conflict(case: Case) -> Explanation | None:
+    """The first of them; nothing where there is nothing to balance."""
+    shape = case.option.shape
+    match case.request.spec.balances(shape):
+        case Balancing.External:
+            return _too_few_nodes(case)
+        case Balancing.MultiPort if not FEWEST_RANKS <= shape.ranks_per_pod <= MOST_PORTS:
+            return Explanation(
+                Reason.ShapeInvalid,
+                f"shape.dataParallelBalancing MultiPort with {shape.ranks_per_pod} data-parallel ranks in a pod; "
+                f"allowed: {FEWEST_RANKS} to {MOST_PORTS} of them, which each take a port, or Hybrid or External",
+            )
+    return None
+
+
+def _too_few_nodes(case: Case) -> Explanation | None:
+    """Pods of one replica sit on nodes of their own, and its ranks in one domain."""
+    shape, supply = case.option.shape, case.option.supply
+    nodes = supply.domain_gpus // supply.gpus_per_node
+    if shape.pods <= nodes:
+        return None
+    return Explanation(
+        Reason.LeavesDomain,
+        f"shape.dataParallelBalancing External puts {shape.data_parallel} data-parallel ranks on as many nodes, and an "
+        f"NVLink domain of {supply.accelerator} has {nodes}; allowed: as many ranks, or Internal or Hybrid",
+    )
