@@ -50,8 +50,8 @@ def _refuse_what_lacks(request: LaunchRequest) -> None:
     if kv.connector == "LMCache":
         raise Invalid(
             Reason.FeatureUnsupported,
-            f"kvTransfer.connector LMCache is not supported in a {role.value} pool: no front pairs halves over it; use "
-            "NIXL",
+            f"kvTransfer.connector LMCache is not supported in a {role.value} pool: it hands KV over by the word of a "
+            "proxy of its own, and vllm-router pairs halves over nixl, mooncake and moriio alone; use NIXL",
         )
     if kv.connector == "Mooncake":
         _refuse_older(request, BRINGS_MOONCAKE, "brings no Mooncake", "use NIXL")
