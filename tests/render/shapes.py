@@ -6,6 +6,7 @@ from tests.render.pools import DEEPSEEK, plan, pool, queued, shape, sharing, spe
 from tests.render.sglang_shapes import SGLANG_SHAPES
 from tests.render.tensorrt_llm_shapes import TENSORRT_LLM_SHAPES
 from weft.domain.hardware import Precision
+from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.spec import (
     Balancing,
     EngineSpec,
@@ -29,6 +30,7 @@ _GATED = ModelSource(
 _KUEUE = PlacementSpec(scheduler=SchedulerName.Kueue, queue="inference", node_selector=(("tier", "gold"),))
 _GB200 = ("nvidia.com/gpu.product", ("NVIDIA-GB200",))
 _CLIQUE = "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"
+_WITH_RAY = EngineRelease(EngineName.VLLM, "0.32.0", "registry.example/vllm-with-ray:v0.32.0")
 _TWO_STAGES = shape(8, "GB200", Precision.FP8, pipeline_parallel=2, gpus_per_pod=4)
 
 SHAPES = {
@@ -98,6 +100,20 @@ SHAPES = {
     "experts-multi-port": pool(
         spec(model=ModelSpec(DEEPSEEK, source=_PVC), balancing=Balancing.MultiPort),
         plan(shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
+        ("tray-0", "tray-1"),
+    ),
+    "ray-two-pods": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC), engine=EngineSpec(image=_WITH_RAY.image, distributed="Ray")),
+        plan(shape(8, "GB200", Precision.FP8, pipeline_parallel=2, gpus_per_pod=8), _WITH_RAY, weight_bytes=680e9),
+        ("tray-0", "tray-1"),
+    ),
+    "ray-experts": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC), engine=EngineSpec(image=_WITH_RAY.image, distributed="Ray")),
+        plan(
+            shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4),
+            _WITH_RAY,
+            weight_bytes=680e9,
+        ),
         ("tray-0", "tray-1"),
     ),
     "shared-context": pool(

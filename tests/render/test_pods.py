@@ -17,6 +17,7 @@ from weft.domain import labels
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, SourceKind
 from weft.domain.workload import Role
+from weft.engines.vllm_ray import HEAD, WORKER
 from weft.render import render_pods, render_service
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ PROGRAMS = {
     EngineName.SGLang: ["python3", "-m", "sglang.launch_server"],
     EngineName.TensorRTLLM: ["trtllm-serve", "serve"],
 }
+# On Ray, a fixed text of Python's that every pool gets alike; what users write comes behind it, as arguments.
+ON_RAY = (["python3", "-c", HEAD, "vllm", "serve"], ["python3", "-c", WORKER])
+OF_RAY = [name for name, record in SHAPES.items() if record.spec and record.spec.engine.distributed == "Ray"]
 PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(record.status.assignments[0].pods)]
 
 
@@ -68,7 +72,7 @@ def test_no_user_text_reaches_a_shell(name: str, rank: int) -> None:
     container = rendered(name)[rank]["spec"]["containers"][0]
     plan = SHAPES[name].status.plan
     assert plan is not None
-    program = PROGRAMS[plan.engine.name]
+    program = ON_RAY[rank] if name in OF_RAY else PROGRAMS[plan.engine.name]
     assert container["command"][: len(program)] == program
     assert "args" not in container
 

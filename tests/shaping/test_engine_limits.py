@@ -77,6 +77,8 @@ def test_a_group_over_several_pods_takes_a_release_that_forms_it_without_ray() -
         replace(wish, engine=release("0.10.2")).plan()
     assert old.value.reason is Reason.ModelDoesNotFit
     assert old.value.message.endswith("or version 0.11.2 or later")
+    on_ray = replace(wish, engine=replace(release("0.10.2"), distributed="Ray"))
+    assert on_ray.plan().shape.pods == 2
 
 
 def test_a_pin_that_an_old_release_cannot_form_is_refused_for_that_reason() -> None:

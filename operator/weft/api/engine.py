@@ -94,7 +94,9 @@ class EngineSettings(ApiModel):
     resources: EngineResources | None = described("What one engine pod asks for beside its GPUs.")
     speculative: Speculative | None = described("Speculative decoding. Unset: off.")
     distributed: Literal["Native", "Ray"] = Field(
-        default="Native", description="How the pods of one replica find each other: the engine's own way, or Ray."
+        default="Native",
+        description="How the pods of one replica find each other: the engine's own way, or Ray, which vLLM's "
+        "images since 0.18 lack.",
     )
 
 

@@ -22,7 +22,6 @@ _ANY_PODS = (("app", "engine"),)
 def refuse_unsupported(spec: PoolSpec) -> None:
     """Raise `Invalid(FeatureUnsupported)` for the first field that cannot be served, with what is allowed."""
     claims = (
-        (spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"),
         _spares_of_another(spec.placement),
         _stages_of_a_half(spec),
         (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),

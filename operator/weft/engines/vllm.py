@@ -12,6 +12,7 @@ from weft.engines import vllm_arguments as arguments
 from weft.engines import vllm_balancing as balancing
 from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
+from weft.engines import vllm_ray
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
@@ -57,21 +58,9 @@ class VLLM:
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
         drains_itself = version >= DRAINS_ITSELF and not together  # a rank that is done early would stop the others
         chosen_seconds = still_chosen_seconds(request.spec.role)
+        server = _server(request, drain_seconds if drains_itself else None)
         return ContainerLaunch(
-            command=(
-                "vllm",
-                "serve",
-                model_location(request.spec.model, "vLLM"),
-                *arguments.model(request),
-                *arguments.parallel(request),
-                *arguments.kv_cache(request),
-                *connectors.kv_transfer(request),
-                *arguments.speculative(request.spec.engine.speculative_json),
-                *(("--shutdown-timeout", str(drain_seconds)) if drains_itself else ()),
-                "--port",
-                str(PORT),
-                *request.spec.engine.args,
-            ),
+            command=vllm_ray.command(request, server, ready_seconds),
             env=environment.variables(request, ready_seconds),
             ports=_ports(request, servers) if servers else (),
             pre_stop_seconds=chosen_seconds if drains_itself else chosen_seconds + drain_seconds,
@@ -99,6 +88,24 @@ class VLLM:
         return vllm_failure(text)
 
 
+def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...]:
+    """`vllm serve`; it drains for so long by itself, unless others see to that."""
+    return (
+        "vllm",
+        "serve",
+        model_location(request.spec.model, "vLLM"),
+        *arguments.model(request),
+        *arguments.parallel(request),
+        *arguments.kv_cache(request),
+        *connectors.kv_transfer(request),
+        *arguments.speculative(request.spec.engine.speculative_json),
+        *(("--shutdown-timeout", str(drain_seconds)) if drain_seconds is not None else ()),
+        "--port",
+        str(PORT),
+        *request.spec.engine.args,
+    )
+
+
 def _startup_probe(request: LaunchRequest, ready_seconds: int) -> HttpProbe:
     return HttpProbe("/health", _probed(request), PROBE_SECONDS, failures=ready_seconds // PROBE_SECONDS)
 
@@ -115,6 +122,7 @@ def _probed(request: LaunchRequest) -> int:
 def _refuse_conflicts(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first argument or variable that contradicts the plan."""
     spec, shape = request.spec, request.plan.shape
+    vllm_ray.refuse_what_cannot_run_on_ray(request)
     balancing.refuse_what_cannot_be_balanced(request)
     conflict = vllm_argument_conflict(spec.engine.args, shape) or vllm_env_conflict(tuple(dict(spec.engine.env)))
     conflict = conflict or vllm_prefix_conflict(spec)

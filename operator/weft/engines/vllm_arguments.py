@@ -11,6 +11,7 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.domain.workload import Role
+from weft.engines import vllm_ray
 from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
@@ -56,6 +57,8 @@ def parallel(request: LaunchRequest) -> Arguments:
         *_context_parallel(shape),
         *(("--enable-expert-parallel",) if shape.expert_parallel > 1 else ()),
     )
+    if vllm_ray.on_ray(request):
+        return (*sizes, *vllm_ray.parallel(request))
     if shape.data_parallel > 1:
         return (*sizes, *data_parallel(request))
     return (*sizes, *_nodes(request)) if shape.pods > 1 else sizes

@@ -9,6 +9,7 @@ from weft.engines import vllm_arguments as arguments
 from weft.engines.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.launch import EnvValue
 from weft.engines.vllm_connectors import uses_mooncake
+from weft.engines.vllm_ray import on_ray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,8 @@ def variables(request: LaunchRequest, ready_seconds: int) -> tuple[EnvValue, ...
 def _ours(request: LaunchRequest, ready_seconds: int) -> Iterator[EnvValue]:
     yield EnvValue("VLLM_HOST_IP", field=POD_IP)
     yield EnvValue("VLLM_NO_USAGE_STATS", "1")
+    if on_ray(request):
+        yield EnvValue("RAY_USAGE_STATS_ENABLED", "0")
     yield EnvValue("VLLM_ENGINE_READY_TIMEOUT_S", str(ready_seconds))
     yield from hub(request.spec.model)
     yield from _kv_transfer(request)

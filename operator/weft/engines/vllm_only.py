@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 def refuse_what_vllm_alone_does(spec: PoolSpec, engine: str) -> None:
     """Raise `Invalid` for the first such wish of a pool that another engine serves."""
+    if spec.engine.distributed != "Native":
+        raise Invalid(
+            Reason.FeatureUnsupported,
+            f"engine.distributed Ray is not supported on {engine}: use Native, or engine.name VLLM",
+        )
     if spec.balancing is not Balancing.Internal:
         raise Invalid(
             Reason.FeatureUnsupported,
