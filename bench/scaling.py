@@ -1,7 +1,8 @@
 """`python -m bench.scaling`: Weft and the rules of others on the same traffic; writes docs/scaling.md.
 
-Everything that could flatter one or another stands in `bench/scenarios.yaml`. Runs are kept in a file as they end: the
-same command goes on where it was ended. All of it takes a day of a machine; the options choose a part.
+Everything that could flatter one or another stands in `bench/scenarios.yaml`. As runs end they are kept in
+`bench/scaling_rows.jsonl`, to be committed: the same command goes on where it was ended, on another machine too. All of
+it takes a day; the options choose a part.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 REPOSITORY = Path(__file__).parents[1]
-PAGE, RESULTS = REPOSITORY / "docs" / "scaling.md", REPOSITORY / "build" / "scaling.jsonl"
+PAGE, RESULTS = REPOSITORY / "docs" / "scaling.md", REPOSITORY / "bench" / "scaling_rows.jsonl"
 
 
 def judged(options: argparse.Namespace) -> Iterator[Run]:
