@@ -19,6 +19,7 @@ from weft.domain import labels
 from weft.domain.action import ApplyObject, DeletePod, UnroutePod
 from weft.domain.snapshot import EngineWord
 from weft.domain.spec import Balancing, RouterKind, RouterSpec
+from weft.render import routed_selector
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
@@ -58,6 +59,16 @@ def test_services_and_fronts_choose_every_pod_that_answers(balancing: Balancing,
     assert len(selected(world, dict(pair.split("=") for pair in chosen))) == serving
     world = settled(two_pods(balancing))
     assert len(selected(world, world.objects["Service", "chat"]["spec"]["selector"])) == serving
+
+
+@pytest.mark.parametrize("balancing", [Balancing.Internal, Balancing.Hybrid])
+def test_no_router_of_a_pool_is_chosen_as_an_engine(balancing: Balancing) -> None:
+    """It carries the pool's UID and the label of what may be chosen: its own Service selects by that."""
+    record = two_pods(balancing, RouterSpec(RouterKind.Managed))
+    (front,) = (body for (kind, _), body in settled(record).objects.items() if kind == "Deployment")
+    its_labels = front["spec"]["template"]["metadata"]["labels"]
+    for every_pod in (False, True):
+        assert not set(routed_selector(record.key, every_pod=every_pod)) <= set(its_labels.items())
 
 
 def test_the_scale_counts_first_pods_all_the_same() -> None:
@@ -104,7 +115,7 @@ def about_pods(world: World, record: PoolRecord) -> list[type]:
 
 
 def test_a_replica_that_tells_goes_as_a_whole_once_it_is_idle() -> None:
-    record = two_pods()
+    record = two_pods(router=AT_A_GATEWAY)
     world = settled(record)
     gone = changed(record, assignments=(), desired_replicas=0)
     heard(world, 0, idle=False)
@@ -119,7 +130,7 @@ def test_a_replica_that_tells_goes_as_a_whole_once_it_is_idle() -> None:
 
 
 def test_requests_may_still_come_until_the_last_pod_has_left_the_front() -> None:
-    record = two_pods()
+    record = two_pods(router=AT_A_GATEWAY)
     world = settled(record)
     gone = changed(record, assignments=(), desired_replicas=0)
     heard(world, 0, idle=True)

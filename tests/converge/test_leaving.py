@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.converge.world import World
-from tests.render.pools import changed, plan, pool, shape, spec
+from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
 from weft.converge import Heard
 from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS
+from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, DeletePod, UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
@@ -30,12 +31,15 @@ def one_pod(role: Role = Role.Aggregated, engine: EngineName = EngineName.VLLM) 
 
 
 class Going:
-    """The only replica of a pool, without an assignment, and what its engine tells."""
+    """The only replica of a pool behind a router, without an assignment, and what its engine tells."""
 
-    def __init__(self, record: PoolRecord, *, idle: bool | None = BUSY) -> None:
+    def __init__(self, record: PoolRecord, *, idle: bool | None = BUSY, fronted: bool = True) -> None:
         self.world = World()
         self.world.settle(record)
         self.leader = min(self.world.pods)
+        if fronted:
+            meta = {"name": "router", "namespace": NAMESPACE, "uid": "router", "labels": {labels.FRONT_OF: UID}}
+            self.world.pods["router"] = {"metadata": meta, "spec": {}, "status": {"phase": "Running"}}
         self.record = changed(record, assignments=(), desired_replicas=0)
         self.idle = idle
 
@@ -129,7 +133,7 @@ def test_a_replica_that_lost_a_pod_is_not_waited_for() -> None:
     """Its engine counts requests for ever that nobody computes."""
     record = pool(spec(), plan(shape(8, pipeline_parallel=2, gpus_per_pod=8)), ("node-a", "node-b"))
     going = Going(record)
-    going.world.fail(max(going.world.pods))
+    going.world.fail(max(going.world.pods.keys() - {"router"}))
     assert deletes(going.after(0)) == [None]
 
 
@@ -148,3 +152,26 @@ def test_nobody_waits_by_a_spec_that_cannot_be_read() -> None:
     going = Going(one_pod())
     going.record = replace(going.record, spec=None)
     assert deletes(going.after(0)) == [None]
+
+
+def test_clients_that_hold_on_to_connections_find_an_engine_that_drains() -> None:
+    """No front is known: requests come on open connections for as long as there is an engine."""
+    going = Going(one_pod(), idle=IDLE, fronted=False)
+    first, second = going.after(0)
+    assert isinstance(first, UnroutePod)
+    assert deletes([second]) == [None]
+
+
+def test_whoever_puts_the_label_back_holds_nobody_up() -> None:
+    going = Going(one_pod())
+    going.after(0)
+    for seconds in (20, 40, DRAIN + 4):
+        going.world.pods[going.leader]["metadata"]["labels"][labels.ROUTED] = "true"
+        assert [type(each) for each in going.after(seconds)] == [UnroutePod]
+    assert deletes(going.after(DRAIN + 5)) == [IDLE_GRACE_SECONDS]
+
+
+def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
+    going = Going(one_pod(), idle=IDLE)
+    going.after(0)
+    assert deletes(going.after(-3600)) == [IDLE_GRACE_SECONDS]

@@ -53,6 +53,15 @@ def test_load_that_moves_to_a_replica_that_was_added_is_counted_once(scrapes_sin
     assert observe_pool(targets, found, SERIES).requests_per_second == pytest.approx(16.0, rel=0.03)
 
 
+def test_one_that_has_nothing_to_do_any_more_hides_nobody_elses_requests() -> None:
+    """The others came when its siblings went: what those answered is gone with them."""
+    targets = [Target(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", ()) for uid in "abc"]
+    late = tuple((at, 2.0 * (at - 40.0)) for at in (40.0, 45.0, 50.0, 55.0, 60.0))
+    new = History(60.0, {(SERIES.finished, ()): late})
+    old = history([100.0] * 13, [0.0] * 13)
+    assert observe_pool(targets, {"a": old, "b": new, "c": new}, SERIES).requests_per_second == pytest.approx(4.0)
+
+
 def test_a_replica_that_is_alone_has_its_own_rate_however_short_it_was_seen() -> None:
     seen = observe_pool([TARGET], {"a": history([20.0 * i for i in range(3)], [0.0] * 3)}, SERIES)
     assert seen.requests_per_second == pytest.approx(4.0)

@@ -135,16 +135,13 @@ vllm:kv_cache_usage_perc {kv}
     assert Window.of(history, series).idle is (running + deferred + kv == 0)
 
 
-def test_an_engine_whose_cache_keeps_what_nobody_needs_is_idle_all_the_same() -> None:
-    series = series_for(EngineName.TensorRTLLM, "1.3.0")
-    text = "trtllm_num_requests_running 0\ntrtllm_num_requests_waiting 0\ntrtllm_kv_cache_utilization 0.9\n"
-    history = History(0.0, {key: ((0.0, value),) for key, value in parse(text, series.names).items()})
-    assert Window.of(history, series).idle is True
-
-
-def test_an_engine_that_does_not_count_what_runs_says_nothing_of_it() -> None:
-    series = series_for(EngineName.TensorRTLLM, "1.2.1")
-    assert Window.of(History(0.0, {}), series).idle is None
+@pytest.mark.parametrize("release", ["sglang-0.5.23", "tensorrt-llm-1.3.0", "tensorrt-llm-1.2.1"])
+def test_an_engine_whose_figures_are_of_a_while_ago_says_nothing_of_it(release: str) -> None:
+    """SGLang counts no request as running while its prompt is computed, TensorRT-LLM after each iteration."""
+    series = series_for(*split(release))
+    gauges = [name for name in (series.running, series.waiting, series.kv_usage) if name is not None]
+    found = History(0.0, {(name, ()): ((0.0, 0.0),) for name in gauges})
+    assert Window.of(found, series).idle is None
 
 
 async def test_ranks_on_one_page_are_one_replica() -> None:

@@ -151,7 +151,10 @@ class Telemetry:
 
 
 def _ready_replicas(snapshot: Snapshot, pool_uid: str) -> int:
-    ours = (pod for pod in snapshot.pods if pod.identity is not None and pod.identity.pool_uid == pool_uid)
-    return sum(
-        pod.ready and not pod.terminating and pod.identity is not None and pod.identity.rank == 0 for pod in ours
-    )
+    """Replicas all of whose pods that take requests are ready."""
+    ready: dict[int, bool] = {}
+    for pod in snapshot.pods:
+        if pod.identity is not None and pod.identity.pool_uid == pool_uid and pod.api_servers:
+            number = pod.identity.replica
+            ready[number] = ready.get(number, True) and pod.ready and not pod.terminating
+    return sum(ready.values())

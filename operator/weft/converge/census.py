@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.converge.draining import finishes
 from weft.render import revision_asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.converge.draining import Leaving
     from weft.converge.replicas import Replica
     from weft.domain.snapshot import PoolRecord
 
@@ -32,8 +30,8 @@ class Census:
     waiting: str | None  # the scheduler's word on a pod, what a replica's gates wait for, or how far its start is
 
     @classmethod
-    def of(cls, pool: PoolRecord, replicas: Sequence[Replica], leaving: Leaving | None = None) -> Census:
-        """Count the replicas of a pool."""
+    def of(cls, pool: PoolRecord, replicas: Sequence[Replica], finishing: int = 0) -> Census:
+        """Count the replicas of a pool, of which so many finish."""
         status = pool.status
         return cls(
             desired=status.desired_replicas,
@@ -44,6 +42,6 @@ class Census:
             leaving=sum(replica.assignment is None for replica in replicas),
             undecided=revision_asked(pool) not in {None, status.revision},
             paused=pool.spec is not None and pool.spec.rollout.paused,
-            finishing=sum(leaving is not None and finishes(replica, leaving) for replica in replicas),
+            finishing=finishing,
             waiting=next((pod.waiting for replica in replicas for pod in replica.live if pod.waiting), None),
         )

@@ -48,17 +48,17 @@ class Leaving:
     """How replicas of a pool leave.
 
     `leaves_by` is what the front heeds: one that sees deletion alone forgets a pod that lost its label, and would then
-    miss the deletion too. For `chosen_seconds` after the label is gone requests may still come, and those that came may
-    take `drain_seconds`.
+    miss the deletion too; None where no front is known, so that clients may hold on to connections. For
+    `chosen_seconds` after the label is gone requests may still come, and those that came may take `drain_seconds`.
     """
 
-    leaves_by: LeavesBy
+    leaves_by: LeavesBy | None
     heard: Heard
     chosen_seconds: float = 0.0
     drain_seconds: float = 0.0
 
     @classmethod
-    def of(cls, spec: PoolSpec | None, leaves_by: LeavesBy, heard: Heard) -> Leaving:
+    def of(cls, spec: PoolSpec | None, leaves_by: LeavesBy | None, heard: Heard) -> Leaving:
         """As the pool's spec has it; nobody waits where it cannot be read."""
         if spec is None:
             return cls(leaves_by, Heard(heard.now))
@@ -83,37 +83,42 @@ def retire(replica: Replica, fabric: Fabric, leaving: Leaving) -> Iterator[Actio
 
 def finishes(replica: Replica, leaving: Leaving) -> bool:
     """Whether the engine of a replica that is to leave tells of requests, or may still get some, and has time left."""
-    word, leader = _word_of(replica, leaving), replica.leader
-    if word is None or leader is None:
+    word = _word_of(replica, leaving)
+    if word is None:
         return False
     left = [pod.unrouted for pod in replica.pods if pod.unrouted is not None]
-    if not left or any(pod.routed for pod in replica.pods):
-        return True  # one carries the label
+    if not left:
+        return True  # all carry the label
     passed = leaving.heard.now - max(left)
     told_after_the_last_came = passed - word.age_seconds >= leaving.chosen_seconds
-    is_over = passed >= leaving.chosen_seconds + leaving.drain_seconds
-    return not is_over and not (word.idle and told_after_the_last_came)
+    is_over = not 0 <= passed < leaving.chosen_seconds + leaving.drain_seconds  # below 0: the clock was set back
+    is_idle = word.idle and told_after_the_last_came and not any(pod.routed for pod in replica.pods)
+    return not is_over and not is_idle
 
 
 def _word_of(replica: Replica, leaving: Leaving) -> EngineWord | None:
     """What the engine of a replica that is to leave tells.
 
     Nothing counts of one that lost a pod: it may tell for ever of requests that nobody computes. Nor where it is not
-    known since when nobody chooses it.
+    known since when nobody chooses it, nor where nobody heeds the label.
     """
     leader = replica.leader
     if leader is None or replica.assignment is not None or replica.lost_a_pod or not leader.ready:
         return None
-    if leaving.leaves_by is LeavesBy.Deletion or not (leader.routed or leader.unrouted is not None):
+    if leaving.leaves_by is not LeavesBy.Label or not (leader.routed or leader.unrouted is not None):
         return None
     return leaving.heard.word_of(leader)
 
 
 def _unroute(replica: Replica, leaving: Leaving) -> Iterator[Action]:
-    """The pods stay reachable for the requests they hold; the native preStop sleep covers those that come late."""
+    """The pods stay reachable for the requests they hold; the native preStop sleep covers those that come late.
+
+    Whoever puts the label back does not set back the time.
+    """
     if leaving.leaves_by is LeavesBy.Deletion:
         return iter(())
-    return (UnroutePod(pod.namespace, pod.name, pod.uid, leaving.heard.now) for pod in replica.live if pod.routed)
+    routed, now = (pod for pod in replica.live if pod.routed), leaving.heard.now
+    return (UnroutePod(pod.namespace, pod.name, pod.uid, min(now, pod.unrouted or now)) for pod in routed)
 
 
 def _next_to_go(replica: Replica, fabric: Fabric) -> tuple[PodRecord, ...]:

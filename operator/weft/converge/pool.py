@@ -9,11 +9,11 @@ from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
 from weft.converge.domains import delete_left_over
-from weft.converge.draining import Leaving, retire
+from weft.converge.draining import Leaving, finishes, retire
 from weft.converge.generations import kept_for_their_front
 from weft.converge.objects import Surroundings
 from weft.converge.phases import with_phases
-from weft.converge.replicas import rank_of, replicas_of
+from weft.converge.replicas import has_ended, rank_of, replicas_of
 from weft.converge.serving import front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain.errors import Blocked, Invalid
@@ -23,6 +23,7 @@ from weft.domain.status import PoolProgress
 from weft.engines import LeavesBy, adapter_for
 from weft.render import (
     Front,
+    balances,
     leader_selector,
     pool_labels,
     render_disruption_budget,
@@ -69,7 +70,7 @@ def converge_pool(
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
         return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
-    kept, leaving = kept_for_their_front(pool, replicas, known), Leaving.of(pool.spec, _leaves_by(pool), heard)
+    kept, leaving = kept_for_their_front(pool, replicas, known), Leaving.of(pool.spec, _heeded(pool, known), heard)
     going = [replica for replica in replicas if replica not in kept]
     retired = tuple(action for replica in going for action in retire(replica, fabric, leaving))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
@@ -79,7 +80,7 @@ def converge_pool(
     knows_what_is_wanted = pool.spec is not None and pool.lacks is None and front_refused is None
     unwanted = tuple(around.delete_unwanted(wanted)) if knows_what_is_wanted else ()
     trouble = around.taken(wanted) or _front_trouble(pool, around)
-    census = Census.of(pool, replicas, leaving)
+    census = Census.of(pool, replicas, sum(finishes(replica, leaving) for replica in going))
     census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around))
     census, again = with_phases(census, pool, replicas, heard.now)
     return Convergence(
@@ -101,7 +102,8 @@ def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json,
         found.append(render_ranks_service(pool))
     if _has_a_front(pool) and plan is not None:
         router, tags = pool.spec.router, pool_labels(pool)
-        front = Front((pool.key,), router.replicas, pool.spec.rollout.drain_timeout_seconds)
+        drain_seconds, every_pod = pool.spec.rollout.drain_timeout_seconds, balances(pool.spec)
+        front = Front((pool.key,), router.replicas, drain_seconds, every_pod=every_pod)
         found.append(render_front(pool.key, plan.engine.name, router, front, tags))
         found.append(render_front_budget(pool.key, router, tags))
     return (*found, *_route_of(pool, replicas))
@@ -121,7 +123,9 @@ def _route_of(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]
         return ()
     tags, port = pool_labels(pool), adapter_for(plan.engine.name).port
     ports = range(port, port + _ports_of_all(replicas))
-    endpoints = render_endpoints(pool.key, tags, routed_selector(pool.key), ports, spec.router.gateway)
+    endpoints = render_endpoints(
+        pool.key, tags, routed_selector(pool.key, every_pod=balances(spec)), ports, spec.router.gateway
+    )
     return endpoints, render_route(pool.key, tags, spec.router.gateway)
 
 
@@ -141,6 +145,14 @@ def _leaves_by(pool: PoolRecord) -> LeavesBy:
     release = pool.status.engine
     at_a_gateway = _has_a_front(pool, RouterKind.Gateway)
     return LeavesBy.Label if release is None or at_a_gateway else adapter_for(release.name).leaves_front_by
+
+
+def _heeded(pool: PoolRecord, known: Iterable[PodRecord]) -> LeavesBy | None:
+    """The same, or nothing where no front is known that sees a label go: clients keep connections that they have."""
+    leaves_by, owners = _leaves_by(pool), {pool.key.uid, pool.split_uid} - {None}
+    routers = (pod for pod in known if pod.front_of in owners and pod.namespace == pool.key.namespace)
+    heeded = _has_a_front(pool, RouterKind.Gateway) or any(not has_ended(pod) for pod in routers)
+    return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
 
 
 def _has_a_front(pool: PoolRecord, kind: RouterKind = RouterKind.Managed) -> bool:

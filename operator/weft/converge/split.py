@@ -20,6 +20,7 @@ from weft.domain.spec import RouterKind
 from weft.domain.status import Condition, SplitProgress
 from weft.render import (
     Front,
+    balances,
     pair_of,
     render_child_pool,
     render_front,
@@ -123,8 +124,9 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing) -> tupl
         return (service,)
     tags, router, engine = split_labels(split), split.spec.router, split.status.engine.name
     drain = split.spec.decode.rollout.drain_timeout_seconds
+    every_pod = balances(split.spec.prefill) or balances(split.spec.decode)
     fronts = [
-        render_front(split.key, engine, router, Front(pools, count, drain, pair), tags)
+        render_front(split.key, engine, router, Front(pools, count, drain, pair, every_pod), tags)
         for pair, count in routing.routers.items()
     ]
     return (service, render_front_budget(split.key, router, tags), *fronts)

@@ -102,7 +102,8 @@ def _transfer_dominates(observation: PoolObservation, excess: float) -> bool:
 
     A percentile of a queue that grows is far above its mean, which is what is known of transfers.
     """
-    if (observation.kv_usage or 0.0) >= UNSATURATED_KV:  # and yet not by those who run
+    fills_memory = (observation.waiting_for_kv or 0.0) > (observation.running or 0.0)
+    if fills_memory and (observation.kv_usage or 0.0) >= UNSATURATED_KV:  # and yet not by those who run
         return True
     late = excess if observation.ttft_mean is None else min(excess, observation.ttft_mean)
     return (observation.transfer_seconds or 0.0) >= DOMINANT * late

@@ -114,7 +114,6 @@ class PodObservation:
     Rates are per second, times seconds, `kv_usage` a fraction, `age_seconds` the age of the newest sample.
     `computed_input_tokens` are those of a prompt that were computed, the rest was cached. `waiting` is for capacity,
     `waiting_for_kv` for KV to arrive or to leave. `startup_seconds` passed from the pod's binding until it was ready.
-    `counted_seconds` is what the rate was counted over: less than a window where the pod is newer.
     """
 
     pod: str
@@ -135,7 +134,6 @@ class PodObservation:
     output_tokens_p95: float | None = None
     waiting_for_kv: float | None = None
     startup_seconds: float | None = None
-    counted_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

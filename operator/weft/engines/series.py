@@ -48,7 +48,9 @@ class EngineSeries:
     path: str = "/metrics"
     needs: str = ""
     other_names: tuple[tuple[str, str], ...] = ()
-    frees_idle_kv: bool = False  # `kv_usage` is 0 once neither a request nor another engine needs any of it
+    # Whether `running` and `waiting` are of now, a prompt that is being computed among them, and `kv_usage` is 0 once
+    # neither a request nor another engine needs any of it.
+    tells_when_idle: bool = False
 
     @property
     def per_token(self) -> str | None:

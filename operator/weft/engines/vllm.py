@@ -58,12 +58,13 @@ class VLLM:
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
         drains_itself = version >= DRAINS_ITSELF and not together  # a rank that is done early would stop the others
         chosen_seconds = still_chosen_seconds(request.spec.role)
+        helps = vllm_ray.on_ray(request) and request.rank > 0  # it ends with the head, and at SIGTERM at once
         server = _server(request, drain_seconds if drains_itself else None)
         return ContainerLaunch(
             command=vllm_ray.command(request, server, ready_seconds),
             env=environment.variables(request, ready_seconds),
             ports=_ports(request, servers) if servers else (),
-            pre_stop_seconds=chosen_seconds if drains_itself else chosen_seconds + drain_seconds,
+            pre_stop_seconds=chosen_seconds if drains_itself and not helps else chosen_seconds + drain_seconds,
             grace_seconds=chosen_seconds + drain_seconds + MARGIN_SECONDS,
             startup=_startup_probe(request, ready_seconds) if servers else None,
             readiness=_readiness_probe(request) if servers else None,

@@ -72,7 +72,8 @@ def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
         oldest = ".".join(map(str, SERVES_AT_SEVERAL_PORTS))
         message = f"version {version} does not know {field}; allowed: {oldest} or later, or Hybrid or External"
         raise Invalid(Reason.EngineUnsupported, message)
-    if given(request.spec.engine.args, "--api-server-count") not in {"", "1"}:
+    counts = {given(request.spec.engine.args, flag) for flag in ("--api-server-count", "-asc")}
+    if not counts <= {"", "1"}:
         message = f"engine.args may not contain --api-server-count beside {field}, where each rank has one server"
         raise Invalid(Reason.ArgumentConflict, message)
 

@@ -46,5 +46,5 @@ def vllm_series(version: str) -> EngineSeries:
         request_computed_tokens=since("0.13.0", "request_prefill_kv_computed_tokens"),
         transfer=since("0.11.2", "nixl_xfer_time_seconds"),
         other_names=_OTHER_NAMES,
-        frees_idle_kv=True,  # cached blocks count as free, and those that a decode engine has yet to pull do not
+        tells_when_idle=True,  # cached blocks count as free, and those that a decode engine has yet to pull do not
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,15 @@ AT_A_GATEWAY = Caveat("the Gateway's endpoint picker tells nothing: requests cou
 NOBODY: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What one collection brought, by pool UID: figures, and what they were read from."""
+
+    at: float
+    observed: dict[str, PoolObservation]
+    pages: Mapping[str, tuple[tuple[Target, ...], EngineSeries, Mapping[str, History]]]
+
+
 class MetricsCollector:
     """Keeps the last observation of every pool. Called from one event loop; `observations` from anywhere."""
 
@@ -39,8 +48,7 @@ class MetricsCollector:
         """Nothing is observed yet."""
         self._source = source
         self._clock = clock
-        self._observed: tuple[float, dict[str, PoolObservation]] = (clock(), {})
-        self._pages: dict[str, tuple[tuple[Target, ...], EngineSeries, Mapping[str, History]]] = {}
+        self._seen = _Seen(clock(), {}, {})
         self.engines_read: dict[Origin, int] = dict.fromkeys(Origin, 0)
 
     async def collect(
@@ -58,34 +66,41 @@ class MetricsCollector:
         engines = {page.uid: page for _, _, targets, _ in asked for each in targets for page in (each, *each.pages)}
         every |= engines  # whatever a Service selects
         histories = await self._source.collect(every.values())
+        leaving = {pod.uid for pod in pods if pod.finishing}
         whole = of_whole_replicas((target for _, _, targets, _ in asked for target in targets), histories)
         observed = {
-            pool.key.uid: _with_what_is_not_told(pool, observe_pool(targets, whole, series, fronts))
+            pool.key.uid: _with_what_is_not_told(pool, observe_pool(staying(targets, leaving), whole, series, fronts))
             for pool, series, targets, fronts in asked
         }
-        self._observed = (self._clock(), observed)
-        self._pages = {pool.key.uid: (targets, series, whole) for pool, series, targets, _ in asked}
+        pages = {pool.key.uid: (targets, series, whole) for pool, series, targets, _ in asked}
+        self._seen = _Seen(self._clock(), observed, pages)
         read = Counter(history.origin for uid, history in histories.items() if uid in engines)
         self.engines_read = {origin: read[origin] for origin in Origin}
 
     def observations(self) -> dict[str, PoolObservation]:
         """What was seen last, by pool UID, each older by the time since: a source that hangs must not look fresh."""
-        at, observed = self._observed
+        at, observed = self._seen.at, self._seen.observed
         elapsed = self._clock() - at
         return {uid: replace(seen, age_seconds=seen.age_seconds + elapsed) for uid, seen in observed.items()}
 
     def engines(self, uid: str, pods: Container[str]) -> dict[str, EngineWord]:
         """What engines in these pods of a pool told last, by name, each older by the time since."""
-        if uid not in self._pages:
+        last = self._seen  # both of it are of one collection
+        if uid not in last.pages:
             return {}
-        (at, _), (targets, series, histories) = self._observed, self._pages[uid]
+        targets, series, histories = last.pages[uid]
         told = words_of([each for each in targets if each.pod in pods], histories, series)
-        elapsed = self._clock() - at
+        elapsed = self._clock() - last.at
         return {pod: replace(word, age_seconds=word.age_seconds + elapsed) for pod, word in told.items()}
 
     async def close(self) -> None:
         """Close the source."""
         await self._source.close()
+
+
+def staying(targets: Iterable[Target], leaving: Container[str]) -> list[Target]:
+    """Those whose pod may be chosen: what one that leaves still answers is no load of those that stay."""
+    return [target for target in targets if target.uid not in leaving]
 
 
 def _with_what_is_not_told(pool: PoolRecord, seen: PoolObservation) -> PoolObservation:

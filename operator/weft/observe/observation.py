@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
 from weft.observe.arithmetic import merged, percentiles, unresolved
-from weft.observe.arriving import arrivals
+from weft.observe.arriving import ARRIVAL_SECONDS, arrivals
 from weft.observe.caveats import caveats, missing
 from weft.observe.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from weft.domain.snapshot import Buckets, Caveat
     from weft.engines.series import EngineSeries
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.observe.history import History, Target
 
 STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
+NEARLY_AS_LONG = 0.9  # as the longest window: the rest is when scrapes happened to be
 LONG_PROMPT = 95  # the percentile of prompt and answer lengths that workloads are declared by
 
 
@@ -95,17 +96,20 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         output_tokens_p95=_p95(found.outputs, output_tokens),
         waiting_for_kv=window.waiting_for_kv,
         startup_seconds=_startup(target, window),
-        counted_seconds=window.counted_seconds,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What the pods that answered tell in common: `prefix_tokens` were looked up in the prefix cache, and found."""
+    """What the pods that answered tell in common: `prefix_tokens` were looked up in the prefix cache, and found.
+
+    `rate` is requests per second.
+    """
 
     histograms: Histograms
     arrived: Arrived
     prefix_tokens: tuple[float, float]
+    rate: float | None = None
     hit_rate: float | None = None
     missing: tuple[str, ...] = ()
     caveats: tuple[Caveat, ...] = ()
@@ -132,6 +136,7 @@ def observe_pool(
     together = Together(
         histograms=found,
         arrived=arrivals(windows, list(fronts), histories),
+        rate=_rate_of_all(windows),
         prefix_tokens=_prefix_tokens(windows),
         hit_rate=_mean(_all(_mean(window.gauge(window.series.hit_rate)) for window in windows)),
         missing=missing(told),
@@ -165,7 +170,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         expected=expected,
         answered=len(pods),
         age_seconds=max((pod.age_seconds for pod in pods), default=0.0),
-        requests_per_second=_rate_of_all(pods),
+        requests_per_second=together.rate,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         prefix_hit=_prefix_hit(together, input_tokens, computed),
@@ -194,16 +199,22 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
     )
 
 
-def _rate_of_all(pods: Iterable[PodObservation]) -> float | None:
-    """Requests per second that all of them answered, over the longest window.
+def _rate_of_all(windows: Sequence[Window]) -> float | None:
+    """Requests per second that all of them answered, over the time for which all of them were seen.
 
-    A pod that is newer answered nothing before. The rates added up would count twice what the others answered until
-    then and it answers now: each replica that is added would look like demand for another one.
+    Rates over windows of other lengths would count twice what the others answered before a pod was there and it answers
+    now: each replica that is added would look like demand for another one.
     """
-    rates = [(pod.requests_per_second, pod.counted_seconds) for pod in pods if pod.requests_per_second is not None]
-    longest = max((seconds for _, seconds in rates if seconds), default=0.0)
-    parts = (rate * (seconds / longest if seconds is not None and longest > 0 else 1.0) for rate, seconds in rates)
-    return sum(parts) if rates else None
+    spans = [window.counted_seconds or 0.0 for window in windows]
+    seconds = common_seconds(spans)
+    rates = [window.requests_per_second if seconds is None else window.rate_of_last(seconds) for window in windows]
+    return _total(_all(rates))
+
+
+def common_seconds(spans: Sequence[float]) -> float | None:
+    """The last seconds over which to count at all, of which so many were counted at each; None: over all of them."""
+    shortest, longest = min(spans, default=0.0), max(spans, default=0.0)
+    return None if shortest >= NEARLY_AS_LONG * longest else max(ARRIVAL_SECONDS, shortest)
 
 
 def _prefix_tokens(windows: list[Window]) -> tuple[float, float]:

@@ -95,6 +95,14 @@ class Window:
         """Finished requests per second."""
         return 0.0 if self.never_asked else self.history.rate(self.series.finished)
 
+    def rate_of_last(self, seconds: float) -> float | None:
+        """Requests that finished in so many seconds, or a little more, per second; a newer pod had none before."""
+        if self.never_asked:
+            return 0.0
+        recent = self.history.recent(seconds, (self.series.finished,))
+        grown = recent.increase(self.series.finished)
+        return None if grown is None else grown / max(seconds, recent.span_seconds)
+
     @property
     def counted_seconds(self) -> float | None:
         """From the first to the last count of finished requests; None without two."""
@@ -118,10 +126,11 @@ class Window:
 
     @property
     def idle(self) -> bool | None:
-        """Whether no request is inside and nobody pulls KV any more; None where the engine does not tell."""
-        running = self.gauge(self.series.running)
-        held = self.gauge(self.series.kv_usage) if self.series.frees_idle_kv else ()
-        return not any((*running, *self.gauge(self.series.waiting), self.waiting_for_kv, *held)) if running else None
+        """Whether no request is inside and nobody pulls KV any more; None where the engine does not surely tell."""
+        running, held = self.gauge(self.series.running), self.gauge(self.series.kv_usage)
+        if not (self.series.tells_when_idle and running and held):
+            return None
+        return not any((*running, *self.gauge(self.series.waiting), self.waiting_for_kv, *held))
 
     @property
     def input_tokens(self) -> float | None:

@@ -13,6 +13,7 @@ from weft.render.names import front_name, pod_name, ranks_service_name, replica_
 from weft.render.pod import ENGINE_CONTAINER, render_pods
 from weft.render.revision import revision, revision_asked
 from weft.render.service import (
+    balances,
     leader_selector,
     render_ranks_service,
     render_service,
@@ -30,6 +31,7 @@ __all__ = [
     "ROUTE_GROUP",
     "Front",
     "Json",
+    "balances",
     "compute_domain_name",
     "front_name",
     "has_all_of",

@@ -11,6 +11,7 @@ from weft.render.container import render_container, render_volumes
 from weft.render.facts import router_image
 from weft.render.metadata import child_metadata, signed
 from weft.render.names import front_name
+from weft.render.pod import COMPONENT
 from weft.render.security import pod_security
 from weft.render.service import front_selector, routed_selector
 
@@ -27,12 +28,16 @@ ROUTER_ACCOUNT = "weft-router"
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What a router stands before: one pool, or a prefill and a decode pool in this order, of whose pods one `pair`."""
+    """What a router stands before: one pool, or a prefill and a decode pool in this order, of whose pods one `pair`.
+
+    It chooses among the first pods of replicas, or every one that takes requests.
+    """
 
     pools: tuple[ResourceKey, ...]
     replicas: int
     drain_seconds: float
     pair: str = ""
+    every_pod: bool = False
 
 
 def render_front(
@@ -40,7 +45,7 @@ def render_front(
 ) -> Json:
     """The engine's own router before one pool, or before a pair of them."""
     one = {labels.PAIR: front.pair} if front.pair else {}
-    behind = [(*routed_selector(pool), *one.items()) for pool in front.pools]
+    behind = [(*routed_selector(pool, every_pod=front.every_pod), *one.items()) for pool in front.pools]
     request = FrontRequest(
         namespace=owner.namespace,
         router=router,
@@ -50,7 +55,7 @@ def render_front(
     )
     launch = adapter_for(engine).front(request)
     chosen = {**front_selector(owner), **one}
-    pod_tags = {**tags, **chosen, labels.ROUTED: "true", "app.kubernetes.io/component": "router"}
+    pod_tags = {**tags, **chosen, labels.ROUTED: "true", COMPONENT: "router"}
     body = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

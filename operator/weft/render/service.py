@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
-from weft.domain.spec import RouterKind
+from weft.domain.spec import Balancing, RouterKind
 from weft.render.metadata import child_metadata, pool_labels, signed, split_labels
 from weft.render.names import PORT, ranks_service_name
+from weft.render.pod import COMPONENT, ENGINE_CONTAINER
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
-    from weft.domain.spec import Pairs
+    from weft.domain.spec import Pairs, PoolSpec
     from weft.render.metadata import Json
 
 
@@ -20,18 +21,24 @@ def leader_selector(pool: ResourceKey) -> Pairs:
     return ((labels.POOL_UID, pool.uid), (labels.RANK, "0"))
 
 
-def routed_selector(pool: ResourceKey) -> Pairs:
-    """Labels of the pods that may be chosen for requests, which are the first of a replica or all of them.
+def routed_selector(pool: ResourceKey, *, every_pod: bool = False) -> Pairs:
+    """Labels of the pods that may be chosen for requests: the first of a replica, or those of any rank.
 
-    The UID keeps pods of a predecessor out.
+    The UID keeps pods of a predecessor out. Routers of a pool carry it and the label of what is chosen, but no rank.
     """
-    return ((labels.POOL_UID, pool.uid), (labels.ROUTED, "true"))
+    which = (COMPONENT, ENGINE_CONTAINER) if every_pod else (labels.RANK, "0")
+    return ((labels.POOL_UID, pool.uid), which, (labels.ROUTED, "true"))
+
+
+def balances(spec: PoolSpec | None) -> bool:
+    """Whether requests are to reach data-parallel ranks through other pods than the first of a replica."""
+    return spec is not None and spec.balancing is not Balancing.Internal
 
 
 def render_service(pool: PoolRecord) -> Json:
     """The pool's Service: in front of its replicas, or of its managed router."""
     managed = pool.spec is not None and pool.spec.router.kind is RouterKind.Managed
-    selector = front_selector(pool.key) if managed else dict(routed_selector(pool.key))
+    selector = front_selector(pool.key) if managed else dict(routed_selector(pool.key, every_pod=balances(pool.spec)))
     return _service(pool.key, pool_labels(pool), selector)
 
 

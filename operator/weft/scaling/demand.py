@@ -103,7 +103,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         lately = over_the_stay(reading, lately, wished.offered)
     rate = max(request.spec.with_headroom(wished.offered), lately, wished.foreseen, worked_off)
     needed, kept = carrying(rate, capacity), carrying(with_chance(rate), capacity)
-    if sight.backlogged or not sight.tells_everything:
+    if sight.backlogged or not sight.tells_everything or request.network_bound:  # who waits for KV is held for, too
         needed, kept = max(needed, request.current), max(kept, request.current)
 
     def basis() -> str:

@@ -106,20 +106,19 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
         output_tokens_p95=_p95(outputs, output_tokens),
         waiting_for_kv=last.waiting_for_kv,
         startup_seconds=startup_seconds,
-        counted_seconds=last.at - first.at,
     )
     return SeenEngine(pod, growth)
 
 
-def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived) -> PoolObservation:
-    """Figures of a pool, of which so many engines were expected to answer and these did."""
+def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived, rate: float | None) -> PoolObservation:
+    """Figures of a pool: of so many engines these answered, at so many requests a second."""
     found, prefix_tokens = Histograms((), (), (), ()), (0.0, 0.0)
     if seen:
         grown = np.sum([each.grown for each in seen], axis=0).tolist()
         bounds = (_TTFT, _TPOT, _TOKENS, _TOKENS)
         found = Histograms(*(_buckets(each, grown[part]) for each, part in zip(bounds, _PARTS, strict=True)))
         prefix_tokens = (grown[1], grown[2])
-    together = Together(found, arrived, prefix_tokens, caveats=coarse(found.ttft, found.tpot))
+    together = Together(found, arrived, prefix_tokens, rate, caveats=coarse(found.ttft, found.tpot))
     return add_up(expected, tuple(each.pod for each in seen), together)
 
 

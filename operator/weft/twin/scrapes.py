@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from weft.observe.arriving import ARRIVAL_SECONDS, Arrived
-from weft.observe.observation import STALE_SECONDS
+from weft.observe.observation import STALE_SECONDS, common_seconds
 from weft.twin.observing import Scrape, observe_engine, observe_engines, scrape
 
 if TYPE_CHECKING:
@@ -124,13 +124,14 @@ class Scrapes:
         return replace(observation, age_seconds=observation.age_seconds + passed)
 
     def _observe(self, engines: tuple[str, ...], tries: list[Tries], now: float) -> _Known:
-        seen, oldest = [], tries[-1].at
+        seen, windows, oldest = [], [], tries[-1].at
         for name in engines:
             window = self._window(self._rings[name], now) if name in self._rings else []
             if len(window) > 1 and now - window[-1].at <= STALE_SECONDS:
                 seen.append(observe_engine(name, window[0], window[-1], now, self._startups[name]))
+                windows.append(window)
                 oldest = min(oldest, window[-1].at)
-        observation = observe_engines(len(engines), seen, _arrived(tries, now))
+        observation = observe_engines(len(engines), seen, _arrived(tries, now), _rate_of_all(windows))
         holds_until = oldest + STALE_SECONDS if now - oldest <= STALE_SECONDS else math.inf
         return _Known(now, engines, tries[-1].at, holds_until, observation)
 
@@ -147,6 +148,19 @@ class Scrapes:
         ring.append(taken)
         while ring[0].at < taken.at - options.delay_seconds - STALE_SECONDS - options.window_seconds:
             ring.popleft()
+
+
+def _rate_of_all(windows: list[list[Scrape]]) -> float | None:
+    """Requests per second that all answered, over the time for which all were seen, as `observe_pool` has it."""
+    seconds = common_seconds([window[-1].at - window[0].at for window in windows])
+    return sum(_rate(window, seconds) for window in windows) if windows else None
+
+
+def _rate(window: list[Scrape], seconds: float | None) -> float:
+    first, last = window[0], window[-1]
+    if seconds is not None:
+        first = next((taken for taken in reversed(window) if taken.at <= last.at - seconds), first)
+    return float(last.counts[0] - first.counts[0]) / max(last.at - first.at, seconds or 0.0)
 
 
 def _arrived(tries: list[Tries], now: float) -> Arrived:
