@@ -217,7 +217,7 @@ ROWS: dict[str, Row] = {
     "shape.dataParallel": Rendered(2, beside=_EXPERTS),
     "shape.decodeContextParallel": Rendered(8, beside=_LATENT, lasts=_KEEPS_SHAPE),
     "shape.prefillContextParallel": Rendered(2, COUNT, _PROMPTS),
-    "shape.dataParallelBalancing": Rendered("Hybrid", PODS, _RANKS),
+    "shape.dataParallelBalancing": Rendered("Hybrid", PODS | {"Service"}, _RANKS),
     "placement.accelerators": Rendered(["H100"]),
     "placement.nodeSelector": Rendered({"topology.kubernetes.io/zone": "z-2"}),
     "placement.tolerations.key": Rendered("c", beside=_TOLERATIONS),

@@ -118,7 +118,8 @@ def expected(path: str) -> frozenset[str]:
         return HALVES if "apiKeySecretRef" in own else kinds
     pairs = own.startswith(OF_THE_PAIR) and (not own.startswith(NOT_OF_IT) or own == "model.precisions")
     drains = path in {"rollout.drainTimeout", "decode.rollout.drainTimeout"}
-    return HALVES | (ROUTERS if pairs or drains else frozenset())
+    chosen = own == "shape.dataParallelBalancing"  # whether the first pods of replicas, or all
+    return HALVES | (ROUTERS if pairs or drains or chosen else frozenset())
 
 
 def halves(path: str) -> set[str]:

@@ -35,9 +35,9 @@ class Shape(ApiModel):
     data_parallel: Parallel | None = described("Attention-DP ranks inside one replica.")
     decode_context_parallel: Parallel | None = described("GPUs of a tensor group that share one copy of the KV cache.")
     prefill_context_parallel: Parallel | None = described("Tensor groups that share each prompt; Prefill role only.")
-    data_parallel_balancing: Balancing = Field(
-        default=spec.Balancing.Internal,
-        description="What takes requests for attention-DP ranks (vLLM). Internal: the first pod of a replica, for all. "
+    data_parallel_balancing: Balancing | None = Field(
+        default=None,
+        description="What takes requests for attention-DP ranks (vLLM). Internal (unset): the first pod of a replica. "
         "Hybrid: each pod, for its own. External: each pod, which is one rank. MultiPort: each rank, at a port of its "
         "own; router type Gateway only.",
     )

@@ -47,7 +47,7 @@ def pool_spec(read: InferencePoolSpec) -> spec.PoolSpec:
         workload=_workload(read.workload, read.model.max_model_len),
         slo=_slo(read.slo),
         shape=_pins(read.shape),
-        balancing=read.shape.data_parallel_balancing if read.shape else spec.Balancing.Internal,
+        balancing=(read.shape and read.shape.data_parallel_balancing) or spec.Balancing.Internal,
         placement=_placement(read.placement),
         scaling=_scaling(read.scaling),
         rollout=_rollout(read.rollout),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
 from weft.observe.arithmetic import merged, percentiles, unresolved
-from weft.observe.arriving import ARRIVAL_SECONDS, arrivals
+from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, missing
 from weft.observe.window import Window
 
@@ -214,7 +214,7 @@ def _rate_of_all(windows: Sequence[Window]) -> float | None:
 def common_seconds(spans: Sequence[float]) -> float | None:
     """The last seconds over which to count at all, of which so many were counted at each; None: over all of them."""
     shortest, longest = min(spans, default=0.0), max(spans, default=0.0)
-    return None if shortest >= NEARLY_AS_LONG * longest else max(ARRIVAL_SECONDS, shortest)
+    return None if shortest >= NEARLY_AS_LONG * longest else shortest
 
 
 def _prefix_tokens(windows: list[Window]) -> tuple[float, float]:
