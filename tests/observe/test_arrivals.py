@@ -53,6 +53,15 @@ def test_load_that_moves_to_a_replica_that_was_added_is_counted_once(scrapes_sin
     assert observe_pool(targets, found, SERIES).requests_per_second == pytest.approx(16.0, rel=0.03)
 
 
+def test_a_replica_that_was_just_added_makes_no_rate_of_a_second() -> None:
+    """14 answers of a minute came in its last second, and the other replica has been seen for that second alone."""
+    finished = [(float(at), 0.0 if at < 60 else 14.0) for at in range(61)]
+    old = History(60.0, {(SERIES.finished, ()): tuple(finished)})
+    new = History(60.0, {(SERIES.finished, ()): ((59.0, 0.0), (60.0, 1.0))})
+    targets = [Target(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", ()) for uid in "ab"]
+    assert observe_pool(targets, {"a": old, "b": new}, SERIES).requests_per_second == pytest.approx(1.0)
+
+
 def test_one_that_has_nothing_to_do_any_more_hides_nobody_elses_requests() -> None:
     """The others came when its siblings went: what those answered is gone with them."""
     targets = [Target(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", ()) for uid in "abc"]

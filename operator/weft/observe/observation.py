@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.observe.history import History, Target
 
 STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
+LEAST_PART = 0.25  # of the longest window, over which a rate is told at least
 NEARLY_AS_LONG = 0.9  # as the longest window: the rest is when scrapes happened to be
 LONG_PROMPT = 95  # the percentile of prompt and answer lengths that workloads are declared by
 
@@ -212,9 +213,12 @@ def _rate_of_all(windows: Sequence[Window]) -> float | None:
 
 
 def common_seconds(spans: Sequence[float]) -> float | None:
-    """The last seconds over which to count at all, of which so many were counted at each; None: over all of them."""
+    """The last seconds over which to count at all, of which so many were counted at each; None: over all of them.
+
+    No fewer than make a rate: who was not there for all of them answered nothing before.
+    """
     shortest, longest = min(spans, default=0.0), max(spans, default=0.0)
-    return None if shortest >= NEARLY_AS_LONG * longest else shortest
+    return None if shortest >= NEARLY_AS_LONG * longest else max(shortest, LEAST_PART * longest)
 
 
 def _prefix_tokens(windows: list[Window]) -> tuple[float, float]:

@@ -96,11 +96,12 @@ class Window:
         return 0.0 if self.never_asked else self.history.rate(self.series.finished)
 
     def rate_of_last(self, seconds: float) -> float | None:
-        """Finished requests per second, over so many seconds or a little more."""
+        """Requests that finished in so many seconds, or a little more, per second; a newer pod had none before."""
         if self.never_asked:
             return 0.0
-        finished = self.series.finished
-        return self.history.recent(seconds, (finished,)).rate(finished)
+        recent = self.history.recent(seconds, (self.series.finished,))
+        grown = recent.increase(self.series.finished)
+        return None if grown is None else grown / max(seconds, recent.span_seconds)
 
     @property
     def counted_seconds(self) -> float | None:

@@ -160,7 +160,7 @@ def _rate(window: list[Scrape], seconds: float | None) -> float:
     first, last = window[0], window[-1]
     if seconds is not None:
         first = next((taken for taken in reversed(window) if taken.at <= last.at - seconds), first)
-    return float(last.counts[0] - first.counts[0]) / (last.at - first.at)
+    return float(last.counts[0] - first.counts[0]) / max(last.at - first.at, seconds or 0.0)
 
 
 def _arrived(tries: list[Tries], now: float) -> Arrived:
