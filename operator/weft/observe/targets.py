@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.converge.replicas import rank_of
 from weft.engines import FRONTS
 from weft.observe.history import Target
 
@@ -17,18 +18,13 @@ if TYPE_CHECKING:
 
 
 def targets_of(pool_uid: str, pods: Iterable[PodRecord], series: EngineSeries) -> tuple[Target, ...]:
-    """Every ready replica of a pool that still gets requests, by its first pod, with all that answers for it."""
+    """Every ready replica of a pool, also one that finishes, by its first pod with all that answers for it."""
     answering: dict[int, list[PodRecord]] = {}
     for pod in pods:
         if pod.identity is not None and pod.identity.pool_uid == pool_uid and pod.api_servers:
             answering.setdefault(pod.identity.replica, []).append(pod)
     asked = (_pages(sorted(each, key=rank_of), series) for each in answering.values())
     return tuple(replace(pages[0], pages=pages[1:]) if pages[1:] else pages[0] for pages in asked if pages)
-
-
-def rank_of(pod: PodRecord) -> int:
-    """Rank of a pod of ours."""
-    return pod.identity.rank if pod.identity is not None else 0
 
 
 def _pages(pods: list[PodRecord], series: EngineSeries) -> tuple[Target, ...]:
