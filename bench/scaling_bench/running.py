@@ -60,7 +60,7 @@ class Asked(NamedTuple):
 
 
 # From cheap to safe. In a split first tokens are missed sooner, and cost less to have in time.
-RISKS = tuple(Asked(p, p, more) for p, more in ((90, 0), (90, 20), (90, 40), (95, 20), (95, 40), (95, 60), (95, 90)))
+RISKS = tuple(Asked(p, p, more) for p, more in ((90, 0), (90, 20), (95, 0), (95, 20), (95, 40), (95, 60), (95, 90)))
 SPLIT_RISKS = tuple(Asked(*each) for each in ((90, 50, 0), (95, 50, 0), (99, 50, 0), (95, 90, 0), (99, 90, 0)))
 # Of the ratio that is the best one in the fluid of the whole trace, and what is risked with it.
 RATIOS = (0.7, 1.0, 1.4)

@@ -1,8 +1,8 @@
 """How many replicas the demand needs, before bounds and stabilisation.
 
-Demand is the greater of what is offered now with the user's headroom, and of what is forecast for the time when a
-replica that is ordered now is ready, with a margin for how far forecasts of this pool have been off. Needed replicas =
-demand / capacity of one replica (design section 8).
+Demand is the greater of what is offered now and expected to persist, with the user's headroom, and of what is forecast
+for the time when a replica that is ordered now is ready, with a margin for how far forecasts of this pool have been
+off. Needed replicas = demand / capacity of one replica (design section 8).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weft.domain.changed import changed
 from weft.domain.figures import digits, seconds
 from weft.domain.spec import carrying
-from weft.scaling.forecast import expected, forecast, is_old
+from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, SURELY, with_chance
 from weft.scaling.sight import counted_rate, offered_rate
 from weft.scaling.slowness import without_slow
@@ -36,6 +36,8 @@ LEAST_TRUE_CAPACITY = 0.25
 NO_CHANCE = 4.0
 # Standard deviations that are left out of a short count that is no chance.
 NEARLY_ALL = 0.5
+# Who counts on so much of what is offered counts on all of it, as far as a reader cares.
+ALL_OF_IT = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,15 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Requests per second: `offered` now, and `lately` what surely came in the last seconds: a peak needs no headroom.
+    """Requests per second: `offered` now, of which `persisting` are expected until a start is over.
 
-    `ahead` is the forecast, None where there is none, and `foreseen` what it allows for. `backlog` comes on top of what
-    is offered, while what was bought against surprises serves it, too. `at_front`: counted before any engine.
+    `lately` is what surely came in the last seconds: a peak needs no headroom. `ahead` is the forecast, None where
+    there is none, and `foreseen` what it allows for. `backlog` comes on top of what persists, while what was bought
+    against surprises serves it, too. `at_front`: counted before any engine.
     """
 
     offered: float
+    persisting: float
     lately: float = 0.0
     foreseen: float = 0.0
     ahead: Forecast | None = None
@@ -80,8 +84,9 @@ class Demand:
         if self.at_front and other.at_front:
             return changed(self, backlog=max(self.backlog, other.backlog))
         own = self if self.ahead is not None else other
-        offered, lately = max(self.offered, other.offered), max(self.lately, other.lately)
-        return Demand(offered, lately, own.foreseen, own.ahead, max(self.backlog, other.backlog))
+        offered, persisting = max(self.offered, other.offered), max(self.persisting, other.persisting)
+        lately, backlog = max(self.lately, other.lately), max(self.backlog, other.backlog)
+        return Demand(offered, persisting, lately, own.foreseen, own.ahead, backlog)
 
 
 def want(sight: Sight) -> Want:
@@ -97,11 +102,11 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     capacity = _true_capacity(sight)
     if sight.blind or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
-    worked_off = wished.offered + wished.backlog
+    worked_off = wished.persisting + wished.backlog
     lately = wished.lately
-    if reading is not None and lately > wished.offered:
-        lately = over_the_stay(reading, lately, wished.offered)
-    rate = max(request.spec.with_headroom(wished.offered), lately, wished.foreseen, worked_off)
+    if reading is not None and lately > wished.persisting:
+        lately = over_the_stay(reading, lately, wished.persisting)
+    rate = max(request.spec.with_headroom(wished.persisting), lately, wished.foreseen, worked_off)
     needed, kept = carrying(rate, capacity), carrying(with_chance(rate), capacity)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # who waits for KV is held for, too
         needed, kept = max(needed, request.current), max(kept, request.current)
@@ -110,10 +115,17 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         told = sight.problem
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
-        said = f"{digits(wished.offered)} requests/s offered ({told}){_foreseen(wished, request.spec.risk)}"
-        return f"{said}; one replica serves {digits(capacity)}"
+        said = f"{digits(wished.offered)} requests/s offered ({told}){_persisting(wished)}"
+        return f"{said}{_foreseen(wished, request.spec.risk)}; one replica serves {digits(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
+
+
+def _persisting(wished: Demand) -> str:
+    """How much of what is offered is counted on, where that is not all."""
+    if wished.persisting > wished.offered * ALL_OF_IT:
+        return ""
+    return f", {digits(wished.persisting)} expected to last for a start, as far as earlier bursts did"
 
 
 def _foreseen(wished: Demand, risk: float) -> str:
@@ -143,17 +155,23 @@ def demand(sight: Sight) -> Demand:
     """
     reading, state = sight.reading, sight.memory.forecast
     if reading is None:
-        return Demand(sight.at_front)
+        return Demand(sight.at_front, sight.at_front)
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
     offered = sight.memory.lasting if sight.memory.lasting is not None else offered_rate(sight, reading)
-    arriving, lately = max(offered, _surprising(sight, reading)), counted_rate(reading, SURELY)
+    surprising, lately = _surprising(sight, reading), counted_rate(reading, SURELY)
+    arriving = max(offered, surprising)
     if state is None:
-        return Demand(arriving, lately, backlog=backlog, at_front=reading.at_front)
+        return Demand(arriving, arriving, lately, backlog=backlog, at_front=reading.at_front)
+    work, now = sight.request.work, sight.request.now
+    persisting = arriving
+    if not sight.backlogged:  # who waits is there, whatever comes after
+        counted = ((offered, LOAD_WINDOW_SECONDS), (surprising, reading.arrival_seconds))
+        persisting = max(persists(state, now, rate * work, over) for rate, over in counted) / work
     # A gap widens a forecast, and buys nothing: for some time the last one holds.
-    ahead = None if is_old(state, sight.request.now) else forecast(state, state.seen)
-    ahead = ahead.over(sight.request.work) if ahead is not None else None
+    ahead = None if is_old(state, now) else forecast(state, state.seen)
+    ahead = ahead.over(work) if ahead is not None else None
     foreseen = ahead.quantile(1.0 - sight.request.spec.risk) if ahead is not None else 0.0
-    return Demand(arriving, lately, foreseen, ahead, backlog, reading.at_front)
+    return Demand(arriving, persisting, lately, foreseen, ahead, backlog, reading.at_front)
 
 
 def _surprising(sight: Sight, reading: Reading) -> float:

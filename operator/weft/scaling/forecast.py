@@ -57,6 +57,8 @@ _MOST_MARGIN = 3.0  # logarithm: twenty times what is likely
 MOST_RATE = 1e9  # requests/s: more is a broken metric
 _MOST_GROWTH = 0.7  # logarithm: what a trend takes from one bin
 _SURPRISE = 4.0  # times what was usual is the most that one bin tells about dispersion
+# Squared lead that was right: what a pool is believed to have proved before it proved anything.
+_BELIEVED = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,31 @@ def expected(state: ForecastState) -> float:
     return math.exp(state.level) if state.latest is not None else 0.0
 
 
+def persists(state: ForecastState, now: float, rate: float, seconds: float) -> float:
+    """Of a `rate` that was counted over some seconds, as much as is expected to be there when a start is over.
+
+    What is above the level persists (in logarithms) as far as leads have proved right, all of it until something is
+    known of them, and where it is far beyond the usual surprise of a bin: then it is a step. Other bursts are over
+    before a replica that is ordered for them is ready.
+    """
+    above = math.log(rate) - state.level if rate > 0.0 else 0.0
+    if above <= 0.0 or is_old(state, now):
+        return rate
+    part = max(_part_of_steps(state, above, rate * seconds), _trust(_believed(state.led), 0.0))
+    return rate * math.exp((part - 1.0) * above)
+
+
+def _part_of_steps(state: ForecastState, surprise: float, requests: float) -> float:
+    """From 0 for a surprise that may be chance among so many requests to 1 for one that none is."""
+    usual = _DEVIATION * max(_LEAST_NOISE, state.noise) * _by_chance_among(state, requests)
+    return min(1.0, max(0.0, (abs(surprise) / usual - _CHANCE) / _CHANCE))
+
+
+def _believed(led: tuple[float, float]) -> tuple[float, float]:
+    """How well leads did, with what is believed of them beforehand."""
+    return led[0] + _BELIEVED, led[1] + _BELIEVED
+
+
 def _set_back(state: ForecastState, now: float) -> ForecastState:
     """Another clock: what was learnt holds, what was foretold for some time does not."""
     current = int(now // BIN_SECONDS)
@@ -169,8 +196,12 @@ def _by_chance(state: ForecastState, rate: float) -> float:
 
     What bursts do (s) and chance (1 / n) add up in squares: sqrt(s^2 + 1 / n) is s times this.
     """
+    return _by_chance_among(state, math.exp(rate) * BIN_SECONDS)
+
+
+def _by_chance_among(state: ForecastState, requests: float) -> float:
     bursts = _SPREAD_OVER_UPWARD * max(_LEAST_USUAL, state.usual)
-    return math.sqrt(1.0 + 1.0 / (bursts * bursts * max(0.5, math.exp(rate) * BIN_SECONDS)))
+    return math.sqrt(1.0 + 1.0 / (bursts * bursts * max(0.5, requests)))
 
 
 def _scale(state: ForecastState, rate: float) -> float:
@@ -247,7 +278,7 @@ def _followed(state: ForecastState, found: float, count: float) -> ForecastState
     surprise = found - foretold
     by_chance = _by_chance(state, max(foretold, found))
     usual = _DEVIATION * max(_LEAST_NOISE, state.noise)
-    beyond = min(1.0, max(0.0, (abs(surprise) / by_chance / usual - _CHANCE) / _CHANCE))
+    beyond = _part_of_steps(state, surprise, math.exp(max(foretold, found)) * BIN_SECONDS)
     steady = 1.0 - (1.0 - _LEVEL_GAIN) ** bins
     gain = steady + max(0.0, _NEARLY_ALL - steady) * beyond
     bounded = max(-_CHANCE * usual, min(_CHANCE * usual, surprise / by_chance))

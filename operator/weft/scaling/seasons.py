@@ -41,10 +41,14 @@ def counted(state: ForecastState, at: float, requests: float, seconds: float) ->
 
 
 def change(days: Days, at: float, seconds: float) -> float:
-    """How much the logarithm of the rate grows in the `seconds` from `at`, if this day is as those before; else 0."""
+    """How much the logarithm of the rate grows in the `seconds` from `at`, if this day is as those before; else 0.
+
+    A week later it is what it was.
+    """
     if not days[0] and not days[1]:
         return 0.0
-    found, moment, end = 0.0, at / SLOT_SECONDS - 0.5, (at + seconds) / SLOT_SECONDS - 0.5
+    found, moment = 0.0, at / SLOT_SECONDS - 0.5
+    end = moment + seconds / SLOT_SECONDS % (_WEEK * SLOTS)
     while moment < end:  # between the middles of two slots the rate grows evenly
         index = math.floor(moment)
         until = min(end, index + 1.0)

@@ -165,13 +165,14 @@ def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
     request, memory = sight.request, sight.memory
     startup = request.observation.startup_seconds if request.observation is not None else None
     known, start_up = with_past(memory.forecast, request.past), request.start_up
-    if known is not None and start_up is not None and known.startup_seconds is None:
-        estimated = start_up.image + start_up.weights + start_up.engine  # every pass comes by: nothing is called for it
-        if known.estimated_startup_seconds != estimated:
-            known = changed(known, estimated_startup_seconds=float(estimated))
     kept, rate = _lasting(sight, found), request.work * _arriving(sight, found)
     inside = request.work * kept if stay_seconds(found, kept) > COUNTED_AGO_SECONDS else None
-    return changed(memory, forecast=watched(known, request.now, rate, startup, inside), lasting=kept)
+    state = watched(known, request.now, rate, startup, inside)
+    if start_up is not None and state.startup_seconds is None:
+        estimated = start_up.image + start_up.weights + start_up.engine  # every pass comes by: nothing is called for it
+        if state.estimated_startup_seconds != estimated:
+            state = changed(state, estimated_startup_seconds=float(estimated))
+    return changed(memory, forecast=state, lasting=kept)
 
 
 def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -> ScaleMemory:
