@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 Row = dict[str, Any]
+_NEARLY_ALL = 0.9995
 
 _TEXT = """\
 # Autoscaling beside other rules
@@ -67,7 +68,7 @@ def _section(cell: Cell) -> str:
     heads = "".join(f" {level:.1%} |" for level in LEVELS)
     lines = [
         title,
-        f"{slo} for each of {cell.requests:,.0f} requests. {_of_seeds(cell.seeds)}\n",
+        f"{slo} for each of {cell.requests:,.0f} requests. {_of_seeds(cell.seeds)}{_alone(cell)}\n",
         f"| rule |{heads} best | at GPU-hours |",
         f"|---|{'---|' * (len(LEVELS) + 2)}",
         *map(_line, cell.by_policy),
@@ -79,6 +80,14 @@ def _section(cell: Cell) -> str:
 def _of_seeds(seeds: tuple[int, ...]) -> str:
     told = ", ".join(map(str, seeds))
     return f"Means of seeds {told}." if len(seeds) > 1 else f"Of seed {told} alone: single runs are noisy."
+
+
+def _alone(cell: Cell) -> str:
+    """What no count of replicas reaches, as a prompt alone takes longer than its target."""
+    found = [row["in_time_alone"] for row in cell.rows if "in_time_alone" in row]
+    if not found or min(found) >= _NEARLY_ALL:
+        return ""
+    return f" With a replica for each {min(found):.2%} would be in time, with all that one cache could know."
 
 
 def _saved(cell: Cell) -> Iterator[str]:

@@ -23,6 +23,8 @@ from weft.domain.labels import API_VERSION
 from weft.domain.workload import Slo
 from weft.perf import predict
 from weft.twin.fixed_ratio import fixed_ratio
+from weft.twin.modelled import engine_speed
+from weft.twin.need import attainable
 from weft.twin.policies import frontier, grid
 from weft.twin.serving import Route
 from weft.twin.simulation import Setting, simulate
@@ -123,7 +125,9 @@ def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
     """Simulate it; figures in seconds, fractions and GPU-hours."""
     told: Json = {}
     if what.policy == ORACLE:
-        outcome = oracle_outcome(_case(what), progress or (lambda _: None), ATTAINMENTS[what.point])
+        case = _case(what)
+        told = {"in_time_alone": in_time_alone(case)}
+        outcome = oracle_outcome(case, progress or (lambda _: None), ATTAINMENTS[what.point])
     elif what.policy == FIXED_RATIO:
         best = best_ratio(what)
         told = {"ratio": best.ratio, "ceiling": 1.0 - best.following_hours / best.fixed_hours}
@@ -132,6 +136,17 @@ def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
         policy = None if what.policy == OWN_RULE else _options(what).policy()
         outcome = simulate(setting_of(what), policy, progress)
     return {"key": what.key, "options": what.options, **asdict(what), **told, **_told(outcome)}
+
+
+def in_time_alone(case: Case) -> float:
+    """The part of requests that a true replica for each would answer in time: no count of replicas reaches more."""
+    (first, decision), *_ = case.planned.pools
+    plan, truth = decision.status.plan, case.setting.truth
+    if first.spec is None or plan is None or truth is None:
+        raise ValueError(f"{case.words} has no plan")
+    return round(
+        attainable(case.setting.trace, truth(engine_speed(plan, first.spec, case.setting.catalog)), case.slo), 5
+    )
 
 
 def best_ratio(what: Run) -> FixedRatio:

@@ -115,6 +115,18 @@ def test_the_page_says_what_following_the_ratio_saves() -> None:
     assert "6.0% at 98.0% (60% of the ceiling)" in said
 
 
+def test_the_oracle_tells_what_no_count_reaches_and_the_page_says_it() -> None:
+    told = run(Run("long-context", "oracle", 0, 120.0, 1, tuning=True, minutes=15.5))
+    assert told["attainment"] <= told["in_time_alone"] <= 1.0
+    kinds = {"startup_seconds": 120.0, "minutes": 0.0, "of_grid": False, "requests": 9, "seed": 1}
+    figures = {"ttft_target_seconds": 2.0, "tpot_target_seconds": 0.03, "scenario": "long-context"}
+    entry = {**row("oracle", 0, 0.95, 94.0), **kinds, **figures}
+    (cell,) = cells([{**entry, "in_time_alone": 0.9911}])
+    assert "With a replica for each 99.11% would be in time" in _section(cell)
+    (other,) = cells([{**entry, "in_time_alone": 1.0}])
+    assert "With a replica for each" not in _section(other)
+
+
 def test_rules_are_compared_by_the_seeds_that_all_of_them_have() -> None:
     kinds = {"scenario": "code", "startup_seconds": 120.0, "minutes": 0.0, "of_grid": False, "requests": 9}
     mine = [{**row("weft", 0, 0.9, 10.0 * seed), **kinds, "seed": seed} for seed in (1, 2, 3)]
