@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bench.scaling_bench.scenarios import settings
 
 if TYPE_CHECKING:
@@ -49,6 +51,22 @@ class Cell:
     def tpot_target(self) -> float:
         """Seconds."""
         return float(self.rows[0]["tpot_target_seconds"])
+
+
+def hours_at(points: Iterable[Row], level: float) -> float | None:
+    """GPU-hours for which a rule has so many requests within the SLO; None where none of its settings has.
+
+    Between two settings it is straight from one to the other, as a mix of both would be; a setting that takes more than
+    another one for less does not count.
+    """
+    better: list[tuple[float, float]] = []
+    for row in sorted(points, key=lambda row: (row["gpu_hours"], -row["attainment"])):
+        if not better or row["attainment"] > better[-1][0]:
+            better.append((row["attainment"], row["gpu_hours"]))
+    if not better or better[-1][0] < level:
+        return None
+    attained, hours = zip(*better, strict=True)
+    return float(np.interp(level, attained, hours))
 
 
 def cells(rows: Iterable[Row]) -> list[Cell]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from bench.scaling_bench.frontiers import LEVELS, Cell, cells
+from bench.scaling_bench.frontiers import LEVELS, Cell, cells, hours_at
 from bench.scaling_bench.scenarios import FIXED_RATIO, OWN_RULE, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 Row = dict[str, Any]
 _NEARLY_ALL = 0.9995
@@ -24,10 +24,9 @@ replicas or more, engines are off the performance model by up to {off:.0%} in a 
 {warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go.
 {parts}
 A rule is no point but a frontier: its one knob of risk goes from cheap to safe. Weft's are what a user says of it: of
-how many requests the targets are (`slo`: p90 or p95 of the same seconds, p99 for TTFT of a split), and
-`headroomPercent`. Below are the
-GPU-hours of its cheapest setting with so many requests within both targets; a dash: none got there. *Best* is the most
-that any setting reached.
+how many requests the targets are (`slo`: p90 or p95 of the same seconds, p99 for TTFT of a split), `headroomPercent`,
+and `riskPercent` at the cheapest. Below are the GPU-hours for so many requests within both targets, straight between
+two settings; a dash: none got there. *Best* is the most that any setting reached.
 The oracle knows the future: its counts are chosen in hindsight by what true engines need, with replicas that start as
 slowly, and with as little slack on top as reaches 95, 98 or 99 % in the same simulation.
 
@@ -99,7 +98,7 @@ def _saved(cell: Cell) -> Iterator[str]:
     ceiling = fixed[0]["ceiling"]
     saved = []
     for level in LEVELS:
-        ours, theirs = _least(own, level), _least(fixed, level)
+        ours, theirs = hours_at(own, level), hours_at(fixed, level)
         if ours is not None and theirs is not None:
             part = 1.0 - ours / theirs
             saved.append(f"{part:.1%} at {level:.1%} ({part / ceiling:.0%} of the ceiling)")
@@ -117,18 +116,12 @@ def _line(entry: tuple[str, list[Row]]) -> str:
         return f"| {policy} |{' - |' * (len(LEVELS) + 2)}"
     name = f"**{policy}**" if policy == OWN_RULE else policy
     top = max(rows, key=lambda row: (row["attainment"], -row["gpu_hours"]))
-    reached = "".join(f" {_cheapest(rows, level)} |" for level in LEVELS)
+    reached = "".join(f" {_told(hours_at(rows, level))} |" for level in LEVELS)
     return f"| {name} |{reached} {top['attainment']:.2%} | {top['gpu_hours']:.0f} |"
 
 
-def _cheapest(rows: Iterable[Row], level: float) -> str:
-    hours = _least(rows, level)
+def _told(hours: float | None) -> str:
     return "-" if hours is None else f"{hours:.0f}"
-
-
-def _least(rows: Iterable[Row], level: float) -> float | None:
-    """GPU-hours."""
-    return min((row["gpu_hours"] for row in rows if row["attainment"] >= level), default=None)
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[str]:

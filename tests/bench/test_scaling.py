@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.scaling_bench.frontiers import cells
+from bench.scaling_bench.frontiers import cells, hours_at
 from bench.scaling_bench.page import _section, as_page
 from bench.scaling_bench.plot import as_svg
 from bench.scaling_bench.results import complete, known
@@ -125,6 +125,15 @@ def test_the_oracle_tells_what_no_count_reaches_and_the_page_says_it() -> None:
     assert "With a replica for each 99.11% would be in time" in _section(cell)
     (other,) = cells([{**entry, "in_time_alone": 1.0}])
     assert "With a replica for each" not in _section(other)
+
+
+def test_between_two_settings_a_rule_takes_what_a_mix_of_them_would() -> None:
+    points = [row("hpa", at, *each) for at, each in enumerate([(0.9, 10.0), (0.98, 30.0), (0.96, 40.0), (1.0, 90.0)])]
+    assert hours_at(points, 0.8) == 10.0
+    assert hours_at(points, 0.94) == pytest.approx(20.0)
+    assert hours_at(points, 0.99) == pytest.approx(60.0)
+    assert hours_at(points[:-1], 0.99) is None
+    assert hours_at([], 0.5) is None
 
 
 def test_rules_are_compared_by_the_seeds_that_all_of_them_have() -> None:
