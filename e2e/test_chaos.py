@@ -29,6 +29,7 @@ ROUTERS = 2
 CPU_SHARE = {"cpu": "100m"}
 GATHERING_SECONDS = 5.0  # in which some streams end, and their successors wait for the first token
 PROMPT_SECONDS = 12.0  # longer than routers need to see that a pod leaves
+AT_ONCE_SECONDS = 0.5  # apart that streams end which one killed engine took along
 
 
 def chaotic_split(team: Team) -> Json:
@@ -152,14 +153,26 @@ def assert_nothing_planned_cost_a_token(report: Report) -> None:
     """A request may fail only while an engine is killed, and only if that engine had to do with it."""
     assert report.results
     kills = [phase for phase in report.phases if not phase.planned]
-    unexplained = [failed for failed in report.failed if not any(explains(phase, failed) for phase in kills)]
+    unexplained = [failed for failed in report.failed if not any(explains(phase, failed, report) for phase in kills)]
     assert not unexplained, json.dumps([repr(failed) for failed in unexplained], indent=1)
 
 
-def explains(kill: Phase, failed: Result) -> bool:
+def explains(kill: Phase, failed: Result, report: Report) -> bool:
     """Whether a kill may have cost this request: a prefill engine takes none along that was being decoded."""
-    on_it = any(failed.was_on(address) for address in kill.killed)
+    on_it = was_on_a_killed_one(kill, failed) or was_cut_with_one_that_was(kill, failed, report)
     return on_it and failed.during(kill.started, kill.ended) and not (failed.counted and failed.prefill in kill.killed)
+
+
+def was_on_a_killed_one(kill: Phase, failed: Result) -> bool:
+    return any(failed.was_on(address) for address in kill.killed)
+
+
+def was_cut_with_one_that_was(kill: Phase, failed: Result, report: Report) -> bool:
+    """An answer names its engines with its first token: who is cut before it is known by when that happens."""
+    if failed.counted or failed.prefill or failed.decode or "cut" not in failed.error:
+        return False
+    lost = [other.ended for other in report.failed if other.counted and was_on_a_killed_one(kill, other)]
+    return any(abs(failed.ended - ended) < AT_ONCE_SECONDS for ended in lost)
 
 
 def assert_generations_never_met(report: Report) -> None:
