@@ -135,7 +135,7 @@ def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
     told: Json = {}
     if what.policy == ORACLE:
         case = _case(what)
-        told = {"in_time_alone": in_time_alone(case)}
+        told = {"in_time_alone": in_time_alone(case)} if len(case.planned.pools) == 1 else {}
         outcome = oracle_outcome(case, progress or (lambda _: None), ATTAINMENTS[what.point])
     elif what.policy == FIXED_RATIO:
         best = best_ratio(what)
@@ -148,8 +148,8 @@ def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
 
 
 def in_time_alone(case: Case) -> float:
-    """The part of requests that a true replica for each would answer in time: no count of replicas reaches more."""
-    (first, decision), *_ = case.planned.pools
+    """The part of requests that a true replica for each would answer in time: no count of one pool reaches more."""
+    ((first, decision),) = case.planned.pools
     plan, truth = decision.status.plan, case.setting.truth
     if first.spec is None or plan is None or truth is None:
         raise ValueError(f"{case.words} has no plan")

@@ -157,19 +157,20 @@ def persists(state: ForecastState, now: float, rate: float, seconds: float) -> f
     above = math.log(rate) - state.level if rate > 0.0 else 0.0
     if above <= 0.0 or is_old(state, now):
         return rate
-    part = max(_part_of_steps(state, above, rate * seconds), _trust(_believed(state.led), 0.0))
+    proved, tried = state.led
+    lasted = _trust((proved + _BELIEVED, tried), _BELIEVED)
+    part = max(lasted, _part_of_steps(above / _by_chance_among(state, rate * seconds) / _usual_surprise(state)))
     return rate * math.exp((part - 1.0) * above)
 
 
-def _part_of_steps(state: ForecastState, surprise: float, requests: float) -> float:
-    """From 0 for a surprise that may be chance among so many requests to 1 for one that none is."""
-    usual = _DEVIATION * max(_LEAST_NOISE, state.noise) * _by_chance_among(state, requests)
-    return min(1.0, max(0.0, (abs(surprise) / usual - _CHANCE) / _CHANCE))
+def _usual_surprise(state: ForecastState) -> float:
+    """Standard deviation of what a bin of many requests surprises by, in logarithms."""
+    return _DEVIATION * max(_LEAST_NOISE, state.noise)
 
 
-def _believed(led: tuple[float, float]) -> tuple[float, float]:
-    """How well leads did, with what is believed of them beforehand."""
-    return led[0] + _BELIEVED, led[1] + _BELIEVED
+def _part_of_steps(usual_ones: float) -> float:
+    """Of a surprise that is as large as so many usual ones: 0 for what may be chance, up to 1 for what is a step."""
+    return min(1.0, max(0.0, (usual_ones - _CHANCE) / _CHANCE))
 
 
 def _set_back(state: ForecastState, now: float) -> ForecastState:
@@ -277,8 +278,8 @@ def _followed(state: ForecastState, found: float, count: float) -> ForecastState
     foretold = state.level + state.trend * _damped(bins)
     surprise = found - foretold
     by_chance = _by_chance(state, max(foretold, found))
-    usual = _DEVIATION * max(_LEAST_NOISE, state.noise)
-    beyond = _part_of_steps(state, surprise, math.exp(max(foretold, found)) * BIN_SECONDS)
+    usual = _usual_surprise(state)
+    beyond = _part_of_steps(abs(surprise) / by_chance / usual)
     steady = 1.0 - (1.0 - _LEVEL_GAIN) ** bins
     gain = steady + max(0.0, _NEARLY_ALL - steady) * beyond
     bounded = max(-_CHANCE * usual, min(_CHANCE * usual, surprise / by_chance))
