@@ -79,6 +79,8 @@ class Serving:
             waiting=0.0,
             running=10.0,
             kv_usage=0.2,
+            input_tokens_p95=load_of.input_tokens_p95,
+            output_tokens_p95=load_of.output_tokens_p95,
             ttft_mean=found[0].mean,
             tpot_mean=found[1].mean,
             pods=pods,
@@ -287,6 +289,17 @@ def test_both_halves_of_a_split_learn_what_they_do_and_are_planned_with_it() -> 
         (False, True),
     ]
     assert all(serving.capacity(name) < before for name, before in zip(names, exact, strict=True))
+
+
+@pytest.mark.parametrize("p95", [1050, 2600])
+def test_prompts_that_scatter_otherwise_than_declared_are_no_fault_of_the_engine(p95: float) -> None:
+    serving = Serving.of(Calibration(), "chat")
+    serving.load = replace(WORKLOAD, input_tokens=8000, input_tokens_p95=8 * p95)
+    serving.run(60)
+    found = serving.factors()
+    assert found is not None
+    assert found.points >= 10
+    assert [found.prefill, found.decode] == pytest.approx([1.0, 1.0], abs=0.05)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from random import Random  # noqa: TC003 - Hypothesis reads the annotation
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.observe.arithmetic import increase, latest, merged, percentiles, quantile, rate, unresolved
+from weft.observe.arithmetic import (
+    increase,
+    latest,
+    log_normal_quantile,
+    merged,
+    percentiles,
+    quantile,
+    rate,
+    unresolved,
+)
 
 steps = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 anything = st.floats(allow_nan=True, allow_infinity=True)
@@ -145,3 +155,41 @@ class TestMerged:
     def test_reads_a_missing_bound_from_the_one_below(self) -> None:
         fine, coarse = ((1.0, 1.0), (2.0, 2.0), (math.inf, 2.0)), ((1.0, 4.0), (math.inf, 8.0))
         assert merged([fine, coarse]) == ((1.0, 5.0), (2.0, 6.0), (math.inf, 10.0))
+
+
+class TestLogNormalQuantile:
+    TOKENS = tuple(unit * 10.0**decade for decade in range(6) for unit in (1, 2, 5))  # vLLM's buckets of lengths
+
+    def buckets(self, observed: list[float]) -> tuple[tuple[float, float], ...]:
+        return tuple((bound, float(sum(each <= bound for each in observed))) for bound in (*self.TOKENS, math.inf))
+
+    @pytest.mark.parametrize("deviation", [0.5, 0.8, 1.2])
+    @pytest.mark.parametrize("median", [130.0, 410.0, 900.0, 1700.0])
+    def test_finds_the_95th_percentile_of_lengths_in_buckets_that_double(self, median: float, deviation: float) -> None:
+        buckets = self.buckets([median * math.exp(deviation * NormalDist().inv_cdf(i / 4000)) for i in range(1, 4000)])
+        true = median * math.exp(deviation * 1.6449)
+        assert log_normal_quantile(buckets, 0.95) == pytest.approx(true, rel=0.02)
+
+    def test_a_straight_line_does_not(self) -> None:
+        buckets = self.buckets([410.0 * math.exp(0.5 * NormalDist().inv_cdf(i / 4000)) for i in range(1, 4000)])
+        straight = quantile(buckets, 0.95)
+        assert straight is not None
+        assert straight > 1.04 * 410.0 * math.exp(0.5 * 1.6449)
+
+    @pytest.mark.parametrize(
+        "observed",
+        [[], [150.0] * 100, [90.0, *[150.0] * 99], [10.0] * 90 + [1e7] * 10, [0.5] * 100],
+        ids=["nothing", "all-in-one-bucket", "nearly-all-in-one", "beyond-the-last", "below-the-first"],
+    )
+    def test_is_unknown_where_buckets_do_not_tell(self, observed: list[float]) -> None:
+        assert log_normal_quantile(self.buckets(observed), 0.95) is None
+
+    @given(st.lists(st.floats(0.001, 4e5), max_size=200), st.floats(0.01, 0.99))
+    def test_lies_in_the_bucket_of_the_true_quantile(self, observed: list[float], fraction: float) -> None:
+        value = log_normal_quantile(self.buckets(observed), fraction)
+        if value is None:
+            return
+        true = sorted(observed)[math.ceil(fraction * len(observed)) - 1]
+        above = next(bound for bound in self.TOKENS if bound >= true)
+        below = max((bound for bound in self.TOKENS if bound < above), default=0.0)
+        assert below * (1 - 1e-9) <= value <= above * (1 + 1e-9)

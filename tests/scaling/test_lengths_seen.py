@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -9,6 +10,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.scaling.cases import seen
 from weft.domain.workload import Workload
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
 LONG_TAILED = Workload(8.0, input_tokens=2000, output_tokens=200, input_tokens_p95=7000, output_tokens_p95=600)
 
 
-def look(inputs: float | None, rate: float) -> PoolObservation:
-    return replace(seen(rate, 1), input_tokens=inputs, output_tokens=200.0)
+def look(inputs: float | None, rate: float, p95: float | None = None) -> PoolObservation:
+    return replace(seen(rate, 1), input_tokens=inputs, input_tokens_p95=p95, output_tokens=200.0)
 
 
 def minutes(*means: float | None, rate: float = 8.0) -> tuple[LengthSample, ...]:
@@ -119,3 +122,58 @@ def test_long_tails_move_a_small_pool_less_than_its_minutes_do() -> None:
         forces.append(in_force.input_tokens)
     assert max(minute_means) / min(minute_means) > 1.4
     assert max(forces[10:]) / min(forces[10:]) < 1.25
+
+
+def long_ones(times: float, rate: float, looks: int = 30, mean: float = 2000.0) -> float:
+    """How many times the mean the 95th percentile in force is, after as many looks with such prompts, 20 s apart."""
+    known: tuple[LengthSample, ...] = ()
+    in_force = LONG_TAILED
+    for index in range(looks):
+        observation = look(mean, rate, times * mean)
+        known = remembered(known, observation, 20.0 * index)
+        in_force = live_workload(LONG_TAILED, observation, in_force, known)
+    return in_force.input_tokens_p95 / in_force.input_tokens
+
+
+@pytest.mark.parametrize("times", [1.0, 1.4, 2.0, 2.6])
+def test_how_long_the_longest_are_is_measured(times: float) -> None:
+    """3.5 times the mean is declared; of a busy pool it is known after ten minutes."""
+    assert long_ones(times, rate=20.0) == pytest.approx(times, rel=0.026)
+
+
+def test_how_long_the_longest_are_moves_by_more_than_chance_explains() -> None:
+    assert long_ones(3.0, rate=0.5) == pytest.approx(3.5), "300 prompts: it is known to a quarter"
+    assert long_ones(3.0, rate=20.0) < 3.1
+    assert long_ones(1.4, rate=0.5) < 1.5, "and so far away is no chance"
+
+
+def test_a_minute_of_few_requests_tells_nothing_of_the_longest() -> None:
+    assert long_ones(1.0, rate=0.3) == pytest.approx(3.5)
+
+
+def test_where_nobody_tells_the_longest_keep_their_distance_from_the_mean() -> None:
+    observation = look(4000.0, 20.0)
+    in_force = live_workload(LONG_TAILED, observation, None, remembered((), observation, 0.0))
+    assert (in_force.input_tokens, in_force.input_tokens_p95) == (4000.0, 14000.0)
+
+
+def test_longest_ones_beyond_any_log_normal_are_no_news_to_each_other() -> None:
+    """7 times the mean is as long as 5 times for whoever takes lengths for log-normal."""
+    known: tuple[LengthSample, ...] = ()
+    declared = replace(LONG_TAILED, input_tokens_p95=10_000.0)
+    for index in range(30):
+        known = remembered(known, look(2000.0, 20.0, 14_000.0), 20.0 * index)
+    assert live_workload(declared, look(2000.0, 20.0, 14_000.0), None, known).input_tokens_p95 == 10_000.0
+
+
+@given(st.lists(st.tuples(*[st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))] * 2), max_size=12))
+def test_whatever_is_told_of_lengths_what_is_in_force_are_lengths(
+    told: list[tuple[float | None, float | None]],
+) -> None:
+    known: tuple[LengthSample, ...] = ()
+    in_force = LONG_TAILED
+    for index, (mean, p95) in enumerate(told):
+        observation = look(mean, 20.0, p95)
+        known = remembered(known, observation, 60.0 * index)
+        in_force = live_workload(LONG_TAILED, observation, in_force, known)
+        assert 0.0 < in_force.input_tokens <= in_force.input_tokens_p95 < math.inf

@@ -85,7 +85,7 @@ def _traffic(unit: Unit, snapshot: Snapshot) -> PoolObservation | None:
     first, last = seen[0], seen[-1]
     if len(unit) < PAIR or first is None or last is None:
         return first
-    return replace(first, output_tokens=last.output_tokens)
+    return replace(first, output_tokens=last.output_tokens, output_tokens_p95=last.output_tokens_p95)
 
 
 def count(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Percentiles, Plan
     from weft.domain.snapshot import CalibrationMemory, PoolObservation, PoolRecord, ScaleMemory, Snapshot, SpeedMemory
     from weft.domain.spec import PoolSpec
+    from weft.domain.workload import Workload
 
 # Each takes some ten milliseconds, and planning anew with what it taught several times that: a pass that measured a
 # whole fleet would be late for everybody. A pass every two seconds measures sixty pools in a window.
@@ -81,12 +82,13 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class _Lesson:
-    """A pool whose time for a measurement has come."""
+    """A pool whose time for a measurement has come, with the workload that is in force."""
 
     pool: PoolRecord
     course: Course
     look: calibrating.Look
     memory: CalibrationMemory
+    workload: Workload
 
 
 def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
@@ -146,7 +148,8 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
     known = memory.calibration
     if not calibrating.is_due(known, look):
         return None
-    return _Lesson(pool, course, calibrating.of(calibrating.settled(known, look), look), known)
+    workload = memory.workload or pool.spec.workload
+    return _Lesson(pool, course, calibrating.of(calibrating.settled(known, look), look), known, workload)
 
 
 def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
@@ -164,7 +167,7 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     if running is None:
         return untouched
     replica, doubt = running
-    load = calibrating.load_of(look, course.spec.workload)
+    load = calibrating.load_of(look, lesson.workload)
     counted = at_rate if adapter_for(course.plan.engine.name).counts_handover else at_engine
 
     def percentiles(factors: Calibration) -> tuple[Percentiles, Percentiles] | None:

@@ -130,8 +130,6 @@ class PodObservation:
     ttft_mean: float | None = None
     tpot_mean: float | None = None
     transfer_seconds: float | None = None
-    input_tokens_p95: float | None = None
-    output_tokens_p95: float | None = None
     waiting_for_kv: float | None = None
     startup_seconds: float | None = None
 
@@ -250,12 +248,17 @@ class SpeedMemory:
 
 @dataclass(frozen=True, slots=True)
 class LengthSample:
-    """Mean lengths in tokens, None where unknown, of about as many requests as ended in the minute before `at`."""
+    """Lengths in tokens, None where unknown, of about as many requests as ended in the minute before `at`.
+
+    Means, and what 95 of 100 prompts or answers stay within.
+    """
 
     at: float
     requests: float
     inputs: float | None
     outputs: float | None
+    inputs_p95: float | None = None
+    outputs_p95: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 Sample = tuple[float, float]
 
 PERCENTILES = (50, 90, 95, 99)
+# Of all observations: a bucket below which there are fewer says little of where in it they are.
+ENOUGH_BELOW = 0.05
+
+_NORMAL = NormalDist()
 
 
 def usable(samples: Iterable[Sample]) -> list[Sample]:
@@ -77,6 +82,24 @@ def _quantile(ordered: list[tuple[float, float]], fraction: float) -> float | No
         if count >= rank and count > below:
             return lower + (upper - lower) * (rank - below) / (count - below)
         lower, below = upper, count
+    return None
+
+
+def log_normal_quantile(buckets: Buckets, fraction: float) -> float | None:
+    """The value below which `fraction` of the counted observations lie, log-normal inside a bucket, as lengths are.
+
+    Linear ones are far too long where buckets double. None where no bucket with something below it and an end holds it.
+    """
+    ordered = _cumulative(buckets)
+    total = ordered[-1][1] if ordered else 0.0
+    for (lower, below), (upper, count) in pairwise(ordered):
+        if below < fraction * total <= count:
+            if lower <= 0.0 or below < ENOUGH_BELOW * total or math.isinf(upper):
+                return None
+            all_but_half_a_one = max(1.0 - 0.5 / total, (1.0 + fraction) / 2.0)
+            shares = (below / total, fraction, min(count / total, all_but_half_a_one))
+            first, wanted, last = map(_NORMAL.inv_cdf, shares)
+            return lower * math.exp(math.log(upper / lower) * (wanted - first) / (last - first))
     return None
 
 

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
-from weft.observe.arithmetic import merged, percentiles, unresolved
+from weft.observe.arithmetic import log_normal_quantile, merged, percentiles, unresolved
 from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, missing
 from weft.observe.window import Window
@@ -76,14 +76,13 @@ class _Seen:
 
 def observe_pod(target: Target, window: Window, found: Histograms) -> PodObservation:
     """One pod's figures over the window; its start-up time by its conditions, else by the engine's own word."""
-    input_tokens, output_tokens = window.input_tokens, window.output_tokens
     ttft_mean, tpot_mean = window.ttft_mean, window.tpot_mean
     return PodObservation(
         pod=target.pod,
         age_seconds=window.history.age_seconds,
         requests_per_second=window.requests_per_second,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
+        input_tokens=window.input_tokens,
+        output_tokens=window.output_tokens,
         computed_input_tokens=window.computed_input_tokens,
         waiting=window.waiting,
         running=_total(window.gauge(window.series.running)),
@@ -93,8 +92,6 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         ttft_mean=ttft_mean,
         tpot_mean=tpot_mean,
         transfer_seconds=window.transfer_seconds,
-        input_tokens_p95=_p95(found.inputs, input_tokens),
-        output_tokens_p95=_p95(found.outputs, output_tokens),
         waiting_for_kv=window.waiting_for_kv,
         startup_seconds=_startup(target, window),
     )
@@ -190,8 +187,8 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         missing=together.missing,
         pods=pods,
         computed_input_tokens=computed,
-        input_tokens_p95=_p95(found.inputs, input_tokens),
-        output_tokens_p95=_p95(found.outputs, output_tokens),
+        input_tokens_p95=log_normal_quantile(found.inputs, LONG_PROMPT / 100),
+        output_tokens_p95=log_normal_quantile(found.outputs, LONG_PROMPT / 100),
         waiting_for_kv=_total(_known(pods, lambda pod: pod.waiting_for_kv)),
         startup_seconds=_median(_known(pods, lambda pod: pod.startup_seconds)),
         arrivals_at_front=arrived.at_front,
@@ -240,10 +237,6 @@ def _prefix_hit(together: Together, prompt: float | None, computed: float | None
 def _startup(target: Target, window: Window) -> float | None:
     told = target.startup_seconds
     return _mean(window.gauge(window.series.startup)) if told is None else told
-
-
-def _p95(buckets: Buckets, mean: float | None) -> float | None:
-    return dict(percentiles(buckets, mean)).get(LONG_PROMPT)
 
 
 def _input_tokens(pod: PodObservation) -> float | None:

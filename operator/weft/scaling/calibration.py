@@ -182,20 +182,20 @@ def is_time(memory: CalibrationMemory, now: float) -> bool:
     return memory.quiet_since is not None and now - memory.quiet_since >= WINDOW_SECONDS
 
 
-def load_of(look: Look, declared: Workload) -> Workload:
-    """What one replica was given; percentiles of lengths keep their distance from the means."""
+def load_of(look: Look, usual: Workload) -> Workload:
+    """What one replica was given; percentiles of lengths keep their usual distance from the means."""
     seen = look.observation
     if seen is None or seen.requests_per_second is None:
-        return declared
-    inputs = seen.input_tokens or declared.input_tokens
-    outputs = seen.output_tokens or declared.output_tokens
+        return usual
+    inputs = seen.input_tokens or usual.input_tokens
+    outputs = seen.output_tokens or usual.output_tokens
     return replace(
-        declared,
+        usual,
         requests_per_second=seen.requests_per_second / len(look.ready),
         input_tokens=inputs,
         output_tokens=outputs,
-        input_tokens_p95=inputs * (declared.input_tokens_p95 / max(1.0, declared.input_tokens)),
-        output_tokens_p95=outputs * (declared.output_tokens_p95 / max(1.0, declared.output_tokens)),
+        input_tokens_p95=inputs * (usual.input_tokens_p95 / max(1.0, usual.input_tokens)),
+        output_tokens_p95=outputs * (usual.output_tokens_p95 / max(1.0, usual.output_tokens)),
         prefix_hit=min(seen.prefix_hit or 0.0, 0.95),
     )
 

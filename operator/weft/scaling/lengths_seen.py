@@ -4,22 +4,22 @@ A minute of a busy pool tells its mean lengths to a few percent. A minute of a f
 tells them to a third, and a count that followed would buy replicas for prompts that are gone before those are ready. So
 a mean is over the last minute where that is enough, else over as many of the minutes before as it takes, back to where
 lengths were others beyond chance. They scatter as log-normal lengths do, or as neighbouring minutes show where that is
-more.
+more. How far the longest ones are beyond a mean is known less well, so that is over all of these minutes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import expm1, log, sqrt
+from math import exp, expm1, log, sqrt
 from statistics import median
 from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import LengthSample
-from weft.scaling.reading import is_sane, what_is_missing
+from weft.scaling.reading import what_is_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from weft.domain.snapshot import PoolObservation
     from weft.perf.lengths import Lengths
@@ -30,9 +30,14 @@ MOST_SECONDS = 600.0  # that are looked back
 ENOUGH_KNOWN = 0.05  # the standard error that a mean may have, as a part of it
 NO_CHANCE = 4.0  # standard errors
 ENOUGH_NEIGHBOURS = 5
+LEAST_TOKENS, MOST_TOKENS = 0.1, 1e9  # anything else is a broken metric
+ENOUGH_FOR_P95 = 20.0  # requests in a minute, of which one is beyond it
+MOST_OVER_MEAN = 3.86  # of a 95th percentile: no log-normal variable has one farther away
+_ERROR_OF_P95 = 2.1  # of its logarithm, for a single request whose own scatters by 1
 _MEDIAN_SQUARE = 0.455  # of a standard normal variable
 
 Sample = tuple[float, float | None]  # requests, and the mean of their lengths in tokens
+LongSample = tuple[float, float | None, float | None]  # with their 95th percentile, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,14 @@ class Mean:
         return sqrt(self.scatter / max(1.0, self.requests))
 
 
+@dataclass(frozen=True, slots=True)
+class Long:
+    """How many times the mean a 95th percentile is, and the standard error of its logarithm."""
+
+    times: float
+    error: float
+
+
 def has_enough_traffic(observation: PoolObservation) -> bool:
     """Whether means over the last window say something."""
     rate = observation.requests_per_second
@@ -60,7 +73,9 @@ def remembered(known: tuple[LengthSample, ...], seen: PoolObservation | None, no
     if seen is None or not has_enough_traffic(seen):
         return known
     requests = (seen.requests_per_second or 0.0) * WINDOW_SECONDS
-    latest = LengthSample(now, requests, seen.input_tokens, seen.output_tokens)
+    told = (seen.input_tokens, seen.output_tokens, seen.input_tokens_p95, seen.output_tokens_p95)
+    known_ones = [each if each is not None and LEAST_TOKENS <= each <= MOST_TOKENS else None for each in told]
+    latest = LengthSample(now, requests, *known_ones)
     older = [each for each in known if now - MOST_SECONDS <= each.at < now]
     if len(older) > 1 and older[-1].at - older[-2].at < WINDOW_SECONDS:
         older.pop()
@@ -82,7 +97,7 @@ def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
     newest: Mean | None = None
     total = tokens = 0.0
     for requests, mean in samples:
-        if not is_sane(mean) or mean <= 0:
+        if mean is None:
             if newest is None:
                 return None
             continue
@@ -98,6 +113,16 @@ def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
     return Mean(tokens / total, total, scatter) if total > 0 else newest
 
 
+def p95_over_mean(samples: Iterable[LongSample]) -> Long | None:
+    """Over all of these samples; None where nobody tells."""
+    total = logs = 0.0
+    for requests, mean, p95 in samples:
+        if requests >= ENOUGH_FOR_P95 and mean is not None and p95 is not None:
+            total += requests
+            logs += requests * log(min(MOST_OVER_MEAN, max(1.0, p95 / mean)))
+    return Long(exp(logs / total), _ERROR_OF_P95 / sqrt(total)) if total > 0 else None
+
+
 def _scatter(usual: Lengths) -> float:
     """The variance of log-normal lengths over the square of their mean."""
     return expm1(usual.deviation**2)
@@ -109,7 +134,7 @@ def _scatter_seen(samples: Sequence[Sample]) -> float:
     Requests come in families, whose lengths are alike: means of a minute scatter more than as many strangers' would. A
     jump is one difference among many, and the median knows nothing of it; a ramp is what all of them have in common.
     """
-    known = [(requests, log(mean)) for requests, mean in samples if is_sane(mean) and mean > 0 and requests > 0]
+    known = [(requests, log(mean)) for requests, mean in samples if mean is not None and requests > 0]
     steps = [(newer - older, 1.0 / n + 1.0 / m) for (n, newer), (m, older) in pairwise(known)]
     if len(steps) < ENOUGH_NEIGHBOURS:
         return 0.0

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from weft.domain.status import Observed
 from weft.perf.lengths import lengths
 from weft.scaling.attainment import attainment
-from weft.scaling.lengths_seen import apart, has_enough_traffic, over_enough, remembered
+from weft.scaling.lengths_seen import (
+    MOST_OVER_MEAN,
+    WINDOW_SECONDS,
+    apart,
+    has_enough_traffic,
+    over_enough,
+    p95_over_mean,
+    remembered,
+)
 from weft.scaling.reading import is_sane, what_is_missing
 
 if TYPE_CHECKING:
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import LengthSample, PoolObservation
     from weft.domain.workload import Slo, Workload
+    from weft.scaling.lengths_seen import LongSample
 
 # A mean in force stays until the measured one is away from it by more than chance explains, and by at least the lesser
 # of these factors; by more than the greater one it is taken over however few the requests were.
@@ -26,6 +35,9 @@ SURELY = 2.0  # standard errors of a mean
 MOST_HIT = 0.95
 
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
+_LONG_INPUTS = attrgetter("requests", "inputs", "inputs_p95")
+_LONG_OUTPUTS = attrgetter("requests", "outputs", "outputs_p95")
+_inputs, _outputs = attrgetter("input_tokens", "input_tokens_p95"), attrgetter("output_tokens", "output_tokens_p95")
 _LEAST, _MOST = log(LEAST_FACTOR), log(MOST_FACTOR)
 
 
@@ -35,18 +47,25 @@ def live_workload(
     in_force: Workload | None,
     lately: tuple[LengthSample, ...] = (),
 ) -> Workload:
-    """The declared workload with token means and prefix hits as measured.
+    """The declared workload with lengths and prefix hits as measured.
 
     `in_force` is the answer of the pass before: values move only when they have moved notably, and stay when traffic
-    stops. The 95th percentiles keep their distance from the means. `lately` are the lengths of the last minutes up to
-    this look; without them it stands for itself.
+    stops. Where nobody tells 95th percentiles, they keep their distance from the means. `lately` are the lengths of the
+    last minutes up to this look; without them it stands for itself.
     """
     base = in_force or declared
     if observation is None or not has_enough_traffic(observation):
         return base
     lately = lately or remembered((), observation, 0.0)
-    inputs = _moved(base.input_tokens, base.input_tokens_p95, observation.input_tokens, lately, _INPUTS)
-    outputs = _moved(base.output_tokens, base.output_tokens_p95, observation.output_tokens, lately, _OUTPUTS)
+    found = _with_means(base, observation, lately)
+    is_another_minute = len(lately) == 1 or lately[-1].at - lately[-2].at >= WINDOW_SECONDS
+    return _with_longest(found, lately) if is_another_minute else found
+
+
+def _with_means(base: Workload, observation: PoolObservation, lately: tuple[LengthSample, ...]) -> Workload:
+    """And prefix hits; 95th percentiles keep their distance from the means."""
+    inputs = _moved(base.input_tokens, base.input_tokens_p95, lately, _INPUTS)
+    outputs = _moved(base.output_tokens, base.output_tokens_p95, lately, _OUTPUTS)
     hit = _hit(base.prefix_hit, observation.prefix_hit)
     if (inputs, outputs, hit) == (base.input_tokens, base.output_tokens, base.prefix_hit):
         return base
@@ -60,12 +79,21 @@ def live_workload(
     )
 
 
+def _with_longest(base: Workload, lately: tuple[LengthSample, ...]) -> Workload:
+    """The 95th percentiles as measured."""
+    inputs = _longest(base.input_tokens, base.input_tokens_p95, lately, _LONG_INPUTS)
+    outputs = _longest(base.output_tokens, base.output_tokens_p95, lately, _LONG_OUTPUTS)
+    if (inputs, outputs) == (base.input_tokens_p95, base.output_tokens_p95):
+        return base
+    return replace(base, input_tokens_p95=inputs, output_tokens_p95=outputs)
+
+
 def replaced_values(declared: Workload, in_force: Workload, observation: PoolObservation | None) -> tuple[str, ...]:
     """Names of the workload values that decisions take from metrics: a rate that counts, and what differs in force."""
     names = (
         ("requestsPerSecond", what_is_missing(observation) is None),
-        ("inputTokens", in_force.input_tokens != declared.input_tokens),
-        ("outputTokens", in_force.output_tokens != declared.output_tokens),
+        ("inputTokens", _inputs(in_force) != _inputs(declared)),
+        ("outputTokens", _outputs(in_force) != _outputs(declared)),
         ("prefixHitPercent", in_force.prefix_hit != declared.prefix_hit),
     )
     return tuple(name for name, replaced in names if replaced)
@@ -92,11 +120,11 @@ def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str,
 def _moved(
     in_force: float,
     p95: float,
-    latest: float | None,
     lately: tuple[LengthSample, ...],
     which: Callable[[LengthSample], float | None],
 ) -> float:
-    if in_force > 0 and is_sane(latest) and latest > 0 and abs(log(latest / in_force)) <= _LEAST:
+    latest = which(lately[-1])
+    if in_force > 0 and latest is not None and abs(log(latest / in_force)) <= _LEAST:
         return in_force
     usual = lengths(in_force, p95)
     seen = over_enough([(each.requests, which(each)) for each in apart(lately)], usual)
@@ -107,6 +135,21 @@ def _moved(
         if away <= _LEAST or (away <= _MOST and away <= SURELY * seen.error):
             return in_force
     return _rounded(seen.tokens)
+
+
+def _longest(
+    mean: float,
+    in_force: float,
+    lately: tuple[LengthSample, ...],
+    which: Callable[[LengthSample], LongSample],
+) -> float:
+    seen = p95_over_mean(which(each) for each in apart(lately))
+    if seen is None or mean <= 0:
+        return in_force
+    away = abs(log(seen.times / min(MOST_OVER_MEAN, max(1.0, in_force / mean))))
+    if away <= max(_LEAST, SURELY * seen.error):
+        return in_force
+    return mean * LEAST_FACTOR ** round(log(seen.times) / _LEAST)
 
 
 def _hit(in_force: float, measured: float | None) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from weft.domain.snapshot import PodObservation
 from weft.observe.arithmetic import PERCENTILES
 from weft.observe.caveats import coarse
-from weft.observe.observation import LONG_PROMPT, Histograms, Together, add_up
+from weft.observe.observation import Histograms, Together, add_up
 from weft.twin.counts import TOKEN_BUCKETS, TPOT_BUCKETS, TTFT_BUCKETS
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 _TTFT, _TPOT, _TOKENS = ((*bounds, math.inf) for bounds in (TTFT_BUCKETS, TPOT_BUCKETS, TOKEN_BUCKETS))
 _SUMS = 10  # numbers before the buckets
 _ENDS = tuple(accumulate(map(len, (_TTFT, _TPOT, _TOKENS, _TOKENS)), initial=_SUMS))
-_IN_TTFT, _IN_TPOT, _IN_INPUTS, _IN_OUTPUTS = _PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
-_SHARES, _LONG = tuple(percent / 100 for percent in PERCENTILES), (LONG_PROMPT / 100,)
+_IN_TTFT, _IN_TPOT, _IN_INPUTS, _ = _PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
+_SHARES = tuple(percent / 100 for percent in PERCENTILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +84,13 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
     grown = growth.tolist()
     ended, _, _, ttft_sum, tpot_sum, inputs_sum, outputs_sum, computed_sum, transfers, transfer_sum = grown[:_SUMS]
     ttft, tpot = list(accumulate(grown[_IN_TTFT])), list(accumulate(grown[_IN_TPOT]))
-    inputs, outputs = list(accumulate(grown[_IN_INPUTS])), list(accumulate(grown[_IN_OUTPUTS]))
-    answered, ttft_mean, tpot_mean = inputs[-1], _mean(ttft_sum, ttft[-1]), _mean(tpot_sum, tpot[-1])
-    input_tokens, output_tokens = _mean(inputs_sum, answered), _mean(outputs_sum, answered)
+    answered, ttft_mean, tpot_mean = sum(grown[_IN_INPUTS]), _mean(ttft_sum, ttft[-1]), _mean(tpot_sum, tpot[-1])
     pod = PodObservation(
         pod=name,
         age_seconds=max(0.0, now - last.at),
         requests_per_second=ended / (last.at - first.at),
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
+        input_tokens=_mean(inputs_sum, answered),
+        output_tokens=_mean(outputs_sum, answered),
         computed_input_tokens=_mean(computed_sum, answered),
         waiting=last.waiting,
         running=last.running,
@@ -102,8 +100,6 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
         ttft_mean=ttft_mean,
         tpot_mean=tpot_mean,
         transfer_seconds=_mean(transfer_sum, transfers),
-        input_tokens_p95=_p95(inputs, input_tokens),
-        output_tokens_p95=_p95(outputs, output_tokens),
         waiting_for_kv=last.waiting_for_kv,
         startup_seconds=startup_seconds,
     )
@@ -142,10 +138,6 @@ def _values(shares: Sequence[float], bounds: Sequence[float], counts: Sequence[f
             lower, below = bounds[place - 1], counts[place - 1]
             values.append(lower + (bounds[place] - lower) * (rank - below) / (counts[place] - below))
     return values
-
-
-def _p95(counts: Sequence[float], mean: float | None) -> float | None:
-    return None if mean is None else _values(_LONG, _TOKENS, counts, mean)[0]
 
 
 def _mean(total: float, count: float) -> float | None:
