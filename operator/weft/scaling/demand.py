@@ -16,6 +16,7 @@ from weft.domain.figures import digits, seconds
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, SURELY, with_chance
+from weft.scaling.risk import risk_now
 from weft.scaling.sight import counted_rate, offered_rate
 from weft.scaling.slowness import without_slow
 from weft.scaling.staying import over_the_stay
@@ -36,6 +37,8 @@ LEAST_TRUE_CAPACITY = 0.25
 NO_CHANCE = 4.0
 # Standard deviations that are left out of a short count that is no chance.
 NEARLY_ALL = 0.5
+# A risk that is off the user's by less is told as that.
+SAME_RISK = 0.2
 # Who counts on so much of what is offered counts on all of it, as far as a reader cares.
 ALL_OF_IT = 0.95
 
@@ -64,17 +67,22 @@ class Demand:
     """Requests per second: `offered` now, of which `persisting` are expected until a start is over.
 
     `lately` is what surely came in the last seconds: a peak needs no headroom. `ahead` is the forecast, None where
-    there is none, and `foreseen` what it allows for. `backlog` comes on top of what persists, while what was bought
-    against surprises serves it, too. `at_front`: counted before any engine.
+    there is none, and `risk` the part of the time in which it may be exceeded. `backlog` comes on top of what persists,
+    while what was bought against surprises serves it, too. `at_front`: counted before any engine.
     """
 
     offered: float
     persisting: float
     lately: float = 0.0
-    foreseen: float = 0.0
     ahead: Forecast | None = None
+    risk: float = 0.0
     backlog: float = 0.0
     at_front: bool = False
+
+    @property
+    def foreseen(self) -> float:
+        """What the forecast allows for; 0 where there is none."""
+        return self.ahead.quantile(1.0 - self.risk) if self.ahead is not None else 0.0
 
     def at_least(self, other: Demand) -> Demand:
         """The greater of two measurements of the same requests; what work they will be is this one's own to foresee.
@@ -86,7 +94,7 @@ class Demand:
         own = self if self.ahead is not None else other
         offered, persisting = max(self.offered, other.offered), max(self.persisting, other.persisting)
         lately, backlog = max(self.lately, other.lately), max(self.backlog, other.backlog)
-        return Demand(offered, persisting, lately, own.foreseen, own.ahead, backlog)
+        return Demand(offered, persisting, lately, own.ahead, own.risk, backlog)
 
 
 def want(sight: Sight) -> Want:
@@ -132,10 +140,14 @@ def _foreseen(wished: Demand, risk: float) -> str:
     """The forecast in words, with how far ahead it looks and its margin; empty where there is none."""
     if wished.ahead is None:
         return ""
-    likely, most = wished.ahead.quantile(0.5), wished.ahead.quantile(1.0 - risk)
+    likely = wished.ahead.quantile(0.5)
     basis = "measured" if wished.ahead.is_measured else "estimated"
     told = f"{digits(likely)} foretold for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
-    return f"; {told}, {digits(most - likely)} more for how far forecasts were off"
+    margin = f"{digits(wished.foreseen - likely)} more for how far forecasts were off"
+    if abs(wished.risk - risk) <= risk * SAME_RISK:
+        return f"; {told}, {margin}"
+    cost = "dearer" if wished.risk > risk else "cheaper"
+    return f"; {told}, {margin} (a risk of {digits(100.0 * wished.risk)} %, as margins are {cost} than usual)"
 
 
 def declared_want(request: ScaleRequest) -> Want:
@@ -169,9 +181,10 @@ def demand(sight: Sight) -> Demand:
         persisting = max(persists(state, now, rate * work, over) for rate, over in counted) / work
     # A gap widens a forecast, and buys nothing: for some time the last one holds.
     ahead = None if is_old(state, now) else forecast(state, state.seen)
-    ahead = ahead.over(work) if ahead is not None else None
-    foreseen = ahead.quantile(1.0 - sight.request.spec.risk) if ahead is not None else 0.0
-    return Demand(arriving, persisting, lately, foreseen, ahead, backlog, reading.at_front)
+    if ahead is None:
+        return Demand(arriving, persisting, lately, backlog=backlog, at_front=reading.at_front)
+    risk = risk_now(sight.request.spec.risk, state, ahead, work)
+    return Demand(arriving, persisting, lately, ahead.over(work), risk, backlog, reading.at_front)
 
 
 def _surprising(sight: Sight, reading: Reading) -> float:

@@ -133,7 +133,7 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     rate = state.level + state.trend * _damped(ahead + unseen)
     season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
     rate += _added(state, season, state.recent - state.level)
-    scale = _scale(state, rate) * math.sqrt((ahead + unseen) / ahead)
+    scale = width(state, rate) * math.sqrt((ahead + unseen) / ahead)
     return Forecast(rate, scale, state.errors, horizon_seconds, state.startup_seconds is not None)
 
 
@@ -205,7 +205,8 @@ def _by_chance_among(state: ForecastState, requests: float) -> float:
     return math.sqrt(1.0 + 1.0 / (bursts * bursts * max(0.5, requests)))
 
 
-def _scale(state: ForecastState, rate: float) -> float:
+def width(state: ForecastState, rate: float) -> float:
+    """Of the errors of forecasts at some log rate, in units of usual ones of large counts."""
     restless = max(_LEAST_USUAL, state.upward) / max(_LEAST_USUAL, state.usual)
     return _by_chance(state, rate) * math.sqrt(min(_WILDEST, max(_CALMEST, restless)))
 
@@ -316,7 +317,7 @@ def _foretold(state: ForecastState, slot: Slot, days: Days) -> ForecastState:
     rate = state.level + state.trend * _damped(ahead)
     season = change(days, (state.bin + 0.5) * BIN_SECONDS, ahead * BIN_SECONDS)
     lead = state.recent - state.level
-    scale = _scale(state, rate + _added(state, season, lead))
+    scale = width(state, rate + _added(state, season, lead))
     pending = (*state.pending, Pending(state.bin + ahead, rate, scale, season, lead))
     return changed(state, slot=slot, days=days, pending=pending)
 

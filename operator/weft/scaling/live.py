@@ -143,7 +143,7 @@ def _longest(
     lately: tuple[LengthSample, ...],
     which: Callable[[LengthSample], LongSample],
 ) -> float:
-    seen = p95_over_mean(which(each) for each in apart(lately))
+    seen = p95_over_mean([which(each) for each in apart(lately)])
     if seen is None or mean <= 0:
         return in_force
     away = abs(log(seen.times / min(MOST_OVER_MEAN, max(1.0, in_force / mean))))

@@ -21,7 +21,7 @@ from weft.scaling.seasons import NOTHING_SEEN, SLOT_SECONDS, SLOTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_VERSION = "2."
+_VERSION = "3."
 _LAST_MOMENT = 1e11  # epoch seconds: bins are counted in 4 bytes
 _MOST_REQUESTS = 1e13
 _RATES = (-20.0, 30.0)  # logarithms of requests/s
@@ -47,8 +47,9 @@ _FIGURES = {
 }
 _MAY_BE_MISSING = {"count", "startup_seconds"}
 _PROVED, _WEIGHTS, _LEAST_WEIGHT = (-1e6, 1e6), (0.0, 1e6), 1e-6  # quantiles of no weight at all are none
+_COSTS = (0.0, 1e18)
 _NEVER, _NO_CHANGE = 2**32 - 1, -(2**15)
-_HEAD = struct.Struct(f"<dI{len(_FIGURES)}f4f")  # the last look, the last bin, figures, how well days and leads did
+_HEAD = struct.Struct(f"<dI{len(_FIGURES)}f6f")  # the last look and bin, figures, how well days and leads did, costs
 _SLOT = struct.Struct("<I3f")
 _ERRORS = struct.Struct(f"<{len(ASSUMED)}f")
 _DAYS = struct.Struct(f"<{2 * SLOTS}h")
@@ -60,7 +61,7 @@ def packed(state: ForecastState) -> str:
     """The state as text, with figures to seven digits, but forecasts that are over, as nothing is learnt from them."""
     latest = _NEVER if state.latest is None else state.latest
     figures = [_or_nan(getattr(state, name)) for name in _FIGURES]
-    content = [_HEAD.pack(state.seen, latest, *figures, *state.foretold, *state.led)]
+    content = [_HEAD.pack(state.seen, latest, *figures, *state.foretold, *state.led, *state.costs)]
     slot = state.slot or Slot(_NEVER)
     content.append(_SLOT.pack(slot.index, slot.requests, slot.seconds, _or_nan(slot.before)))
     content.append(_ERRORS.pack(*state.errors))
@@ -95,8 +96,9 @@ def _unpacked(content: bytes) -> ForecastState:
         pending=_pending(content[_FIXED:], current),
         slot=_slot(seen, *_SLOT.unpack_from(content, _HEAD.size)),
         days=(_day(changes[:SLOTS]), _day(changes[SLOTS:])),
-        foretold=(_within(figures[-4], _PROVED), _within(figures[-3], _WEIGHTS)),
-        led=(_within(figures[-2], _PROVED), _within(figures[-1], _WEIGHTS)),
+        foretold=(_within(figures[-6], _PROVED), _within(figures[-5], _WEIGHTS)),
+        led=(_within(figures[-4], _PROVED), _within(figures[-3], _WEIGHTS)),
+        costs=(_within(figures[-2], _COSTS), _within(figures[-1], _COSTS)),
     )
     return changed(state, **{name: _figure(name, value) for name, value in zip(_FIGURES, figures, strict=False)})
 

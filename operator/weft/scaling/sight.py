@@ -26,6 +26,7 @@ from weft.scaling.looks import (
 )
 from weft.scaling.past import with_past
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
+from weft.scaling.risk import with_cost
 from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
 
 if TYPE_CHECKING:
@@ -165,9 +166,10 @@ def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
     request, memory = sight.request, sight.memory
     startup = request.observation.startup_seconds if request.observation is not None else None
     known, start_up = with_past(memory.forecast, request.past), request.start_up
-    kept, rate = _lasting(sight, found), request.work * _arriving(sight, found)
-    inside = request.work * kept if stay_seconds(found, kept) > COUNTED_AGO_SECONDS else None
-    state = watched(known, request.now, rate, startup, inside)
+    kept, work = _lasting(sight, found), request.work
+    rate = work * _arriving(sight, found)
+    inside = work * kept if stay_seconds(found, kept) > COUNTED_AGO_SECONDS else None
+    state = with_cost(known, watched(known, request.now, rate, startup, inside), work)
     if start_up is not None and state.startup_seconds is None:
         estimated = start_up.image + start_up.weights + start_up.engine  # every pass comes by: nothing is called for it
         if state.estimated_startup_seconds != estimated:
