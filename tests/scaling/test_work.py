@@ -35,7 +35,7 @@ def test_answers_that_grow_are_ordered_ahead() -> None:
 
 @pytest.mark.parametrize("swing", [0.7, 1.5])
 def test_twice_the_work_counts_as_twice_the_requests(swing: float) -> None:
-    """A wave of lengths at a constant rate, and a wave of requests of constant lengths, need about the same replicas."""
+    """A wave of lengths at a constant rate, and a wave of requests of constant lengths, need like counts."""
     lengths = Pool(SPEC, capacity=2.0, declared_rate=20.0, declared_capacity=2.0)
     requests = Pool(SPEC, capacity=2.0, declared_rate=20.0, declared_capacity=2.0)
     for look in range(4 * 60 * MINUTES):

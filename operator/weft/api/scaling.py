@@ -64,7 +64,7 @@ class ScalingBounds(ApiModel):
         default=10, description="Capacity kept above measured demand, in percent."
     )
     risk_percent: Annotated[int, Field(ge=1, le=50)] = Field(
-        default=10, description="Part of the time in which demand may outgrow its forecasts, in percent."
+        default=10, description="Part of requests that may come while demand outgrows its forecasts, in percent."
     )
 
 

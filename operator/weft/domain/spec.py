@@ -197,7 +197,7 @@ def carrying(requests_per_second: float, capacity: float) -> int:
 class ScalingSpec:
     """Bounds of the replica count. `replicas` is set in External mode only; times in seconds, the freeze since 1970.
 
-    `risk` is the part of the time in which demand may exceed what its forecasts buy.
+    `risk` is the part of requests that may come while demand exceeds what its forecasts buy.
     """
 
     mode: ScalingMode = ScalingMode.Auto
