@@ -66,10 +66,12 @@ class Asked(NamedTuple):
         return f"{targets}, headroomPercent {self.headroom}{risk}"
 
 
-# From cheap to safe, and one that is cheaper still. Rows name places in here: whatever is added is added at the end.
+# From cheap to safe, and some that are cheaper still. Rows name places in here: whatever is added is added at the end.
 RISKS = (
     *(Asked(p, p, more) for p, more in ((90, 0), (90, 20), (95, 0), (95, 20), (95, 40), (95, 60), (95, 90))),
     Asked(90, 90, 0, 30),
+    Asked(50, 50, 0),
+    Asked(50, 50, 0, 50),
 )
 # In a split first tokens are missed sooner, and cost less to have in time.
 SPLIT_RISKS = tuple(Asked(*each) for each in ((90, 50, 0), (95, 50, 0), (99, 50, 0), (95, 90, 0), (99, 90, 0)))
