@@ -129,6 +129,19 @@ def test_an_edited_workload_counts_at_once_where_nothing_else_is_measured() -> N
     assert world.status("chat").desired_replicas > 1
 
 
+def test_what_margins_cost_is_learnt_anew_once_the_lengths_that_work_is_counted_in_were_edited() -> None:
+    world, requests = auto_world(), []
+    spec = pool_spec(8, AUTO)
+    observe(world, 0.9)
+    for workload in (spec.workload, replace(spec.workload, output_tokens=800, output_tokens_p95=1600)):
+        world.edit("chat", replace(spec, workload=workload))
+        world.turn(20 if workload == spec.workload else 1, seconds=30.0)
+        state = world.memory["uid-chat"].forecast
+        assert state is not None
+        requests.append(state.costs[0])
+    assert requests[0] > 10 * requests[1] > 0.0
+
+
 def test_longer_requests_need_more_replicas_at_the_same_rate() -> None:
     """Live token counts change what one replica serves; the shape stays as it is."""
     world = auto_world()

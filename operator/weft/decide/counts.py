@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.conditions import TRUE, network_bound
 from weft.decide.planning import Facts, Planned, plan_pool
+from weft.domain.changed import changed
 from weft.domain.reasons import Explanation
 from weft.scaling import (
     RatioGuard,
@@ -16,6 +17,7 @@ from weft.scaling import (
     remembered,
     scale_pool,
     scale_split,
+    without_costs,
 )
 from weft.shaping import Unpaired
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from weft.decide.budgets import Share
     from weft.decide.order import Unit
     from weft.decide.pairs import Pair
-    from weft.domain.snapshot import LengthSample, PoolObservation, PoolRecord, Snapshot, SplitRecord
+    from weft.domain.snapshot import LengthSample, PoolObservation, PoolRecord, ScaleMemory, Snapshot, SplitRecord
     from weft.domain.workload import Workload
 
 PAIR = 2
@@ -126,7 +128,7 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         pods=shape.pods,
         now=snapshot.now,
         observation=snapshot.observations.get(pool.key.uid),
-        memory=snapshot.memory.get(pool.key.uid),
+        memory=_of_these_lengths(snapshot.memory.get(pool.key.uid), planned.spec.workload),
         previous=pool.status.scale,
         ceiling=share.ceiling(shape) if share is not None else None,
         kept=pool.status.forecast,
@@ -134,3 +136,10 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         declared_capacity=planned.plan.prediction.capacity,
         start_up=planned.start_up,
     )
+
+
+def _of_these_lengths(memory: ScaleMemory | None, declared: Workload) -> ScaleMemory | None:
+    """The memory without what margins cost, where the lengths that work is counted in were edited."""
+    if memory is None or memory.forecast is None or memory.declared is None or memory.declared is declared:
+        return memory
+    return memory if memory.declared == declared else changed(memory, forecast=without_costs(memory.forecast))

@@ -10,6 +10,7 @@ from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
 from weft.scaling.ratio import RatioGuard
 from weft.scaling.reading import backlog, kv_in_use, read_percentile
+from weft.scaling.risk import without_costs
 from weft.scaling.settle import ScaleAnswer
 from weft.scaling.sight import ScaleRequest
 from weft.scaling.split import scale_split
@@ -33,4 +34,5 @@ __all__ = [
     "restored",
     "scale_pool",
     "scale_split",
+    "without_costs",
 ]

@@ -92,11 +92,11 @@ def replaced_values(declared: Workload, in_force: Workload, observation: PoolObs
     """Names of the workload values that decisions take from metrics: a rate that counts, and what differs in force."""
     names = (
         ("requestsPerSecond", what_is_missing(observation) is None),
-        ("inputTokens", _inputs(in_force) != _inputs(declared)),
-        ("outputTokens", _outputs(in_force) != _outputs(declared)),
+        ("inputTokens", in_force is not declared and _inputs(in_force) != _inputs(declared)),
+        ("outputTokens", in_force is not declared and _outputs(in_force) != _outputs(declared)),
         ("prefixHitPercent", in_force.prefix_hit != declared.prefix_hit),
     )
-    return tuple(name for name, replaced in names if replaced)
+    return tuple([name for name, replaced in names if replaced])
 
 
 def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str, ...]) -> Observed | None:
@@ -176,4 +176,4 @@ def _wanted(
 ) -> tuple[tuple[int, float], ...]:
     """Measured percentiles that are numbers; those with a target where there are targets."""
     percentiles = {percentile for percentile, _ in targets} or {50, 95}
-    return tuple((at, seconds) for at, seconds in measured if at in percentiles and is_sane(seconds))
+    return tuple([(at, seconds) for at, seconds in measured if at in percentiles and is_sane(seconds)])

@@ -38,6 +38,11 @@ def risk_now(risk: float, state: ForecastState, ahead: Forecast, work: float) ->
     return _risked(risk, ahead.scale * work * requests / cost)
 
 
+def without_costs(state: ForecastState) -> ForecastState:
+    """The state of which nothing is usual any more."""
+    return changed(state, costs=(0.0, 0.0))
+
+
 @functools.lru_cache(maxsize=REMEMBERED)
 def _risked(risk: float, times: float) -> float:
     """Where a margin costs so many times as much as usual."""
