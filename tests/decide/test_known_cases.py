@@ -93,6 +93,23 @@ class TestPair:
         assert counts(world) == (1, 1)
 
 
+def test_how_long_the_longest_answers_are_only_decode_tells() -> None:
+    """And prefill is what tells of prompts; both halves know both."""
+    world = split_world(a_half(Role.Prefill), a_half(Role.Decode))
+    world.turn(6)
+    for _ in range(30):
+        for name, told in ((PREFILL, (8000.0, 150.0)), (DECODE, (4000.0, 450.0))):
+            lengths = {"input_tokens": 4000.0, "output_tokens": 150.0}
+            long = {"input_tokens_p95": told[0], "output_tokens_p95": told[1]}
+            observation = replace(seen(8.0, world.serving(name)), **lengths, **long)  # type: ignore[arg-type]
+            world.observations[f"uid-{name}"] = observation
+        world.turn(1, seconds=30.0)
+    for name in (PREFILL, DECODE):
+        workload = world.memory[f"uid-{name}"].workload
+        assert workload is not None
+        assert (workload.input_tokens_p95, workload.output_tokens_p95) == pytest.approx((8000.0, 450.0), rel=0.03)
+
+
 def test_halves_that_change_places_never_hold_more_than_the_quota() -> None:
     """ai-dynamo/dynamo#12428: the half that grows did not wait for the one that shrinks."""
     world = Limited.of([board(f"b-{index}") for index in range(2)])

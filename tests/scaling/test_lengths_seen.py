@@ -157,6 +157,21 @@ def test_where_nobody_tells_the_longest_keep_their_distance_from_the_mean() -> N
     assert (in_force.input_tokens, in_force.input_tokens_p95) == (4000.0, 14000.0)
 
 
+def test_a_95th_percentile_below_the_mean_is_no_sign_of_lengths_that_are_all_alike() -> None:
+    """One prompt in thirty is a hundred times as long as the others: what was declared stays."""
+    assert long_ones(0.4, rate=20.0) == pytest.approx(3.5)
+
+
+def test_within_a_minute_nothing_new_is_known_of_the_longest() -> None:
+    known = remembered((), look(2000.0, 20.0, 7000.0), 0.0)
+    in_force = live_workload(LONG_TAILED, look(2000.0, 20.0, 7000.0), LONG_TAILED, known)
+    for seconds in (80.0, 100.0, 120.0):
+        observation = look(2000.0, 20.0, 2400.0 if seconds > 80.0 else 7000.0)
+        known = remembered(known, observation, seconds)
+        in_force = live_workload(LONG_TAILED, observation, in_force, known)
+    assert in_force == LONG_TAILED
+
+
 def test_longest_ones_beyond_any_log_normal_are_no_news_to_each_other() -> None:
     """7 times the mean is as long as 5 times for whoever takes lengths for log-normal."""
     known: tuple[LengthSample, ...] = ()

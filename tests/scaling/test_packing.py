@@ -76,9 +76,15 @@ def test_two_weeks_are_read_back_and_foretell_the_same() -> None:
         assert at_most(again, part) == pytest.approx(at_most(LEARNT, part), rel=1e-5)
 
 
+def test_what_margins_cost_is_read_back() -> None:
+    again = unpacked(packed(replace(LEARNT, costs=(3.0, 700.0, 950.0))))
+    assert again is not None
+    assert again.costs == (3.0, 700.0, 950.0)
+
+
 def test_it_is_small() -> None:
     """Characters: of a new pool, of one that was seen for two weeks, and while its starts get ever shorter."""
-    assert len(packed(NEW)) == 826
+    assert len(packed(NEW)) == 830
     assert len(packed(LEARNT)) < 1150
     faster, now = replace(LEARNT, startup_seconds=3600.0), LEARNT.seen
     for _ in range(300):
@@ -141,6 +147,9 @@ ABSURD = {
     "a scale": replace(LEARNT, pending=(Pending(LEARNT.bin, 1.0, 0.0, 0.0, 0.0),)),
     "a bin of the future": replace(LEARNT, latest=LEARNT.bin + 1),
     "a slot of the future": replace(LEARNT, slot=Slot(2**31)),
+    "a cost of less than nothing": replace(LEARNT, costs=(1.0, 1.0, -1.0)),
+    "requests in no bin": replace(LEARNT, costs=(0.0, 1.0, 1.0)),
+    "an endless cost": replace(LEARNT, costs=(1.0, 1.0, math.inf)),
     "a dispersion": replace(LEARNT, dispersion=0.5),
 }
 

@@ -12,19 +12,26 @@ from hypothesis import strategies as st
 
 from tests.scaling.cases import AUTO, Pool, seen
 from weft.domain.forecast import ForecastState
-from weft.scaling.forecast import Forecast
-from weft.scaling.risk import MOST_RISK, risk_now
+from weft.scaling.demand import Demand
+from weft.scaling.forecast import BIN_SECONDS, Forecast, forecast, width
+from weft.scaling.risk import MOST_OF_MEAN, MOST_RISK, Margin, margin_now, with_cost
 from weft.scaling.scatter import ASSUMED
 
+AHEAD = Forecast(3.0, 1.0, ASSUMED, 120.0)
 MINUTES = 6  # looks, ten seconds apart
 SPEC = replace(AUTO, max_replicas=400, headroom=0.0)
-risks = st.floats(0.01, 0.5)
+risks = st.floats(0.01, 0.49)
 costs = st.floats(0.01, 100.0)
 
 
 def risked(risk: float, times: float) -> float:
     """Where a margin costs so many times as much as usual."""
-    return risk_now(risk, ForecastState(0.0, 0, costs=(10.0, 20.0)), Forecast(0.0, 1.0, ASSUMED, 120.0), 2.0 * times)
+    return Margin(risk, times).risk
+
+
+def known(cost: float) -> ForecastState:
+    """Requests whose margins cost so much on average."""
+    return ForecastState(0.0, 0, costs=(5.0, 10.0, 10.0 * cost))
 
 
 @given(risks)
@@ -33,7 +40,7 @@ def test_the_risk_is_the_users_where_a_margin_costs_what_it_usually_does(risk: f
 
 
 def test_the_risk_is_the_users_before_anything_is_usual() -> None:
-    assert risk_now(0.1, ForecastState(0.0, 0), Forecast(0.0, 1.0, ASSUMED, 120.0), 7.0) == 0.1
+    assert margin_now(0.1, ForecastState(0.0, 0), AHEAD, 7.0).risk == pytest.approx(0.1)
 
 
 @given(risks, costs, costs)
@@ -42,9 +49,29 @@ def test_more_is_risked_the_more_a_margin_costs_and_never_more_than_half(risk: f
 
 
 def test_wider_forecasts_cost_as_much_as_more_work() -> None:
-    state = ForecastState(0.0, 0, costs=(10.0, 10.0))
-    wide, heavy = Forecast(0.0, 1.5, ASSUMED, 120.0), Forecast(0.0, 1.0, ASSUMED, 120.0)
-    assert risk_now(0.1, state, wide, 1.0) == risk_now(0.1, state, heavy, 1.5)
+    wide = margin_now(0.1, known(2.0), replace(AHEAD, width=1.5), 1.0)
+    assert wide.times == pytest.approx(margin_now(0.1, known(2.0), AHEAD, 1.5).times) == pytest.approx(0.75)
+
+
+def test_bins_that_nobody_saw_make_no_margin_dearer() -> None:
+    state = replace(learnt([600.0] * 9), latest=8)
+    soon, later = (forecast(state, (9.0 + unseen) * BIN_SECONDS) for unseen in (0, 4))
+    assert soon is not None
+    assert later is not None
+    assert later.scale > soon.scale
+    assert margin_now(0.1, state, later, 1.0) == margin_now(0.1, state, soon, 1.0)
+
+
+def test_who_wants_no_margin_gets_none() -> None:
+    assert risked(0.5, 0.1) == risked(0.5, 10.0) == 0.5
+
+
+@given(risks, st.floats(0.1, 20.0), costs, st.floats(1.0, 3.0))
+def test_more_work_never_means_fewer_replicas(risk: float, scatter: float, times: float, more: float) -> None:
+    """At any cost, however wild the forecast: errors of a twentieth, times so much."""
+    ahead = Forecast(3.0, scatter, ASSUMED, 120.0)
+    before, after = (each * Margin(risk, each).on(ahead) for each in (times, times * more))
+    assert after >= 0.98 * before
 
 
 @pytest.mark.parametrize("risk", [0.02, 0.1])
@@ -84,3 +111,42 @@ def test_an_event_says_why_more_is_risked_than_the_user_said() -> None:
     answer = pool.step(seen(200.0, 20))
     assert answer.changed is not None
     assert "(a risk of 50 %, as margins are dearer than usual)" in answer.changed.message
+
+
+def test_of_two_measurements_a_margin_goes_with_the_forecast_that_it_is_for() -> None:
+    own, other = (Demand(1.0, 1.0, ahead=AHEAD, margin=Margin(risk)) for risk in (0.1, 0.2))
+    assert own.at_least(other).margin == Margin(0.1)
+    assert Demand(1.0, 1.0).at_least(other).margin == Margin(0.2)
+
+
+def learnt(counts: list[float], work: float = 1.0, **state: float) -> ForecastState:
+    """After bins of so many requests, whose work is so many times the usual."""
+    found = replace(ForecastState(0.0, 0), level=math.log(20.0), **state)  # type: ignore[arg-type]
+    for index, count in enumerate(counts):
+        found = with_cost(found, replace(found, latest=index, count=count * work), work)
+    return found
+
+
+def test_the_usual_cost_is_that_of_a_request_and_of_how_wide_forecasts_were() -> None:
+    calm, wild, heavy = learnt([600.0] * 9), learnt([600.0] * 9, upward=0.08, usual=0.02), learnt([600.0] * 9, 3.0)
+    assert calm.costs[1] == pytest.approx(9 * 600.0, rel=0.01)
+    assert wild.costs[2] / calm.costs[2] == pytest.approx(width(wild, wild.level) / width(calm, calm.level))
+    assert heavy.costs[1:] == pytest.approx((calm.costs[1], 3.0 * calm.costs[2]))
+    assert margin_now(0.1, calm, replace(AHEAD, width=width(calm, calm.level)), 1.0).risk == pytest.approx(0.1)
+
+
+def test_a_bin_is_learnt_once() -> None:
+    state = learnt([600.0])
+    assert with_cost(state, state, 1.0) == state
+
+
+def test_a_broken_look_is_not_what_is_usual() -> None:
+    requests = learnt([600.0] * 20 + [1e9 * BIN_SECONDS] + [600.0] * 20).costs[1]
+    assert requests < (40.0 + MOST_OF_MEAN) * 600.0
+
+
+def test_what_was_usual_is_forgotten_by_half_in_half_a_day() -> None:
+    old = learnt([1000.0])
+    for index in range(round(43_200.0 / BIN_SECONDS)):
+        old = with_cost(old, replace(old, latest=index + 1, count=0.0), 1.0)
+    assert old.costs[1] == pytest.approx(500.0, rel=1e-6)

@@ -44,8 +44,8 @@ class ForecastState:
 
     `days` are the log changes from each part of a workday and of a weekend day to the next, None where none was seen
     yet. `foretold` is how well they did: the sums of error x change and of change squared; `led` is the same of how far
-    `recent` was beyond the level. `costs` are requests, and the sum over them of what a margin cost at their time: how
-    wide forecasts were, times the work of a request.
+    `recent` was beyond the level. `costs` are bins, their requests, and the sum over these of what a margin cost at
+    their time: how wide forecasts were, times the work of a request.
     """
 
     seen: float
@@ -69,7 +69,7 @@ class ForecastState:
     days: tuple[tuple[float | None, ...], tuple[float | None, ...]] = ((), ())
     foretold: tuple[float, float] = (0.0, 0.0)
     led: tuple[float, float] = (0.0, 0.0)
-    costs: tuple[float, float] = (0.0, 0.0)
+    costs: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from weft.domain.figures import digits, seconds
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, SURELY, with_chance
-from weft.scaling.risk import risk_now
+from weft.scaling.risk import margin_now
 from weft.scaling.sight import counted_rate, offered_rate
 from weft.scaling.slowness import without_slow
 from weft.scaling.staying import over_the_stay
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from weft.scaling.forecast import Forecast
     from weft.scaling.reading import Reading
+    from weft.scaling.risk import Margin
     from weft.scaling.sight import ScaleRequest, Sight
 
 # A backlog shall be worked off in this time, on top of serving what arrives. Shorter would buy replicas for the very
@@ -37,7 +38,7 @@ LEAST_TRUE_CAPACITY = 0.25
 NO_CHANCE = 4.0
 # Standard deviations that are left out of a short count that is no chance.
 NEARLY_ALL = 0.5
-# A risk that is off the user's by less is told as that.
+# A risk that is off the user's by less than this part of it is told as that.
 SAME_RISK = 0.2
 # Who counts on so much of what is offered counts on all of it, as far as a reader cares.
 ALL_OF_IT = 0.95
@@ -67,22 +68,22 @@ class Demand:
     """Requests per second: `offered` now, of which `persisting` are expected until a start is over.
 
     `lately` is what surely came in the last seconds: a peak needs no headroom. `ahead` is the forecast, None where
-    there is none, and `risk` the part of the time in which it may be exceeded. `backlog` comes on top of what persists,
-    while what was bought against surprises serves it, too. `at_front`: counted before any engine.
+    there is none, with the `margin` that is bought on it. `backlog` comes on top of what persists, while what was
+    bought against surprises serves it, too. `at_front`: counted before any engine.
     """
 
     offered: float
     persisting: float
     lately: float = 0.0
     ahead: Forecast | None = None
-    risk: float = 0.0
+    margin: Margin | None = None
     backlog: float = 0.0
     at_front: bool = False
 
     @property
     def foreseen(self) -> float:
         """What the forecast allows for; 0 where there is none."""
-        return self.ahead.quantile(1.0 - self.risk) if self.ahead is not None else 0.0
+        return self.margin.on(self.ahead) if self.ahead is not None and self.margin is not None else 0.0
 
     def at_least(self, other: Demand) -> Demand:
         """The greater of two measurements of the same requests; what work they will be is this one's own to foresee.
@@ -94,7 +95,7 @@ class Demand:
         own = self if self.ahead is not None else other
         offered, persisting = max(self.offered, other.offered), max(self.persisting, other.persisting)
         lately, backlog = max(self.lately, other.lately), max(self.backlog, other.backlog)
-        return Demand(offered, persisting, lately, own.ahead, own.risk, backlog)
+        return Demand(offered, persisting, lately, own.ahead, own.margin, backlog)
 
 
 def want(sight: Sight) -> Want:
@@ -124,7 +125,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
         said = f"{digits(wished.offered)} requests/s offered ({told}){_persisting(wished)}"
-        return f"{said}{_foreseen(wished, request.spec.risk)}; one replica serves {digits(capacity)}"
+        return f"{said}{_foreseen(wished)}; one replica serves {digits(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
 
@@ -136,18 +137,18 @@ def _persisting(wished: Demand) -> str:
     return f", {digits(wished.persisting)} expected to last for a start, as far as earlier bursts did"
 
 
-def _foreseen(wished: Demand, risk: float) -> str:
+def _foreseen(wished: Demand) -> str:
     """The forecast in words, with how far ahead it looks and its margin; empty where there is none."""
-    if wished.ahead is None:
+    if wished.ahead is None or wished.margin is None:
         return ""
-    likely = wished.ahead.quantile(0.5)
+    likely, risk, users = wished.ahead.quantile(0.5), wished.margin.risk, wished.margin.users
     basis = "measured" if wished.ahead.is_measured else "estimated"
     told = f"{digits(likely)} foretold for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
     margin = f"{digits(wished.foreseen - likely)} more for how far forecasts were off"
-    if abs(wished.risk - risk) <= risk * SAME_RISK:
+    if abs(risk - users) <= users * SAME_RISK:
         return f"; {told}, {margin}"
-    cost = "dearer" if wished.risk > risk else "cheaper"
-    return f"; {told}, {margin} (a risk of {digits(100.0 * wished.risk)} %, as margins are {cost} than usual)"
+    cost = "dearer" if risk > users else "cheaper"
+    return f"; {told}, {margin} (a risk of {digits(100.0 * risk)} %, as margins are {cost} than usual)"
 
 
 def declared_want(request: ScaleRequest) -> Want:
@@ -183,8 +184,8 @@ def demand(sight: Sight) -> Demand:
     ahead = None if is_old(state, now) else forecast(state, state.seen)
     if ahead is None:
         return Demand(arriving, persisting, lately, backlog=backlog, at_front=reading.at_front)
-    risk = risk_now(sight.request.spec.risk, state, ahead, work)
-    return Demand(arriving, persisting, lately, ahead.over(work), risk, backlog, reading.at_front)
+    margin = margin_now(sight.request.spec.risk, state, ahead, work)
+    return Demand(arriving, persisting, lately, ahead.over(work), margin, backlog, reading.at_front)
 
 
 def _surprising(sight: Sight, reading: Reading) -> float:

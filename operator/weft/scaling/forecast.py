@@ -65,7 +65,8 @@ _BELIEVED = 0.2
 class Forecast:
     """Requests per second in the bin at the horizon: `level` is the log of the rate, `errors` and `scale` its scatter.
 
-    The horizon is the time that a start takes; `is_measured` says that one was measured.
+    The horizon is the time that a start takes; `is_measured` says that one was measured. `width` is the scale as it
+    would be without bins that nobody saw.
     """
 
     level: float
@@ -73,6 +74,7 @@ class Forecast:
     errors: tuple[float, ...]
     horizon_seconds: float
     is_measured: bool = False
+    width: float = 1.0
 
     def quantile(self, part: float) -> float:
         """The rate that is exceeded with the probability of 1 - `part`, given that forecasts are held for a while."""
@@ -133,8 +135,9 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     rate = state.level + state.trend * _damped(ahead + unseen)
     season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
     rate += _added(state, season, state.recent - state.level)
-    scale = width(state, rate) * math.sqrt((ahead + unseen) / ahead)
-    return Forecast(rate, scale, state.errors, horizon_seconds, state.startup_seconds is not None)
+    wide = width(state, rate)
+    scale = wide * math.sqrt((ahead + unseen) / ahead)
+    return Forecast(rate, scale, state.errors, horizon_seconds, state.startup_seconds is not None, wide)
 
 
 def is_old(state: ForecastState, now: float) -> bool:

@@ -114,12 +114,15 @@ def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
 
 
 def p95_over_mean(samples: Iterable[LongSample]) -> Long | None:
-    """Over all of these samples; None where nobody tells."""
+    """Over all of these samples; None where nobody tells.
+
+    One that is below the mean belongs to lengths of which a few are far longer than all others: nothing log-normal.
+    """
     total = logs = 0.0
     for requests, mean, p95 in samples:
-        if requests >= ENOUGH_FOR_P95 and mean is not None and p95 is not None:
+        if requests >= ENOUGH_FOR_P95 and mean is not None and p95 is not None and p95 >= mean:
             total += requests
-            logs += requests * log(min(MOST_OVER_MEAN, max(1.0, p95 / mean)))
+            logs += requests * log(min(MOST_OVER_MEAN, p95 / mean))
     return Long(exp(logs / total), _ERROR_OF_P95 / sqrt(total)) if total > 0 else None
 
 

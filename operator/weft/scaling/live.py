@@ -37,7 +37,7 @@ MOST_HIT = 0.95
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
 _LONG_INPUTS = attrgetter("requests", "inputs", "inputs_p95")
 _LONG_OUTPUTS = attrgetter("requests", "outputs", "outputs_p95")
-_inputs, _outputs = attrgetter("input_tokens", "input_tokens_p95"), attrgetter("output_tokens", "output_tokens_p95")
+_PROMPTS, _ANSWERS = attrgetter("input_tokens", "input_tokens_p95"), attrgetter("output_tokens", "output_tokens_p95")
 _LEAST, _MOST = log(LEAST_FACTOR), log(MOST_FACTOR)
 
 
@@ -63,7 +63,7 @@ def live_workload(
 
 
 def _with_means(base: Workload, observation: PoolObservation, lately: tuple[LengthSample, ...]) -> Workload:
-    """And prefix hits; 95th percentiles keep their distance from the means."""
+    """With the means and prefix hits as measured; 95th percentiles keep their distance from the means."""
     inputs = _moved(base.input_tokens, base.input_tokens_p95, lately, _INPUTS)
     outputs = _moved(base.output_tokens, base.output_tokens_p95, lately, _OUTPUTS)
     hit = _hit(base.prefix_hit, observation.prefix_hit)
@@ -73,10 +73,16 @@ def _with_means(base: Workload, observation: PoolObservation, lately: tuple[Leng
         base,
         input_tokens=inputs,
         output_tokens=outputs,
-        input_tokens_p95=base.input_tokens_p95 * (inputs / base.input_tokens if base.input_tokens else 1.0),
-        output_tokens_p95=base.output_tokens_p95 * (outputs / base.output_tokens if base.output_tokens else 1.0),
+        input_tokens_p95=_kept(base.input_tokens, base.input_tokens_p95, inputs),
+        output_tokens_p95=_kept(base.output_tokens, base.output_tokens_p95, outputs),
         prefix_hit=hit,
     )
+
+
+def _kept(mean: float, p95: float, now: float) -> float:
+    """A 95th percentile as far from the mean that is in force now as it was from the one before."""
+    scaled = p95 * (now / mean) if mean > 0 else p95
+    return max(now, scaled) if p95 >= mean else scaled
 
 
 def _with_longest(base: Workload, lately: tuple[LengthSample, ...]) -> Workload:
@@ -92,8 +98,8 @@ def replaced_values(declared: Workload, in_force: Workload, observation: PoolObs
     """Names of the workload values that decisions take from metrics: a rate that counts, and what differs in force."""
     names = (
         ("requestsPerSecond", what_is_missing(observation) is None),
-        ("inputTokens", in_force is not declared and _inputs(in_force) != _inputs(declared)),
-        ("outputTokens", in_force is not declared and _outputs(in_force) != _outputs(declared)),
+        ("inputTokens", in_force is not declared and _PROMPTS(in_force) != _PROMPTS(declared)),
+        ("outputTokens", in_force is not declared and _ANSWERS(in_force) != _ANSWERS(declared)),
         ("prefixHitPercent", in_force.prefix_hit != declared.prefix_hit),
     )
     return tuple([name for name, replaced in names if replaced])

@@ -49,7 +49,7 @@ _MAY_BE_MISSING = {"count", "startup_seconds"}
 _PROVED, _WEIGHTS, _LEAST_WEIGHT = (-1e6, 1e6), (0.0, 1e6), 1e-6  # quantiles of no weight at all are none
 _COSTS = (0.0, 1e18)
 _NEVER, _NO_CHANGE = 2**32 - 1, -(2**15)
-_HEAD = struct.Struct(f"<dI{len(_FIGURES)}f6f")  # the last look and bin, figures, how well days and leads did, costs
+_HEAD = struct.Struct(f"<dI{len(_FIGURES)}f7f")  # the last look and bin, figures, how well days and leads did, costs
 _SLOT = struct.Struct("<I3f")
 _ERRORS = struct.Struct(f"<{len(ASSUMED)}f")
 _DAYS = struct.Struct(f"<{2 * SLOTS}h")
@@ -96,9 +96,9 @@ def _unpacked(content: bytes) -> ForecastState:
         pending=_pending(content[_FIXED:], current),
         slot=_slot(seen, *_SLOT.unpack_from(content, _HEAD.size)),
         days=(_day(changes[:SLOTS]), _day(changes[SLOTS:])),
-        foretold=(_within(figures[-6], _PROVED), _within(figures[-5], _WEIGHTS)),
-        led=(_within(figures[-4], _PROVED), _within(figures[-3], _WEIGHTS)),
-        costs=(_within(figures[-2], _COSTS), _within(figures[-1], _COSTS)),
+        foretold=(_within(figures[-7], _PROVED), _within(figures[-6], _WEIGHTS)),
+        led=(_within(figures[-5], _PROVED), _within(figures[-4], _WEIGHTS)),
+        costs=_costs(*figures[-3:]),
     )
     return changed(state, **{name: _figure(name, value) for name, value in zip(_FIGURES, figures, strict=False)})
 
@@ -116,6 +116,13 @@ def _pending(content: bytes, current: int) -> tuple[Pending, ...]:
     ]
     _within(len(found), (0, _MOST_PENDING))
     return tuple(found)
+
+
+def _costs(bins: float, requests: float, cost: float) -> tuple[float, float, float]:
+    """Requests without a bin would be divided by none."""
+    if requests > 0.0:
+        _within(bins, (_LEAST_WEIGHT, math.inf))
+    return _within(bins, _WEIGHTS), _within(requests, _COSTS), _within(cost, _COSTS)
 
 
 def _slot(seen: float, index: int, requests: float, seconds: float, before: float) -> Slot | None:

@@ -9,51 +9,98 @@ deviation costs (c), is the same at all times:
     exp(-z^2 / 2) / c = exp(-z0^2 / 2) / c0, or z^2 = z0^2 - 2 ln(c / c0),
 
 with z0 as the user's risk has it at the usual cost c0, which is the mean over the requests of the pool.
+
+Followed to the end, that would buy fewer replicas for more work: they go as c exp(s z), s being the scatter of errors,
+which falls with c where z is less than s. From there on a margin shrinks no faster than work grows.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
-from weft.scaling.forecast import LEFT_OF_ERRORS, width
+from weft.scaling.forecast import LEFT_OF_ERRORS, Forecast, width
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
-    from weft.scaling.forecast import Forecast
 
 MOST_RISK = 0.5  # what is likely is always bought
+MOST_OF_MEAN = 4.0  # a bin counts as so many times the mean one, so that a broken look is not what is usual
 REMEMBERED = 4096  # most passes bring nothing new
 _NORMAL = NormalDist()
 
 
-def risk_now(risk: float, state: ForecastState, ahead: Forecast, work: float) -> float:
-    """The part of the time in which demand may exceed a forecast, of requests that are so much work each."""
-    requests, cost = state.costs
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """What is bought beyond what is likely: for the risk that the user takes at the usual cost of a margin.
+
+    `times` is how many times as much it costs now.
+    """
+
+    users: float
+    times: float = 1.0
+
+    @property
+    def risk(self) -> float:
+        """The part of the time in which demand may exceed the forecast now."""
+        return _risked(self.users, self.times)
+
+    def on(self, ahead: Forecast) -> float:
+        """The rate that is bought."""
+        return math.exp(ahead.level) * _times_likely(self.users, self.times, ahead.scale, ahead.errors)
+
+
+def margin_now(risk: float, state: ForecastState, ahead: Forecast, work: float) -> Margin:
+    """For a forecast of requests that are so much work each."""
+    _, requests, cost = state.costs
     if requests <= 0.0 or cost <= 0.0:
-        return risk
-    return _risked(risk, ahead.scale * work * requests / cost)
+        return Margin(risk)
+    return Margin(risk, ahead.width * work * requests / cost)
+
+
+def with_cost(before: ForecastState | None, state: ForecastState, work: float) -> ForecastState:
+    """The state with what a margin cost when the last bin was learnt; `work` is that of a request."""
+    if before is None or state.latest == before.latest or state.count is None:
+        return state
+    (bins, requests, cost), coming = [each * LEFT_OF_ERRORS for each in state.costs], state.count / work
+    coming = coming if requests <= 0.0 else min(coming, MOST_OF_MEAN * requests / bins)
+    dear = width(state, state.level) * work
+    return changed(state, costs=(bins + 1.0, requests + coming, cost + coming * dear))
 
 
 def without_costs(state: ForecastState) -> ForecastState:
     """The state of which nothing is usual any more."""
-    return changed(state, costs=(0.0, 0.0))
+    return changed(state, costs=(0.0, 0.0, 0.0))
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def _risked(risk: float, times: float) -> float:
-    """Where a margin costs so many times as much as usual."""
-    usual = _NORMAL.inv_cdf(1.0 - min(MOST_RISK, risk))
+    """Where a margin costs so many times as much as usual; who wants no margin gets none."""
+    if risk >= MOST_RISK:
+        return risk
+    usual = _deviations(risk)
     return 1.0 - _NORMAL.cdf(math.sqrt(max(0.0, usual * usual - 2.0 * math.log(times))))
 
 
-def with_cost(before: ForecastState | None, state: ForecastState, work: float) -> ForecastState:
-    """The state with what a margin cost in the last bin, once for each; `work` is that of a request."""
-    if before is None or state.latest == before.latest or state.count is None:
-        return state
-    (requests, cost), coming = state.costs, state.count / work
-    costs = (requests * LEFT_OF_ERRORS + coming, cost * LEFT_OF_ERRORS + coming * width(state, state.level) * work)
-    return changed(state, costs=costs)
+@functools.lru_cache(maxsize=REMEMBERED)
+def _times_likely(users: float, times: float, scale: float, errors: tuple[float, ...]) -> float:
+    """What is bought over the rate of a forecast with this scatter: more work never gets fewer replicas."""
+    ahead = Forecast(0.0, scale, errors, 0.0)
+    bought, as_usual = ahead.quantile(1.0 - _risked(users, times)), ahead.quantile(1.0 - users)
+    if times < 1.0:  # nor less work more of them
+        return min(bought, as_usual / times)
+    usual = _deviations(users)
+    scatter = math.log(as_usual / ahead.quantile(0.5)) / usual if usual > 0.0 else 0.0
+    least = min(usual, scatter)
+    since = math.exp((usual * usual - least * least) / 2.0)
+    if times <= since:
+        return bought
+    return max(bought, ahead.quantile(_NORMAL.cdf(least)) * since / times)
+
+
+def _deviations(risk: float) -> float:
+    return _NORMAL.inv_cdf(1.0 - min(MOST_RISK, risk))
