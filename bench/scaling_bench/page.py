@@ -24,9 +24,9 @@ replicas or more, engines are off the performance model by up to {off:.0%} in a 
 {warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go.
 {parts}
 A rule is no point but a frontier: its one knob of risk goes from cheap to safe. Weft's are what a user says of it: of
-how many requests the targets are (`slo`: p90 or p95 of the same seconds, p99 for TTFT of a split), `headroomPercent`,
-and `riskPercent` at the cheapest. Below are the GPU-hours for so many requests within both targets, straight between
-two settings; a dash: none got there. *Best* is the most that any setting reached.
+how many requests the targets are (`slo`: p50, p90 or p95 of the same seconds, p99 for TTFT of a split),
+`headroomPercent`, and `riskPercent` where it is cheapest. Below are the GPU-hours for so many requests within both
+targets, straight between two settings; a dash: none got there. *Best* is the most that any setting reached.
 The oracle knows the future: its counts are chosen in hindsight by what true engines need, with replicas that start as
 slowly, and with as little slack on top as reaches 95, 98 or 99 % in the same simulation.
 
