@@ -13,7 +13,7 @@ from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import POOLS, SPLITS, ScriptedServer
-from weft.control.watching import KopfThread, Watched
+from weft.control.watching import KopfThread, Round, Watched
 from weft.observe.reading import Reader
 from weft.observe.resource_cache import ResourceCache, list_resources
 
@@ -124,6 +124,28 @@ def test_what_was_deleted_in_a_gap_goes_with_the_next_list(server: ScriptedServe
     assert "chat" in watching.names()
     watching.cache.replace(list_resources(Reader(watching.client), "InferencePool", None))
     assert watching.names() == ["second"]
+
+
+def test_a_kopf_that_does_not_end_is_left_alone(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told to end while it logs in anew it may wait for ever, and nobody would watch until the process is restarted."""
+    monkeypatch.setattr("weft.control.watching.ENDING_SECONDS", 0.2)
+    watches, rounds, released = Round.run, [], threading.Event()
+
+    def run(self: Round) -> None:
+        rounds.append(self)
+        if len(rounds) == 1:
+            released.wait()
+        else:
+            watches(self)
+
+    monkeypatch.setattr(Round, "run", run)
+    server.put(POOLS, "chat", spec={})
+    started = Watching(server)
+    started.kopf.start()
+    eventually(lambda: started.kopf.restart_if_a_watcher_died(0), "nobody watches")
+    eventually(lambda: started.names() == ["chat"], "another one watches", timeout_seconds=30)
+    started.kopf.stop(10)
+    released.set()
 
 
 def test_it_stops_within_seconds(server: ScriptedServer, watching: Watching) -> None:

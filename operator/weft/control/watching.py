@@ -12,7 +12,7 @@ import logging
 import random
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import kopf
@@ -34,6 +34,8 @@ PATIENCE_SECONDS = 20.0  # from a start until every watcher has to live
 # kopf would ask the system who it is, and fail in an image whose /etc/passwd does not know the UID it runs as.
 IDENTITY: Any = "weft-controller"  # kopf does not export the type of it
 PAUSE_SECONDS = 5.0  # before another try after kopf failed as a whole
+ENDING_SECONDS = 30.0  # that a kopf which was told to end may take: it gives its own tasks 25
+ASKING_SECONDS = 1.0  # whether a round ended by itself
 
 log = logging.getLogger(__name__)
 
@@ -104,67 +106,39 @@ def take_event(resources: ResourceCache, event: dict[str, Any]) -> None:
         resources.put(body)
 
 
-class KopfThread:
-    """Runs kopf until told to stop, and from the start again when it ended by itself or was told to."""
+@dataclass(slots=True)
+class Round:
+    """One run of kopf in a thread and an event loop of its own, until told that it is over."""
 
-    def __init__(self, watched: Watched) -> None:
-        """Nothing runs before `start`."""
-        self._watched = watched
-        self._stopped = threading.Event()
-        self._round_over = threading.Event()
-        self._round_began = time.monotonic()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._run, name="weft-kopf", daemon=True)
+    watched: Watched
+    stopped: threading.Event
+    over: threading.Event = field(default_factory=threading.Event)
+    began: float = field(default_factory=time.monotonic)
+    loop: asyncio.AbstractEventLoop | None = None
 
-    def start(self) -> None:
-        """Begin to watch."""
-        self._thread.start()
-
-    def stop(self, within_seconds: float) -> None:
-        """End the watches; gives up waiting after `within_seconds` (the thread is a daemon)."""
-        self._stopped.set()
-        self._round_over.set()
-        self._thread.join(within_seconds)
-
+    @property
     def watchers(self) -> int:
-        """How many watch tasks live: one per kind and namespace is right."""
-        loop = self._loop
+        """How many watch tasks live."""
+        loop = self.loop
         if loop is None or loop.is_closed():
             return 0
         return sum(task.get_name().startswith(WATCHER_TASKS) for task in asyncio.all_tasks(loop))
 
-    @property
-    def expected_watchers(self) -> int:
-        """How many there have to be."""
-        return len(PLURALS) * max(1, len(self._watched.namespaces))
-
-    def restart_if_a_watcher_died(self, patience_seconds: float = PATIENCE_SECONDS) -> bool:
-        """Start kopf anew when a watcher is missing that long after its start; says whether it was necessary."""
-        young = time.monotonic() - self._round_began < patience_seconds
-        if young or self.watchers() >= self.expected_watchers:
-            return False
-        log.warning("a watch of our resources ended: watching anew")
-        self._round_began = time.monotonic()
-        self._round_over.set()
-        return True
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            self._round_over.clear()
-            self._round_began = time.monotonic()
-            with asyncio.Runner() as runner:
-                self._loop = runner.get_loop()
-                try:
-                    runner.run(self._watch())
-                except Exception as error:  # noqa: BLE001 - whatever it was, watching goes on
-                    log.warning("watching our resources failed, trying again: %s", error)
-                    self._stopped.wait(PAUSE_SECONDS)
+    def run(self) -> None:
+        """Watch; returns when it is over, or when kopf failed as a whole."""
+        with asyncio.Runner() as runner:
+            self.loop = runner.get_loop()
+            try:
+                runner.run(self._watch())
+            except Exception as error:  # noqa: BLE001 - whatever it was, watching goes on
+                log.warning("watching our resources failed, trying again: %s", error)
+                self.stopped.wait(PAUSE_SECONDS)
 
     async def _watch(self) -> None:
         registry = kopf.OperatorRegistry()
-        register(registry, self._watched)
-        namespaces = self._watched.namespaces
-        if self._stopped.is_set():  # while the round was being prepared, and cleared with it
+        register(registry, self.watched)
+        namespaces = self.watched.namespaces
+        if self.over.is_set():  # while the round was being prepared
             return
         try:
             await kopf.operator(
@@ -173,12 +147,67 @@ class KopfThread:
                 identity=IDENTITY,
                 clusterwide=not namespaces,
                 namespaces=namespaces,
-                stop_flag=self._round_over,
+                stop_flag=self.over,
             )
-            if not self._round_over.is_set():
+            if not self.over.is_set():
                 raise RuntimeError("kopf ended by itself")
         finally:
-            self._round_over.set()  # a thread of kopf waits for it, and this loop's end for that thread
+            self.over.set()  # a thread of kopf waits for it, and this loop's end for that thread
+
+
+class KopfThread:
+    """Runs kopf until told to stop, and from the start again when it ended by itself or was told to.
+
+    A kopf that is told to end while it logs in anew may wait for ever: such a round is left alone, and the next begins.
+    """
+
+    def __init__(self, watched: Watched) -> None:
+        """Nothing runs before `start`."""
+        self._watched = watched
+        self._stopped = threading.Event()
+        self._round = Round(watched, self._stopped)
+        self._thread = threading.Thread(target=self._run, name="weft-kopf", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self, within_seconds: float) -> None:
+        """End the watches; gives up waiting after `within_seconds` (the threads are daemons)."""
+        self._stopped.set()
+        self._round.over.set()
+        self._thread.join(within_seconds)
+
+    def watchers(self) -> int:
+        """How many watch tasks live: one per kind and namespace is right."""
+        return self._round.watchers
+
+    @property
+    def expected_watchers(self) -> int:
+        """How many there have to be."""
+        return len(PLURALS) * max(1, len(self._watched.namespaces))
+
+    def restart_if_a_watcher_died(self, patience_seconds: float = PATIENCE_SECONDS) -> bool:
+        """Start kopf anew when a watcher is missing that long after its start; says whether it was necessary."""
+        young = time.monotonic() - self._round.began < patience_seconds
+        if young or self.watchers() >= self.expected_watchers:
+            return False
+        log.warning("a watch of our resources ended: watching anew")
+        self._round.began = time.monotonic()
+        self._round.over.set()
+        return True
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            current = self._round
+            running = threading.Thread(target=current.run, name="weft-kopf-round", daemon=True)
+            running.start()
+            while running.is_alive() and not current.over.wait(ASKING_SECONDS):
+                pass
+            running.join(ENDING_SECONDS)
+            if running.is_alive() and not self._stopped.is_set():
+                log.warning("kopf does not end: watching anew beside it")
+            self._round = Round(self._watched, self._stopped)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
