@@ -115,7 +115,12 @@ def change_everything(pair: Pair, operator: OperatorProcess) -> None:
 
 
 def evict_while_prompts_take_long(pair: Pair) -> None:
-    """Requests have their decode pod before their prompt is computed: they reach it long after it was told to go."""
+    """Requests have their decode pod before their prompt is computed: they reach it long after it was told to go.
+
+    A frozen engine shakes no hands, which one that computes a long prompt does: vLLM gives up after five seconds, and
+    decode computes the prompt itself.
+    """
+    pair.wait_until_all_have_met()
     busiest = max(pair.eyes.staying("decode"), key=lambda engine: engine.last.running)
     with stalled(pair.eyes.staying("prefill")):
         time.sleep(GATHERING_SECONDS)

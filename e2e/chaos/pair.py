@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import time
@@ -78,6 +79,15 @@ class Pair:
     def _serves_with(self, role: str, count: int) -> bool:
         staying = self.eyes.staying(role)
         return len(staying) == count == len(self.eyes.present(role)) and all(map(served, staying))
+
+    def wait_until_all_have_met(self) -> None:
+        """Wait until each prefill engine has sent KV to each decode engine, or they would shake hands only later."""
+
+        def have_met() -> bool:
+            present = [{engine.address for engine in self.eyes.staying(role)} for role in ROLES]
+            return set(itertools.product(*present)) <= {(done.prefill, done.decode) for done in [*self.traffic.results]}
+
+        self.wait(have_met, "each prefill engine has met each decode engine")
 
     def roll(self, arguments: list[str]) -> None:
         """Have another generation take the place of this one, and wait until nothing of the old is left."""
