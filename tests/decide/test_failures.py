@@ -71,7 +71,7 @@ def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
 @pytest.mark.parametrize(
     ("failure", "reason", "words"),
     [
-        (ContainerFailure("OOMKilled", "", exit_code=137), Reason.EngineFailed, "OOMKilled: exit code 137"),
+        (ContainerFailure("OOMKilled", "", exit_code=137), Reason.EngineFailed, "OOMKilled: exit code 137 (SIGKILL)"),
         (
             ContainerFailure("Error", "", 1, log_tail="x\nRuntimeError: boom\n"),
             Reason.EngineFailed,
@@ -86,12 +86,17 @@ def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
         (
             ContainerFailure("OOMKilled", "", 137, log_tail="EngineDeadError: EngineCore encountered an issue.\n"),
             Reason.EngineFailed,
-            "OOMKilled: exit code 137",
+            "OOMKilled: exit code 137 (SIGKILL)",
         ),
         (
             ContainerFailure("Completed", "", 0, log_tail="INFO:     Finished server process [1]\n"),
             Reason.EngineFailedSilently,
             "ended with exit code 0; its last lines name no cause",
+        ),
+        (
+            ContainerFailure("Error", 'INFO:     10.0.0.1:51466 - "GET /metrics HTTP/1.1" 200 OK\n', 137),
+            Reason.EngineFailedSilently,
+            "ended with exit code 137 (SIGKILL); its last lines name no cause",
         ),
         (ContainerFailure("ErrImagePull", "not found"), Reason.ImageUnavailable, "ErrImagePull: not found"),
         (ContainerFailure("ImagePullBackOff", ""), Reason.ImageUnavailable, "ImagePullBackOff"),

@@ -24,6 +24,7 @@ IMAGE_REASONS = frozenset(
 )
 # What the kubelet says of any container that ended by itself: no news.
 _SAYS_NOTHING = frozenset({"", "Error", "Completed", "Failed"})
+_BY_OTHERS = {137: "SIGKILL", 143: "SIGTERM"}  # no process does that to itself, so that none has a last word
 
 
 def explain_end(
@@ -58,7 +59,7 @@ def _own_words(
 ) -> Explanation | None:
     """The engine's root cause; else how the kubelet ended it (OOMKilled, Evicted); else which process is gone.
 
-    Else its last line, unless it ended with exit code 0, when no line is an error.
+    Else its last line, unless that cannot be an error: it ended with exit code 0, or somebody else ended it.
     """
     texts = [text for text in (failure.message, failure.log_tail) if text]
     found = [explanation for text in texts if (explanation := read_failure(text)) is not None]
@@ -70,11 +71,14 @@ def _own_words(
     if found:
         return Explanation(found[-1].reason, f"{found[-1].message} ({_exit(failure)}); {_cause_unknown(pod)}")
     last = next((lines[-1].strip() for text in texts if (lines := text.strip().splitlines())), "")
-    return Explanation(Reason.EngineFailed, last) if last and failure.exit_code != 0 else None
+    return Explanation(Reason.EngineFailed, last) if last and failure.exit_code not in {0, *_BY_OTHERS} else None
 
 
 def _exit(failure: ContainerFailure) -> str:
-    return "no exit code" if failure.exit_code is None else f"exit code {failure.exit_code}"
+    if failure.exit_code is None:
+        return "no exit code"
+    signal = _BY_OTHERS.get(failure.exit_code)
+    return f"exit code {failure.exit_code}" + (f" ({signal})" if signal else "")
 
 
 def _silence(pod: PodRecord) -> Explanation:
