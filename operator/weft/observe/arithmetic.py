@@ -88,7 +88,8 @@ def _quantile(ordered: list[tuple[float, float]], fraction: float) -> float | No
 def log_normal_quantile(buckets: Buckets, fraction: float) -> float | None:
     """The value below which `fraction` of the counted observations lie, log-normal inside a bucket, as lengths are.
 
-    Linear ones are far too long where buckets double. None where no bucket with something below it and an end holds it.
+    Linear ones are far too long where buckets double. None unless the bucket that holds it has an end, and so many
+    (`ENOUGH_BELOW` of them) are below it that its lower end says something.
     """
     ordered = _cumulative(buckets)
     total = ordered[-1][1] if ordered else 0.0

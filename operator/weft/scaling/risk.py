@@ -1,4 +1,4 @@
-"""How much of what a user lets Weft risk over time is risked now: least where GPUs serve the most requests.
+"""How much of the risk that a user takes, which is of requests, is risked now: least where GPUs serve the most of them.
 
 A margin protects requests and costs GPUs. One standard deviation of a forecast that is twice as wide, for requests that
 are twice the work, costs four times the GPUs for each request that comes. A fleet has the most requests in time for its
@@ -46,7 +46,7 @@ class Margin:
 
     @property
     def risk(self) -> float:
-        """The part of the time in which demand may exceed the forecast now."""
+        """The part of such times in which demand may exceed the forecast."""
         return _risked(self.users, self.times)
 
     def on(self, ahead: Forecast) -> float:
