@@ -74,13 +74,20 @@ RISKS = (
     Asked(50, 50, 0, 50),
 )
 # In a split first tokens are missed sooner, and cost less to have in time.
-SPLIT_RISKS = tuple(Asked(*each) for each in ((90, 50, 0), (95, 50, 0), (99, 50, 0), (95, 90, 0), (99, 90, 0)))
+SPLIT_RISKS = (
+    *(Asked(*each) for each in ((90, 50, 0), (95, 50, 0), (99, 50, 0), (95, 90, 0), (99, 90, 0))),
+    Asked(90, 50, 0, 20),
+    Asked(95, 50, 0, 20),
+)
 # Of the ratio that is the best one in the fluid of the whole trace, and what is risked with it.
 # The fluid knows no bursts, which prefill has to answer within seconds: what is held has to go far beyond its best one.
 RATIOS, GREATER_RATIOS = (0.7, 1.0, 1.4), (2.0, 2.8)
 HELD = (
     *((times, risk) for risk in SPLIT_RISKS[:3] for times in RATIOS),
     *((times, risk) for risk in SPLIT_RISKS[:2] for times in GREATER_RATIOS),
+    (2.8, SPLIT_RISKS[5]),
+    (4.0, SPLIT_RISKS[0]),
+    (4.0, SPLIT_RISKS[5]),
 )
 RATIO_WITHIN = 1.15  # as counts are whole numbers
 RATIO_BIN_SECONDS = 300.0
