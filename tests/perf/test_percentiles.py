@@ -168,15 +168,3 @@ def test_the_knee_lies_below_the_highest_rate_and_latency_explodes_beyond() -> N
 def test_a_rate_that_cannot_be_kept_up_has_no_answer() -> None:
     assert at_rate(H200, replace(workload(), requests_per_second=1e4), Role.Aggregated) is None
     assert at_rate(H200, replace(workload(), requests_per_second=1e4), Role.Prefill) is None
-
-
-def test_behind_a_front_that_picks_by_load_prompts_wait_less_and_take_as_long() -> None:
-    busiest = service(H200, workload(), Role.Prefill).at_utilisation(0.9).rate
-    prompts = replace(workload(), requests_per_second=0.7 * busiest)
-    alone, among = (at_rate(H200, prompts, Role.Prefill, servers) for servers in (1, 8))
-    idle = at_rate(H200, replace(prompts, requests_per_second=1e-6), Role.Prefill)
-    assert alone is not None
-    assert among is not None
-    assert idle is not None
-    assert idle[0].mean < among[0].mean < alone[0].mean
-    assert among[0].p95 < alone[0].p95

@@ -135,7 +135,6 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         past=snapshot.pasts.get(pool.key.uid),
         declared_capacity=planned.plan.prediction.capacity,
         start_up=planned.start_up,
-        busy=planned.busy,
     )
 
 

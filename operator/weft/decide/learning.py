@@ -17,7 +17,6 @@ from weft.decide.planning import Facts, shape_request
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.shape import Calibration
-from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.perf import at_engine, at_rate
 from weft.render import revision
@@ -169,12 +168,11 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
         return untouched
     replica, doubt = running
     load = calibrating.load_of(look, lesson.workload)
-    servers = len(look.ready) if look.role is Role.Prefill else 1
     counted = at_rate if adapter_for(course.plan.engine.name).counts_handover else at_engine
 
     def percentiles(factors: Calibration) -> tuple[Percentiles, Percentiles] | None:
         bare = Calibration(factors.prefill, factors.decode)
-        return counted(replace(replica, calibration=bare), load, look.role, servers)
+        return counted(replace(replica, calibration=bare), load, look.role)
 
     def expects(factors: Calibration) -> calibrating.Means | None:
         found = percentiles(factors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,10 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import Candidate
 from weft.domain.spec import ShapePins
-from weft.domain.workload import Role
 from weft.perf import estimated_start
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
-from weft.shaping import ShapeRequest, Supply, busy_of, capacity_of, choose, refuse_lengths, resolve_architecture
+from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengths, resolve_architecture
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -73,9 +71,7 @@ class Facts:
 class Planned:
     """A pool with what it shall run, and what its metrics will be about.
 
-    `capacity` is requests per second of one replica under the traffic in force, as one that gets its share at random;
-    `busy` is the part of its time that it computes then, where a front chooses by load instead, and 0 elsewhere.
-    `start_up` is what a start should take.
+    `capacity` is requests per second of one replica under the traffic in force, `start_up` what a start should take.
     """
 
     pool: PoolRecord
@@ -85,7 +81,6 @@ class Planned:
     capacity: float
     subject: Subject
     start_up: StartUp
-    busy: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +107,7 @@ class Chosen:
 
 REMEMBERED = 16_384  # pools
 _LAST_CHOICE: LastAnswers[tuple[Asked, tuple[Supply, ...], Catalog], Chosen] = LastAnswers(REMEMBERED)
-_LAST_CAPACITY: LastAnswers[tuple[Chosen, Workload | None, Catalog], tuple[float, float]] = LastAnswers(REMEMBERED)
+_LAST_CAPACITY: LastAnswers[tuple[Chosen, Workload | None, Catalog], float] = LastAnswers(REMEMBERED)
 
 
 def plan_pool(
@@ -129,8 +124,8 @@ def plan_pool(
     asked = Asked(_whoever_scales(pool.spec), pool.status.plan, pool.status.engine, pool.status.calibration, paired)
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
-        capacity, busy = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
-        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject, chosen.start_up, busy)
+        capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
+        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject, chosen.start_up)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
 
@@ -202,9 +197,9 @@ def planned_as(
         chosen = replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
     plan = _kept_or_new(pool.status.plan, chosen)
     catalog, live = terms
-    capacity, busy = _capacity(request, plan, live, catalog)
+    capacity = _capacity(request, plan, live, catalog)
     start_up = _start_up(request, plan, catalog)
-    return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), start_up, busy)
+    return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), start_up)
 
 
 def _subject(spec: PoolSpec, plan: Plan) -> Subject:
@@ -284,23 +279,18 @@ def _is_alike(before: Prediction, now: Prediction) -> bool:
     return before.limit == now.limit and all(abs(a - b) <= NOTABLE_CHANGE * max(abs(a), abs(b)) for a, b in pairs)
 
 
-def _capacity_of(question: tuple[Chosen, Workload | None, Catalog]) -> tuple[float, float]:
+def _capacity_of(question: tuple[Chosen, Workload | None, Catalog]) -> float:
     chosen, live, catalog = question
     return _capacity(chosen.request, chosen.plan, live, catalog)
 
 
-def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> tuple[float, float]:
-    """Requests per second of one replica of the planned shape, with token counts as they are measured; how busy it is.
-
-    Live traffic that no shape can serve must not stop the pool.
-    """
-    under_way, workload = replace(request, incumbent=None, engine=plan.engine), live or request.workload
-    capacity, busy = plan.prediction.capacity, 0.0
+def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:
+    """Requests per second of one replica of the planned shape, with token counts as they are measured."""
+    if live is None or live == request.workload:
+        return plan.prediction.capacity
+    under_way = replace(request, incumbent=None, engine=plan.engine)
     try:
-        if workload != request.workload:
-            capacity = capacity_of(plan, under_way, catalog, workload) or capacity
-        if request.spec.role is Role.Prefill and 0.0 < capacity < math.inf:
-            busy = busy_of(plan, under_way, catalog, workload, capacity)
+        found = capacity_of(plan, under_way, catalog, live)
     except (Invalid, Blocked):
-        return capacity, 0.0
-    return capacity, busy
+        found = 0.0
+    return found or plan.prediction.capacity  # live traffic that no shape can serve must not stop the pool

@@ -1,19 +1,7 @@
 """The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units."""
 
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
-from weft.perf.predict import (
-    Assessment,
-    Doubt,
-    Miss,
-    Question,
-    assess,
-    at_engine,
-    at_rate,
-    busy_at,
-    knee,
-    predict,
-    worthwhile,
-)
+from weft.perf.predict import Assessment, Doubt, Miss, Question, assess, at_engine, at_rate, knee, predict, worthwhile
 from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.starting import estimated_start
 
@@ -27,7 +15,6 @@ __all__ = [
     "assess",
     "at_engine",
     "at_rate",
-    "busy_at",
     "estimated_start",
     "footprint",
     "knee",

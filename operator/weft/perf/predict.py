@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.figures import seconds
 from weft.domain.shape import Limit, Percentiles, Prediction
-from weft.domain.workload import Role, Slo
+from weft.domain.workload import Slo
 from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
 from weft.perf.service import Point, Service, at_any_rate, service
@@ -22,7 +22,7 @@ from weft.perf.service import Point, Service, at_any_rate, service
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from weft.domain.workload import Workload
+    from weft.domain.workload import Role, Workload
     from weft.perf.latency import Latency, Waited
     from weft.perf.replica import ReplicaModel
 
@@ -146,36 +146,19 @@ def _least_that_helps(solved: _Solved, least: float) -> float:
 
 
 @functools.lru_cache(maxsize=4096)
-def at_rate(
-    replica: ReplicaModel, workload: Workload, role: Role, servers: int = 1
-) -> tuple[Percentiles, Percentiles] | None:
-    """TTFT and TPOT of one replica at the workload's rate; None if it cannot keep up with that.
-
-    It is one of so many `servers`, each with that rate, which a front chooses from by their load; 1 gets its share at
-    random.
-    """
-    return _at(replace(service(replica, workload, role), servers=servers), workload)
+def at_rate(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Percentiles, Percentiles] | None:
+    """TTFT and TPOT of one replica at the workload's rate; None if it cannot keep up with that."""
+    found = service(replica, workload, role).at_rate(workload.requests_per_second)
+    return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 
-def at_engine(
-    replica: ReplicaModel, workload: Workload, role: Role, servers: int = 1
-) -> tuple[Percentiles, Percentiles] | None:
+def at_engine(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Percentiles, Percentiles] | None:
     """The same as the engine itself counts it: what comes after its first token is no time of its own.
 
     An engine that only prefills has answered before the KV is handed over; its metrics know nothing of that.
     """
-    return _at(replace(service(replica, workload, role), servers=servers, handover_seconds=0.0), workload)
-
-
-def _at(server: Service, workload: Workload) -> tuple[Percentiles, Percentiles] | None:
-    found = server.at_rate(workload.requests_per_second)
+    found = replace(service(replica, workload, role), handover_seconds=0.0).at_rate(workload.requests_per_second)
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
-
-
-def busy_at(replica: ReplicaModel, workload: Workload) -> float:
-    """The part of its time in which a replica that only prefills computes at this rate; 1 where it cannot keep up."""
-    found = service(replica, workload, Role.Prefill).at_rate(workload.requests_per_second)
-    return 1.0 if found is None else found.utilisation
 
 
 def knee(replica: ReplicaModel, workload: Workload, role: Role) -> float:

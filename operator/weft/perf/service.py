@@ -24,7 +24,6 @@ from weft.perf.handover import handed_over_seconds
 from weft.perf.latency import PERCENTILES, Latency, Waited
 from weft.perf.lengths import Lengths, lengths
 from weft.perf.memory import sequences_that_fit
-from weft.perf.pooling import among
 from weft.perf.prompts import Prompts, prompts
 from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line, mean_in_line
 from weft.perf.sharing import Company, prompts_of_a_step
@@ -77,9 +76,8 @@ class _Load(NamedTuple):
 class Service:
     """A replica as a server of one workload. `seats` are sequences on all ranks, by memory and by the engine.
 
-    A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`, and is one of so many
-    `servers` that a front chooses from by their load. `prompts` are those that come to all ranks at once, and `lone`
-    those that come to one of a group in lockstep.
+    A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`. `prompts` are those that
+    come to all ranks at once, and `lone` those that come to one of a group in lockstep.
     """
 
     steps: Stepper
@@ -92,7 +90,6 @@ class Service:
     burstiness: float
     context_tokens: float
     handover_seconds: float = 0.0
-    servers: int = 1
     known: dict[float, StepTime] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -276,11 +273,10 @@ class Service:
         line = in_line(load.rate, server, self.burstiness)
         beside = load.rate * server.mean * load.stolen.once * min(1.0, max(0.0, self.prompts.per_step - 1.0))
         gate = at_the_gate(load.rate, load.stolen, pause, self.burstiness)
-        wait = Wait(
+        return Wait(
             max(gate.mean, pause / 2.0 + line.mean + beside),
             line.variance + gate.variance + 2.0 * beside * load.stolen.once,
         )
-        return among(wait, load.rate * load.stolen.mean, self.servers)
 
     def _seat(self, load: _Load, batch: float) -> Wait:
         """Until memory, or the engine, lets a request in."""

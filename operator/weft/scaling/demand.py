@@ -16,7 +16,6 @@ from weft.domain.figures import digits, seconds
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, SURELY, with_chance
-from weft.scaling.pooling import fewest, of_each
 from weft.scaling.risk import margin_now
 from weft.scaling.sight import counted_rate, offered_rate
 from weft.scaling.slowness import without_slow
@@ -117,11 +116,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     if reading is not None and lately > wished.persisting:
         lately = over_the_stay(reading, lately, wished.persisting)
     rate = max(request.spec.with_headroom(wished.persisting), lately, wished.foreseen, worked_off)
-    busy = request.busy if capacity >= request.capacity else 0.0  # what was measured of all of them is no lone one's
-    if busy > 0.0:
-        needed, kept = fewest(rate, capacity, busy), fewest(with_chance(rate), capacity, busy)
-    else:
-        needed, kept = carrying(rate, capacity), carrying(with_chance(rate), capacity)
+    needed, kept = carrying(rate, capacity), carrying(with_chance(rate), capacity)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # who waits for KV is held for, too
         needed, kept = max(needed, request.current), max(kept, request.current)
 
@@ -130,8 +125,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
         said = f"{digits(wished.offered)} requests/s offered ({told}){_persisting(wished)}"
-        served = digits(of_each(capacity, busy, needed))
-        return f"{said}{_foreseen(wished)}; one replica serves {served}"
+        return f"{said}{_foreseen(wished)}; one replica serves {digits(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
 

@@ -52,8 +52,7 @@ class ScaleRequest:
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
     the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
     `network_bound` says that KV transfers are what requests of its split wait for: whoever waits then is no reason for
-    more GPUs. `busy` is the part of its time that a replica computes at its capacity, where a front chooses replicas by
-    load, and 0 where each gets its share at random.
+    more GPUs.
     """
 
     spec: ScalingSpec
@@ -73,7 +72,6 @@ class ScaleRequest:
     past: Past | None = None
     start_up: StartUp | None = None
     network_bound: bool = False
-    busy: float = 0.0
 
     @property
     def work(self) -> float:

@@ -1,6 +1,6 @@
 """Model + SLO + fabric -> ranked shapes, with the reasons of the losers."""
 
-from weft.shaping.choice import busy_of, capacity_of, choose
+from weft.shaping.choice import capacity_of, choose
 from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
@@ -12,7 +12,6 @@ __all__ = [
     "ShapeRequest",
     "Supply",
     "Unpaired",
-    "busy_of",
     "capacity_of",
     "choose",
     "choose_pair",

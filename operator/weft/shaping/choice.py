@@ -11,7 +11,6 @@ from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.shape import Candidate, EngineRelease, Plan
 from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec, ScalingSpec
-from weft.perf import busy_at
 from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.case import Case
 from weft.shaping.checks import OF_MEMORY, refusal
@@ -122,19 +121,6 @@ def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workl
     Raises `Blocked` if no supply has its devices.
     """
     return _capacity_of(plan.shape, plan.prediction.capacity, what_matters(request), catalog, live)
-
-
-def busy_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workload, capacity: float) -> float:
-    """The part of its time that a replica of a plan, which only prefills, computes at this rate (requests/s).
-
-    Raises `Blocked` if no supply has its devices.
-    """
-    return _busy_of(plan.shape, what_matters(request), catalog, replace(live, requests_per_second=capacity))
-
-
-@functools.lru_cache(maxsize=REMEMBERED)
-def _busy_of(shape: Shape, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
-    return busy_at(_case_of(shape, request, catalog).replica, live)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
