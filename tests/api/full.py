@@ -17,6 +17,7 @@ _HUGGING_FACE: Json = {
         "revision": "0123abc",
         "tokenSecretRef": {"name": "token", "key": "value"},
         "cacheClaimName": "downloads",
+        "warmUp": True,
     }
 }
 

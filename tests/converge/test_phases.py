@@ -24,7 +24,12 @@ from weft.domain.workload import Role
 from weft.observe.records import epoch_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord
+
+    Hearing = Callable[[tuple[PodRecord, ...]], tuple[PodRecord, ...]]
 
 Json = dict[str, Any]
 
@@ -61,10 +66,10 @@ def run(body: Json, *, started: bool = False) -> None:
     body["status"] = {"phase": "Running", "conditions": list(ON_IT), "containerStatuses": [engine]}
 
 
-def told(world: World, record: PoolRecord, after: float) -> str:
+def told(world: World, record: PoolRecord, after: float, hearing: Hearing = lambda pods: pods) -> str:
     """The words of both conditions, which are the same but for the reason."""
-    seen = world.noted(record)
-    progress = converge_pool(seen, world.fabric(), world.pod_records(), (), Heard(EIGHT + after)).progress
+    seen, pods = world.noted(record), hearing(world.pod_records())
+    progress = converge_pool(seen, world.fabric(), pods, (), Heard(EIGHT + after)).progress
     ready, moving = progress.conditions
     assert (ready.explanation.reason, moving.explanation.reason) == (Reason.ReplicasStarting, Reason.Scaling)
     assert moving.explanation.message in {ready.explanation.message, "0 of 1 replicas are ready"}
@@ -204,3 +209,68 @@ def test_a_split_says_which_half_starts() -> None:
     words = "0 of 0 prefill, 0 of 1 decode replicas are ready; decode replica 3 pulls its image"
     assert ready.explanation == Explanation(Reason.ReplicasStarting, f"{words} (60 s of about 100 s estimated)")
     assert done.again_seconds == pytest.approx(50.5)
+
+
+def downloads(body: Json, *, begun: str = RUNS, done: bool = False) -> None:
+    """Its init container runs from half past one on, or has."""
+    state = {"terminated": {"exitCode": 0, "startedAt": begun}} if done else {"running": {"startedAt": begun}}
+    body["status"]["initContainerStatuses"] = [{"name": "weights", "state": state}]
+
+
+def with_bytes(*figures: tuple[float, float]) -> Hearing:
+    """What each of the pods told of its download."""
+
+    def told_of(pods: tuple[PodRecord, ...]) -> tuple[PodRecord, ...]:
+        return tuple(
+            replace(pod, download=replace(pod.download, here=here, total=total)) if pod.download else pod
+            for pod, (here, total) in zip(pods, figures, strict=True)
+        )
+
+    return told_of
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ((0, 0), "replica 3 downloads its weights (60 s of about 216 s estimated)"),  # it has not told anything yet
+        ((0, 16e9), "replica 3 downloads its weights, 0% of 16 GB (60 s of about 216 s estimated)"),
+        ((6.08e9, 16e9), "replica 3 downloads its weights, 38% of 16 GB (60 s of about 216 s estimated)"),
+    ],
+)
+def test_a_download_tells_how_far_it_is(figures: tuple[float, float], words: str) -> None:
+    """Beside what the weights and the engine's own start should take, which is what comes after the image."""
+    record = one_pod(source=ModelSource(SourceKind.HuggingFace, "a/b", warm_up=True))
+    world = on_its_nodes(record)
+    downloads(*world.pods.values())
+    assert told(world, record, 90 + 75, with_bytes(figures)) == words
+
+
+def test_a_download_is_told_of_as_long_as_it_lasts() -> None:
+    """Also once it takes more than twice as long as it should."""
+    record = one_pod()
+    world = on_its_nodes(record)
+    downloads(*world.pods.values())
+    pods = with_bytes((1e9, 16e9))(world.pod_records())
+    done = converge_pool(world.noted(record), world.fabric(), pods, (), Heard(EIGHT + 90 + 1000))
+    assert "6% of 16 GB (more than twice the 216 s estimated)" in done.progress.conditions[0].explanation.message
+    assert done.again_seconds == 15.0
+
+
+def test_of_two_pods_the_slower_download_is_told() -> None:
+    record = two_pods()
+    world = on_its_nodes(record)
+    for body in world.pods.values():
+        downloads(body)
+    assert told(world, record, 100, with_bytes((9e9, 16e9), (4e9, 16e9))).startswith(
+        "replica 3 downloads its weights, 25% of 16 GB"
+    )
+
+
+def test_what_was_downloaded_is_loaded_and_the_time_is_that_of_both() -> None:
+    """What should pass is known of the two together."""
+    record = one_pod()
+    world = on_its_nodes(record)
+    (body,) = world.pods.values()
+    run(body)
+    downloads(body, begun="2026-07-01T08:00:30Z", done=True)
+    assert told(world, record, 90 + 65) == "replica 3 loads the model (120 s of about 216 s estimated)"

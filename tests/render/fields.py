@@ -167,6 +167,7 @@ ROWS: dict[str, Row] = {
     "model.source.huggingFace.tokenSecretRef.name": Rendered("other", beside=_HUB),
     "model.source.huggingFace.tokenSecretRef.key": Rendered("other", beside=_HUB),
     "model.source.huggingFace.cacheClaimName": Rendered("others", beside=_HUB),
+    "model.source.huggingFace.warmUp": Rendered(value=True, beside=_HUB),
     "model.source.pvc.claimName": Rendered("others", beside=_PVC),
     "model.source.pvc.path": Rendered("b", beside=_PVC),
     "model.source.image.reference": Rendered("example/weights:2", beside=_IMAGE),

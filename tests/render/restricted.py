@@ -23,7 +23,7 @@ def violations(pod_spec: dict[str, Any]) -> list[str]:
     context = pod_spec.get("securityContext", {})
     for volume in pod_spec.get("volumes", []):
         found += [f"volume {kind}" for kind in volume if kind != "name" and kind not in VOLUMES]
-    for container in pod_spec["containers"]:
+    for container in (*pod_spec["containers"], *pod_spec.get("initContainers", [])):
         own = {**context, **container.get("securityContext", {})}
         capabilities = own.get("capabilities", {})
         rules = {

@@ -17,6 +17,7 @@ from weft.domain import labels
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, SourceKind
 from weft.domain.workload import Role
+from weft.engines import adapter_for
 from weft.engines.vllm_ray import HEAD, WORKER
 from weft.render import render_pods, render_service
 
@@ -145,6 +146,31 @@ def test_what_one_replica_downloads_the_others_find(engine: EngineName) -> None:
     assert {"name": "model", "mountPath": "/model-cache"} in container["volumeMounts"]
     assert {"name": "HF_HUB_CACHE", "value": "/model-cache"} in container["env"]
     assert "meta-llama/Llama-3.1-8B-Instruct" in container["command"]
+    assert violations(pod) == []
+
+
+@pytest.mark.parametrize("engine", EngineName)
+@pytest.mark.parametrize("claim", [None, "downloads"])
+def test_weights_are_downloaded_before_the_engine_runs(engine: EngineName, claim: str | None) -> None:
+    """In the engine's image and with its environment, to where it looks for them; and with what the pod asks anyway."""
+    token = ("hub", "key")
+    source = ModelSource(SourceKind.HuggingFace, "a/b", revision="main", token_secret=token, cache=claim, warm_up=True)
+    model, mib = ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source), (("cpu", "8"), ("memory", "64Gi"))
+    wanted = spec(model=model, engine=EngineSpec(resources=(*mib, ("rdma/hca", "1"))))
+    record = pool(wanted, plan(shape(engine=engine)), ("node-a",))
+    pod = render_pods(record, record.status.assignments[0])[0]["spec"]
+    ((first,), (container,)) = pod["initContainers"], pod["containers"]
+    assert first["command"][0] == "python3"
+    assert first["command"][3:] == ["a/b", str(adapter_for(engine).port), "main"]
+    assert (first["image"], first["env"]) == (container["image"], container["env"])
+    assert {"name": "HF_HUB_CACHE", "value": "/model-cache"} in first["env"]
+    mounted = {"name": "model", "mountPath": "/model-cache"}
+    assert mounted in first["volumeMounts"]
+    assert mounted in container["volumeMounts"]
+    volume = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
+    assert {"name": "model", **volume} in pod["volumes"]
+    assert first["resources"] == {"requests": dict(mib), "limits": {"memory": "64Gi"}}
+    assert "lifecycle" not in first  # the API server refuses it
     assert violations(pod) == []
 
 

@@ -44,6 +44,10 @@ class HuggingFaceSource(ApiModel):
     cache_claim_name: ObjectName | None = described(
         "PersistentVolumeClaim that keeps downloads for all replicas. Unset: each pod downloads."
     )
+    warm_up: bool = Field(
+        default=False,
+        description="Download before the engine starts, in an init container that tells how far it is.",
+    )
 
 
 class PvcSource(ApiModel):

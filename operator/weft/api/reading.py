@@ -77,8 +77,14 @@ def _source(read: Source, model_id: str) -> spec.ModelSource | None:
     kinds = spec.SourceKind
     if (hub := read.hugging_face) is not None:
         location, token = hub.repository or model_id, _key_of(hub.token_secret_ref)
-        cache = hub.cache_claim_name
-        return spec.ModelSource(kinds.HuggingFace, location, revision=hub.revision, token_secret=token, cache=cache)
+        return spec.ModelSource(
+            kinds.HuggingFace,
+            location,
+            revision=hub.revision,
+            token_secret=token,
+            cache=hub.cache_claim_name,
+            warm_up=hub.warm_up,
+        )
     if (pvc := read.pvc) is not None:
         return spec.ModelSource(kinds.PVC, pvc.claim_name, pvc.path)
     if (image := read.image) is not None:

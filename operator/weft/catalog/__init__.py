@@ -6,6 +6,7 @@ from weft.catalog.config_map import missing_config
 from weft.catalog.efficiency import Efficiency
 from weft.catalog.loading import load
 from weft.catalog.parameters import parameter_count
+from weft.catalog.programs import download_program
 
 __all__ = [
     "Catalog",
@@ -13,6 +14,7 @@ __all__ = [
     "EngineFacts",
     "KnownModel",
     "architecture_from_config",
+    "download_program",
     "load",
     "missing_config",
     "parameter_count",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.observe.cluster_cache import ClusterCache
     from weft.observe.cluster_clock import ClusterClock
     from weft.observe.collector import MetricsCollector
+    from weft.observe.downloads import Downloads
     from weft.observe.past import PastTraffic
     from weft.observe.pickers import Pickers
     from weft.observe.resource_cache import ResourceCache
@@ -34,6 +35,7 @@ class Context:
     sources: Sources
     pickers: Pickers
     collector: MetricsCollector
+    downloads: Downloads
     past: PastTraffic
     writer: Writer
     events: EventRecorder

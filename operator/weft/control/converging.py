@@ -61,7 +61,7 @@ class Converger:
     def _pool(self, view: View, pool: PoolRecord, known: Refusal | None) -> Converged:
         if pool.deleting:
             return Converged(pool.generation)
-        pods, objects = view.pods_near(pool), view.objects.get(pool.key.namespace, ())
+        pods, objects = self._told_of(view.pods_near(pool)), view.objects.get(pool.key.namespace, ())
         told = self._context.collector.engines(pool.key.uid, leaving(pool, pods)) if self._context.observed else None
         heard = Heard(self._context.clock.now(), told)
         done = converge_pool(pool, view.fabric, pods, objects, heard)
@@ -71,10 +71,13 @@ class Converger:
         if split.deleting:
             return Converged(split.generation)
         children = view.children(split.key.uid)
-        pods = tuple(pod for child in children for pod in view.pods.get(child.key.uid, ()))
+        pods = self._told_of(pod for child in children for pod in view.pods.get(child.key.uid, ()))
         objects = view.objects.get(split.key.namespace, ())
         done = converge_split(split, children, objects, pods, self._context.clock.now())
         return self._finish(Subject(split.key, split.generation, view.versions[split.key.uid]), done, known)
+
+    def _told_of(self, pods: Iterable[PodRecord]) -> tuple[PodRecord, ...]:
+        return self._context.downloads.told_of(pods)
 
     def _finish(
         self,

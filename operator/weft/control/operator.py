@@ -29,8 +29,9 @@ from weft.control.wake import Wake
 from weft.control.watching import KopfThread, Watched
 from weft.observe.cluster_cache import ClusterCache
 from weft.observe.cluster_clock import ClusterClock
-from weft.observe.collector import MetricsCollector
+from weft.observe.collector import MetricsCollector, ports_of
 from weft.observe.direct import DirectSource
+from weft.observe.downloads import Downloads
 from weft.observe.lookups import ConfigFiles, Priorities
 from weft.observe.past import PastTraffic
 from weft.observe.pickers import Pickers
@@ -82,6 +83,7 @@ class Operator:
             wants: list[Callable[[str | None], None]] = []
             context = self._context(client, bucket, (executor, writing), lambda uid: _spread(wake, wants, uid))
             exits.push_async_callback(context.collector.close)
+            exits.push_async_callback(context.downloads.close)
             converge = ConvergeLoop(context)
             wants.append(converge.want)
             told = partial(_spread, wake, wants, None)
@@ -131,6 +133,7 @@ class Operator:
             sources=Sources(cluster, resources, ConfigFiles(reader), Priorities(reader), PodLogs(reader)),
             pickers=Pickers(reader),
             collector=MetricsCollector(_source(options, executor)),
+            downloads=Downloads(),
             past=PastTraffic(PrometheusSource(options.prometheus_url, executor) if options.prometheus_url else None),
             writer=Writer(sender, options.namespaces, telemetry.count_write),
             events=EventRecorder(sender, Reporter(options.instance), options.namespaces, telemetry.count_write),
@@ -212,7 +215,10 @@ async def _collect(context: Context, told: Callable[[], None]) -> None:
             pools = await loop.run_in_executor(context.executor, builder.pools)
             asks = pools if context.options.prometheus_url is not None else ()  # pickers tell nobody else
             pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, asks)
-            await context.collector.collect(pools, context.cluster.pods(), pickers)
+            pods = context.cluster.pods()
+            await asyncio.gather(
+                context.collector.collect(pools, pods, pickers), context.downloads.collect(ports_of(pools), pods)
+            )
             context.telemetry.show_engines_read(context.collector.engines_read)
         except Exception:
             log.exception("metrics could not be collected")

@@ -1,8 +1,9 @@
 """How far replicas that start have come, as far as their pods tell, beside what a start takes.
 
 Kubernetes shows two phases: a pod that is bound pulls images, and volumes that are images, until its containers run;
-then its engine loads until it answers. Times are told in whole minutes, and no more once they are twice what they
-should be: while something starts, a status is written about once a minute.
+then its engine loads until it answers. Where an init container downloads the weights, that is a third one between them,
+and tells its bytes itself. Times are told in whole minutes, and no more once they are twice what they should be: while
+something starts, a status is written about once a minute. Bytes are told in percent, a few times a minute.
 """
 
 from __future__ import annotations
@@ -19,26 +20,33 @@ if TYPE_CHECKING:
 
     from weft.converge.census import Census
     from weft.converge.replicas import Replica
-    from weft.domain.cluster import PodRecord
+    from weft.domain.cluster import Download, PodRecord
     from weft.domain.snapshot import PoolRecord
     from weft.domain.start_up import StartUp
 
 MINUTE = 60.0
 LATE = 2.0  # times what it should take
+TOLD_SECONDS = 15.0  # between two looks at who tells how far it is
 _MARGIN_SECONDS = 0.5  # a timer rings a little early
 
 PULLS, PULLS_BOTH, LOADS = "pulls its image", "pulls its image and its weights", "loads the model"
+DOWNLOADS = "downloads its weights"
+_GIGA = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a replica does `since` then (epoch seconds), and what it should take: seconds, and where they are from."""
+    """What a replica does `since` then (epoch seconds), and what it should take: seconds, and where they are from.
+
+    Where it `tells` how far it is, the words change for as long as it lasts.
+    """
 
     replica: int
     does: str
     since: float
     expected: int = 0
     basis: str = ""
+    tells: bool = False
 
     def told(self, now: float) -> str:
         """In words, which change at whole minutes."""
@@ -52,6 +60,8 @@ class Phase:
     def changes_after_seconds(self, now: float) -> float | None:
         """When the words will be others, though nothing happens; None where they stay."""
         passed = self._minutes(now)
+        if self.tells:
+            return TOLD_SECONDS
         if not self.basis or self._is_late(passed):
             return None
         return passed + MINUTE - max(0.0, now - self.since) + _MARGIN_SECONDS
@@ -104,14 +114,36 @@ def phase_of(replica: Replica, pool: PoolRecord) -> Phase | None:
     runs = all(pod.phase is PodPhase.Running for pod in replica.pods)
     if len(bound) < len(replica.pods) or (runs and leader.loading is None):
         return None
-    begun, volume, start_up = max(bound), _pulls_weights(pool), pool.status.start_up
-    since = leader.loading if runs and leader.loading is not None else begun
-    does = LOADS if runs else PULLS_BOTH if volume else PULLS
+    start_up, begun = pool.status.start_up, max(bound)
+    does, since, tells = _activity(replica, pool, runs=runs, bound=begun)
     if start_up is None:
-        return Phase(replica.number, does, since)
+        return Phase(replica.number, does, since, tells=tells)
     if start_up.measured is not None:  # of which nobody knows the parts
-        return Phase(replica.number, does, begun, start_up.measured, "measured for a whole start")
-    return Phase(replica.number, does, since, _estimated(start_up, runs=runs, volume=volume), "estimated")
+        return Phase(replica.number, does, begun, start_up.measured, "measured for a whole start", tells)
+    pulls = does in {PULLS, PULLS_BOTH}
+    expected = _pulled(start_up, pool) if pulls else start_up.estimated - _pulled(start_up, pool)
+    return Phase(replica.number, does, since, expected, "estimated", tells)
+
+
+def _activity(replica: Replica, pool: PoolRecord, *, runs: bool, bound: float) -> tuple[str, float, bool]:
+    """What it does, since when, and whether it tells how far it is.
+
+    A model that was downloaded before its engine began to run is loaded since then: that is what the time is known of.
+    """
+    downloads = [pod.download for pod in replica.pods if pod.download is not None]
+    coming = [each for each in downloads if not each.done]
+    if coming:
+        slowest = min(coming, key=_part)
+        known = f", {_part(slowest):.0%} of {slowest.total / _GIGA:.3g} GB" if slowest.total else ""
+        return f"{DOWNLOADS}{known}", min(each.begun for each in downloads), True
+    if not runs:
+        return PULLS_BOTH if _pulls_weights(pool) else PULLS, bound, False
+    loading = replica.leader.loading if replica.leader is not None else None
+    return LOADS, min((each.begun for each in downloads), default=loading or bound), False
+
+
+def _part(download: Download) -> float:
+    return download.here / download.total if download.total else 0.0
 
 
 def _is_bound(pod: PodRecord) -> bool:
@@ -125,7 +157,6 @@ def _pulls_weights(pool: PoolRecord) -> bool:
     return source is not None and source.kind is SourceKind.Image
 
 
-def _estimated(start_up: StartUp, *, runs: bool, volume: bool) -> int:
-    """Seconds of the one phase or the other."""
-    pulled = start_up.image + (start_up.weights if volume else 0)
-    return start_up.estimated - pulled if runs else pulled
+def _pulled(start_up: StartUp, pool: PoolRecord) -> int:
+    """Seconds until containers run."""
+    return start_up.image + (start_up.weights if _pulls_weights(pool) else 0)

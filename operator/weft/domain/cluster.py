@@ -81,13 +81,26 @@ class PodIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class Download:
+    """Weights that an init container fetches, or has fetched, since `begun` (epoch seconds).
+
+    `here` are the bytes that it told last, of `total`; both are 0 before.
+    """
+
+    begun: float
+    done: bool = False
+    here: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class PodRecord:
     """One pod that asks for accelerators (anyone's) or is ours. Times are epoch seconds, of the API server's clock.
 
     `node` is the node it is bound to or nominated for; `requests` holds accelerator-like resources as whole devices.
     `routed` says whether it still carries the label that fronts and Services select on. `gated` is about our own gate,
     `queued` about those of others; `stopped` is what a scheduler that takes it away says of that: reason and message.
-    `loading` is when its engine began to run, as long as it has not answered since.
+    `loading` is when its engine began to run, as long as it has not answered since; `download` is what comes before.
     """
 
     namespace: str
@@ -115,6 +128,7 @@ class PodRecord:
     pair: str = ""  # of a half of a split, and of the front before it: only the same meet
     unrouted: float | None = None  # when we took the label away
     loading: float | None = None
+    download: Download | None = None
     servers: int | None = None  # API servers, on as many consecutive ports, where its pod tells
 
     @property

@@ -43,6 +43,7 @@ class ModelSource:
     secret: str | None = None  # Secret whose keys are the credentials of an object store
     pull_policy: str | None = None  # of an image volume
     cache: str | None = None  # claim that keeps what was downloaded
+    warm_up: bool = False  # whether an init container downloads, before the engine runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def hub(model: ModelSpec) -> Iterator[EnvValue]:
         yield EnvValue("HF_HUB_OFFLINE", "1")
     if model.source is not None and model.source.token_secret is not None:
         yield EnvValue("HF_TOKEN", secret=model.source.token_secret)
-    if model.source is not None and model.source.cache is not None:
+    if model.source is not None and (model.source.cache is not None or model.source.warm_up):
         yield EnvValue("HF_HUB_CACHE", CACHE_PATH)
 
 

@@ -96,11 +96,12 @@ class MountKind(StrEnum):
 
     PVC = "PVC"
     Image = "Image"
+    EmptyDir = "EmptyDir"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelMount:
-    """A volume with the weights, or for them; `location` is the claim or the image reference."""
+    """A volume with the weights, or for them; `location` is the claim, the image reference, or nothing."""
 
     kind: MountKind
     location: str

@@ -40,6 +40,8 @@ def model_mount(model: ModelSpec) -> ModelMount | None:
     source = model.source
     if source is not None and source.cache is not None:
         return ModelMount(MountKind.PVC, source.cache, CACHE_PATH, writable=True)
+    if source is not None and source.warm_up:
+        return ModelMount(MountKind.EmptyDir, "", CACHE_PATH, writable=True)
     if source is None or source.kind not in {SourceKind.PVC, SourceKind.Image}:
         return None
     return ModelMount(MountKind(source.kind.value), source.location, MODEL_PATH, source.pull_policy)

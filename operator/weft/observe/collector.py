@@ -103,6 +103,11 @@ def staying(targets: Iterable[Target], leaving: Container[str]) -> list[Target]:
     return [target for target in targets if target.uid not in leaving]
 
 
+def ports_of(pools: Iterable[PoolRecord]) -> dict[str, int]:
+    """Where engines answer, by UID of their pool."""
+    return {pool.key.uid: series.port for pool, series in _series_of(pools)}
+
+
 def _with_what_is_not_told(pool: PoolRecord, seen: PoolObservation) -> PoolObservation:
     """The observation, which says so where an endpoint picker tells no demand (docs/metrics.md says why it may not)."""
     if pool.spec is None or pool.spec.router.kind is not RouterKind.Gateway or seen.arrivals_at_front:

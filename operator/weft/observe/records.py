@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.domain import labels
 from weft.domain.cluster import (
     ContainerFailure,
+    Download,
     NodeRecord,
     ObjectRecord,
     PodIdentity,
@@ -19,7 +20,7 @@ from weft.domain.cluster import (
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
 from weft.fabric.faults import FAULT_CONDITIONS
-from weft.render import ENGINE_CONTAINER
+from weft.render import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from weft.schedulers import kueue
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def read_pod(body: Json) -> PodRecord | None:
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
         unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
         loading=_loading(status) if identity is not None else None,
+        download=_download(status) if identity is not None else None,
         servers=_servers(meta) if identity is not None else None,
     )
 
@@ -251,6 +253,17 @@ def _loading(status: Json) -> float | None:
     for container in status.get("containerStatuses") or ():
         if container.get("name") == ENGINE_CONTAINER and not container.get("started"):
             return epoch_seconds(((container.get("state") or {}).get("running") or {}).get("startedAt"))
+    return None
+
+
+def _download(status: Json) -> Download | None:
+    """What the init container for weights does or did; None where there is none, or before it runs."""
+    for container in status.get("initContainerStatuses") or ():
+        state = container.get("state") or {}
+        ended = state.get("terminated") or {}
+        begun = epoch_seconds((state.get("running") or ended).get("startedAt"))
+        if container.get("name") == WARM_UP_CONTAINER and begun is not None:
+            return Download(begun, done=bool(ended))
     return None
 
 

@@ -20,6 +20,7 @@ from weft.render.service import (
     render_split_service,
     routed_selector,
 )
+from weft.render.warm_up import WARM_UP_CONTAINER
 
 __all__ = [
     "COMPUTE_DOMAIN",
@@ -29,6 +30,7 @@ __all__ = [
     "ROUTE",
     "ROUTER_ACCOUNT",
     "ROUTE_GROUP",
+    "WARM_UP_CONTAINER",
     "Front",
     "Json",
     "balances",

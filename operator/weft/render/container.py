@@ -96,6 +96,8 @@ def _mounts(launch: ContainerLaunch) -> list[Json]:
 def _model_volume(mount: ModelMount) -> Json:
     if mount.kind is MountKind.PVC:
         return {"name": "model", "persistentVolumeClaim": {"claimName": mount.location, **_read_only(mount)}}
+    if mount.kind is MountKind.EmptyDir:
+        return {"name": "model", "emptyDir": {}}
     image: Json = {"reference": mount.location}
     if mount.pull_policy is not None:
         image["pullPolicy"] = mount.pull_policy

@@ -16,6 +16,7 @@ from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.gateway import picker_labels
 from weft.render.metadata import child_metadata, pool_labels
 from weft.render.security import pod_security
+from weft.render.warm_up import warm_up
 from weft.schedulers import Member, scheduler_for
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
         names.leader_host(pool.key, assignment.replica),
         checkpoint_precision(spec.model),
     )
-    launch = adapter_for(plan.shape.engine).launch(request)
+    adapter = adapter_for(plan.shape.engine)
+    launch = adapter.launch(request)
     marks = _marks(pool, assignment, rank)
     tags = {**_pod_labels(pool, assignment, rank, launch), **dict(marks.labels)}
     meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)
@@ -72,6 +74,7 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
             "terminationGracePeriodSeconds": launch.grace_seconds,
             "securityContext": pod_security(),
             **_claims(pool, assignment),
+            **warm_up(spec, launch, plan.engine.image, adapter.port),
             "containers": [_engine_container(spec, plan, launch, assignment)],
             "volumes": render_volumes(launch),
         },

@@ -1,0 +1,1 @@
+"""Programs that run in pods and nowhere else: they are read as text, and know nothing of Weft."""

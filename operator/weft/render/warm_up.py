@@ -1,0 +1,43 @@
+"""The init container that downloads weights before the engine runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.catalog import download_program
+from weft.render.container import render_container
+
+if TYPE_CHECKING:
+    from weft.domain.spec import PoolSpec
+    from weft.engines import ContainerLaunch
+    from weft.render.metadata import Json
+
+WARM_UP_CONTAINER = "weights"
+_OF_THE_ENGINE = ("cpu", "memory")  # so that the pod needs no more than it does anyway, and a quota takes it
+
+
+def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> Json:
+    """`initContainers` of an engine's pod, or nothing.
+
+    It runs in the engine's image and environment, and tells its progress where the engine will answer: the node pulls
+    one image, and whoever may reach the engine may read how far it is.
+    """
+    source = spec.model.source
+    if source is None or not source.warm_up:
+        return {}
+    arguments = (source.location, str(port), *((source.revision,) if source.revision is not None else ()))
+    program = replace(
+        launch,
+        command=("python3", "-c", download_program(), *arguments),
+        ports=(),
+        startup=None,
+        readiness=None,
+        shared_memory_bytes=0,
+        files=(),
+    )
+    container = render_container(program, WARM_UP_CONTAINER)
+    del container["lifecycle"]  # nobody chooses it
+    amounts = {name: amount for name, amount in spec.engine.resources if name in _OF_THE_ENGINE}
+    limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
+    return {"initContainers": [{**container, "image": image, "resources": {"requests": amounts, "limits": limits}}]}
