@@ -12,6 +12,7 @@ import pytest
 from tests.converge.test_phases import EIGHT, on_its_nodes, one_pod
 from weft.control.converge_loop import ConvergeLoop
 from weft.control.view import View
+from weft.observe.downloads import Downloads
 
 
 async def test_a_start_is_told_anew_when_a_minute_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +26,7 @@ async def test_a_start_is_told_anew_when_a_minute_is_over(monkeypatch: pytest.Mo
     for _ in range(2):
         passes.put_nowait(None)
     with ThreadPoolExecutor(2) as threads:
-        context = MagicMock(executor=threads, writing=threads, synced=True, observed=False)
+        context = MagicMock(executor=threads, writing=threads, synced=True, observed=False, downloads=Downloads())
         context.options.workers, context.options.writers, context.options.resync_seconds = 1, 1, 1e6
         context.writer.carry_out.return_value = None
         context.resources.body.return_value = None
