@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
-from tests.observe.pages import observed, pages, said
+from tests.observe.pages import observed, pages, said, scraped, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
+from weft.observe.observation import observe_pool
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
 FIRST, SECOND = pages("vllm-0.33.0")
@@ -170,6 +171,16 @@ class TestOtherUnits:
         assert (seen.ttft_mean, seen.tpot_mean, seen.ttft, seen.tpot) == (None, None, (), ())
         assert sum("contradicts how few requests are inside" in sentence for sentence in said(seen)) == 2
         assert {caveat.figure for caveat in seen.caveats if "contradicts" in caveat.says} == {"ttft", "tpot"}
+
+    async def test_of_one_pod_are_believed_of_no_other_of_the_pool(self) -> None:
+        """One build tells one unit: a pod with enough inside, or one that was just started, contradicts nothing."""
+        told = [self.telling(text, 1000.0) for text in (FIRST, SECOND)]
+        few, many = ([times_as_much(text, times, "vllm:num_requests") for text in told] for times in (0.1, 1000.0))
+        pods = (target(SERIES, "few"), target(SERIES, "many"))
+        assert "another unit" not in "".join(said(await observed(SERIES, *many)))
+        seen = observe_pool(pods, await scraped(pods, {"few": tuple(few), "many": tuple(many)}), SERIES)
+        assert (seen.ttft, seen.ttft_mean, seen.ttft_buckets) == ((), None, ())
+        assert (seen.tpot, seen.tpot_mean, seen.tpot_buckets) == ((), None, ())
 
     async def test_are_not_suspected_of_latencies_that_may_be(self) -> None:
         """A hundred times as long is a crowd, of which some were there before."""

@@ -126,7 +126,8 @@ def observe_pool(
     expected = list(targets)
     fresh = [(target, histories[target.uid]) for target in expected if target.uid in histories]
     fresh = [(target, history) for target, history in fresh if history.age_seconds <= STALE_SECONDS]
-    seen = [_Seen.of(target, Window.of(history, series)) for target, history in fresh]
+    read = Window.of_pool([history for _, history in fresh], series)
+    seen = [_Seen.of(target, window) for (target, _), window in zip(fresh, read, strict=True)]
     answered = [each for each in seen if each.pod.requests_per_second is not None]
     windows = [each.window for each in answered]
     told = windows or [each.window for each in seen]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from weft.observe.contradictions import contradictions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.domain.snapshot import Buckets
     from weft.engines.series import EngineSeries
     from weft.observe.history import History
@@ -34,6 +36,13 @@ class Window:
         found = cls(history, expected.as_shown(history.shows), expected)
         contradicted = contradictions(found)
         return replace(found, contradicted=contradicted) if contradicted else found
+
+    @classmethod
+    def of_pool(cls, histories: Sequence[History], expected: EngineSeries) -> list[Window]:
+        """What one of them contradicts none is believed: they run one build, and a new one was not seen for long."""
+        windows = [cls.of(history, expected) for history in histories]
+        contradicted = frozenset[str]().union(*(window.contradicted for window in windows))
+        return [replace(window, contradicted=contradicted) for window in windows] if contradicted else windows
 
     def gauge(self, name: str | None) -> tuple[float, ...]:
         """The newest value of each series of a gauge."""
