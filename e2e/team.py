@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 import time
 import urllib.error
@@ -123,9 +124,20 @@ class Team:
         return [json.loads(line)["object"] for line in told.splitlines()]
 
     def service_address(self, name: str) -> tuple[str, int]:
-        """Cluster address and port of a Service."""
+        """Cluster address and port of a Service, once the node forwards to it: a moment after a pod of it is Ready."""
         spec = json.loads(self.kubectl("get", "service", name, "-o", "json"))["spec"]
-        return spec["clusterIP"], spec["ports"][0]["port"]
+        address = spec["clusterIP"], spec["ports"][0]["port"]
+        eventually(lambda: takes_connections(address), f"the node forwards to Service {name}")
+        return address
+
+
+def takes_connections(address: tuple[str, int]) -> bool:
+    """Whether somebody accepts at this address."""
+    try:
+        socket.create_connection(address, timeout=2.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def gates(pod: Json) -> list[str]:

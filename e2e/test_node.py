@@ -40,9 +40,10 @@ print(urllib.request.urlopen(request, context=trust).status)
 
 @pytest.fixture
 def small(team: Team) -> Iterator[Team]:
-    """The team's namespace with a small pod in it that answers HTTP."""
+    """The team's namespace with a small pod in it that answers HTTP, by itself and behind its Service."""
     team.kubectl("apply", "-f", str(FIXTURES / "small-pod.yaml"))
     team.kubectl("wait", "pod/small", "--for=condition=Ready", "--timeout=60s")
+    team.service_address("small")
     yield team
     team.kubectl("delete", "pod/small", "--now")
 
