@@ -10,7 +10,7 @@ from kubernetes import client
 
 from e2e.cluster import build
 from e2e.cluster.node import RealNode, missing_tools
-from e2e.operator_process import OperatorProcess, install, kubectl
+from e2e.operator_process import REPOSITORY, OperatorProcess, install, kubectl
 from e2e.team import CLAIM, Team
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def node() -> Iterator[RealNode]:
         pytest.skip(f"no real node: {missing}")
     with started as running:
         install(running.cluster, pod_logs=True)
+        kubectl(running.cluster, "apply", "-f", REPOSITORY / "tests" / "gateway_crds.yaml")
         yield running
 
 

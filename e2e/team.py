@@ -170,12 +170,13 @@ class Endpoint:
             found: Json = json.load(answer)
             return found
 
-    def stream(self, prompt: str, max_tokens: int) -> Iterator[Json]:
+    def stream(self, prompt: str, max_tokens: int, headers: dict[str, str] | None = None) -> Iterator[Json]:
         """Chunks of a streamed completion as they come."""
         body = {"model": "tiny", "prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True, "stream": True}
         body["stream_options"] = {"include_usage": True}
         connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_seconds)
-        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        connection.request("POST", "/v1/completions", json.dumps(body), sent)
         response = connection.getresponse()
         assert response.status == 200, response.read()
         for line in response:

@@ -47,6 +47,20 @@ def engine_image(path: Path, tags: Sequence[str], start: Start) -> Path:
     return archive(path, layer(root_folders), tags, start)
 
 
+def program_image(path: Path, program: Path, tags: Sequence[str], environment: Mapping[str, str]) -> Path:
+    """An image whose entry point is one file, beside the folders of an engine image."""
+
+    def fill(tar: tarfile.TarFile) -> None:
+        root_folders(tar)
+        tar.addfile(folder_entry("app"))
+        file = _entry(f"app/{program.name}", tarfile.REGTYPE, 0o755)
+        file.size = program.stat().st_size
+        with program.open("rb") as content:
+            tar.addfile(file, content)
+
+    return archive(path, layer(fill), tags, Start((f"/app/{program.name}",), environment))
+
+
 def patient_poll(folder: Path) -> Path:
     """Compile a library to preload into engines; its source says why. Needs gcc."""
     return _compile("patient_poll.c", folder / "patient_poll.so", "-shared", "-fPIC")

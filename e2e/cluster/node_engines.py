@@ -7,16 +7,17 @@ refuses such pods, because admission sees the mounts.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubernetes import client, utils
 
-from e2e.cluster.images import Start, engine_image, patient_poll
+from e2e.cluster.images import Start, engine_image, patient_poll, program_image
 from e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from e2e.cluster.engine_environment import EngineEnvironment
 
@@ -27,6 +28,7 @@ TEST_GPU_LABELS: Mapping[str, str] = {
     "nvidia.com/gpu.memory": "4096",
 }
 ONLY_HERE = "registry.invalid/vllm/engine:1"  # an engine that no registry has, for nodes that lack it
+SIDECAR = "docker.io/vllm/pd-sidecar:e2e"
 POLICY = "engine-folders"
 _MATCH = "c.image.contains('vllm/')"
 
@@ -41,7 +43,14 @@ def write_images(folder: Path, environment: EngineEnvironment) -> list[Path]:
     return [
         engine_image(folder / "engine.tar", engine_tags, Start(("vllm", "serve"), preloaded)),
         engine_image(folder / "router.tar", [f"docker.io/vllm/vllm-router:v{router}"], Start((), variables)),
+        sidecar_image(folder / "sidecar.tar", variables),
     ]
+
+
+def sidecar_image(path: Path, variables: Mapping[str, str]) -> Path:
+    """What plays llm-d's sidecar; `WEFT_E2E_SIDECAR` names the real one's binary, where somebody has built it."""
+    program = Path(os.environ.get("WEFT_E2E_SIDECAR") or Path(__file__).with_name("sidecar.py"))
+    return program_image(path, program, [SIDECAR], variables)
 
 
 def container_environment(environment: EngineEnvironment) -> dict[str, str]:

@@ -217,6 +217,9 @@ def test_a_wrong_edit_of_a_serving_pool_stalls_it_and_keeps_it_serving() -> None
         ([{"name": "x"}], [], False),
         ({"limits": {"memory": "1Gi"}}, {"limits": {"memory": "1024Mi"}}, True),
         ({"value": "1Gi"}, {"value": "1024Mi"}, False),
+        ([{"name": "x", "v": 1}, {"name": "x", "v": 2}], [{"name": "x", "v": 1}, {"name": "x", "v": 2}], True),
+        ([{"name": "x", "v": 1}, {"name": "x", "v": 3}], [{"name": "x", "v": 1}, {"name": "x", "v": 2}], False),
+        ([{"name": "x", "v": 2}, {"name": "x", "v": 1}], [{"name": "x", "v": 1}], False),
         (None, {"a": 1}, False),
     ],
 )

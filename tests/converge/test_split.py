@@ -267,6 +267,7 @@ def test_no_child_carries_a_count_of_ours(mode: ScalingMode) -> None:
         ({"args": ["a", "b"]}, {"args": ["a"]}, ("/args/1",)),
         ({"names": ["a"]}, {"names": []}, ("/names/0",)),
         ({"tolerations": [{"key": "a"}]}, {"tolerations": []}, ()),
+        ({"refs": [{"name": "x", "port": 1}, {"name": "x"}]}, {"refs": [{"name": "x"}, {"name": "x", "port": 1}]}, ()),
         ({"a": 1}, {"a": 1, "b": 2}, ()),
     ],
 )

@@ -211,7 +211,7 @@ def patch(body: Json, operation: Json) -> None:
     *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in parts)
     inside: Any = body
     for parent in parents:
-        inside = inside[parent]
+        inside = inside[int(parent) if isinstance(inside, list) else parent]
     if operation["op"] == "remove":
         del inside[int(last) if isinstance(inside, list) else last]
     else:

@@ -221,12 +221,16 @@ def test_a_pair_before_which_weft_renders_no_front_needs_one_of_the_users_own(ro
     assert bool(world.nodes_of("pd-prefill")) is (planned == "True")
 
 
-def test_a_gateway_front_is_refused_by_name() -> None:
-    world = split_world(half(Role.Prefill), half(Role.Decode))
-    world.splits["pd"] = split(half(Role.Prefill), half(Role.Decode), RouterKind.Gateway)
+@pytest.mark.parametrize(("engine", "planned"), [(EngineName.VLLM, "True"), (EngineName.SGLang, "False")])
+def test_a_pair_behind_a_gateway_needs_a_sidecar_for_its_engine(engine: EngineName, planned: str) -> None:
+    prefill, decode = (replace(half(role), engine=EngineSpec(name=engine)) for role in (Role.Prefill, Role.Decode))
+    world = split_world(prefill, decode)
+    world.splits["pd"] = split(prefill, decode, RouterKind.Gateway)
     world.turn()
-    assert split_conditions(world)["Planned"] == ("False", "FeatureUnsupported")
-    assert world.nodes_of("pd-prefill") == []
+    assert split_conditions(world)["Planned"][0] == planned
+    assert bool(world.nodes_of("pd-prefill")) is (planned == "True")
+    if planned == "False":
+        assert split_message(world).endswith(f"not supported yet with engine {engine}: use VLLM, or Managed")
 
 
 def test_a_split_tells_which_half_has_arguments_that_its_engine_does_not_know() -> None:

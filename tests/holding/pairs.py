@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from tests.holding.cluster import Cluster
 from tests.holding.operation import TEAM, Json, Operation
@@ -51,7 +51,7 @@ class Pair(Operation):
     born: int = 0
 
     @classmethod
-    def on(cls, nodes: list[Json], split: Json) -> Pair:
+    def on(cls, nodes: list[Json], split: Json) -> Self:
         """A cluster in which nothing has happened yet."""
         return cls(Cluster({node["metadata"]["name"]: node for node in nodes}), {}, split=split)
 
@@ -91,7 +91,7 @@ class Pair(Operation):
 
     def _adopt_children(self) -> None:
         for record in self.cluster.objects_of(TEAM):
-            if record.kind == "InferencePool":
+            if (record.api_version, record.kind) == (labels.API_VERSION, "InferencePool"):
                 body = copy.deepcopy(record.body)
                 body["metadata"] = {**MADE, **body["metadata"], "uid": f"uid-{record.name}"}
                 known = self.bodies.get(record.name, {})

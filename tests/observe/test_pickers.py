@@ -111,6 +111,14 @@ def test_a_picker_that_two_pools_name_is_nobodys(server: ScriptedServer) -> None
     assert uids(found) == {"lone": ["a"]}
 
 
+def test_both_halves_of_a_split_share_their_picker_and_nobody_else(server: ScriptedServer) -> None:
+    says(server, [endpoint("a")])
+    halves = [replace(pool(f"pd-{half}", "epp"), split_uid="pd") for half in ("prefill", "decode")]
+    found = pickers_of(server, Clock()).fronts(halves)
+    assert uids(found) == {"pd-prefill": ["a"], "pd-decode": ["a"]}
+    assert pickers_of(server, Clock()).fronts([*halves, pool("chat", "epp")]) == {}
+
+
 def test_slices_are_read_twice_a_minute_and_an_outage_changes_nothing(server: ScriptedServer) -> None:
     clock = Clock()
     pickers = pickers_of(server, clock)

@@ -12,6 +12,8 @@ from weft.domain.shape import EngineName, EngineRelease, Limit, Percentiles, Pla
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import (
     EngineSpec,
+    GatewayParent,
+    GatewaySpec,
     KVSpec,
     ModelSpec,
     PlacementSpec,
@@ -100,6 +102,19 @@ def sharing(record: PoolRecord, *cliques: str) -> PoolRecord:
     """The pool, whose replicas share memory over NVLink, with the clique of each pod."""
     assigned = (replace(each, compute_domain=ComputeDomain(cliques)) for each in record.status.assignments)
     return changed(record, assignments=tuple(assigned))
+
+
+def behind_a_gateway(record: PoolRecord, **router: Any) -> PoolRecord:  # noqa: ANN401 - fields of RouterSpec
+    """The pool as a half of a split `chat` whose requests a Gateway sends."""
+    assert record.spec is not None
+    assert record.status.plan is not None
+    edge = GatewaySpec((GatewayParent("gateway.networking.k8s.io", "Gateway", "edge"),), "picker", 9002)
+    half = replace(record.spec, pair="0a1b2c3d4e", router=RouterSpec(RouterKind.Gateway, gateway=edge, **router))
+    key = replace(record.key, name=f"chat-{half.role.lower()}")
+    hashed = revision(half, record.status.plan)
+    assigned = tuple(replace(each, revision=hashed) for each in record.status.assignments)
+    status = replace(record.status, revision=hashed, assignments=assigned)
+    return replace(record, key=key, spec=half, split_uid="5f00", status=status)
 
 
 def changed(record: PoolRecord, **fields: Any) -> PoolRecord:  # noqa: ANN401 - fields of PoolStatus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.render.pools import DEEPSEEK, plan, pool, queued, shape, sharing, spec
+from tests.render.pools import DEEPSEEK, LLAMA, behind_a_gateway, plan, pool, queued, shape, sharing, spec
 from tests.render.sglang_shapes import SGLANG_SHAPES
 from tests.render.tensorrt_llm_shapes import TENSORRT_LLM_SHAPES
 from weft.domain.hardware import Precision
@@ -27,6 +27,7 @@ _PVC = ModelSource(SourceKind.PVC, "weights", "deepseek/v3")
 _GATED = ModelSource(
     SourceKind.HuggingFace, "meta-llama/Llama-3.3-70B-Instruct", revision="6f6073b", token_secret=("hub", "token")
 )
+_WARM = ModelSource(SourceKind.HuggingFace, LLAMA, warm_up=True)
 _KUEUE = PlacementSpec(scheduler=SchedulerName.Kueue, queue="inference", node_selector=(("tier", "gold"),))
 _GB200 = ("nvidia.com/gpu.product", ("NVIDIA-GB200",))
 _CLIQUE = "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"
@@ -76,6 +77,14 @@ SHAPES = {
         spec(Role.Decode, engine=EngineSpec(resources=(("memory", "16Gi"),))),
         plan(shape(1, "cpu", Precision.FP32)),
         ("node-a",),
+    ),
+    "decode-at-a-gateway": behind_a_gateway(pool(spec(Role.Decode), plan(shape(2)), ("node-a",))),
+    "prefill-at-a-gateway-two-pods": behind_a_gateway(
+        pool(
+            spec(Role.Prefill, model=ModelSpec(LLAMA, source=_WARM)),
+            plan(shape(16, "GB200", Precision.FP8, gpus_per_pod=8), weight_bytes=16e9),
+            ("tray-0", "tray-1"),
+        )
     ),
     "experts-one-pod": pool(
         spec(model=ModelSpec(DEEPSEEK, source=_PVC)),

@@ -11,12 +11,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.render.pools import plan, pool, shape, spec
+from tests.render.pools import behind_a_gateway, plan, pool, shape, spec
+from tests.render.shapes import SHAPES
 from tests.structural import faults
 from weft.domain import labels
 from weft.domain.shape import EngineName
+from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import GatewayParent, GatewaySpec, PodSpec, RouterKind, RouterSpec
-from weft.render import pool_labels, render_endpoints, render_pods, render_route, revision, routed_selector
+from weft.domain.workload import Role
+from weft.render import (
+    SIDECAR_CONTAINER,
+    SIDECAR_PORT,
+    paired_selector,
+    pool_labels,
+    render_endpoints,
+    render_pods,
+    render_route,
+    revision,
+    routed_selector,
+)
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
@@ -120,3 +133,58 @@ def test_only_engines_that_pickers_must_be_told_of_roll_for_a_gateway() -> None:
     chosen = {engine: plan(shape(engine=engine)) for engine in EngineName}
     rolling = {engine for engine, each in chosen.items() if revision(spec(), each) != revision(after, each)}
     assert rolling == {EngineName.SGLang, EngineName.TensorRTLLM}
+
+
+HALVES = ("prefill-at-a-gateway-two-pods", "decode-at-a-gateway")
+
+
+def selected(paired: bool) -> dict[str, str]:  # noqa: FBT001 - a case
+    split = ResourceKey("PDSplit", "team", "chat", "5f00")
+    return dict(paired_selector(split, "0a1b2c3d4e", every_pod=False, paired=paired))
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_one_selector_finds_the_first_pods_of_both_halves(name: str) -> None:
+    record = SHAPES[name]
+    first, *others = render_pods(record, record.status.assignments[0])
+    assert selected(paired=True).items() <= first["metadata"]["labels"].items()
+    assert not any(selected(paired=True).items() <= pod["metadata"]["labels"].items() for pod in others)
+    assert not selected(paired=False).items() <= first["metadata"]["labels"].items()
+    assert first["metadata"]["labels"]["llm-d.ai/role"] == name.partition("-")[0]
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_what_a_picker_sends_requests_to_stays_until_the_engine_has_ended(name: str) -> None:
+    """A native sidecar: it is there before the engine, and told to end after it."""
+    record = SHAPES[name]
+    first, *others = render_pods(record, record.status.assignments[0])
+    *before, sidecar = first["spec"]["initContainers"]
+    assert all("restartPolicy" not in each for each in before)
+    assert (sidecar["name"], sidecar["restartPolicy"]) == (SIDECAR_CONTAINER, "Always")
+    assert [each["containerPort"] for each in sidecar["ports"]] == [SIDECAR_PORT]
+    (engine,) = (each["containerPort"] for each in first["spec"]["containers"][0]["ports"] if each["name"] == "http")
+    assert f"--vllm-port={engine}" in sidecar["args"]
+    names = [each["name"] for pod in others for each in pod["spec"].get("initContainers", ())]
+    assert SIDECAR_CONTAINER not in names
+
+
+def test_a_sidecar_has_the_image_and_the_resources_of_the_router() -> None:
+    plain, own = (
+        behind_a_gateway(pool(spec(Role.Decode), plan(), ("node-a",)), **router)
+        for router in ({}, {"image": "registry.example/sidecar:1", "resources": (("cpu", "2"), ("memory", "1Gi"))})
+    )
+    (pod,) = render_pods(own, own.status.assignments[0])
+    sidecar = pod["spec"]["initContainers"][-1]
+    assert sidecar["image"] == "registry.example/sidecar:1"
+    assert sidecar["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+    assert plain.status.revision != own.status.revision
+
+
+def test_a_half_rolls_for_a_gateway_and_not_for_another_one() -> None:
+    """Its pods get a sidecar then; which Gateway there is, and which picker, is in no pod."""
+    chosen = plan()
+    half = behind_a_gateway(pool(spec(Role.Decode), chosen, ("node-a",))).spec
+    assert half is not None
+    elsewhere = replace(half, router=RouterSpec(RouterKind.Gateway, gateway=FULL))
+    assert revision(replace(half, router=RouterSpec()), chosen) != revision(half, chosen)
+    assert revision(half, chosen) == revision(elsewhere, chosen)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def side_body(common: Json, override: Json, role: Role) -> Json:
     """The spec of one child pool as plain JSON, not yet validated. In External mode it starts at its least replicas.
 
-    A child has no front of its own; of the split's it has the key alone, which its engines then ask for themselves.
+    A child has no front of its own; of the split's it has the key, which its engines then ask for themselves.
     """
     key = {"apiKeySecretRef": common["router"]["apiKeySecretRef"]} if "apiKeySecretRef" in common["router"] else {}
     body: Json = {**laid_over(common, override), "role": role.value, "router": {**key, "type": "None"}}

@@ -136,8 +136,11 @@ class Router(ApiModel):
         description="None: the pool's own Service only. Managed: the engine's router. Gateway: a Gateway API route.",
     )
     replicas: Annotated[int, Field(ge=1, le=32)] = Field(default=1, description="Pods of a managed router.")
-    image: ImageReference | None = described("Image of a managed router. Unset: the one that belongs to the engine.")
-    resources: RouterResources | None = described("What one pod of a managed router asks for.")
+    image: ImageReference | None = described(
+        "Image of a managed router, or of the sidecars of a split behind a Gateway. Unset: the one that belongs to the "
+        "engine."
+    )
+    resources: RouterResources | None = described("What one pod of a managed router, or one sidecar, asks for.")
     api_key_secret_ref: SecretKeyRef | None = described(
         "Key that requests must carry as a bearer token. Unset: none is asked for.", **ATOMIC_MAP
     )

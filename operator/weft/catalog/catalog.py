@@ -34,6 +34,8 @@ _VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$"
 class EngineFacts:
     """One engine: default version, known (major, minor) range, images by vendor, its router's image and its limits.
 
+    `sidecar_image` is what takes requests from a Gateway to both halves of a split, empty where nothing does.
+
     The `automatic` ones are chosen from where a pool names none.
     """
 
@@ -45,6 +47,7 @@ class EngineFacts:
     router_image: str
     limits: EngineLimits
     automatic: bool = False
+    sidecar_image: str = ""
 
 
 @dataclass(frozen=True)

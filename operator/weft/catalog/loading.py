@@ -99,6 +99,7 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
         newest=(newest[0], newest[1]),
         images=tuple(facts["images"].items()),
         router_image=facts.get("router", ""),
+        sidecar_image=facts.get("sidecar", ""),
         automatic=facts.get("automatic", False),
         limits=_limits(facts["limits"]),
     )

@@ -67,7 +67,7 @@ def considered(
         return None
     name, free, placement = f"{pool.key.namespace}/{pool.key.name}", sitting.free, pool.spec.placement
     own = [tray.node for rack in sitting.racks for tray in rack.trays if tray.spare_of == name]
-    asked = pool.status.plan.shape, placement, free, _neighbours(pool, partners), pool.spec.engine.resources
+    asked = pool.status.plan.shape, placement, free, _neighbours(pool, partners), pool.spec.pod_needs
     with free.supposing():
         for node in own:  # the search itself keeps them
             free.shift(node.name, node.total)

@@ -4,6 +4,9 @@ A front pairs freely within its selectors, so each generation has its own, and o
 or predecessor. While two generations are pairs, their routers are in proportion to what serves behind them, as the
 Service spreads requests evenly over routers. A generation that loses its place leaves in this order: its front goes and
 finishes its streams, with everything behind it still there; then its last replicas go.
+
+An endpoint picker of a Gateway pairs freely too, and there is one before all: it is shown one generation at a time. The
+next one is shown whole, and only then the one before leaves.
 """
 
 from __future__ import annotations
@@ -60,6 +63,23 @@ def fronts_wanted(known: Sequence[Generation], usual: int, *, current_serves: bo
     shares = {each.pair: min(n / total for n, total in zip(each.answering, totals, strict=True)) for each in pairs}
     found = _in_proportion(shares, usual)
     return {**({current.pair: usual} if not current.is_pair else {}), **found}
+
+
+def shown_to_a_picker(known: Sequence[Generation], desired: Sequence[int], shown: str) -> Generation:
+    """The one generation that an endpoint picker chooses from; `shown` is the pair that it was told last.
+
+    The current one once it is to stay with as many replicas a half as are desired, or as the one before has; or where
+    no other is a pair. Deciding lets replicas of the one before go when it sees the other one shown.
+    """
+    current, *others = known
+    pairs = [each for each in others if each.is_pair]
+    before = next((each for each in pairs if each.pair == shown), None)
+    before = before or max(pairs, key=lambda each: min(each.answering), default=None)
+    if before is None or (shown == current.pair and min(current.staying) > 0):
+        return current
+    needed = [max(1, min(most, was)) for most, was in zip(desired, before.answering, strict=True)]
+    whole = all(has >= need for has, need in zip(current.staying, needed, strict=True))
+    return current if whole else before
 
 
 def _in_proportion(shares: dict[str, float], usual: int) -> dict[str, int]:

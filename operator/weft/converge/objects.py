@@ -11,7 +11,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.render import ENDPOINTS, ROUTE, has_all_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from weft.domain.action import Action
     from weft.domain.cluster import ObjectRecord
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from weft.render import Json
 
 # What an edited spec can make superfluous; the roles grant no more.
-_DELETABLE = {("v1", "Service"), ("apps/v1", "Deployment"), ("policy/v1", "PodDisruptionBudget"), ENDPOINTS, ROUTE}
+Kind = tuple[str, str]  # (apiVersion, kind)
+OF_ROUTERS: frozenset[Kind] = frozenset(
+    {("v1", "Service"), ("apps/v1", "Deployment"), ("policy/v1", "PodDisruptionBudget")}
+)
+OF_GATEWAYS: frozenset[Kind] = frozenset({ENDPOINTS, ROUTE})
+_DELETABLE = OF_ROUTERS | OF_GATEWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,12 @@ class Surroundings:
             if record is None or (self.may_touch(record) and not has_all_of(record.body, body)):
                 yield ApplyObject(body)
 
-    def delete_unwanted(self, wanted: Iterable[Json]) -> Iterator[Action]:
-        """Delete objects of ours that the resource does not ask for any more."""
+    def delete_unwanted(self, wanted: Iterable[Json], spared: Collection[Kind] = ()) -> Iterator[Action]:
+        """Delete objects of ours that the resource does not ask for any more, but for `spared` kinds."""
         names = {_identity(body) for body in wanted}
         for known, record in sorted(self.found.items()):
-            if known[:2] in _DELETABLE and known not in names and self.may_touch(record):
+            deletable = known[:2] in _DELETABLE and known[:2] not in spared
+            if deletable and known not in names and self.may_touch(record):
                 yield DeleteObject(record.api_version, record.kind, record.namespace, record.name, record.uid)
 
     def at(self, body: Json) -> ObjectRecord | None:

@@ -119,7 +119,7 @@ def _ports_of_all(replicas: Sequence[Replica]) -> int:
 def _route_of(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]:
     """What a Gateway needs, where the cluster knows its kinds."""
     spec, plan = pool.spec, pool.status.plan
-    if spec is None or spec.router.gateway is None or plan is None or pool.lacks is not None:
+    if spec is None or spec.router.gateway is None or plan is None or not _is_routed_to(pool) or pool.lacks is not None:
         return ()
     tags, port = pool_labels(pool), adapter_for(plan.engine.name).port
     ports = range(port, port + _ports_of_all(replicas))
@@ -159,9 +159,14 @@ def _has_a_front(pool: PoolRecord, kind: RouterKind = RouterKind.Managed) -> boo
     return pool.spec is not None and pool.spec.router.kind is kind
 
 
+def _is_routed_to(pool: PoolRecord) -> bool:
+    """Whether it has a route of its own; that of a half is its split's."""
+    return _has_a_front(pool, RouterKind.Gateway) and pool.split_uid is None
+
+
 def _front_trouble(pool: PoolRecord, around: Surroundings) -> Explanation | None:
     """What keeps requests from the replicas, beside a name that is taken."""
-    if _has_a_front(pool, RouterKind.Gateway):
+    if _is_routed_to(pool):
         return pool.lacks or route_trouble(around)
     return front_trouble(around) if _has_a_front(pool) else None
 

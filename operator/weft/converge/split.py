@@ -9,30 +9,37 @@ from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.children import SIDES, Side, converge_children
 from weft.converge.conditions import said_false, stall
-from weft.converge.generations import Generation, fronts_wanted, generations_of
-from weft.converge.objects import Surroundings
+from weft.converge.generations import Generation, fronts_wanted, generations_of, shown_to_a_picker
+from weft.converge.objects import OF_GATEWAYS, OF_ROUTERS, Surroundings
 from weft.converge.phases import with_phases
 from weft.converge.replicas import replicas_of
-from weft.converge.serving import front_trouble
+from weft.converge.serving import front_trouble, route_trouble
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RouterKind
 from weft.domain.status import Condition, SplitProgress
 from weft.render import (
+    ENDPOINTS,
+    SIDECAR_PORT,
     Front,
     balances,
     pair_of,
+    paired_selector,
     render_child_pool,
+    render_endpoints,
     render_front,
     render_front_budget,
+    render_route,
     render_split_service,
     service_url,
+    shown_pair,
     split_labels,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from weft.converge.objects import Kind
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.workload import Role
@@ -65,7 +72,7 @@ def converge_split(
     actions = (
         *pools,
         *around.apply(wanted),
-        *(around.delete_unwanted(wanted) if refused is None else ()),
+        *(around.delete_unwanted(wanted, routing.spared(split)) if refused is None and routing.lacks is None else ()),
     )
     taken = around.taken((*bodies, *wanted))
     again = min((again for _, again in looked if again is not None), default=None)
@@ -92,19 +99,39 @@ class _Routing:
     known: tuple[Generation, ...]
     routers: Mapping[str, int]
     trouble: Mapping[str, Explanation | None]
+    lacks: Explanation | None = None  # of the cluster, for a Gateway: what is there cannot be seen then
 
     @classmethod
     def of(cls, split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> _Routing:
         known = generations_of(pair_of(split), [side.replicas for side in sides])
+        if _is_at_a_gateway(split):
+            return cls._at_a_gateway(known, sides, around)
         trouble = {each.pair: front_trouble(around, each.pair) for each in known}
         usual = split.spec.router.replicas if split.spec is not None else 0
         serves = known[0].is_pair and trouble[known[0].pair] is None
         return cls(known, fronts_wanted(known, usual, current_serves=serves), trouble)
 
+    @classmethod
+    def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[Side], around: Surroundings) -> _Routing:
+        """One endpoint picker instead of routers, which is shown one generation."""
+        desired = [side.census.desired if side.census is not None else 0 for side in sides]
+        endpoints = around.mine(*ENDPOINTS, around.owner.name)
+        shown = shown_to_a_picker(known, desired, shown_pair(endpoints))
+        lacks = next((side.pool.lacks for side in sides if side.pool is not None), None)
+        return cls(known, {shown.pair: 1}, {shown.pair: lacks or route_trouble(around)}, lacks)
+
     @property
     def pairs(self) -> tuple[Generation, ...]:
         """Those with a front of whom both halves answer."""
         return tuple(each for each in self.known if each.is_pair and each.pair in self.routers)
+
+    def spared(self, split: SplitRecord) -> Collection[Kind]:
+        """Kinds of what stood before the split while its router was of another type, until this one serves."""
+        current, *others = self.known
+        serves = current in self.pairs and self.trouble[current.pair] is None
+        if serves or not any(each.is_pair for each in others):
+            return ()
+        return OF_ROUTERS if _is_at_a_gateway(split) else OF_GATEWAYS
 
     @property
     def only(self) -> str:
@@ -117,19 +144,37 @@ class _Routing:
 def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing) -> tuple[Json, ...]:
     """Service, budget and routers, once both children have a UID to select by."""
     pools = tuple(side.pool.key for side in sides if side.pool is not None)
-    if split.spec is None or split.status.engine is None or split.spec.router.kind is not RouterKind.Managed:
+    if split.spec is None or split.status.engine is None or split.spec.router.kind is RouterKind.Nothing:
         return ()
+    every_pod = balances(split.spec.prefill) or balances(split.spec.decode)
+    if _is_at_a_gateway(split):
+        whole = len(pools) == len(SIDES) and routing.lacks is None
+        return _route(split, routing, every_pod=every_pod) if whole else ()
     service = render_split_service(split, paired=bool(routing.pairs), only=routing.only)
     if len(pools) < len(SIDES):
         return (service,)
     tags, router, engine = split_labels(split), split.spec.router, split.status.engine.name
     drain = split.spec.decode.rollout.drain_timeout_seconds
-    every_pod = balances(split.spec.prefill) or balances(split.spec.decode)
     fronts = [
         render_front(split.key, engine, router, Front(pools, count, drain, pair, every_pod), tags)
         for pair, count in routing.routers.items()
     ]
     return (service, render_front_budget(split.key, router, tags), *fronts)
+
+
+def _route(split: SplitRecord, routing: _Routing, *, every_pod: bool) -> tuple[Json, ...]:
+    """What a Gateway needs to reach the generation that serves."""
+    gateway = split.spec.router.gateway if split.spec is not None else None
+    if gateway is None:
+        return ()
+    tags, (pair,) = split_labels(split), routing.routers
+    selector = paired_selector(split.key, pair, every_pod=every_pod, paired=bool(routing.pairs))
+    endpoints = render_endpoints(split.key, tags, selector, (SIDECAR_PORT,), gateway)
+    return endpoints, render_route(split.key, tags, gateway)
+
+
+def _is_at_a_gateway(split: SplitRecord) -> bool:
+    return split.spec is not None and split.spec.router.kind is RouterKind.Gateway
 
 
 def _front_or_refusal(
@@ -150,8 +195,9 @@ def _progress(
 ) -> SplitProgress:
     prefill, decode = sides
     managed = split.spec is not None and split.spec.router.kind is RouterKind.Managed
+    fronted = managed or _is_at_a_gateway(split)
     paired = routing is not None and bool(routing.pairs)
-    trouble = taken or _half(sides) or (_no_front(routing) if managed and routing is not None else None)
+    trouble = taken or _half(sides) or (_no_front(routing) if fronted and routing is not None else None)
     serves = paired and trouble is None
     return SplitProgress(
         generation=split.generation,

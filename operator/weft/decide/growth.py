@@ -218,7 +218,7 @@ def _slot_with(
     with free.supposing():
         for hold in holds:
             free.shift(hold.node, hold.gpus, -hold.joins)
-        return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.engine.resources)
+        return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.pod_needs)
 
 
 def assign(growth: Growth, nodes: tuple[str, ...], fabric: Fabric, now: float) -> Assignment:

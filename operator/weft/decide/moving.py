@@ -98,7 +98,7 @@ def _still_opened(turn: Turn, leaving: Sequence[Mover], free: FreeMap) -> Repack
 def demand_of(turn: Turn) -> Demand:
     """What one more replica of the pool asks for."""
     planned = turn.planned
-    return Demand(planned.plan.shape, planned.spec.placement, planned.spec.engine.resources)
+    return Demand(planned.plan.shape, planned.spec.placement, planned.spec.pod_needs)
 
 
 def owner_of(turn: Turn, replica: int) -> str:

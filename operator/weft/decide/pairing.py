@@ -2,17 +2,23 @@
 
 Generations of a split never talk to each other, so a prefill replica of the new one serves nobody before a decode
 replica of it does. As the earlier ones leave only while enough others serve, both halves roll in step.
+
+Behind a Gateway one generation serves at a time: the endpoint picker is shown the next one once it is whole.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.course import Turn
     from weft.decide.health import Replica
+    from weft.domain.spec import RolloutSpec
 
 
 def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
@@ -23,6 +29,8 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     """
     if not any(_is_earlier(each, turn) for turn in turns for each in turn.survivors.replicas):
         return frozenset()
+    if all(turn.planned.spec.has_sidecar for turn in turns):
+        return _not_shown(turns)
     found: set[tuple[str, int]] = set()
     for turn, other in zip(turns, reversed(turns), strict=True):
         new, matched = _new(turn), len(_new(other))
@@ -31,10 +39,38 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     return frozenset(found)
 
 
+def rollout_of(turn: Turn) -> RolloutSpec:
+    """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it."""
+    spec = turn.planned.spec
+    whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate
+    if whole and any(_is_earlier(each, turn) for each in turn.survivors.replicas):
+        return replace(spec.rollout, max_surge=1.0, max_unavailable=0)
+    return spec.rollout
+
+
+def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
+    """Ready replicas of every generation but the one that an endpoint picker is shown.
+
+    Those of the current one where nobody knows which that is, or none of it is left.
+    """
+    shown = turns[0].planned.pool.shown
+    ready = [(turn, each) for turn in turns for each in turn.survivors.replicas if each.ready]
+    known = any(_pair_of(each, turn) == shown for turn, each in ready)
+    return frozenset(
+        (turn.planned.pool.key.uid, each.assignment.replica)
+        for turn, each in ready
+        if (_pair_of(each, turn) != shown if known else not _is_earlier(each, turn))
+    )
+
+
+def _pair_of(replica: Replica, turn: Turn) -> str:
+    return replica.pods[0].pair if replica.pods else turn.planned.spec.pair
+
+
 def _new(turn: Turn) -> list[Replica]:
     return [each for each in turn.survivors.replicas if each.ready and not _is_earlier(each, turn)]
 
 
 def _is_earlier(replica: Replica, turn: Turn) -> bool:
     """Whether it was rendered for another pair; one without pods will be for this one."""
-    return bool(replica.pods) and replica.pods[0].pair != turn.planned.spec.pair
+    return _pair_of(replica, turn) != turn.planned.spec.pair

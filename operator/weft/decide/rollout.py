@@ -1,8 +1,8 @@
 """How many replicas leave and come in one pass: rollout limits and scaling in one small calculation.
 
-Broken replicas of an earlier revision go first and are waited for by nobody; serving ones leave only while enough
-others serve (rule S1). Nodes that are drained are left in the same way. Who could stay (it makes room for another pool,
-or is slow) leaves only once as many others serve as are desired, whatever maxUnavailable allows.
+Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
+only while enough serve (rule S1). Nodes that are drained are left in the same way. Who could stay (it makes room for
+another pool, or is slow) leaves only once as many others serve as are desired, whatever maxUnavailable allows.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def leaving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, f
     limits = limits_of(rollout, desired)
     least_serving = desired - limits.unavailable
     outgoing = [each for each in replicas if _is_replaced(each, rollout)]
-    gone = [each for each in outgoing if not each.ready and not each.may_return]
-    ready = [each for each in outgoing if each.ready]
+    gone = [each for each in outgoing if each.alone or (not each.ready and not each.may_return)]
+    ready = [each for each in outgoing if each.ready and not each.alone]
     gone += choose_victims([each for each in ready if not each.could_stay], _serving(replicas) - least_serving, free)
     serving = _serving([each for each in replicas if each not in gone])
     gone += choose_victims([each for each in ready if each.could_stay], serving - desired, free)

@@ -17,7 +17,7 @@ from weft.decide.growth import Growth, behind, explain_again, grow
 from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import moves_under_way, still_told
-from weft.decide.pairing import alone_in
+from weft.decide.pairing import alone_in, rollout_of
 from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.promises import held_by, holds_of
@@ -159,12 +159,12 @@ def _together(turns: Sequence[Turn], start: _Start) -> list[Course]:
 def _set_out(turn: Turn, start: _Start) -> Course:
     """Let replicas leave and count how many are missing; places are looked for afterwards."""
     planned, pool, free, now = turn.planned, turn.planned.pool, start.free, start.now
-    desired, rollout = turn.scale.desired, planned.spec.rollout
+    desired = turn.scale.desired
     if _stays_as_it_is(turn, start):
         kept = [replica.assignment for replica in turn.survivors.replicas]
         at_rest = Growth(planned, desired, kept, 0, pool.status.next_replica, accounts=start.accounts)
         return Course(turn, _failure(turn, now), (), at_rest, ())
-    present = _departures(turn, start)
+    present, rollout = _departures(turn, start), rollout_of(turn)
     failure = _failure(turn, now)
     gone = leaving(present, desired, rollout, free)
     gone += tuple(each for each in present if each not in gone and gives_way_to_its_spare(each, turn, free))

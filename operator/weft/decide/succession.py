@@ -70,7 +70,7 @@ def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> 
     with free.supposing():
         for hold in _holds(replica, planned, free):
             free.shift(hold.node, hold.gpus, -hold.joins)
-        return isinstance(find_slot(planned.plan.shape, spec.placement, free, needs=spec.engine.resources), Slot)
+        return isinstance(find_slot(planned.plan.shape, spec.placement, free, needs=spec.pod_needs), Slot)
 
 
 def _holds(replica: Replica, planned: Planned, free: FreeMap) -> list[Hold]:

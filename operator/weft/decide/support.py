@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.catalog import load
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
@@ -44,16 +45,23 @@ def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
 
 
 def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
-    """An endpoint picker pairs within one InferencePool, and one pool of ours has one role."""
-    half = spec.role is not Role.Aggregated and spec.router.kind is RouterKind.Gateway
-    return half, f"router.type Gateway for a pool of role {spec.role}", "use router.type None and a front of yours"
+    """An endpoint picker pairs within one InferencePool, and one pool of ours has one role; a PDSplit has both."""
+    half = spec.role is not Role.Aggregated and spec.router.kind is RouterKind.Gateway and not spec.pair
+    field = f"router.type Gateway for a pool of role {spec.role} alone"
+    return half, field, "use a PDSplit, or router.type None and a front of yours"
 
 
 def _several_ports_behind_one(spec: PoolSpec) -> tuple[bool, str, str]:
     """Of vllm-router 0.1.17, which finds one port of each pod, and of Services: the other ranks would stay idle."""
-    behind_one = spec.balancing is Balancing.MultiPort and spec.router.kind is not RouterKind.Gateway
+    several, half = spec.balancing is Balancing.MultiPort, spec.role is not Role.Aggregated
+    if half:
+        return several, f"shape.dataParallelBalancing MultiPort for role {spec.role}", "use Hybrid or External"
     field = f"shape.dataParallelBalancing MultiPort with router.type {spec.router.kind}, which knows one port of a pod,"
-    return behind_one, field, "use router.type Gateway, or Hybrid or External"
+    return (
+        several and spec.router.kind is not RouterKind.Gateway,
+        field,
+        "use router.type Gateway, or Hybrid or External",
+    )
 
 
 def _stages_of_a_half(spec: PoolSpec) -> tuple[bool, str, str]:
@@ -78,7 +86,6 @@ def refuse_unsupported_front(split: SplitSpec) -> None:
     """The same for the front of a split."""
     for unsupported, field, allowed in (
         _mooncake_claim(split),
-        _pairs_at_a_gateway(split),
         *_router_claims(split.router),
     ):
         if unsupported:
@@ -86,26 +93,26 @@ def refuse_unsupported_front(split: SplitSpec) -> None:
 
 
 def refuse_a_front_of_pairs(router: RouterSpec, engine: EngineName) -> None:
-    """Raise `Invalid` where Weft would have to start a front before a pair and the engine has none that it renders."""
+    """Raise `Invalid` where Weft would have to start what pairs, and the engine has nothing that it renders."""
+    if router.kind is RouterKind.Gateway and not load().engine(engine).sidecar_image:
+        message = f"router.type Gateway of a PDSplit is not supported yet with engine {engine}: use VLLM, or Managed"
+        raise Invalid(Reason.FeatureUnsupported, message)
     if router.kind is RouterKind.Managed:
         adapter_for(engine).front(FrontRequest("namespace", router, _ANY_PODS, _ANY_PODS))
 
 
 def _mooncake_claim(split: SplitSpec) -> tuple[bool, str, str]:
-    """Of vllm-router 0.1.17, which asks for what Mooncake needs once, when it starts; ours finds engines afterwards."""
+    """Of vllm-router 0.1.17, which asks for what Mooncake needs once, when it starts; ours finds engines afterwards.
+
+    The sidecars behind a Gateway are rendered for NIXL.
+    """
     over_it = "Mooncake" in {split.prefill.kv.connector, split.decode.kv.connector}
-    field = "kvTransfer.connector Mooncake with a managed router, which hands no KV over between engines it discovers,"
+    field = f"kvTransfer.connector Mooncake with router.type {split.router.kind}, which hands no KV over with it,"
     return (
-        over_it and split.router.kind is RouterKind.Managed,
+        over_it and split.router.kind is not RouterKind.Nothing,
         field,
         "use NIXL, or router.type None and a front of yours",
     )
-
-
-def _pairs_at_a_gateway(split: SplitSpec) -> tuple[bool, str, str]:
-    """Of llm-d's picker up to 0.10: docs/adr/0035."""
-    field = "router.type Gateway of a PDSplit, where nothing brings prompts to prefill or keeps generations apart,"
-    return split.router.kind is RouterKind.Gateway, field, "use Managed, or None and a front of yours"
 
 
 def refuse_what_the_engine_cannot(spec: PoolSpec, plan: Plan, checkpoint: Precision) -> None:

@@ -12,6 +12,7 @@ MANAGED_BY_WEFT = "weft"
 POOL = f"{GROUP}/pool"  # pool name, for people and for `kubectl get pods -l`
 POOL_UID = f"{GROUP}/pool-uid"
 SPLIT = f"{GROUP}/split"  # split name, on everything below a PDSplit
+SPLIT_UID = f"{GROUP}/split-uid"  # on pods of both halves that an endpoint picker chooses among
 ROLE = f"{GROUP}/role"  # aggregated, prefill, decode
 REPLICA = f"{GROUP}/replica"  # replica id, decimal
 RANK = f"{GROUP}/rank"  # pod of the replica, "0" is the first

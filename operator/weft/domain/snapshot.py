@@ -42,7 +42,8 @@ class PoolRecord:
     `deleting` says that it goes away, by itself or with its namespace; nothing is decided or done for it any more.
     `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0,
     and `preempts` whether its `preemptionPolicy` lets it take places from lower pools.
-    `lacks` is what its front needs and the cluster does not have.
+    `lacks` is what its front needs and the cluster does not have; `shown` the pair that an endpoint picker chooses
+    from, of a half behind a Gateway.
     `written` holds the status we last wrote as canonical JSON, so that an unchanged status is not written again.
     """
 
@@ -58,6 +59,7 @@ class PoolRecord:
     conditions: tuple[Condition, ...] = ()  # of both writers, as last written
     preempts: bool = True
     lacks: Explanation | None = None
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)

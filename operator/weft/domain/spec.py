@@ -12,12 +12,15 @@ from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from weft.domain.units import parse_quantity
+from weft.domain.workload import Role
+
 if TYPE_CHECKING:
     from typing import Self
 
     from weft.domain.hardware import Precision
     from weft.domain.shape import EngineName, Shape
-    from weft.domain.workload import Role, Slo, Workload
+    from weft.domain.workload import Slo, Workload
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -328,6 +331,21 @@ class PoolSpec:
     router: RouterSpec
     pair: str = ""
     balancing: Balancing = Balancing.Internal
+
+    @property
+    def has_sidecar(self) -> bool:
+        """Whether a sidecar takes requests from a Gateway: in halves of a split behind one."""
+        return self.router.kind is RouterKind.Gateway and self.role is not Role.Aggregated
+
+    @property
+    def pod_needs(self) -> Pairs:
+        """What each pod asks for beside accelerators: for its engine, and for a sidecar."""
+        if not self.has_sidecar:
+            return self.engine.resources
+        needs = dict(self.engine.resources)
+        for name, amount in self.router.resources:
+            needs[name] = f"{parse_quantity(amount) + parse_quantity(needs.get(name, '0')):.15g}"
+        return tuple(needs.items())
 
     def balances(self, shape: Shape) -> Balancing:
         """What is left of the wish in a shape: where pods have one rank each, Hybrid is External (vLLM's own rule)."""

@@ -111,6 +111,10 @@ class ClusterCache:
         """What keeps resources with `router.type: Gateway` from one."""
         return self._gateways.lacks
 
+    def shown_pairs(self) -> dict[str, str]:
+        """The generation of each split behind a Gateway that its endpoint picker chooses from, by UID of the split."""
+        return self._gateways.shown_pairs()
+
     def _changed(self, owner: str | None) -> None:
         self.revision += 1  # a lost update between threads still leaves it changed
         self._owner_changed(owner)

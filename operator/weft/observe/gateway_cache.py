@@ -12,7 +12,7 @@ from weft.observe.records import read_object
 from weft.observe.reflector import Reflector
 from weft.observe.report_cache import OptionalListWatch
 from weft.observe.report_records import OptionalKind
-from weft.render import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP
+from weft.render import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP, shown_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +56,11 @@ class GatewayCache:
             if not listing.present:
                 return Explanation(Reason.FrontStarting, f"{listing.name} could not be listed yet")
         return None
+
+    def shown_pairs(self) -> dict[str, str]:
+        """What endpoint pickers of splits choose from, by UID of the split."""
+        found = (record for record in self.objects() if (record.api_version, record.kind) == ENDPOINTS)
+        return {record.owner_uid: shown_pair(record) for record in found if record.owner_uid is not None}
 
     def objects(self) -> tuple[ObjectRecord, ...]:
         """All that there are, sorted by kind, namespace and name."""

@@ -1,7 +1,7 @@
 """Endpoint pickers of pools behind a Gateway: the pods behind the Service that the user named, as fronts to read.
 
 They belong to somebody else and guard their metrics with a token, so Prometheus alone is asked for them. What a picker
-counts does not name the InferencePool: one that several pools name tells the sum of all, and is left out.
+counts does not name the InferencePool: one that several pools or splits name tells the sum of all, and is left out.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Pickers:
         self._known: dict[Named, tuple[float, tuple[Target, ...]]] = {}
 
     def fronts(self, pools: Iterable[PoolRecord]) -> dict[str, tuple[Target, ...]]:
-        """Ready pods of the picker of each pool that has one of its own, by pool UID; blocks."""
-        named = {pool.key.uid: _named(pool) for pool in pools}
-        times = Counter(named.values())
-        return {uid: self._pods(service) for uid, service in named.items() if service and times[service] == 1}
+        """Ready pods of the picker that a pool or a split has for itself, by UID of pool or half; blocks."""
+        named = {pool.key.uid: (_named(pool), pool.split_uid or pool.key.uid) for pool in pools}
+        times = Counter(service for service, _ in set(named.values()))
+        return {uid: self._pods(service) for uid, (service, _) in named.items() if service and times[service] == 1}
 
     def _pods(self, service: Named) -> tuple[Target, ...]:
         read_at, known = self._known.get(service, (None, ()))

@@ -69,7 +69,8 @@ class SnapshotBuilder:
     def pools(self) -> tuple[PoolRecord, ...]:
         """All pools, parsed, with their ConfigMap read and their priority looked up."""
         self._pools = _parsed(self._sources.resources.bodies(POOL_KIND), parse_pool, self._pools)
-        return tuple(self._complete_pool(record) for record in self._pools.values())
+        shown = self._sources.cluster.shown_pairs()
+        return tuple(self._complete_pool(record, shown) for record in self._pools.values())
 
     def splits(self) -> tuple[SplitRecord, ...]:
         """All splits, likewise."""
@@ -87,13 +88,14 @@ class SnapshotBuilder:
         )
         return (*self._sources.cluster.objects(), *(read_object(body) for body in children))
 
-    def _complete_pool(self, record: PoolRecord) -> PoolRecord:
+    def _complete_pool(self, record: PoolRecord, shown: Mapping[str, str]) -> PoolRecord:
         if record.spec is None:
             return record
         spec = self._with_config(record.key.namespace, record.spec)
         name, known = spec.pod.priority_class, self._sources.priorities
         lacks = self._sources.cluster.lacks_for_gateways if spec.router.kind is RouterKind.Gateway else None
-        return replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name), lacks=lacks)
+        found = replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name), lacks=lacks)
+        return replace(found, shown=shown.get(record.split_uid or "", "")) if spec.has_sidecar else found
 
     def _complete_split(self, record: SplitRecord) -> SplitRecord:
         if record.spec is None:

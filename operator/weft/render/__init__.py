@@ -7,7 +7,15 @@ from weft.render.child import pair_of, render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of, surplus
 from weft.render.compute_domain import COMPUTE_DOMAIN, compute_domain_name, is_of, render_compute_domain
 from weft.render.front import ROUTER_ACCOUNT, Front, render_front, render_front_budget
-from weft.render.gateway import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP, render_endpoints, render_route
+from weft.render.gateway import (
+    ENDPOINTS,
+    ENDPOINTS_GROUP,
+    ROUTE,
+    ROUTE_GROUP,
+    render_endpoints,
+    render_route,
+    shown_pair,
+)
 from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
 from weft.render.pod import ENGINE_CONTAINER, render_pods
@@ -15,11 +23,13 @@ from weft.render.revision import revision, revision_asked
 from weft.render.service import (
     balances,
     leader_selector,
+    paired_selector,
     render_ranks_service,
     render_service,
     render_split_service,
     routed_selector,
 )
+from weft.render.sidecar import SIDECAR_CONTAINER, SIDECAR_PORT
 from weft.render.warm_up import WARM_UP_CONTAINER
 
 __all__ = [
@@ -30,6 +40,8 @@ __all__ = [
     "ROUTE",
     "ROUTER_ACCOUNT",
     "ROUTE_GROUP",
+    "SIDECAR_CONTAINER",
+    "SIDECAR_PORT",
     "WARM_UP_CONTAINER",
     "Front",
     "Json",
@@ -40,6 +52,7 @@ __all__ = [
     "is_of",
     "leader_selector",
     "pair_of",
+    "paired_selector",
     "pod_name",
     "pool_labels",
     "ranks_service_name",
@@ -61,6 +74,7 @@ __all__ = [
     "revision_asked",
     "routed_selector",
     "service_url",
+    "shown_pair",
     "split_labels",
     "surplus",
 ]

@@ -9,7 +9,9 @@ from weft.domain import labels
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
 from weft.domain.remembered import LastAnswers
+from weft.domain.spec import RouterKind
 from weft.domain.workload import Role
+from weft.render.gateway import gateway_section
 from weft.render.metadata import child_metadata, signed, split_labels
 from weft.render.revision import pair_revision
 
@@ -38,10 +40,21 @@ def render_child_pool(split: SplitRecord, role: Role) -> Json:
         **spec,
         "role": role.value,
         "engine": {**spec.get("engine", {}), **_release(split.status.engine)},
-        "router": {**spec.get("router", {}), "type": "None"},
+        "router": {**spec.get("router", {}), **_router(split)},
         **({"scaling": scaling} if scaling else {}),
     }
     return signed(body)
+
+
+def _router(split: SplitRecord) -> Json:
+    """Halves have no front of their own. One that a Gateway is before tells their pods what to carry for it."""
+    router = split.spec.router if split.spec is not None else None
+    if router is None or router.gateway is None:
+        return {"type": RouterKind.Nothing.value}
+    section: Json = {"type": RouterKind.Gateway.value, "gateway": gateway_section(router.gateway)}
+    if router.image is not None:
+        section["image"] = router.image
+    return {**section, "resources": dict(router.resources)} if router.resources else section
 
 
 def pair_of(split: SplitRecord) -> str:
@@ -53,7 +66,7 @@ def pair_of(split: SplitRecord) -> str:
 
 def _pair_of(question: tuple[SplitSpec, EngineRelease]) -> str:
     spec, release = question
-    return pair_revision(spec.prefill, spec.decode, release)
+    return pair_revision(spec, release)
 
 
 def render_child_seed(split: SplitRecord, role: Role, replicas: int) -> Json:

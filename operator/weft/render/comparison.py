@@ -26,11 +26,12 @@ def surplus(observed: Any, wanted: Any, at: str = "") -> tuple[str, ...]:  # noq
     """JSON pointers of what `observed` has beyond `wanted`, the last items of lists first.
 
     Only for objects of which we render every field that has a default. Items of lists are known by their name, or by
-    themselves where they are plain values; other lists are replaced as a whole by an apply.
+    themselves where they are plain values; other lists, and those in which a name is there twice, are replaced as a
+    whole by an apply.
     """
     if isinstance(observed, dict) and isinstance(wanted, dict):
         return tuple(found for key, value in sorted(observed.items()) for found in _member(value, wanted, key, at))
-    if isinstance(observed, list) and isinstance(wanted, list) and all(_identity(item) for item in observed):
+    if isinstance(observed, list) and isinstance(wanted, list) and _each_once([_identity(item) for item in observed]):
         known = {_identity(item): item for item in wanted}
         backwards = reversed(list(enumerate(observed)))
         return tuple(
@@ -54,14 +55,19 @@ def _identity(item: Any) -> str | None:  # noqa: ANN401 - any JSON value
     return None if isinstance(item, list) else repr(item)
 
 
+def _each_once(names: list[str | None]) -> bool:
+    return None not in names and len(set(names)) == len(names)
+
+
 def _all_named(items: list[Any]) -> bool:
-    return bool(items) and all(isinstance(item, dict) and "name" in item for item in items)
+    """Whether names tell the items apart: listeners of one Gateway are parents of one name."""
+    return bool(items) and _each_once([item.get("name") if isinstance(item, dict) else None for item in items])
 
 
 def _list_has(observed: list[Any], wanted: list[Any], field: str) -> bool:
     """Named items are found by name, because others may add theirs; the rest has to agree one by one."""
-    if _all_named(wanted):
-        named = {item.get("name"): item for item in observed if isinstance(item, dict)}
+    named = {item["name"]: item for item in observed if isinstance(item, dict) and "name" in item}
+    if _all_named(wanted) and len(named) == sum(isinstance(item, dict) and "name" in item for item in observed):
         return all(has_all_of(named.get(item["name"]), item, field) for item in wanted)
     return len(observed) == len(wanted) and all(
         has_all_of(there, here, field) for there, here in zip(observed, wanted, strict=True)

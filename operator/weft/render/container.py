@@ -9,6 +9,7 @@ from weft.engines import FILES_PATH, MountKind
 from weft.render.security import container_security
 
 if TYPE_CHECKING:
+    from weft.domain.spec import RouterSpec
     from weft.engines import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, ModelMount
     from weft.render.metadata import Json
 
@@ -47,6 +48,13 @@ def render_volumes(launch: ContainerLaunch) -> list[Json]:
     if launch.files:
         volumes.append({"name": "files", "downwardAPI": {"items": [_item(file) for file in launch.files]}})
     return volumes
+
+
+def router_resources(router: RouterSpec) -> Json:
+    """What a container in front of engines asks for; CPU has no limit."""
+    amounts = dict(router.resources)
+    limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
+    return {"resources": {"requests": amounts, "limits": limits}} if amounts else {}
 
 
 def file_annotations(launch: ContainerLaunch) -> dict[str, str]:

@@ -23,6 +23,11 @@ def router_image(engine: EngineName) -> str:
     return load().engine(engine).router_image
 
 
+def sidecar_image(engine: EngineName) -> str:
+    """Image of what takes requests from a Gateway to both halves of a split; empty where an engine has none."""
+    return load().engine(engine).sidecar_image
+
+
 def checkpoint_precision(model: ModelSpec) -> Precision | None:
     """How the published weights are stored, None when the model is unknown.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain import labels
 from weft.engines import FrontRequest, adapter_for
-from weft.render.container import render_container, render_volumes
+from weft.render.container import render_container, render_volumes, router_resources
 from weft.render.facts import router_image
 from weft.render.metadata import child_metadata, signed
 from weft.render.names import front_name
@@ -85,11 +85,7 @@ def render_front_budget(owner: ResourceKey, router: RouterSpec, tags: dict[str, 
 
 
 def _pod(launch: ContainerLaunch, router: RouterSpec, image: str) -> Json:
-    container = {**render_container(launch, "router"), "image": image}
-    if router.resources:
-        amounts = dict(router.resources)
-        limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
-        container["resources"] = {"requests": amounts, "limits": limits}
+    container = {**render_container(launch, "router"), "image": image, **router_resources(router)}
     return {
         "serviceAccountName": ROUTER_ACCOUNT,
         "automountServiceAccountToken": True,  # it watches the pods of its namespace

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain import labels
 from weft.domain.shape import EngineName
 from weft.domain.workload import Role
 from weft.render.metadata import child_metadata, signed
@@ -14,6 +15,7 @@ from weft.render.metadata import child_metadata, signed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weft.domain.cluster import ObjectRecord
     from weft.domain.snapshot import ResourceKey
     from weft.domain.spec import GatewayParent, GatewaySpec, Pairs
     from weft.render.metadata import Json
@@ -62,6 +64,21 @@ def render_route(owner: ResourceKey, tags: dict[str, str], gateway: GatewaySpec)
         spec["hostnames"] = list(gateway.hostnames)
     meta = child_metadata(owner.name, owner, tags)
     return signed({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec})
+
+
+def shown_pair(endpoints: ObjectRecord | None) -> str:
+    """The generation of a split that its InferencePool selects, by its pair; empty where there is none."""
+    selector = endpoints.body.get("spec", {}).get("selector") or {} if endpoints is not None else {}
+    return str((selector.get("matchLabels") or {}).get(labels.PAIR, ""))
+
+
+def gateway_section(gateway: GatewaySpec) -> Json:
+    """`router.gateway` of a resource of ours, as a split hands it to its halves."""
+    section: Json = {
+        "parentRefs": [_parent(each) for each in gateway.parents],
+        "endpointPickerRef": {"name": gateway.picker, "port": gateway.picker_port},
+    }
+    return {**section, "hostnames": list(gateway.hostnames)} if gateway.hostnames else section
 
 
 def picker_labels(role: Role, engine: EngineName) -> dict[str, str]:

@@ -16,6 +16,7 @@ from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.gateway import picker_labels
 from weft.render.metadata import child_metadata, pool_labels
 from weft.render.security import pod_security
+from weft.render.sidecar import render_sidecar
 from weft.render.warm_up import warm_up
 from weft.schedulers import Member, scheduler_for
 
@@ -48,8 +49,7 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
         names.leader_host(pool.key, assignment.replica),
         checkpoint_precision(spec.model),
     )
-    adapter = adapter_for(plan.shape.engine)
-    launch = adapter.launch(request)
+    launch = adapter_for(plan.shape.engine).launch(request)
     marks = _marks(pool, assignment, rank)
     tags = {**_pod_labels(pool, assignment, rank, launch), **dict(marks.labels)}
     meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)
@@ -74,7 +74,7 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
             "terminationGracePeriodSeconds": launch.grace_seconds,
             "securityContext": pod_security(),
             **_claims(pool, assignment),
-            **warm_up(spec, launch, plan.engine.image, adapter.port),
+            **_before_the_engine(spec, plan, launch, rank),
             "containers": [_engine_container(spec, plan, launch, assignment)],
             "volumes": render_volumes(launch),
         },
@@ -102,10 +102,26 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int, launch: Con
         ours[labels.PAIR] = spec.pair
     if launch.api_servers is not None:
         ours[labels.SERVERS] = str(launch.api_servers)
-    if launch.api_servers or (launch.api_servers is None and rank == 0):
+    if _takes_requests(launch, rank):
         ours[labels.ROUTED] = "true"
+    if spec.has_sidecar and pool.split_uid is not None:
+        ours[labels.SPLIT_UID] = pool.split_uid
     known = picker_labels(spec.role, plan.engine.name) if spec.router.kind is RouterKind.Gateway else {}
     return {**known, **dict(spec.pod.labels), **ours}
+
+
+def _takes_requests(launch: ContainerLaunch, rank: int) -> bool:
+    return rank == 0 if launch.api_servers is None else launch.api_servers > 0
+
+
+def _before_the_engine(spec: PoolSpec, plan: Plan, launch: ContainerLaunch, rank: int) -> Json:
+    """What downloads weights, and what stays beside an engine that a Gateway sends requests to."""
+    beside = spec.has_sidecar and _takes_requests(launch, rank)
+    found = [
+        *warm_up(spec, launch, plan.engine.image, adapter_for(plan.engine.name).port),
+        *([render_sidecar(spec.router, plan.engine.name)] if beside else []),
+    ]
+    return {"initContainers": found} if found else {}
 
 
 def _marks(pool: PoolRecord, assignment: Assignment, rank: int) -> Marks:

@@ -14,7 +14,7 @@ from weft.domain.spec import Balancing, RouterKind, SchedulerName
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolRecord
-    from weft.domain.spec import PoolSpec
+    from weft.domain.spec import Pairs, PoolSpec, RouterSpec, SplitSpec
 
 # What a wish became is in the plan; what only steers the choice of shape or node changes no pod.
 _NOT_IN_MODEL = {"config_json", "config_map", "precision"}
@@ -47,6 +47,7 @@ def revision(spec: PoolSpec, plan: Plan) -> str:
             **_balancing(spec, plan),
             **({"pair": spec.pair} if spec.pair else {}),
             **({"picker": True} if _is_told_to_a_picker(spec, plan) else {}),
+            **({"sidecar": _settings(_sidecar(spec.router))} if spec.has_sidecar else {}),
         }
     )
 
@@ -59,13 +60,16 @@ def revision_asked(pool: PoolRecord) -> str | None:
     return _LAST.ask(pool.key.uid, (spec, plan), lambda _: revision(spec, plan))
 
 
-def pair_revision(prefill: PoolSpec, decode: PoolSpec, release: EngineRelease) -> str:
+def pair_revision(split: SplitSpec, release: EngineRelease) -> str:
     """Ten hex digits over what engines of both halves serve and how: those of another never hand each other KV.
 
     That is model, engine with arguments and variables, KV and release. What only surrounds the engine (resources,
-    labels, tolerations) rolls its half alone, and so does another shape: sizes that meet are chosen together.
+    labels, tolerations) rolls its half alone, and so does another shape: sizes that meet are chosen together. Routers
+    and endpoint pickers never choose among the same pods either.
     """
-    return _hash({"halves": [_meeting(prefill), _meeting(decode)], "release": _settings(release)})
+    halves = [_meeting(split.prefill), _meeting(split.decode)]
+    picked = {"picker": True} if split.router.kind is RouterKind.Gateway else {}
+    return _hash({"halves": halves, "release": _settings(release), **picked})
 
 
 def _meeting(spec: PoolSpec) -> dict[str, Any]:
@@ -102,6 +106,11 @@ def _balancing(spec: PoolSpec, plan: Plan) -> dict[str, Any]:
 def _is_told_to_a_picker(spec: PoolSpec, plan: Plan) -> bool:
     """Whether an endpoint picker has to read labels off the pods: what has none counts as vLLM that does everything."""
     return spec.router.kind is RouterKind.Gateway and plan.engine.name is not EngineName.VLLM
+
+
+def _sidecar(router: RouterSpec) -> tuple[str | None, Pairs]:
+    """What the sidecar is rendered from; where requests come from is in no pod."""
+    return router.image, router.resources
 
 
 def _without(settings: dict[str, Any], names: set[str]) -> dict[str, Any]:

@@ -30,6 +30,16 @@ def routed_selector(pool: ResourceKey, *, every_pod: bool = False) -> Pairs:
     return ((labels.POOL_UID, pool.uid), which, (labels.ROUTED, "true"))
 
 
+def paired_selector(split: ResourceKey, pair: str, *, every_pod: bool, paired: bool) -> Pairs:
+    """Labels of the pods of one generation of a split that an endpoint picker may choose; nobody's unless `paired`.
+
+    A picker pairs freely within them, so there is never more than one generation.
+    """
+    which = (COMPONENT, ENGINE_CONTAINER) if every_pod else (labels.RANK, "0")
+    routed = (labels.ROUTED, "true" if paired else "false")
+    return ((labels.SPLIT_UID, split.uid), (labels.PAIR, pair), which, routed)
+
+
 def balances(spec: PoolSpec | None) -> bool:
     """Whether requests are to reach data-parallel ranks through other pods than the first of a replica."""
     return spec is not None and spec.balancing is not Balancing.Internal

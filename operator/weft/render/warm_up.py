@@ -17,15 +17,15 @@ WARM_UP_CONTAINER = "weights"
 _OF_THE_ENGINE = ("cpu", "memory")  # so that the pod needs no more than it does anyway, and a quota takes it
 
 
-def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> Json:
-    """`initContainers` of an engine's pod, or nothing.
+def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> list[Json]:
+    """The container that downloads, or none.
 
     It runs in the engine's image and environment, and tells its progress where the engine will answer: the node pulls
     one image, and whoever may reach the engine may read how far it is.
     """
     source = spec.model.source
     if source is None or not source.warm_up:
-        return {}
+        return []
     arguments = (source.location, str(port), *((source.revision,) if source.revision is not None else ()))
     program = replace(
         launch,
@@ -40,4 +40,4 @@ def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> J
     del container["lifecycle"]  # nobody chooses it
     amounts = {name: amount for name, amount in spec.engine.resources if name in _OF_THE_ENGINE}
     limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
-    return {"initContainers": [{**container, "image": image, "resources": {"requests": amounts, "limits": limits}}]}
+    return [{**container, "image": image, "resources": {"requests": amounts, "limits": limits}}]
