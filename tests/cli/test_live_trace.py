@@ -14,12 +14,17 @@ import pytest
 from tests.cli.terminal import listed, node, pool, weft, written
 from weft.cli.failure import CommandFailure
 from weft.cli.live_trace import Recorded, live_trace
+from weft.domain.shape import EngineName
+from weft.engines import series_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from weft.engines import EngineSeries
+
 RATE, INPUT, OUTPUT = 2.0, 700.0, 90.0
+VLLM = series_for(EngineName.VLLM, "0.32.0")
 
 
 class Prometheus(BaseHTTPRequestHandler):
@@ -31,8 +36,8 @@ class Prometheus(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
         self.queries.append(asked["query"])
-        value = self.rate * (INPUT if "prompt_tokens_sum" in asked["query"] else 1.0)
-        value *= OUTPUT if "generation_tokens_sum" in asked["query"] else 1.0
+        value = self.rate * (INPUT if "prompt_tokens" in asked["query"] and "_count" not in asked["query"] else 1.0)
+        value *= OUTPUT if "generation_tokens" in asked["query"] else 1.0
         times = np.arange(float(asked["start"]), float(asked["end"]), float(asked["step"]))
         values = [[at, str(value)] for at in times.tolist()] + [[float(asked["end"]) + 1e6, "NaN"]]
         body = json.dumps({"status": "success", "data": {"result": [{"metric": {}, "values": values}]}}).encode()
@@ -57,7 +62,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_rates_and_mean_lengths_are_those_of_the_engines(url: str) -> None:
-    trace = live_trace(Recorded(url, 1.0, "team", "chat"), 7)
+    trace = live_trace(Recorded(url, 1.0, "team", "chat", VLLM), 7)
     assert trace.rate == pytest.approx(RATE, rel=0.05)
     assert trace.inputs.mean() == pytest.approx(INPUT, rel=0.05)
     assert trace.outputs.mean() == pytest.approx(OUTPUT, rel=0.05)
@@ -65,13 +70,31 @@ def test_rates_and_mean_lengths_are_those_of_the_engines(url: str) -> None:
 
 
 def test_only_pods_of_the_pool_are_asked_for(url: str) -> None:
-    live_trace(Recorded(url, 1.0, "team", "chat"), 7)
+    live_trace(Recorded(url, 1.0, "team", "chat", VLLM), 7)
     assert 3 == len(Prometheus.queries)
     assert all('{namespace="team",pod=~"chat-[0-9a-f]{5}-[0-9]+-[0-9]+"}' in each for each in Prometheus.queries)
 
 
+@pytest.mark.parametrize(("engine", "version"), [(EngineName.SGLang, "0.5.10"), (EngineName.TensorRTLLM, "1.3.0")])
+def test_other_engines_are_asked_for_what_they_count(url: str, engine: EngineName, version: str) -> None:
+    series = series_for(engine, version)
+    trace = live_trace(Recorded(url, 1.0, "team", "chat", series), 7)
+    assert trace.inputs.mean() == pytest.approx(INPUT, rel=0.05)
+    assert trace.outputs.mean() == pytest.approx(OUTPUT, rel=0.05)
+    assert all(str(name) in query for name, query in zip(asked_of(series), Prometheus.queries, strict=True))
+
+
+def asked_of(series: EngineSeries) -> tuple[str | None, ...]:
+    return series.finished, series.input_tokens, series.output_tokens
+
+
+def test_an_engine_that_counts_no_tokens_is_told(url: str) -> None:
+    with pytest.raises(CommandFailure, match="pool chat do not count tokens"):
+        live_trace(Recorded(url, 1.0, "team", "chat", series_for(EngineName.TensorRTLLM, "1.2.0")), 7)
+
+
 def test_the_same_seed_draws_the_same(url: str) -> None:
-    first, again, other = (live_trace(Recorded(url, 0.5, "team", "chat"), seed) for seed in (1, 1, 2))
+    first, again, other = (live_trace(Recorded(url, 0.5, "team", "chat", VLLM), seed) for seed in (1, 1, 2))
     assert np.array_equal(first.inputs, again.inputs)
     assert len(first) != len(other) or not np.array_equal(first.inputs, other.inputs)
 
@@ -79,7 +102,7 @@ def test_the_same_seed_draws_the_same(url: str) -> None:
 def test_a_pool_without_requests_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Prometheus, "rate", 0.0)
     with pytest.raises(CommandFailure, match="no request of pool chat in namespace team") as refused:
-        live_trace(Recorded(url, 1.0, "team", "chat"), 7)
+        live_trace(Recorded(url, 1.0, "team", "chat", VLLM), 7)
     assert 2 == refused.value.exit_code
 
 

@@ -111,6 +111,34 @@ def test_a_node_that_fails_is_told() -> None:
     assert [("board-1", 10.0), ("board-0", 30.0)] == [(each["node"], each["at_seconds"]) for each in found["faults"]]
 
 
+def test_clients_that_do_not_wait_try_again_or_fail() -> None:
+    """A pool of one replica that gets ten times what it declared."""
+    crowded = "poisson:rate=60,seconds=120,isl=2000,osl=200"
+    fixed = ("--what-if", "spec.scaling.maxReplicas=1")
+    patient, hasty, again = (
+        data(*fixed, *options, trace=crowded)
+        for options in ((), ("--patience", "2"), ("--patience", "2", "--retries", "3"))
+    )
+    assert (patient["failed"], patient["retried"], hasty["retried"]) == (0, 0, 0)
+    assert hasty["failed"] > 0
+    assert again["retried"] > 0
+    assert max(each["ttft_seconds"]["p99"] for each in (hasty, again)) < patient["ttft_seconds"]["p99"]
+
+
+def test_another_front_gives_other_latencies() -> None:
+    several = ("--what-if", "spec.scaling.minReplicas=3")
+    least, turns = (data(*several, "--front", rule) for rule in ("LeastLoad", "RoundRobin"))
+    assert least["requests"] == turns["requests"] == turns["completed"]
+    assert least["ttft_seconds"] != turns["ttft_seconds"]
+
+
+def test_while_it_is_blind_no_count_changes() -> None:
+    grows = "step:from=1,to=30,at=60,seconds=600,isl=2000,osl=200"
+    seen, blind = (data(*options, trace=grows) for options in ((), ("--blind", "1m-10m")))
+    assert seen["replica_changes"] > 0
+    assert blind["replica_changes"] == 0
+
+
 def test_without_a_fabric_it_has_nodes_of_the_planned_accelerator() -> None:
     ending = weft("simulate", "-f", "pool.yaml", "--trace", SHORT)
     assert ending.code == 0, ending.err
@@ -139,6 +167,11 @@ WRONG_OPTIONS = {
     "a negative start-up": (("--start-up", "-1"), "'--start-up'"),
     "no requests at all": (("--scale", "0"), "'--scale'"),
     "no number": (("--scale", "nan"), "'--scale'"),
+    "a front that there is not": (("--front", "Random"), "--front 'Random' is none of RoundRobin, LeastLoad"),
+    "no patience at all": (("--patience", "0"), "'--patience'"),
+    "fewer than no retries": (("--retries", "-1"), "'--retries'"),
+    "a time without end": (("--blind", "10m"), "--blind '10m' must be FROM-TO, such as 10m-20m"),
+    "an end before its beginning": (("--blind", "20m-10m"), "--blind '20m-10m' ends before it begins"),
     "a page without a folder": (("--html", "no/report.html"), "cannot write no/report.html: there is no such folder"),
 }
 WRONG_TRACES = {

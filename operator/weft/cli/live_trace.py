@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from weft.cli.failure import CLUSTER_REFUSES, CommandFailure
-from weft.engines.vllm_series import vllm_series
 from weft.twin.trace import Trace
 from weft.twin.traffic import Lengths
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from weft.engines import EngineSeries
 
     Column = NDArray[np.float64]
 
@@ -31,12 +32,27 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Where requests were counted: a Prometheus, the last so many hours of it, and a pool whose engines answered."""
+    """Where requests were counted: a Prometheus, the last so many hours of it, and a pool whose engines answered.
+
+    `series` are the names of their metrics.
+    """
 
     url: str
     hours: float
     namespace: str
     pool: str
+    series: EngineSeries
+
+    @property
+    def counters(self) -> tuple[str, str, str]:
+        """Of requests, of their prompt tokens and of those of answers; raises `CommandFailure` without them."""
+        series = self.series
+        if series.input_tokens is not None and series.output_tokens is not None:
+            return series.finished, series.input_tokens, series.output_tokens
+        prompts, answers = series.request_input_tokens, series.request_output_tokens
+        if prompts is None or answers is None:
+            raise CommandFailure(f"engines of pool {self.pool} do not count tokens in this version: give a --trace")
+        return f"{prompts}_count", f"{prompts}_sum", f"{answers}_sum"
 
     @property
     def step_seconds(self) -> float:
@@ -54,9 +70,7 @@ def live_trace(recorded: Recorded, seed: int) -> Trace:
 
     Raises `CommandFailure` where Prometheus does not answer, or knows of no request.
     """
-    series = vllm_series("0")
-    prompts, answers = series.request_input_tokens, series.request_output_tokens
-    names = (f"{prompts}_count", f"{prompts}_sum", f"{answers}_sum")
+    names = recorded.counters
     begin, rates = _rates(recorded, names)
     counted, inputs, outputs = (_column(recorded, begin, found) for found in rates)
     trace = _drawn((counted, inputs, outputs), recorded.step_seconds, np.random.default_rng(seed))

@@ -138,6 +138,10 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     start_up: options.StartUp = None,
     warm_up: options.WarmUp = 0.0,
     scale: options.Scale = 1.0,
+    front: options.Front = "LeastLoad",
+    patience: options.Patience = None,
+    retries: options.Retries = 0,
+    blind: options.Blind = None,
     from_prometheus: options.FromPrometheus = None,
     hours: options.Hours = 24.0,
     seed: options.Seed = 0,
@@ -158,7 +162,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     if [*files, fabric, trace].count(STANDARD_INPUT) > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
     from weft.cli.simulate_command import SimulateOptions, run_simulate
-    from weft.cli.simulating import Wishes
+    from weft.cli.simulating import Clients, Wishes
 
     wishes = Wishes(
         trace=trace,
@@ -171,6 +175,8 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
         warm_up=warm_up,
         prometheus=from_prometheus,
         hours=hours,
+        clients=Clients(front, patience, retries),
+        blind=tuple(blind or ()),
     )
     documents = documents_of(tuple(files), None)
     world = _world(fabric, None, imagine=True)

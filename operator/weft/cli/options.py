@@ -237,6 +237,18 @@ Scale = Annotated[
 WarmUp = Annotated[
     float, typer.Option("--warm-up", metavar="SECONDS", min=0.0, max=LONGEST_TRACE, help="at first that do not count")
 ]
+Front = Annotated[str, typer.Option("--front", metavar="RULE", help="who gets a request: LeastLoad, or RoundRobin")]
+Patience = Annotated[
+    float | None,
+    typer.Option("--patience", metavar="SECONDS", min=0.001, help="clients cancel without a first token by then"),
+]
+Retries = Annotated[
+    int, typer.Option("--retries", metavar="N", min=0, max=100, help="how often they try again what failed")
+]
+Blind = Annotated[
+    list[str] | None,
+    typer.Option("--blind", metavar="FROM-TO", help="when no metrics come, such as 10m-20m; repeatable"),
+]
 OnePool = Annotated[
     str | None, typer.Option("--pool", metavar="NAME", help="which resource the trace asks, where there are several")
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,13 @@ from weft.cli.live_trace import Recorded, live_trace
 from weft.cli.planning import plan_all, records_of, the_resources
 from weft.cli.world import imagined_world
 from weft.domain.errors import Invalid
+from weft.domain.shape import EngineName
 from weft.domain.units import parse_duration_seconds
 from weft.domain.workload import Role, Slo
+from weft.engines import series_for
+from weft.twin.front import FrontOptions, FrontRule
 from weft.twin.made_up import SHAPES, made_up
+from weft.twin.scrapes import ScrapeOptions
 from weft.twin.serving import Route
 from weft.twin.simulation import Setting, slo_of
 from weft.twin.start_up import Fault, FaultKind, StartUp
@@ -31,15 +36,33 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.cli.planning import Planned
     from weft.cli.world import World
+    from weft.engines import EngineSeries
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Who gets their requests, how many seconds they wait for a first token (None: for ever), how often they retry."""
+
+    front: str = FrontRule.LeastLoad.value
+    patience: float | None = None
+    retries: int = 0
+
+    @property
+    def options(self) -> FrontOptions:
+        """Raises `CommandFailure` for a rule that there is not."""
+        if self.front not in set(FrontRule):
+            raise CommandFailure(f"--front {self.front!r:.80} is none of {', '.join(FrontRule)}")
+        patience = math.inf if self.patience is None else self.patience
+        return FrontOptions(FrontRule(self.front), patience, self.retries)
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is usual.
 
-    Without a `trace` the last `hours` are read from the Prometheus at `prometheus`.
+    Without a `trace` the last `hours` are read from the Prometheus at `prometheus`. `blind` are times without metrics.
     """
 
     trace: str | None
@@ -52,6 +75,8 @@ class Wishes:
     warm_up: float = 0.0
     prometheus: str | None = None
     hours: float = 24.0
+    clients: Clients = field(default_factory=Clients)
+    blind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +100,7 @@ class Case:
 def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> Case:
     """Everything that a simulation depends on; raises `CommandFailure` for what cannot be simulated."""
     title, body = _chosen(documents, world, wishes.pool)
-    words, trace = _requests(wishes, body)
+    words, trace = _requests(wishes, body, catalog)
     if wishes.warm_up >= trace.seconds > 0.0:
         raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {trace.seconds:g} s")
     changed = what_if.changed(body, wishes.what_if)
@@ -92,6 +117,8 @@ def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalo
         catalog=catalog,
         trace=trace,
         route=_route(title, planned),
+        front=wishes.clients.options,
+        scrapes=ScrapeOptions(gaps=tuple(_gap(text) for text in wishes.blind)),
         start_up=StartUp() if wishes.start_up is None else StartUp().lasting(wishes.start_up),
         faults=tuple(sorted((_fault(text, near, trace.seconds) for text in wishes.fail), key=lambda each: each.at)),
         warm_up=wishes.warm_up,
@@ -100,16 +127,26 @@ def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalo
     return Case(title, words, setting, planned)
 
 
-def _requests(wishes: Wishes, body: Json) -> tuple[str, Trace]:
+def _requests(wishes: Wishes, body: Json, catalog: Catalog) -> tuple[str, Trace]:
     """Where requests are from, and the requests."""
     if wishes.trace is not None:
         words, trace = wishes.trace, _trace_of(wishes.trace, wishes.seed)
     else:
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
         pool = f"{name}-decode" if body["kind"] == "PDSplit" else name
-        recorded = Recorded(wishes.prometheus or "", wishes.hours, namespace, pool)
+        recorded = Recorded(wishes.prometheus or "", wishes.hours, namespace, pool, _series_of(body, catalog))
         words, trace = recorded.words, live_trace(recorded, wishes.seed)
     return words, trace if wishes.scale == 1.0 else trace.scaled(wishes.scale, wishes.seed)
+
+
+def _series_of(body: Json, catalog: Catalog) -> EngineSeries:
+    """What the engines that a resource names count; vLLM's where it names none."""
+    named = body["spec"].get("engine") or {}
+    name = EngineName(named["name"]) if named.get("name") in set(EngineName) else EngineName.VLLM
+    try:
+        return series_for(name, str(named.get("version") or catalog.engine(name).version))
+    except Invalid as error:
+        raise CommandFailure(f"engine.version: {error.message}") from None
 
 
 def _trace_of(text: str, seed: int) -> Trace:
@@ -185,6 +222,18 @@ def _route(title: str, planned: Planned) -> Route:
     if role is not Role.Aggregated:
         raise CommandFailure(f"{title} has the role {role} and answers no request alone: simulate a PDSplit")
     return Route(title, name)
+
+
+def _gap(text: str) -> tuple[float, float]:
+    """`FROM-TO`, in this order."""
+    begin, _, end = text.partition("-")
+    try:
+        found = parse_duration_seconds(begin), parse_duration_seconds(end)
+    except Invalid as error:
+        raise CommandFailure(f"--blind {text!r:.80} must be FROM-TO, such as 10m-20m: {error.message}") from None
+    if found[0] >= found[1]:
+        raise CommandFailure(f"--blind {text!r:.80} ends before it begins")
+    return found
 
 
 def _fault(text: str, world: World, end: float) -> Fault:
