@@ -132,6 +132,29 @@ def test_another_front_gives_other_latencies() -> None:
     assert least["ttft_seconds"] != turns["ttft_seconds"]
 
 
+def test_a_step_is_followed_within_half_a_minute(tmp_path: Path) -> None:
+    """From nothing to 20 requests/s, with starts of 110 s: the first order is for all that it needs in the end."""
+    wishes = {
+        "slo": {"ttft": {"p95": "2s"}, "tpot": {"p95": "40ms"}},
+        "placement": {"accelerators": ["H200"]},
+        "scaling": {"maxReplicas": 60},
+        "workload": {"requestsPerSecond": "500m", "inputTokens": {"mean": 1000}, "outputTokens": {"mean": 200}},
+    }
+    file = written(tmp_path / "large.yaml", pool(model="meta-llama/Llama-3.3-70B-Instruct", **wishes))
+    step = "step:from=0,to=20,at=300,seconds=1800,isl=1000,osl=200"
+    ending = weft("simulate", "-f", file, "--trace", step, "--start-up", "110", "-o", "json")
+    assert ending.code == 0, ending.err
+    found = json.loads(ending.out)
+    counts = [
+        (reason["at_seconds"], int(reason["message"].split()[2]))
+        for reason in found["reasons"]
+        if reason["reason"] in {"ScaleUp", "ScaleDown"}
+    ]
+    ordered = max(count for at, count in counts if at <= 330.0)
+    assert ordered >= 0.95 * counts[-1][1] > 4.0
+    assert found["slo_attainment"] > 0.8
+
+
 def test_while_it_is_blind_no_count_changes() -> None:
     grows = "step:from=1,to=30,at=60,seconds=600,isl=2000,osl=200"
     seen, blind = (data(*options, trace=grows) for options in ((), ("--blind", "1m-10m")))
