@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,7 @@ def _line(entry: tuple[str, list[Row]]) -> str:
     name = f"**{policy}**" if policy == OWN_RULE else policy
     top = max(rows, key=lambda row: (row["attainment"], -row["gpu_hours"]))
     reached = "".join(f" {_told(hours_at(rows, level))} |" for level in LEVELS)
-    return f"| {name} |{reached} {top['attainment']:.2%} | {top['gpu_hours']:.0f} |"
+    return f"| {name} |{reached} {_attained(top['attainment'])} | {top['gpu_hours']:.0f} |"
 
 
 def _told(hours: float | None) -> str:
@@ -131,7 +132,7 @@ def _runs(rows: Sequence[Row]) -> Iterator[str]:
         times = "".join(f" {_seconds(row[name].get('p99'))} |" for name in ("ttft_seconds", "tpot_seconds"))
         setting = f"{'tuned' if row['of_grid'] else row['point'] + 1}"
         start = f"{row['startup_seconds']:g} s | {row['seed']}"
-        figures = f"{row['attainment']:.2%} | {row['gpu_hours']:.0f} | {row['changes']}"
+        figures = f"{_attained(row['attainment'])} | {row['gpu_hours']:.0f} | {row['changes']}"
         took = f"{row['wall_seconds']:.0f} s"
         yield f"| {row['scenario']} | {row['policy']} | {setting} | {start} | {figures} |{times} {took} |"
     yield f"\nOne run took {fmean(row['wall_seconds'] for row in rows):.0f} s on average." if rows else ""
@@ -139,3 +140,8 @@ def _runs(rows: Sequence[Row]) -> Iterator[str]:
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f} s" if value < 1 else f"{value:.1f} s"
+
+
+def _attained(part: float) -> str:
+    """Cut off and not rounded: 98.997 % are not 99."""
+    return f"{math.floor(part * 10_000.0 + 1e-6) / 10_000.0:.2%}"
