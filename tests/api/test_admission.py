@@ -131,7 +131,7 @@ def test_a_split_has_a_front_and_overrides_without_defaults(server: Server) -> N
     sides: Json = {"prefill": {"engine": {}, "scaling": {}, "placement": {}, "rollout": {}}}
     spec = server.create(resource("PDSplit", "chat", sides)).expect_taken()["spec"]
 
-    assert spec["router"] == {"type": "Managed", "replicas": 1}
+    assert spec["router"] == {"type": "Managed", "replicas": 2}
     assert spec["kvTransfer"] == {"connector": "NIXL", "transport": "Auto", "locality": "Preferred"}
     assert spec["prefill"] == sides["prefill"]
 

@@ -140,7 +140,9 @@ def test_a_step_is_followed_within_half_a_minute(tmp_path: Path) -> None:
         "scaling": {"maxReplicas": 60},
         "workload": {"requestsPerSecond": "500m", "inputTokens": {"mean": 1000}, "outputTokens": {"mean": 200}},
     }
-    file = written(tmp_path / "large.yaml", pool(model="meta-llama/Llama-3.3-70B-Instruct", **wishes))
+    body = pool(model="meta-llama/Llama-3.3-70B-Instruct")
+    body["spec"] |= wishes
+    file = written(tmp_path / "large.yaml", body)
     step = "step:from=0,to=20,at=300,seconds=1800,isl=1000,osl=200"
     ending = weft("simulate", "-f", file, "--trace", step, "--start-up", "110", "-o", "json")
     assert ending.code == 0, ending.err

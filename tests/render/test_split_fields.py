@@ -55,6 +55,7 @@ OTHERS: dict[str, Row] = {
     "scaling.mode": Rendered("External"),
     "rollout.strategy": Rendered("Recreate"),
     "router.type": Rendered("None", FRONT),
+    "router.replicas": Rendered(3, frozenset({"Deployment", "PodDisruptionBudget"})),
     "router.apiKeySecretRef.name": Rendered("other", beside=NO_ROUTER),
     "router.apiKeySecretRef.key": Rendered("other", beside=NO_ROUTER),
     "ratio.min": Decided("500m", "how few prefill replicas a decode replica may have"),

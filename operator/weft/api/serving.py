@@ -155,3 +155,6 @@ class SplitRouter(Router):
         description="Managed: the engine's own router, which pairs prefill and decode. Gateway: a Gateway API route "
         "with an endpoint picker. None: no front; bring one that pairs the two child pools.",
     )
+    replicas: Annotated[int, Field(ge=1, le=32)] = Field(
+        default=2, description="Pods of a managed router: of several, one may go without a request being lost."
+    )

@@ -127,9 +127,17 @@ def _why_no_slot(course: Course, have: int) -> str:
         return f"{have} of {course.wanted} replicas placed; {refusal}"
     if course.moving:
         return f"{_are_replaced(course.moving)}; {refusal}"
-    rollout = growth.planned.spec.rollout
-    hint = "" if limits_of(rollout, growth.desired).unavailable else ", or set rollout.maxUnavailable above 0"
-    return f"the rollout finds no room for a replica of the new revision; {refusal}{hint}"
+    return f"the rollout finds no room for a replica of the new revision; {refusal}{_without_more_gpus(growth)}"
+
+
+def _without_more_gpus(growth: Growth) -> str:
+    """How a rollout goes on where there are none for a surge."""
+    spec = growth.planned.spec
+    if spec.has_sidecar:
+        return ", or set rollout.strategy Recreate: behind a Gateway a split rolls whole"
+    if limits_of(spec.rollout, growth.desired).unavailable:
+        return ""
+    return ", or set rollout.maxUnavailable above 0, or rollout.strategy Recreate"
 
 
 def _are_replaced(moving: Sequence[Departure]) -> str:

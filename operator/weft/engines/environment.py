@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.catalog import load
 from weft.engines.launch import EnvValue
 from weft.engines.weights import CACHE_PATH, needs_the_hub
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 POD_IP = "status.podIP"
 # UCX on an accelerator needs its copy transports beside the wire; without a GPU there are none.
-_UCX_TLS = {"TCP": "tcp,cuda_copy,cuda_ipc,sm,self", "RDMA": "^tcp"}
+_COPIES = {"nvidia": "cuda_copy,cuda_ipc,", "amd": "rocm_copy,rocm_ipc,"}
 _UCX_TLS_ON_CPU = "tcp,self,sm"
 
 
@@ -39,7 +40,9 @@ def hub(model: ModelSpec) -> Iterator[EnvValue]:
 
 def transports(request: LaunchRequest) -> Iterator[EnvValue]:
     """The wires that UCX, which is what NIXL uses, may take between the halves of a split."""
-    chosen = _UCX_TLS_ON_CPU if request.on_cpu else _UCX_TLS.get(request.spec.kv.transport)
+    copies = _COPIES.get(load().accelerator(request.plan.shape.accelerator).vendor, "")
+    wires = {"TCP": f"tcp,{copies}sm,self", "RDMA": "^tcp"}
+    chosen = _UCX_TLS_ON_CPU if request.on_cpu else wires.get(request.spec.kv.transport)
     if chosen is not None:
         yield EnvValue("UCX_TLS", chosen)
 
