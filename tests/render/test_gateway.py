@@ -17,7 +17,7 @@ from tests.structural import faults
 from weft.domain import labels
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import ResourceKey
-from weft.domain.spec import GatewayParent, GatewaySpec, PodSpec, RouterKind, RouterSpec
+from weft.domain.spec import EngineSpec, GatewayParent, GatewaySpec, PodSpec, RouterKind, RouterSpec
 from weft.domain.workload import Role
 from weft.render import (
     SIDECAR_CONTAINER,
@@ -188,3 +188,12 @@ def test_a_half_rolls_for_a_gateway_and_not_for_another_one() -> None:
     elsewhere = replace(half, router=RouterSpec(RouterKind.Gateway, gateway=FULL))
     assert revision(replace(half, router=RouterSpec()), chosen) != revision(half, chosen)
     assert revision(half, chosen) == revision(elsewhere, chosen)
+
+
+def test_placement_counts_what_the_sidecar_asks_for_beside_the_engine() -> None:
+    engine = EngineSpec(resources=(("cpu", "15500m"), ("rdma/hca", "1")))
+    asked = (("cpu", "500m"), ("memory", "1Gi"))
+    half = behind_a_gateway(pool(spec(Role.Decode, engine=engine), plan(), ("node-a",)), resources=asked).spec
+    assert half is not None
+    assert dict(half.pod_needs) == {"cpu": "16", "rdma/hca": "1", "memory": str(2**30)}
+    assert replace(half, router=RouterSpec(resources=asked)).pod_needs == engine.resources

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey
     from weft.render import Json
 
-# What an edited spec can make superfluous; the roles grant no more.
 Kind = tuple[str, str]  # (apiVersion, kind)
 OF_ROUTERS: frozenset[Kind] = frozenset(
     {("v1", "Service"), ("apps/v1", "Deployment"), ("policy/v1", "PodDisruptionBudget")}
 )
 OF_GATEWAYS: frozenset[Kind] = frozenset({ENDPOINTS, ROUTE})
+# What an edited spec can make superfluous; the roles grant no more.
 _DELETABLE = OF_ROUTERS | OF_GATEWAYS
 
 

@@ -26,8 +26,7 @@ def routed_selector(pool: ResourceKey, *, every_pod: bool = False) -> Pairs:
 
     The UID keeps pods of a predecessor out. Routers of a pool carry it and the label of what is chosen, but no rank.
     """
-    which = (COMPONENT, ENGINE_CONTAINER) if every_pod else (labels.RANK, "0")
-    return ((labels.POOL_UID, pool.uid), which, (labels.ROUTED, "true"))
+    return ((labels.POOL_UID, pool.uid), _which(every_pod=every_pod), (labels.ROUTED, "true"))
 
 
 def paired_selector(split: ResourceKey, pair: str, *, every_pod: bool, paired: bool) -> Pairs:
@@ -35,9 +34,12 @@ def paired_selector(split: ResourceKey, pair: str, *, every_pod: bool, paired: b
 
     A picker pairs freely within them, so there is never more than one generation.
     """
-    which = (COMPONENT, ENGINE_CONTAINER) if every_pod else (labels.RANK, "0")
     routed = (labels.ROUTED, "true" if paired else "false")
-    return ((labels.SPLIT_UID, split.uid), (labels.PAIR, pair), which, routed)
+    return ((labels.SPLIT_UID, split.uid), (labels.PAIR, pair), _which(every_pod=every_pod), routed)
+
+
+def _which(*, every_pod: bool) -> tuple[str, str]:
+    return (COMPONENT, ENGINE_CONTAINER) if every_pod else (labels.RANK, "0")
 
 
 def balances(spec: PoolSpec | None) -> bool:
