@@ -133,7 +133,10 @@ def test_another_front_gives_other_latencies() -> None:
 
 
 def test_a_step_is_followed_within_half_a_minute(tmp_path: Path) -> None:
-    """From nothing to 20 requests/s, with starts of 110 s: the first order is for all that it needs in the end."""
+    """From nothing to 20 requests/s, with starts of 110 s: the first order is for all that it needs in the end.
+
+    With what the backlog asks for, and for as long as nobody knows how fast the engines are, it is a few times that.
+    """
     wishes = {
         "slo": {"ttft": {"p95": "2s"}, "tpot": {"p95": "40ms"}},
         "placement": {"accelerators": ["H200"]},
@@ -154,6 +157,7 @@ def test_a_step_is_followed_within_half_a_minute(tmp_path: Path) -> None:
     ]
     ordered = max(count for at, count in counts if at <= 330.0)
     assert ordered >= 0.95 * counts[-1][1] > 4.0
+    assert max(count for _, count in counts) <= 2.5 * counts[-1][1]
     assert found["slo_attainment"] > 0.8
 
 

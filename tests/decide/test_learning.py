@@ -124,8 +124,13 @@ def test_a_slow_engine_is_learnt_persisted_and_planned_with() -> None:
 
 
 def test_a_change_that_is_phased_in_is_told_with_every_step_of_it_and_not_in_between() -> None:
-    """Engines that take thrice as long: after an hour all of that is in force, and there is nothing more to tell."""
-    serving, told = Serving.of(Calibration(3.0, 3.0), "chat"), []
+    """Engines that come to take thrice as long: after an hour all of that is in force, and nothing is left to tell."""
+    serving, told = Serving.of(Calibration(), "chat"), []
+    serving.run(30)
+    found = serving.factors()
+    assert found is not None
+    assert found.points >= 10  # from then on factors in force change every five minutes at most
+    serving.truth["chat"] = Calibration(3.0, 3.0)
     for _ in range(120):
         before = serving.factors()
         serving.world.observations["uid-chat"] = serving.seen("chat")

@@ -13,7 +13,7 @@ from weft.catalog import architecture_from_config
 from weft.domain.hardware import Precision
 from weft.domain.shape import Limit
 from weft.domain.workload import Role, Slo, Workload
-from weft.perf import Question, ReplicaModel, assess, predict
+from weft.perf import Doubt, Question, ReplicaModel, assess, half_as_likely, predict
 
 LLAMA_70B = "Llama-3.3-70B-Instruct"
 H200 = replica(LLAMA_70B, "H200", Precision.FP8, 2)
@@ -155,3 +155,34 @@ def test_any_workload_has_finite_predictions(inputs: float, outputs: float, hit:
 def test_pools_that_differ_in_their_rate_alone_share_an_answer() -> None:
     few, many = (Question(replace(workload(), requests_per_second=rate), EASY, Role.Aggregated) for rate in (0.5, 50.0))
     assert assess(H200, few) is assess(H200, many)
+
+
+class TestDoubt:
+    """What may be longer than predicted costs replicas, and a guess at it costs no more than as many again."""
+
+    CLOSE = Slo(tpot=((95, 0.02),))  # an idle replica takes 13.6 ms
+
+    def capacity(self, doubt: Doubt) -> float:
+        return assess(H200, Question(workload(), self.CLOSE, Role.Aggregated, doubt)).prediction.capacity
+
+    def test_a_measured_doubt_takes_whatever_it_takes(self) -> None:
+        assert 0.0 < self.capacity(Doubt(tpot=1.3)) < 0.3 * self.capacity(Doubt())
+
+    def test_a_guessed_one_takes_half_at_most(self) -> None:
+        likely = self.capacity(Doubt())
+        assert self.capacity(Doubt(tpot=1.3, guessed=True)) == pytest.approx(0.5 * likely, rel=0.01)
+        slight = Doubt(tpot=1.05)
+        assert self.capacity(slight) > 0.6 * likely
+        assert self.capacity(replace(slight, guessed=True)) == self.capacity(slight)
+
+    def test_a_target_that_even_an_idle_replica_may_miss_stays_missed(self) -> None:
+        asked = Question(workload(), self.CLOSE, Role.Aggregated, Doubt(tpot=3.0, guessed=True))
+        assert assess(H200, asked).misses
+        assert assess(H200, asked).prediction.capacity == 0.0
+        assert half_as_likely(H200, asked) == pytest.approx(0.5 * self.capacity(Doubt()))
+        assert half_as_likely(H200, replace(asked, doubt=Doubt(tpot=3.0))) == 0.0
+
+    @given(tpot=st.floats(1.0, 4.0), ttft=st.floats(1.0, 4.0))
+    def test_more_doubt_is_never_more_capacity(self, tpot: float, ttft: float) -> None:
+        found = [self.capacity(Doubt(ttft, tpot * more, guessed=True)) for more in (1.0, 1.05)]
+        assert found[1] <= found[0] * 1.005

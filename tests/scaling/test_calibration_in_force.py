@@ -45,6 +45,13 @@ class TestInForce:
         memory = CalibrationMemory(SUBJECT, Calibration(1.2 * factor, 1.2, points, points))
         assert (in_force(known, memory, START + after_seconds) != known) is changes
 
+    @pytest.mark.parametrize(("after_seconds", "changes"), [(119.0, False), (120.0, True)])
+    def test_the_first_ones_follow_as_they_are_measured(self, after_seconds: float, changes: bool) -> None:  # noqa: FBT001 - a case
+        """A count that is made of guesses costs GPUs for as long as it is: there are only a few of them."""
+        known = (Calibrated(SUBJECT, Calibration(1.0, 1.0, 2, 2, None, 1.4), START),)
+        memory = CalibrationMemory(SUBJECT, Calibration(1.0, 1.0, 3, 3, None, 1.2))
+        assert (in_force(known, memory, START + after_seconds) != known) is changes
+
     def test_a_large_change_is_phased_in(self) -> None:
         """Latencies in force change by a fifth at most each five minutes, until they are those that were learnt."""
         exact = Calibration(1.0, 1.5, 40, 40, None, 1.3)

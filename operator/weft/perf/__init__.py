@@ -1,7 +1,19 @@
 """The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units."""
 
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
-from weft.perf.predict import Assessment, Doubt, Miss, Question, assess, at_engine, at_rate, knee, predict, worthwhile
+from weft.perf.predict import (
+    Assessment,
+    Doubt,
+    Miss,
+    Question,
+    assess,
+    at_engine,
+    at_rate,
+    half_as_likely,
+    knee,
+    predict,
+    worthwhile,
+)
 from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.starting import estimated_start
 
@@ -17,6 +29,7 @@ __all__ = [
     "at_rate",
     "estimated_start",
     "footprint",
+    "half_as_likely",
     "knee",
     "kv_bytes_per_token",
     "kv_tokens",

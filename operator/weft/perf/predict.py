@@ -35,14 +35,20 @@ _MOST_ROUNDS, _CLOSE, _NEAR = 40, 1.002, 2e-3  # of the search: it finds the loa
 _OVERWHELMING = 1e3  # strains beyond are alike
 _NUDGE, _HALVINGS = 1.1, 8
 _KNEE_STEPS, _LEAST_LOAD = 24, 1e-4
+_LEAST_OF_LIKELY = 0.5  # of the capacity without any doubt, which a guessed one leaves
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Factors by which latencies may turn out longer than predicted: targets must hold even then."""
+    """Factors by which latencies may turn out longer than predicted: targets must hold even then.
+
+    One that is `guessed` is of models like this; nobody has measured this very replica. It never takes more than half
+    of what is likely to be served: whoever is told twice as many replicas as are likely to do has paid enough for it.
+    """
 
     ttft: float = 1.0
     tpot: float = 1.0
+    guessed: bool = False
 
 
 NO_DOUBT = Doubt()
@@ -119,7 +125,39 @@ def _solved(replica: ReplicaModel, question: Question) -> _Solved:
         told = Assessment(_prediction(trial, idle, 0.0, _limit(idle, misses[0].metric)), misses)
         return _Solved(trial, told, idle)
     point, limit = _busiest(trial, idle)
+    if question.doubt.guessed:
+        point = _at_least_half_as_likely(trial, point)
     return _Solved(trial, Assessment(_prediction(trial, point, point.rate, limit)), point)
+
+
+def _at_least_half_as_likely(trial: _Trial, doubted: Point) -> Point:
+    """The busiest point in spite of doubt, or where that is more, at half of what is likely."""
+    likely = trial.without_doubt()
+    if not _serves_twice(likely, doubted):
+        return doubted
+    half = trial.serves.at_rate(_busiest(likely, likely.at(likely.idle))[0].rate * _LEAST_OF_LIKELY)
+    return doubted if half is None else max(doubted, half, key=lambda each: each.rate)
+
+
+def _serves_twice(trial: _Trial, point: Point) -> bool:
+    """Whether twice the rate of a point holds: rates grow ever slower with loads, so a straight line stays below."""
+    load, rate = trial.load_of(point), point.rate / _LEAST_OF_LIKELY
+    while point.rate * _CLOSE < rate:
+        load *= rate / point.rate
+        if load > 1.0:
+            return False
+        point = trial.at(load)
+        if trial.strain(point)[0] > _ROUNDING:
+            return False
+    return True
+
+
+def half_as_likely(replica: ReplicaModel, question: Question) -> float:
+    """Requests a second that a guessed doubt leaves in any case; 0 where the doubt is measured, or none are likely."""
+    if not question.doubt.guessed:
+        return 0.0
+    likely = replace(question, workload=at_any_rate(question.workload), doubt=NO_DOUBT)
+    return _solved(replica, likely).assessment.prediction.capacity * _LEAST_OF_LIKELY
 
 
 @functools.lru_cache(maxsize=4096)
@@ -191,6 +229,11 @@ class _Trial:
     def at(self, load: float) -> Point:
         most = _USED_OF_SEATS if self.serves.decodes else self._most_utilised()
         return _loaded(self.serves, load * most)
+
+    def without_doubt(self) -> _Trial:
+        """The same server and targets, where everything is as predicted."""
+        asked = self.question
+        return _Trial(self.serves, Question(asked.workload, asked.slo, asked.role))
 
     def load_of(self, point: Point) -> float:
         """The load that a point is at."""

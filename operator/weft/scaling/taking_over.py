@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from weft.domain.calibration import Subject
     from weft.domain.snapshot import CalibrationMemory
 
-# Factors in force change when they are 5 % off, at most every 5 minutes (design L3).
-NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS = 0.05, 300.0
+# Factors in force change when they are 5 % off, at most every 5 minutes (design L3). The first few follow as they are
+# measured: until then a count is made of guesses, and a guess that errs costs GPUs for as long as it lasts.
+NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS, SHORTEST_AT_FIRST_SECONDS = 0.05, 300.0, 120.0
 SHOWN_STEP = 0.02  # of a factor's logarithm
 MOST_LONGER = math.log(1.2)  # what latencies change by at once: capacity changes by about a third
 MOST_KEPT = 4  # shapes whose factors are kept
@@ -50,7 +51,8 @@ def what_is_phased(
         for name, change in zip(("TTFT", "TPOT"), changes, strict=True)
         if abs(change) > MOST_LONGER
     ]
-    phased = f"it follows by about a third now, and by as much every {seconds(SHORTEST_CHANGE_SECONDS)}"
+    pause = seconds(_shortest(memory.factors.points))
+    phased = f"it follows by about a third now, and by as much every {pause}"
     measured = f"replicas show a {' and a '.join(told)} what capacity counts on"
     return Explanation(Reason.CalibrationPhased, f"{measured}: {phased}")
 
@@ -90,7 +92,7 @@ def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
         return False
     if before is None:
         return True
-    if 0 <= now - before.updated < SHORTEST_CHANGE_SECONDS:
+    if 0 <= now - before.updated < _shortest(before.factors.points):
         return False
     shown = before.factors
     factors = ((shown.prefill, exact.prefill), (shown.decode, exact.decode))
@@ -101,6 +103,11 @@ def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
     is_off = any(abs(math.log(new / old)) >= math.log1p(NOTABLE_CHANGE) for old, new in pairs)
     counts = ((shown.points, exact.points), (shown.prompt_points, exact.prompt_points))
     return is_off or any(_is_many_more(old, new) for old, new in counts)
+
+
+def _shortest(points: int) -> float:
+    """Seconds between two changes of factors that so many measurements made."""
+    return SHORTEST_CHANGE_SECONDS if points >= ENOUGH_POINTS else SHORTEST_AT_FIRST_SECONDS
 
 
 def _is_many_more(before: int, points: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.catalog.calibrated import calibrated_spread
+from weft.catalog.calibrated import ENOUGH_POINTS, calibrated_spread
 from weft.domain.calibration import NOTHING_KNOWN, Subject, factors_for, measured_on
 from weft.domain.shape import Calibration
 from weft.engines.context_parallelism import Sharing
@@ -64,9 +64,10 @@ class Case:
         """
         spread = self.catalog.spread(self.request.architecture, self.option.shape, self.option.accelerator)
         own = measured_on(self.subject, self.request.calibration) if self.subject else None
-        if own is not None:
-            spread = calibrated_spread(spread, own)
-        return Doubt(spread.ttft, spread.tpot)
+        if own is None:
+            return Doubt(spread.ttft, spread.tpot, guessed=True)
+        spread = calibrated_spread(spread, own)
+        return Doubt(spread.ttft, spread.tpot, guessed=own.points < ENOUGH_POINTS)
 
     @property
     def engine_version(self) -> str:

@@ -13,7 +13,7 @@ from weft.domain.figures import digits
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Percentiles
 from weft.domain.workload import Slo
-from weft.perf import Question, assess, at_rate, worthwhile
+from weft.perf import Question, assess, at_rate, half_as_likely, worthwhile
 
 if TYPE_CHECKING:
     from weft.domain.shape import Prediction, Shape
@@ -149,13 +149,15 @@ def capacity_worth(case: Case, declared: Workload, planned: float) -> float:
     would buy any number of replicas, for next to nothing.
     """
     request, scored = case.request, score(case)
+    asked = Question(request.workload, _counted(request), request.spec.role, case.doubt)
     found, enough = scored.assessment.prediction.capacity, LEAST_OF_PLANNED * planned
+    if not scored.meets_slo:
+        found = half_as_likely(case.replica, asked)
     if found >= enough:
         return found
     own = Question(declared, _counted(replace(request, workload=declared)), request.spec.role, case.doubt)
     if not scored.meets_slo and assess(case.replica, own).misses:
         return with_targets_in_reach(scored).assessment.prediction.capacity
-    asked = Question(request.workload, _counted(request), request.spec.role, case.doubt)
     return max(found, min(enough, worthwhile(case.replica, asked, HELPS)))
 
 
