@@ -93,7 +93,7 @@ def is_planned(golden: PoolSpec, chosen: Shape, version: str) -> bool:
     over_pods = chosen.pods > 1 and chosen.data_parallel == 1
     able = load().engine(EngineName.VLLM).limits.group_over_pods
     return (
-        (not over_pods or (able is not None and able.include(version)))
+        (not over_pods or able.include(version))
         and (chosen.decode_context_parallel == 1 or release >= SHARES_LATENT_KV)
         and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)
         and (golden.kv.offload_json is None or release >= OFFLOADS_BESIDE_NIXL)

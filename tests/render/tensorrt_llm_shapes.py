@@ -61,5 +61,27 @@ TENSORRT_LLM_SHAPES = {
         planned(2),
         ("node-a",),
     ),
+    "trtllm-two-pods-stages": pool(
+        spec(
+            model=ModelSpec(f"{_70B}-FP8", max_context_tokens=32768),
+            engine=EngineSpec(args=("--reasoning_parser", "a b")),
+        ),
+        planned(8, precision=Precision.FP8, pipeline_parallel=2, gpus_per_pod=8, weight_bytes=70e9),
+        ("node-a", "node-b"),
+    ),
+    "trtllm-two-pods-experts-1.3": pool(
+        spec(Role.Decode, model=ModelSpec(DEEPSEEK, source=_PVC)),
+        planned(
+            1,
+            "GB200",
+            Precision.FP8,
+            data_parallel=8,
+            expert_parallel=8,
+            gpus_per_pod=4,
+            release=V1_3,
+            weight_bytes=680e9,
+        ),
+        ("tray-0", "tray-1"),
+    ),
     "trtllm-generation-1.3": pool(spec(Role.Decode), planned(4, release=V1_3), ("node-a",)),
 }

@@ -35,6 +35,15 @@ PROGRAMS = {
 # On Ray, a fixed text of Python's that every pool gets alike; what users write comes behind it, as arguments.
 ON_RAY = (["python3", "-c", HEAD, "vllm", "serve"], ["python3", "-c", WORKER])
 OF_RAY = [name for name, record in SHAPES.items() if record.spec and record.spec.engine.distributed == "Ray"]
+# Over pods of TensorRT-LLM, a file of ours that is the same in every pool; what users write is argument to it, too.
+IN_A_WORLD = (["python3", "/etc/engine/mpi_world.py", "lead"], ["python3", "/etc/engine/mpi_world.py", "join"])
+OF_A_WORLD = [
+    name
+    for name, record in SHAPES.items()
+    if record.status.plan
+    and record.status.plan.engine.name is EngineName.TensorRTLLM
+    and record.status.assignments[0].pods > 1
+]
 PODS = [(name, rank) for name, record in SHAPES.items() for rank in range(record.status.assignments[0].pods)]
 
 
@@ -73,7 +82,9 @@ def test_no_user_text_reaches_a_shell(name: str, rank: int) -> None:
     container = rendered(name)[rank]["spec"]["containers"][0]
     plan = SHAPES[name].status.plan
     assert plan is not None
-    program = ON_RAY[rank] if name in OF_RAY else PROGRAMS[plan.engine.name]
+    program = PROGRAMS[plan.engine.name]
+    for forms, names in ((ON_RAY, OF_RAY), (IN_A_WORLD, OF_A_WORLD)):
+        program = forms[rank] if name in names else program
     assert container["command"][: len(program)] == program
     assert "args" not in container
 

@@ -1,4 +1,4 @@
-"""Shapes of TensorRT-LLM: one pod each, and attention whole on each GPU or cut over all of them."""
+"""Shapes of TensorRT-LLM: attention whole on each GPU or cut over all of them, in one pod or in one MPI world."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ def test_a_pool_that_names_it_is_planned_on_it(supply: Supply) -> None:
 
 @pytest.mark.parametrize("role", list(Role))
 @pytest.mark.parametrize("supply", [H200, GB200], ids=lambda each: each.accelerator)
-def test_every_plan_is_one_pod_that_can_be_started(supply: Supply, role: Role) -> None:
+def test_every_plan_is_one_that_can_be_started(supply: Supply, role: Role) -> None:
     plan = named(QWEN_MOE, supply, role=role, rate=50).plan()
     refused = {Reason.ShapeInvalid, Reason.EngineUnsupported, Reason.ContextNotShared, Reason.PromptNotShared}
     for shape in (plan.shape, *(each.shape for each in plan.alternatives if each.verdict.reason not in refused)):
-        assert shape.pods == 1
         assert 1 in {shape.tensor_parallel, shape.data_parallel}
         assert shape.decode_context_parallel == shape.prefill_context_parallel == 1
 
@@ -72,10 +71,11 @@ def test_a_pinned_shape_that_it_does_not_have_is_refused(pins: ShapePins, words:
     ],
     ids=["ranks", "stages"],
 )
-def test_a_replica_of_several_pods_is_refused_with_the_reason(wish: Wish) -> None:
-    """Its ranks would have to be one MPI world, which nothing in the pods starts."""
-    with pytest.raises(Invalid, match=r"TensorRTLLM 1\.2\.1 is started in one pod only, not in \d; allowed: one pod"):
-        wish.plan()
+def test_a_model_that_no_node_holds_gets_several_pods(wish: Wish) -> None:
+    shape = wish.plan().shape
+    assert shape.engine is EngineName.TensorRTLLM
+    assert shape.pods > 1
+    assert shape.gpus == shape.pods * shape.gpus_per_pod
 
 
 @pytest.mark.parametrize("supply", [MI300X, CPU], ids=lambda each: each.accelerator)

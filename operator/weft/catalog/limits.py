@@ -30,12 +30,9 @@ class Releases:
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """Each is what the releases named can do; the generations are those whose GPUs have kernels for it.
+    """Each is what the releases named can do; the generations are those whose GPUs have kernels for it."""
 
-    `group_over_pods` is None where Weft starts every replica of the engine in one pod.
-    """
-
-    group_over_pods: Releases | None
+    group_over_pods: Releases
     kv_offload: Releases
     precisions: tuple[tuple[Precision, Releases], ...]
     sparse_attention: tuple[str, ...]

@@ -107,7 +107,7 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
 
 def _limits(facts: dict[str, Any]) -> EngineLimits:
     return EngineLimits(
-        group_over_pods=None if facts["group_over_pods"] is None else Releases(**facts["group_over_pods"]),
+        group_over_pods=Releases(**facts["group_over_pods"]),
         kv_offload=Releases(**facts["kv_offload"]),
         precisions=tuple((Precision(name), Releases(**since)) for name, since in facts["precisions"].items()),
         sparse_attention=tuple(facts["sparse_attention"]),

@@ -1,4 +1,4 @@
-"""Programs that run in pods, as text."""
+"""Programs that run in pods, as text; their modules say which arguments they take. Each is read once per process."""
 
 from __future__ import annotations
 
@@ -8,5 +8,15 @@ from importlib import resources
 
 @functools.cache
 def download_program() -> str:
-    """The Python program that downloads weights; its module says which arguments it takes. Read once per process."""
-    return resources.files("weft.pods").joinpath("download_weights.py").read_text(encoding="utf-8")
+    """The Python program that downloads weights."""
+    return _text("download_weights.py")
+
+
+@functools.cache
+def mpi_program() -> str:
+    """The Python program that puts the pods of a replica into one MPI world."""
+    return _text("mpi_world.py")
+
+
+def _text(name: str) -> str:
+    return resources.files("weft.pods").joinpath(name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""TensorRT-LLM: `trtllm-serve` in one pod, its file of settings, probes and front (ADR 0030)."""
+"""TensorRT-LLM: `trtllm-serve`, its file of settings, probes and front (ADR 0030)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.engines import tensorrt_llm_arguments as arguments
-from weft.engines.environment import hub, transports, with_users
+from weft.engines import tensorrt_llm_world as world
+from weft.engines.environment import between_pods, hub, transports, with_users
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
@@ -42,36 +43,27 @@ class TensorRTLLM:
     port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
-        """`trtllm-serve serve`, whose ranks are processes of one container.
+        """`trtllm-serve serve`, whose ranks are processes of one container, or of one in each pod.
 
-        On SIGTERM it waits for open requests however long they take, so that the grace period is the drain limit.
+        On SIGTERM it waits for open requests however long they take, so that the grace period is the drain limit. A
+        world of several pods ends at SIGTERM at once: all of its pods are there until the drain is over.
         """
         _refuse_conflicts(request)
         refuse_what_it_cannot(request)
-        spec = request.spec
-        config = LaunchFile(CONFIG_FILE, config_text(request))
+        spec, serves, together = request.spec, request.rank == 0, world.over_pods(request)
         ready_seconds = startup_seconds(request.weight_bytes)
+        drain_seconds = int(spec.rollout.drain_timeout_seconds)
         return ContainerLaunch(
-            command=(
-                "trtllm-serve",
-                "serve",
-                model_location(spec.model, "TensorRT-LLM"),
-                *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
-                *("--backend", "pytorch"),
-                *arguments.model(request),
-                *arguments.parallel(request.plan.shape),
-                *("--extra_llm_api_options", config.path),
-                *spec.engine.args,
-            ),
+            command=world.command(request, _server(request), ready_seconds),
             env=with_users(_ours(request), spec.engine),
-            ports=(NamedPort("http", PORT),),
-            pre_stop_seconds=UNROUTING_SECONDS,
-            grace_seconds=UNROUTING_SECONDS + int(spec.rollout.drain_timeout_seconds) + MARGIN_SECONDS,
-            startup=HttpProbe("/health", PORT, PROBE_SECONDS, failures=ready_seconds // PROBE_SECONDS),
-            readiness=HttpProbe("/health", PORT),
+            ports=(NamedPort("http", PORT),) if serves else (),
+            pre_stop_seconds=UNROUTING_SECONDS + (drain_seconds if together else 0),
+            grace_seconds=UNROUTING_SECONDS + drain_seconds + MARGIN_SECONDS,
+            startup=_startup_probe(ready_seconds) if serves else None,
+            readiness=HttpProbe("/health", PORT) if serves else None,
             shared_memory_bytes=shared_memory_bytes(request),
             model_mount=model_mount(spec.model),
-            files=(config,),
+            files=(*((_settings(request),) if serves else ()), *((world.program_file(),) if together else ())),
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
@@ -95,6 +87,28 @@ class TensorRTLLM:
         return tensorrt_llm_failure(text)
 
 
+def _startup_probe(ready_seconds: int) -> HttpProbe:
+    return HttpProbe("/health", PORT, PROBE_SECONDS, failures=ready_seconds // PROBE_SECONDS)
+
+
+def _settings(request: LaunchRequest) -> LaunchFile:
+    return LaunchFile(CONFIG_FILE, config_text(request))
+
+
+def _server(request: LaunchRequest) -> tuple[str, ...]:
+    return (
+        "trtllm-serve",
+        "serve",
+        model_location(request.spec.model, "TensorRT-LLM"),
+        *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
+        *("--backend", "pytorch"),
+        *arguments.model(request),
+        *arguments.parallel(request.plan.shape),
+        *("--extra_llm_api_options", _settings(request).path),
+        *request.spec.engine.args,
+    )
+
+
 def _refuse_conflicts(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first argument or variable that contradicts the plan."""
     engine = request.spec.engine
@@ -111,3 +125,5 @@ def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
         # Halves of a split are in NVLink domains of their own, even in one rack.
         yield EnvValue("UCX_CUDA_IPC_ENABLE_MNNVL", "n")
         yield from transports(request)
+    yield from between_pods(request.plan.shape)
+    yield from world.between_ranks(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.engines import tensorrt_llm_world as world
 from weft.engines.owned_flags import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ OWNED_ENV = frozenset(
         "SLURM_PROCID",
         "TLLM_DISABLE_MPI",
         "TLLM_SPAWN_PROXY_PROCESS",
+        *world.OWNED_ENV,
     }
 )
 

@@ -22,13 +22,6 @@ def _claims(shape: Shape) -> tuple[tuple[bool, str], ...]:
     shared = max(shape.decode_context_parallel, shape.prefill_context_parallel) > 1
     return (
         (
-            shape.pods > 1,
-            (
-                f"TensorRT-LLM in {shape.pods} pods needs one MPI world over them, which Weft does not start; allowed: "
-                "one pod"
-            ),
-        ),
-        (
             min(tensor, data) > 1,
             (
                 f"attention of TensorRT-LLM is whole on each GPU or cut over all, not TP {tensor} x DP {data}; "

@@ -170,9 +170,6 @@ def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
     shape, able = case.option.shape, case.limits.group_over_pods
     if shape.pods == 1:
         return None
-    if able is None:
-        sentence = f"{case.release} is started in one pod only, not in {shape.pods}; allowed: one pod"
-        return Explanation(Reason.EngineUnsupported, sentence)
     on_ray = case.request.spec.engine.distributed == "Ray"
     if shape.data_parallel > 1 or on_ray or able.include(case.engine_version):
         return None

@@ -1,0 +1,58 @@
+"""TensorRT-LLM replicas of several pods: what each runs so that all ranks are in one MPI world (ADR 0048).
+
+The program that does it is `weft.pods.mpi_world`. Names of settings are those of Open MPI 4.1.7 and 5.0.8, `ob1` and
+`trtllm-llmapi-launch` as Dynamo's operator and the engine's own guides start replicas over nodes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.catalog import mpi_program
+from weft.engines.launch import EnvValue, LaunchFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.engines.launch import LaunchRequest
+
+PROGRAM_FILE = "mpi_world.py"
+_INTERFACE = "eth0"  # as for NCCL and Gloo
+# Ranks tell each other by TCP what to do next, and NCCL moves what is large; UCX would look for other wires.
+_SETTINGS = {
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl_tcp_if_include": _INTERFACE,
+    "OMPI_MCA_oob_tcp_if_include": _INTERFACE,  # of Open MPI 4
+    "PRTE_MCA_prte_if_include": _INTERFACE,  # of Open MPI 5
+}
+# What the program sets itself. Another agent than its own would never reach the other pods.
+OWNED_ENV = frozenset(
+    {f"OMPI_MCA_{kind}_rsh_agent" for kind in ("plm", "pls", "orte")}
+    | {"PRTE_MCA_plm_ssh_agent", "PRTE_MCA_plm_rsh_agent", "ENGINE_COMMAND", "ENGINE_WORLD"}
+)
+
+
+def over_pods(request: LaunchRequest) -> bool:
+    """Whether the ranks are in several pods; in one the server starts them all itself."""
+    return request.plan.shape.pods > 1
+
+
+def command(request: LaunchRequest, server: tuple[str, ...], ready_seconds: int) -> tuple[str, ...]:
+    """What a pod runs: the server, or the MPI world with the server in its first pod, or a part of that world."""
+    if not over_pods(request):
+        return server
+    shape, program = request.plan.shape, ("python3", program_file().path)
+    if request.rank > 0:
+        return (*program, "join", request.leader_host, str(request.rank), str(ready_seconds))
+    return (*program, "lead", str(shape.pods), str(shape.gpus_per_pod), str(ready_seconds), *server)
+
+
+def program_file() -> LaunchFile:
+    """The program, as a file of each pod: Open MPI has to find it by its path."""
+    return LaunchFile(PROGRAM_FILE, mpi_program())
+
+
+def between_ranks(request: LaunchRequest) -> Iterator[EnvValue]:
+    """How the ranks of several pods speak to each other."""
+    if over_pods(request):
+        yield from (EnvValue(name, value) for name, value in _SETTINGS.items())

@@ -1,0 +1,113 @@
+"""Put the pods of a TensorRT-LLM replica into one MPI world: no ssh, no shell line, no key.
+
+A file of an engine's pods, in the engine's image: Python 3.10 or later beside Open MPI 4.1 or 5. The first pod runs
+
+    lead PODS RANKS_OF_A_POD SECONDS COMMAND...
+
+and becomes `mpirun`, which starts its own ranks and asks `hand` (its "remote shell", `plm_rsh_agent`) for a daemon in
+each other pod. These run
+
+    join LEADER RANK SECONDS
+
+which dials the first pod until `hand` answers with the arguments of that daemon, and becomes the daemon: it can
+become nothing else. Each rank is `trtllm-llmapi-launch`; the first of them has `serve` run the server's command, which
+travels as JSON in the environment, since that script splits its arguments at spaces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST_PORT = 7400  # and the number of the pod
+DAEMONS = ("orted", "prted")  # of Open MPI 4 and 5
+LONGEST_NAME, ANSWER_SECONDS, PAUSE_SECONDS = 64, 5.0, 1.0
+COMMAND, WORLD = "ENGINE_COMMAND", "ENGINE_WORLD"
+
+
+def lead(pods: str, ranks: str, seconds: str, *server: str) -> None:
+    """Become `mpirun`. Its own way to reach other pods is `hand`; ranks are counted pod by pod and bound to no core."""
+    agent = {
+        "agent": f"python3 {__file__} hand {seconds}",
+        "no_tree_spawn": "1",  # daemons ask no other daemons
+        "pass_environ_mca_params": "0",  # each pod has the same variables anyway
+    }
+    settings = {f"OMPI_MCA_plm_rsh_{name}": value for name, value in agent.items()}
+    settings |= {f"PRTE_MCA_plm_ssh_{name}": value for name, value in agent.items()}
+    os.environ.update(settings, SHELL="/bin/bash", **{COMMAND: json.dumps(server), WORLD: str(os.getpid())})
+    names = ["localhost", *(f"rank-{pod}" for pod in range(1, int(pods)))]
+    hosts = ",".join(f"{name}:{ranks}" for name in names)
+    spread = ["-n", str(int(pods) * int(ranks)), "--map-by", f"ppr:{ranks}:node", "--bind-to", "none"]
+    task = ["trtllm-llmapi-launch", "python3", __file__, "serve"]
+    os.execvp("mpirun", ["mpirun", "-H", hosts, *spread, *task])  # noqa: S606, S607 - of the image, without a shell
+
+
+def hand(seconds: str, name: str, *line: str) -> None:
+    """Give the arguments of one daemon, out of the line that a shell was meant to read, to the pod that it is for."""
+    words = shlex.split(" ".join(line))
+    first = next(place for place, word in enumerate(words) if os.path.basename(word) in DAEMONS)  # noqa: PTH119 - text
+    told = json.dumps([os.path.basename(words[first]), *words[first + 1 :]])  # noqa: PTH119 - text
+    both = socket.has_dualstack_ipv6()
+    address, family = ("", FIRST_PORT + _pod(name)), socket.AF_INET6 if both else socket.AF_INET
+    until = time.monotonic() + float(seconds)
+    with socket.create_server(address, family=family, dualstack_ipv6=both) as door:
+        while True:
+            door.settimeout(max(0.0, until - time.monotonic()))
+            wire, _ = door.accept()
+            with wire, suppress(OSError):  # whoever else comes by
+                wire.settimeout(ANSWER_SECONDS)
+                if wire.makefile().readline(LONGEST_NAME) == f"{name}\n":
+                    wire.sendall(f"{told}\n".encode())
+                    return
+
+
+def join(leader: str, pod: str, seconds: str) -> None:
+    """Become the daemon that the first pod asks for. It is this container's first process, and stays in front."""
+    daemon, *words = _told(leader, int(pod), time.monotonic() + float(seconds))
+    if daemon not in DAEMONS:
+        sys.exit(f"the first pod asks for {daemon}, which is no daemon of Open MPI")
+    os.execvp(daemon, [daemon, *(word for word in words if word != "--daemonize")])  # noqa: S606 - of the image
+
+
+def serve() -> None:
+    """Run the server, and end the world with it: a rank does not see that the server has gone."""
+    server, world = json.loads(os.environ.pop(COMMAND)), int(os.environ.pop(WORLD))
+    try:
+        subprocess.run(server, check=False)  # noqa: S603 - the engine's command, without a shell
+    finally:
+        os.kill(world, signal.SIGTERM)
+
+
+def _told(leader: str, pod: int, until: float) -> list[str]:
+    """What the first pod says; it is asked again until it does."""
+    while True:
+        try:
+            with socket.create_connection((leader, FIRST_PORT + pod), ANSWER_SECONDS) as wire:
+                wire.sendall(f"rank-{pod}\n".encode())
+                words: list[str] = json.loads(wire.makefile().readline())
+                return words
+        except (OSError, ValueError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(PAUSE_SECONDS)
+
+
+def _pod(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+PARTS: dict[str, Callable[..., None]] = {"lead": lead, "hand": hand, "join": join, "serve": serve}
+
+if __name__ == "__main__":
+    PARTS[sys.argv[1]](*sys.argv[2:])
