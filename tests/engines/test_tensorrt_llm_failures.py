@@ -54,6 +54,16 @@ _PREFIX = "[11/22/2026-21:24:19] [TRT-LLM] [RANK 2] [E] "
             "Executor worker died during initialization.",
         ),
         (
+            "-----\nORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[1,0],0] on node c3a44\n",
+            Reason.EngineCoreDied,
+            "ORTE has lost communication with a remote daemon.",
+        ),
+        (
+            "mpirun noticed that process rank 5 with PID 7 on node rank-1 exited on signal 9 (Killed).\n",
+            Reason.EngineCoreDied,
+            "mpirun noticed that process rank 5 with PID 7 on node rank-1 exited on signal 9 (Killed).",
+        ),
+        (
             "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\n",
             Reason.EngineCoreDied,
             "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",
@@ -64,7 +74,7 @@ _PREFIX = "[11/22/2026-21:24:19] [TRT-LLM] [RANK 2] [E] "
             "RuntimeError: Executor worker returned error",
         ),
     ],
-    ids=["argument", "memory", "setting", "logged", "died", "aborted", "wrapper-alone"],
+    ids=["argument", "memory", "setting", "logged", "died", "pod-gone", "rank-gone", "aborted", "wrapper-alone"],
 )
 def test_the_end_of_a_server_is_told_by_its_most_telling_line(text: str, reason: Reason, words: str) -> None:
     found = tensorrt_llm_failure(f"[11/22/2026-21:24:00] [TRT-LLM] [I] Using LLM with PyTorch backend\n{text}")

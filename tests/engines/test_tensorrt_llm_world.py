@@ -208,8 +208,15 @@ def test_a_pod_becomes_nothing_but_a_daemon_of_open_mpi(image: Image) -> None:
 
 def test_pods_that_wait_in_vain_end(image: Image) -> None:
     """In both directions, so that the replica fails and starts somewhere else."""
-    assert "refused" in ended(image.run("join", "127.0.0.1", "1", "0"))[1]
-    assert ended(image.run("hand", "0.2", "rank-1", *LINES["4.1.7"][0]))[0] == 1
+    for words, said in (
+        (("join", "127.0.0.1", "1", "0"), "the first pod, 127.0.0.1, has not called pod 1 in time"),
+        (("hand", "0.2", "rank-1", *LINES["4.1.7"][0]), "pod 1 of the replica has not come within 0.2 s"),
+    ):
+        code, log = ended(image.run(*words))
+        assert code == 1
+        why = adapter_for(EngineName.TensorRTLLM).failure(log)
+        assert why is not None
+        assert said in why.message
 
 
 def test_the_world_ends_when_it_is_told_to(image: Image) -> None:

@@ -19,6 +19,8 @@ _GONE = (
     r"MPI_ABORT was invoked on rank",
     r"BrokenExecutor|BrokenProcessPool",
     r"exited on signal \d+",
+    r"has lost communication with a remote daemon",  # of Open MPI: a pod of the replica is gone
+    r"peer process has unexpectedly disconnected",
 )
 _WRAPPERS = (r"Executor worker returned error", r"Executor worker initialization error")
 _ONLY_REPORTS = re.compile("|".join((*_GONE, *_WRAPPERS)))

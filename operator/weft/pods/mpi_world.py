@@ -63,13 +63,23 @@ def hand(seconds: str, name: str, *line: str) -> None:
     until = time.monotonic() + float(seconds)
     with socket.create_server(address, family=family, dualstack_ipv6=both) as door:
         while True:
-            door.settimeout(max(0.0, until - time.monotonic()))
-            wire, _ = door.accept()
+            wire = _knock(door, until)
+            if wire is None:
+                raise TimeoutError(f"pod {_pod(name)} of the replica has not come within {seconds} s")
             with wire, suppress(OSError):  # whoever else comes by
                 wire.settimeout(ANSWER_SECONDS)
                 if wire.makefile().readline(LONGEST_NAME) == f"{name}\n":
                     wire.sendall(f"{told}\n".encode())
                     return
+
+
+def _knock(door: socket.socket, until: float) -> socket.socket | None:
+    """The next that comes, or nobody."""
+    door.settimeout(max(0.001, until - time.monotonic()))
+    try:
+        return door.accept()[0]
+    except TimeoutError:
+        return None
 
 
 def join(leader: str, pod: str, seconds: str) -> None:
@@ -97,9 +107,9 @@ def _told(leader: str, pod: int, until: float) -> list[str]:
                 wire.sendall(f"rank-{pod}\n".encode())
                 words: list[str] = json.loads(wire.makefile().readline())
                 return words
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             if time.monotonic() > until:
-                raise
+                raise TimeoutError(f"the first pod, {leader}, has not called pod {pod} in time: {error}") from error
             time.sleep(PAUSE_SECONDS)
 
 
