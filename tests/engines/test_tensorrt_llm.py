@@ -232,8 +232,8 @@ def test_loading_large_weights_may_take_longer() -> None:
             Reason.FeatureUnsupported,
             "router.apiKeySecretRef",
         ),
-        (spec(), planned(release=NIM), Reason.FeatureUnsupported, "which is a NIM"),
-        (spec(), planned(release=TRITON), Reason.FeatureUnsupported, "which is Triton"),
+        (spec(), planned(release=NIM), Reason.FeatureUnsupported, "one with trtllm-serve, not a NIM, which keeps"),
+        (spec(), planned(release=TRITON), Reason.FeatureUnsupported, "one with trtllm-serve, not Triton, which keeps"),
         (spec(kv=KVSpec(Precision.NVFP4)), planned(), Reason.FeatureUnsupported, "use BF16 or FP8"),
         (spec(Role.Decode, kv=KVSpec(connector="Mooncake")), planned(), Reason.FeatureUnsupported, "use NIXL"),
         (
@@ -333,6 +333,7 @@ def test_a_front_of_a_pair_is_refused() -> None:
     with pytest.raises(Invalid, match=r"router\.type Managed") as refused:
         ENGINE.front(FrontRequest("team", RouterSpec(), (("a", "1"),), (("b", "2"),)))
     assert refused.value.reason is Reason.FeatureUnsupported
+    assert "would choose servers that Weft drains" in refused.value.message
 
 
 def test_vllm_carries_no_files() -> None:

@@ -71,8 +71,8 @@ class TensorRTLLM:
         if request.decode:
             raise Invalid(
                 Reason.FeatureUnsupported,
-                "router.type Managed is not supported before a split of TensorRT-LLM: use None and a front of your "
-                "own, another engine, or an InferencePool",
+                "router.type Managed is not supported before a split of TensorRT-LLM, whose front would choose servers "
+                "that Weft drains: use None and a front of your own, another engine, or an InferencePool",
             )
         return vllm_router(request, PORT)
 

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from weft.engines.versions import Version
 
 DRAFTS_WITH_A_MODEL: Version = (1, 3, 0)  # before, the name of the method in its file changed between candidates
-_OTHER_SERVERS = {"/nim/": "a NIM", "tritonserver": "Triton"}
+# By a part of the image's name: what it is, and why the plan of a pool could not be kept in it (ADR 0048).
+_OTHER_SERVERS = {
+    "/nim/": ("a NIM", "which keeps its own choice of backend and shape"),
+    "tritonserver": ("Triton", "which keeps the shape that its model repository was built for"),
+}
 
 
 def refuse_what_it_cannot(request: LaunchRequest) -> None:
@@ -57,8 +61,11 @@ def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
 
 def _engine_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     spec, engine = request.spec, request.plan.engine
-    other = next((name for part, name in _OTHER_SERVERS.items() if part in engine.image), "")
-    yield bool(other), f"engine.image {engine.image}, which is {other},", "use an image with trtllm-serve"
+    other, why = next((found for part, found in _OTHER_SERVERS.items() if part in engine.image), ("", ""))
+    instead = (
+        f"leave engine.image out, or name one with trtllm-serve, not {other}, {why}; model.source takes the weights"
+    )
+    yield bool(other), f"engine.image {engine.image}", instead
     asks_for_keys = spec.router.api_key_secret is not None
     yield asks_for_keys, "router.apiKeySecretRef", "remove it, as its server asks for no key"
     wish = speculative_wish(spec.engine.speculative_json)
