@@ -57,6 +57,7 @@ agent = shlex.split(os.environ["PRTE_MCA_plm_ssh_agent"])
 for host in hosts[1:]:
     subprocess.run([*agent, host.partition(":")[0], *json.loads(os.environ["LINE"])], check=True)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+os.environ["MPIRUN"] = str(os.getpid())
 subprocess.Popen(sys.argv[sys.argv.index("none") + 1 :])
 while True:
     signal.pause()
@@ -65,6 +66,23 @@ while True:
 LAUNCH = """#!/bin/bash
 task="${@:1}"
 $task
+"""
+
+
+# Says that it was told to go, and is done a moment later.
+DRAINS = """#!/usr/bin/env python3
+import os, signal, time
+def note(words):
+    with open(os.environ["NOTES"], "a") as notes:
+        print(words, file=notes)
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(note("told to go")))
+note("up")
+while not told:
+    time.sleep(0.05)
+time.sleep(0.5)
+os.kill(int(os.environ["MPIRUN"]), 0)
+note("finished, mpirun still there: yes")
 """
 
 
@@ -78,7 +96,8 @@ class Image:
 
     def run(self, *words: str, line: list[str] | None = None) -> subprocess.Popen[bytes]:
         path = f"{self.folder}:{os.environ['PATH']}"
-        env = {**os.environ, "PATH": path, "NOTES": str(self.folder / "notes"), "LINE": json.dumps(line or [])}
+        own = {"PATH": path, "NOTES": str(self.folder / "notes"), "LINE": json.dumps(line or [])}
+        env = {**os.environ, **own, "TMPDIR": str(self.folder)}
         program = [sys.executable, str(self.folder / "world.py"), *words]
         self.started.append(subprocess.Popen(program, env=env, stderr=subprocess.PIPE, start_new_session=True))
         return self.started[-1]
@@ -111,6 +130,10 @@ def image(tmp_path: Path) -> Iterator[Image]:
 def launched(rank: int, *args: str, drain_seconds: int = 300, env: tuple[tuple[str, str], ...] = ()) -> ContainerLaunch:
     wanted = spec(engine=EngineSpec(args=args, env=env), rollout=RolloutSpec(drain_timeout_seconds=drain_seconds))
     return adapter_for(EngineName.TensorRTLLM).launch(LaunchRequest(wanted, STAGES, rank, "leader"))
+
+
+def has_said(image: Image, words: str) -> None:
+    assert words in image.notes()
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
@@ -151,12 +174,11 @@ def test_ranks_of_several_pods_meet_over_the_pods_own_interface() -> None:
         assert found["OMPI_MCA_pml"] == "ob1"
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_all_pods_are_there_until_the_drain_is_over(rank: int) -> None:
-    """`mpirun` ends all ranks as soon as it is told to go, so the server keeps serving before it is."""
-    found = launched(rank, drain_seconds=120)
-    assert found.pre_stop_seconds == 5 + 120
-    assert found.grace_seconds == 5 + 120 + 5
+def test_the_server_drains_and_the_other_pods_are_there_until_it_has() -> None:
+    """A daemon of Open MPI ends its ranks as soon as it is told to go."""
+    leader, worker = (launched(rank, drain_seconds=120) for rank in (0, 1))
+    assert (leader.pre_stop_seconds, worker.pre_stop_seconds) == (5, 5 + 120)
+    assert leader.grace_seconds == worker.grace_seconds == 5 + 120 + 5
 
 
 @pytest.mark.parametrize("name", ["OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "ENGINE_COMMAND"])
@@ -219,13 +241,18 @@ def test_pods_that_wait_in_vain_end(image: Image) -> None:
         assert said in why.message
 
 
-def test_the_world_ends_when_it_is_told_to(image: Image) -> None:
-    (image.folder / "server").write_text('#!/bin/sh\necho up >> "$NOTES"\nexec sleep 60\n')
+def test_a_server_that_is_told_to_go_finishes_first_and_the_world_with_it(image: Image) -> None:
+    (image.folder / "server").write_text(DRAINS)
     leader = image.run("lead", "1", "8", "60", "server")
+    eventually(lambda: has_said(image, "up"))
+    leader.send_signal(signal.SIGTERM)
+    assert leader.wait(30) == 7
+    assert image.notes()[-2:] == ["told to go", "finished, mpirun still there: yes"]
 
-    def is_up() -> None:
-        assert "up" in image.notes()
 
-    eventually(is_up)
+def test_a_world_without_a_server_ends_when_it_is_told_to(image: Image) -> None:
+    (image.folder / "trtllm-llmapi-launch").write_text('#!/bin/sh\necho loads >> "$NOTES"\n')
+    leader = image.run("lead", "1", "8", "60", "server")
+    eventually(lambda: has_said(image, "loads"))
     leader.send_signal(signal.SIGTERM)
     assert leader.wait(30) == 7

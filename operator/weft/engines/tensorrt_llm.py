@@ -45,25 +45,25 @@ class TensorRTLLM:
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """`trtllm-serve serve`, whose ranks are processes of one container, or of one in each pod.
 
-        On SIGTERM it waits for open requests however long they take, so that the grace period is the drain limit. A
-        world of several pods ends at SIGTERM at once: all of its pods are there until the drain is over.
+        On SIGTERM it waits for open requests however long they take, so that the grace period is the drain limit. Other
+        pods of its world end at SIGTERM at once, and so are there until the drain is over.
         """
         _refuse_conflicts(request)
         refuse_what_it_cannot(request)
-        spec, serves, together = request.spec, request.rank == 0, world.over_pods(request)
+        spec, serves = request.spec, request.rank == 0
         ready_seconds = startup_seconds(request.weight_bytes)
         drain_seconds = int(spec.rollout.drain_timeout_seconds)
         return ContainerLaunch(
             command=world.command(request, _server(request), ready_seconds),
             env=with_users(_ours(request), spec.engine),
             ports=(NamedPort("http", PORT),) if serves else (),
-            pre_stop_seconds=UNROUTING_SECONDS + (drain_seconds if together else 0),
+            pre_stop_seconds=UNROUTING_SECONDS + (0 if serves else drain_seconds),
             grace_seconds=UNROUTING_SECONDS + drain_seconds + MARGIN_SECONDS,
             startup=_startup_probe(ready_seconds) if serves else None,
             readiness=HttpProbe("/health", PORT) if serves else None,
             shared_memory_bytes=shared_memory_bytes(request),
             model_mount=model_mount(spec.model),
-            files=(*((_settings(request),) if serves else ()), *((world.program_file(),) if together else ())),
+            files=(*((_settings(request),) if serves else ()), *world.files(request)),
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:

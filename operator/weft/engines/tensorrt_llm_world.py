@@ -28,7 +28,7 @@ _SETTINGS = {
 # What the program sets itself. Another agent than its own would never reach the other pods.
 OWNED_ENV = frozenset(
     {f"OMPI_MCA_{kind}_rsh_agent" for kind in ("plm", "pls", "orte")}
-    | {"PRTE_MCA_plm_ssh_agent", "PRTE_MCA_plm_rsh_agent", "ENGINE_COMMAND", "ENGINE_WORLD"}
+    | {"PRTE_MCA_plm_ssh_agent", "PRTE_MCA_plm_rsh_agent", "ENGINE_COMMAND", "ENGINE_LEAD"}
 )
 
 
@@ -41,18 +41,22 @@ def command(request: LaunchRequest, server: tuple[str, ...], ready_seconds: int)
     """What a pod runs: the server, or the MPI world with the server in its first pod, or a part of that world."""
     if not over_pods(request):
         return server
-    shape, program = request.plan.shape, ("python3", program_file().path)
+    shape, program = request.plan.shape, ("python3", _program().path)
     if request.rank > 0:
         return (*program, "join", request.leader_host, str(request.rank), str(ready_seconds))
     return (*program, "lead", str(shape.pods), str(shape.gpus_per_pod), str(ready_seconds), *server)
 
 
-def program_file() -> LaunchFile:
+def files(request: LaunchRequest) -> tuple[LaunchFile, ...]:
     """The program, as a file of each pod: Open MPI has to find it by its path."""
-    return LaunchFile(PROGRAM_FILE, mpi_program())
+    return (_program(),) if over_pods(request) else ()
 
 
 def between_ranks(request: LaunchRequest) -> Iterator[EnvValue]:
     """How the ranks of several pods speak to each other."""
     if over_pods(request):
         yield from (EnvValue(name, value) for name, value in _SETTINGS.items())
+
+
+def _program() -> LaunchFile:
+    return LaunchFile(PROGRAM_FILE, mpi_program())

@@ -4,7 +4,7 @@ A file of an engine's pods, in the engine's image: Python 3.10 or later beside O
 
     lead PODS RANKS_OF_A_POD SECONDS COMMAND...
 
-and becomes `mpirun`, which starts its own ranks and asks `hand` (its "remote shell", `plm_rsh_agent`) for a daemon in
+and runs `mpirun`, which starts its own ranks and asks `hand` (its "remote shell", `plm_rsh_agent`) for a daemon in
 each other pod. These run
 
     join LEADER RANK SECONDS
@@ -12,6 +12,9 @@ each other pod. These run
 which dials the first pod until `hand` answers with the arguments of that daemon, and becomes the daemon: it can
 become nothing else. Each rank is `trtllm-llmapi-launch`; the first of them has `serve` run the server's command, which
 travels as JSON in the environment, since that script splits its arguments at spaces.
+
+`mpirun` ends all ranks at SIGTERM at once. So `lead` keeps that from it, and gives it to the server, which finishes its
+requests; the end of the server is the end of the world.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,11 +38,12 @@ if TYPE_CHECKING:
 FIRST_PORT = 7400  # and the number of the pod
 DAEMONS = ("orted", "prted")  # of Open MPI 4 and 5
 LONGEST_NAME, ANSWER_SECONDS, PAUSE_SECONDS = 64, 5.0, 1.0
-COMMAND, WORLD = "ENGINE_COMMAND", "ENGINE_WORLD"
+COMMAND, LEAD = "ENGINE_COMMAND", "ENGINE_LEAD"
+SERVER = Path(tempfile.gettempdir(), "engine-server.pid")
 
 
 def lead(pods: str, ranks: str, seconds: str, *server: str) -> None:
-    """Become `mpirun`. Its own way to reach other pods is `hand`; ranks are counted pod by pod and bound to no core."""
+    """Run `mpirun`, whose way to reach other pods is `hand`; ranks are counted pod by pod and bound to no core."""
     agent = {
         "agent": f"python3 {__file__} hand {seconds}",
         "no_tree_spawn": "1",  # daemons ask no other daemons
@@ -45,12 +51,24 @@ def lead(pods: str, ranks: str, seconds: str, *server: str) -> None:
     }
     settings = {f"OMPI_MCA_plm_rsh_{name}": value for name, value in agent.items()}
     settings |= {f"PRTE_MCA_plm_ssh_{name}": value for name, value in agent.items()}
-    os.environ.update(settings, SHELL="/bin/bash", **{COMMAND: json.dumps(server), WORLD: str(os.getpid())})
+    os.environ.update(settings, SHELL="/bin/bash", **{COMMAND: json.dumps(server), LEAD: str(os.getpid())})
     names = ["localhost", *(f"rank-{pod}" for pod in range(1, int(pods)))]
     hosts = ",".join(f"{name}:{ranks}" for name in names)
     spread = ["-n", str(int(pods) * int(ranks)), "--map-by", f"ppr:{ranks}:node", "--bind-to", "none"]
     task = ["trtllm-llmapi-launch", "python3", __file__, "serve"]
-    os.execvp("mpirun", ["mpirun", "-H", hosts, *spread, *task])  # noqa: S606, S607 - of the image, without a shell
+    SERVER.unlink(missing_ok=True)
+    world = subprocess.Popen(["mpirun", "-H", hosts, *spread, *task])  # noqa: S603, S607 - of the image, without a shell
+    signal.signal(signal.SIGTERM, lambda *_: _let_it_finish(world))
+    signal.signal(signal.SIGUSR1, lambda *_: world.terminate())
+    sys.exit(abs(world.wait()) or 1)  # Open MPI 5 may say 0 of a world that lost a pod; the kubelet keeps no words then
+
+
+def _let_it_finish(world: subprocess.Popen[bytes]) -> None:
+    """Tell the server to go; where there is none yet, the world."""
+    try:
+        os.kill(int(SERVER.read_text()), signal.SIGTERM)
+    except (OSError, ValueError):
+        world.terminate()
 
 
 def hand(seconds: str, name: str, *line: str) -> None:
@@ -92,11 +110,13 @@ def join(leader: str, pod: str, seconds: str) -> None:
 
 def serve() -> None:
     """Run the server, and end the world with it: a rank does not see that the server has gone."""
-    server, world = json.loads(os.environ.pop(COMMAND)), int(os.environ.pop(WORLD))
+    command, lead = json.loads(os.environ.pop(COMMAND)), int(os.environ.pop(LEAD))
     try:
-        subprocess.run(server, check=False)  # noqa: S603 - the engine's command, without a shell
+        server = subprocess.Popen(command)  # noqa: S603 - the engine's command, without a shell
+        SERVER.write_text(str(server.pid))
+        server.wait()
     finally:
-        os.kill(world, signal.SIGTERM)
+        os.kill(lead, signal.SIGUSR1)
 
 
 def _told(leader: str, pod: int, until: float) -> list[str]:
