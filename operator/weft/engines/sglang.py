@@ -10,6 +10,7 @@ from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 from weft.engines import sglang_arguments as arguments
 from weft.engines import sglang_environment as environment
+from weft.engines.batches import batch_arguments
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
 from weft.engines.sglang_conflicts import sglang_argument_conflict, sglang_env_conflict
 from weft.engines.sglang_failure import sglang_failure
@@ -73,6 +74,7 @@ class SGLang:
                 *arguments.speculative(request),
                 *arguments.api_key(request),
                 *arguments.metrics(request),
+                *batch_arguments(request),
                 *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
                 *request.spec.engine.args,
             ),

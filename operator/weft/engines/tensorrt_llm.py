@@ -8,6 +8,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.engines import tensorrt_llm_arguments as arguments
 from weft.engines import tensorrt_llm_world as world
+from weft.engines.batches import batch_arguments
 from weft.engines.environment import between_pods, hub, transports, with_users
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
 from weft.engines.sizing import (
@@ -104,6 +105,7 @@ def _server(request: LaunchRequest) -> tuple[str, ...]:
         *("--backend", "pytorch"),
         *arguments.model(request),
         *arguments.parallel(request.plan.shape),
+        *batch_arguments(request),
         *("--extra_llm_api_options", _settings(request).path),
         *request.spec.engine.args,
     )

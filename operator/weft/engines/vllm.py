@@ -13,6 +13,7 @@ from weft.engines import vllm_balancing as balancing
 from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
 from weft.engines import vllm_ray
+from weft.engines.batches import batch_arguments
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
@@ -23,7 +24,12 @@ from weft.engines.sizing import (
 )
 from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
-from weft.engines.vllm_conflicts import vllm_argument_conflict, vllm_env_conflict, vllm_prefix_conflict
+from weft.engines.vllm_conflicts import (
+    vllm_argument_conflict,
+    vllm_batch_conflict,
+    vllm_env_conflict,
+    vllm_prefix_conflict,
+)
 from weft.engines.vllm_failure import vllm_failure
 from weft.engines.vllm_router import vllm_router
 from weft.engines.weights import model_location, model_mount, secrets_as_env
@@ -100,6 +106,7 @@ def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...
         *arguments.kv_cache(request),
         *connectors.kv_transfer(request),
         *arguments.speculative(request.spec.engine.speculative_json),
+        *batch_arguments(request),
         *(("--shutdown-timeout", str(drain_seconds)) if drain_seconds is not None else ()),
         "--port",
         str(PORT),
@@ -126,7 +133,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     vllm_ray.refuse_what_cannot_run_on_ray(request)
     balancing.refuse_what_cannot_be_balanced(request)
     conflict = vllm_argument_conflict(spec.engine.args, shape) or vllm_env_conflict(tuple(dict(spec.engine.env)))
-    conflict = conflict or vllm_prefix_conflict(spec)
+    conflict = conflict or vllm_prefix_conflict(spec) or vllm_batch_conflict(spec)
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role
+from weft.engines.batches import batch_conflict
 from weft.engines.given import given
 from weft.engines.owned_flags import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
 
@@ -124,3 +125,9 @@ def vllm_prefix_conflict(spec: PoolSpec) -> Explanation | None:
         "the plan counts on prompts in the cache; set that to 0, or remove the argument"
     )
     return Explanation(Reason.ArgumentConflict, message)
+
+
+def vllm_batch_conflict(spec: PoolSpec) -> Explanation | None:
+    """Why the user's numbers of a step contradict each other."""
+    message = batch_conflict(spec.engine.args)
+    return Explanation(Reason.ArgumentConflict, message) if message else None

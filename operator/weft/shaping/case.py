@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.catalog.calibrated import ENOUGH_POINTS, calibrated_spread
 from weft.domain.calibration import NOTHING_KNOWN, Subject, factors_for, measured_on
 from weft.domain.shape import Calibration
+from weft.engines.batches import counted_on
 from weft.engines.context_parallelism import Sharing
 from weft.perf import Doubt, ReplicaModel, stored_kv
 from weft.shaping.speculating import resolve_speculation
@@ -31,11 +32,12 @@ class Case:
     def replica(self) -> ReplicaModel:
         """What the performance model looks at; only once the precision is known to be served."""
         shape, accelerator = self.option.shape, self.option.accelerator
+        known = self.catalog.efficiency(accelerator, shape.engine, shape.precision)
         return ReplicaModel(
             architecture=self.request.architecture,
             shape=shape,
             accelerator=accelerator,
-            efficiency=self.catalog.efficiency(accelerator, shape.engine, shape.precision),
+            efficiency=counted_on(known, self.request.spec.engine, shape),
             memory_bytes=self.option.supply.memory_bytes,
             kv_precision=stored_kv(self.request.spec.kv.precision, shape.precision),
             speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.engines.batches import counted_on
 from weft.perf.handover import handed_over_seconds
 from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.steps import Stepper, stepper
@@ -46,11 +47,12 @@ def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog) -> ReplicaModel:
     shape = plan.shape
     accelerator = catalog.accelerator(shape.accelerator)
     architecture = resolve_architecture(spec.model, catalog)
+    known = catalog.efficiency(accelerator, shape.engine, shape.precision)
     return ReplicaModel(
         architecture=architecture,
         shape=shape,
         accelerator=accelerator,
-        efficiency=catalog.efficiency(accelerator, shape.engine, shape.precision),
+        efficiency=counted_on(known, spec.engine, shape),
         memory_bytes=accelerator.memory_bytes,
         kv_precision=stored_kv(spec.kv.precision, shape.precision),
         speculation=resolve_speculation(spec.engine, architecture, catalog),
