@@ -30,7 +30,7 @@ _FIRST: Json = {
         "config": {"configMapRef": {"name": "config", "key": "other.json"}},
         "precision": "FP8",
         "maxModelLen": 32768,
-        "adapters": [{"name": "legal", "source": "example/legal-lora"}],
+        "adapters": [{"name": "legal", "source": "example/legal-lora", "rank": 64}],
     },
     "engine": {
         "name": "VLLM",

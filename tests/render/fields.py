@@ -182,6 +182,7 @@ ROWS: dict[str, Row] = {
     "model.maxModelLen": Rendered(4096),
     "model.adapters.name": Rendered("code", beside=_ADAPTERS),
     "model.adapters.source": Rendered("example/code", beside=_ADAPTERS),
+    "model.adapters.rank": Rendered(64, beside=_ADAPTERS),
     "engine.args": Rendered(["--max-num-seqs=64"]),
     "engine.env.name": Rendered("B", beside=_ENV),
     "engine.env.value": Rendered("2", beside=_ENV),

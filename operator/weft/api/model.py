@@ -123,6 +123,7 @@ class Adapter(ApiModel):
     source: RepositoryName = Field(
         description="Hugging Face repository, or an absolute path in the engine's container."
     )
+    rank: Annotated[int, Field(ge=1, le=512)] | None = described("Its LoRA rank. Unset: 16 or less.")
 
 
 class Model(ApiModel):

@@ -70,6 +70,7 @@ def _model(read: Model) -> spec.ModelSpec:
         precisions=tuple(read.precisions),
         max_context_tokens=read.max_model_len,
         adapters=tuple((adapter.name, adapter.source) for adapter in read.adapters),
+        adapter_rank=max((adapter.rank for adapter in read.adapters if adapter.rank), default=None),
     )
 
 

@@ -62,6 +62,7 @@ class ModelSpec:
     precisions: tuple[Precision, ...] = ()  # to choose from
     max_context_tokens: int | None = None
     adapters: Pairs = ()
+    adapter_rank: int | None = None  # the largest that they state
 
 
 @dataclass(frozen=True, slots=True)

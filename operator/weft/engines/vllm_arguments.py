@@ -15,6 +15,7 @@ from weft.engines import vllm_ray
 from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
+from weft.engines.vllm_adapters import adapter_arguments
 from weft.engines.vllm_balancing import data_parallel
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def model(request: LaunchRequest) -> Arguments:
     source = spec.source
     revision = ("--revision", source.revision) if source is not None and source.revision else ()
     streamed = ("--load-format", "runai_streamer") if source is not None and source.kind is SourceKind.URI else ()
-    return (*names, *revision, *streamed, *precision_flags(request), *_context(request), *_adapters(request))
+    return (*names, *revision, *streamed, *precision_flags(request), *_context(request), *adapter_arguments(request))
 
 
 def _context(request: LaunchRequest) -> Arguments:
@@ -94,19 +95,6 @@ def speculative(wish_json: str | None) -> Arguments:
 def compact_json(value: object) -> str:
     """JSON without spaces and in a stable order."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _adapters(request: LaunchRequest) -> Arguments:
-    adapters = request.spec.model.adapters
-    if not adapters:
-        return ()
-    return (
-        "--enable-lora",
-        "--max-loras",
-        str(len(adapters)),
-        "--lora-modules",
-        *(f"{name}={at}" for name, at in adapters),
-    )
 
 
 def _context_parallel(shape: Shape) -> Arguments:

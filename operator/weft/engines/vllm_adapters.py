@@ -1,0 +1,55 @@
+"""LoRA adapters of vLLM: all of them at hand, and room for the largest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.catalog.option_values import option_values
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.engines.given import given
+
+if TYPE_CHECKING:
+    from weft.engines.launch import LaunchRequest
+
+Arguments = tuple[str, ...]
+
+_RANK, _AT_ONCE, _IN_HOST_MEMORY = "--max-lora-rank", "--max-loras", "--max-cpu-loras"
+_USUAL_RANK = 16  # which vLLM takes by itself
+
+
+def adapter_arguments(request: LaunchRequest) -> Arguments:
+    """All adapters in one batch, unless the user lets fewer: then the others wait in host memory, and not on disk."""
+    adapters, args = request.spec.model.adapters, request.spec.engine.args
+    if not adapters:
+        return ()
+    at_once, count = given(args, _AT_ONCE), str(len(adapters))
+    fewer = at_once.isdecimal() and int(at_once) < len(adapters) and not given(args, _IN_HOST_MEMORY)
+    return (
+        "--enable-lora",
+        *(() if at_once else (_AT_ONCE, count)),
+        *((_IN_HOST_MEMORY, count) if fewer else ()),
+        *_rank(request),
+        "--lora-modules",
+        *(f"{name}={at}" for name, at in adapters),
+    )
+
+
+def _rank(request: LaunchRequest) -> Arguments:
+    """Room for the largest rank that the adapters state, which vLLM has in a few sizes; the user's, if that is enough.
+
+    Raises `Invalid` for a larger one than there is room for.
+    """
+    rank, release, own = request.spec.model.adapter_rank, request.plan.engine, given(request.spec.engine.args, _RANK)
+    if rank is None or (rank <= _USUAL_RANK and not own):
+        return ()
+    sizes = [int(size) for size in option_values(release.name, release.version)[_RANK]]
+    if own:
+        if own.isdecimal() and int(own) < rank:
+            message = f"engine.args {_RANK} {own} has no room for spec.model.adapters of rank {rank}: remove it"
+            raise Invalid(Reason.ArgumentConflict, message)
+        return ()
+    if rank > sizes[-1]:
+        message = f"model.adapters of rank {rank} are not supported on vLLM: ranks go up to {sizes[-1]}"
+        raise Invalid(Reason.FeatureUnsupported, message)
+    return (_RANK, str(next(size for size in sizes if size >= rank)))
