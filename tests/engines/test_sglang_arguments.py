@@ -171,13 +171,13 @@ def test_the_key_comes_out_of_a_variable() -> None:
             spec(model=ModelSpec("m", source=ModelSource(SourceKind.URI, "s3://bucket/m"))),
             planned(version="0.5.9"),
             Reason.FeatureUnsupported,
-            "before version 0.5.10",
+            "SGLang 0.5.9 streams no weights from s3://: use 0.5.10 or later",
         ),
         (
             spec(model=ModelSpec("m", source=ModelSource(SourceKind.URI, "oss://bucket/m"))),
             planned(),
             Reason.FeatureUnsupported,
-            "SGLang streams weights from s3:// and gs:// only",
+            "no weights from oss://bucket/m: use s3://, gs://, az://",
         ),
         (
             spec(engine=EngineSpec(speculative_json='{"method": "NGram"}')),

@@ -30,12 +30,16 @@ class Releases:
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """Each is what the releases named can do; the generations are those whose GPUs have kernels for it."""
+    """Each is what the releases named can do; the generations are those whose GPUs have kernels for it.
+
+    `streams` are the schemes of object stores that it reads weights from.
+    """
 
     group_over_pods: Releases
     kv_offload: Releases
     precisions: tuple[tuple[Precision, Releases], ...]
     sparse_attention: tuple[str, ...]
+    streams: tuple[tuple[str, Releases], ...]
 
     def serving(self, precision: Precision) -> Releases:
         """Releases that serve a precision at all."""

@@ -17,7 +17,7 @@ from weft.domain.workload import Role
 from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
-from weft.engines.weights import STREAMED_SCHEMES, model_location
+from weft.engines.weights import model_location
 
 if TYPE_CHECKING:
     from weft.domain.shape import Shape
@@ -34,7 +34,6 @@ API_KEY = "WEFT_API_KEY"
 COUNTS_ATTENTION_RANKS: Version = (0, 5, 22)  # --attn-dp-size; before, --dp-size with a switch
 BALANCES_BY_ITSELF: Version = (0, 5, 8)  # before, decode refuses several ranks without a promise about prefill
 COUNTS_LENGTHS: Version = (0, 5, 20)  # before, with a switch only
-STREAMS_WEIGHTS: Version = (0, 5, 10)  # --load-format runai_streamer
 BYTES_PER_GB = 1e9
 _CONNECTORS = {"NIXL": "nixl", "Mooncake": "mooncake"}
 _ALGORITHMS = {"MTP": "EAGLE", "EAGLE3": "EAGLE3", "DraftModel": "STANDALONE", "NGram": "NGRAM"}
@@ -46,7 +45,7 @@ def model(request: LaunchRequest) -> Arguments:
     spec = request.spec.model
     source, context = spec.source, spec.max_context_tokens
     return (
-        *("--model-path", model_location(spec, "SGLang", STREAMED_SCHEMES)),
+        *("--model-path", model_location(request)),
         *("--served-model-name", _served_name(spec)),
         *(("--revision", source.revision) if source is not None and source.revision else ()),
         *_streamed(request),
@@ -144,8 +143,6 @@ def _streamed(request: LaunchRequest) -> Arguments:
     source = request.spec.model.source
     if source is None or source.kind is not SourceKind.URI:
         return ()
-    if parse_version(request.plan.engine.version) < STREAMS_WEIGHTS:
-        raise _unsupported("model.source.uri before version 0.5.10", "use a later version or another source")
     return ("--load-format", "runai_streamer")
 
 

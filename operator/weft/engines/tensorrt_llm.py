@@ -100,7 +100,7 @@ def _server(request: LaunchRequest) -> tuple[str, ...]:
     return (
         "trtllm-serve",
         "serve",
-        model_location(request.spec.model, "TensorRT-LLM"),
+        model_location(request),
         *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
         *("--backend", "pytorch"),
         *arguments.model(request),

@@ -101,7 +101,7 @@ def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...
     return (
         "vllm",
         "serve",
-        model_location(request.spec.model, "vLLM"),
+        model_location(request),
         *arguments.model(request),
         *arguments.parallel(request),
         *arguments.kv_cache(request),

@@ -4,35 +4,56 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.catalog import load
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
 from weft.domain.spec import SourceKind
 from weft.engines.launch import ModelMount, MountKind
 
 if TYPE_CHECKING:
-    from weft.domain.spec import ModelSpec
+    from weft.domain.spec import ModelSource, ModelSpec
+    from weft.engines.launch import LaunchRequest
 
 MODEL_PATH = "/model"
 CACHE_PATH = "/model-cache"
-STREAMED_SCHEMES = ("s3://", "gs://")
+_NAMES = {EngineName.VLLM: "vLLM", EngineName.SGLang: "SGLang", EngineName.TensorRTLLM: "TensorRT-LLM"}
+_AZURE_ACCOUNTS = frozenset({"AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CONNECTION_STRING"})
 
 
-def model_location(model: ModelSpec, engine: str, schemes: tuple[str, ...] = STREAMED_SCHEMES) -> str:
+def model_location(request: LaunchRequest) -> str:
     """What an engine calls the model: a repository, a path inside the mounted volume, or a URI.
 
-    Raises `Invalid` (FeatureUnsupported) for an object store whose scheme the engine does not stream from.
+    Raises `Invalid` for an object store that the release does not stream from, or whose account nobody names.
     """
+    model = request.spec.model
     source = model.source
     if source is None:
         return model.model_id
     if source.kind in {SourceKind.PVC, SourceKind.Image}:
         return f"{MODEL_PATH}/{source.path}".rstrip("/")
-    if source.kind is SourceKind.URI and not source.location.startswith(schemes):
-        known = " and ".join(schemes)
-        raise Invalid(
-            Reason.FeatureUnsupported, f"{engine} streams weights from {known} only, not from {source.location}"
-        )
+    if source.kind is SourceKind.URI:
+        _refuse_store(request, source)
     return source.location or model.model_id
+
+
+def _refuse_store(request: LaunchRequest, source: ModelSource) -> None:
+    release, scheme = request.plan.engine, source.location.partition("://")[0]
+    streams = dict(load().engine(release.name).limits.streams)
+    named = f"{_NAMES[release.name]} {release.version}"
+    if scheme not in streams:
+        known = ", ".join(f"{each}://" for each in streams)
+        message = f"{named} streams no weights from {source.location}: use {known}, or another source"
+        raise Invalid(Reason.FeatureUnsupported, message)
+    if not streams[scheme].include(release.version):
+        message = f"{named} streams no weights from {scheme}://: use {streams[scheme]}, or another source"
+        raise Invalid(Reason.FeatureUnsupported, message)
+    if scheme == "az" and source.secret is None and _AZURE_ACCOUNTS.isdisjoint(dict(request.spec.engine.env)):
+        message = (
+            "model.source.uri az:// needs the name of a storage account: put AZURE_STORAGE_ACCOUNT_NAME into a Secret "
+            "that model.source.uri.secretRef names, or into engine.env"
+        )
+        raise Invalid(Reason.SpecInvalid, message)
 
 
 def model_mount(model: ModelSpec) -> ModelMount | None:
