@@ -11,6 +11,7 @@ import yaml
 from tests.render.pools import UID, plan, shape, spec
 from tests.render.tensorrt_llm_shapes import TENSORRT_LLM_SHAPES, V1_3, planned
 from weft.catalog import load
+from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from weft.engines.launch import ContainerLaunch
 
 ENGINE = adapter_for(EngineName.TensorRTLLM)
-OPTIONS = yaml.safe_load(Path(__file__).with_name("tensorrt_llm_options.yaml").read_text())
+OPTIONS = engine_options("tensorrt_llm_options.yaml")
+SETTINGS = yaml.safe_load(Path(__file__).with_name("tensorrt_llm_settings.yaml").read_text())
 GOLDEN = Path(__file__).parents[1] / "render" / "golden"
 NIM = EngineRelease(EngineName.TensorRTLLM, "1.2.1", "nvcr.io/nim/meta/llama-3.3-70b-instruct:1.8")
 TRITON = EngineRelease(EngineName.TensorRTLLM, "1.2.1", "nvcr.io/nvidia/tritonserver:25.10-trtllm-python-py3")
@@ -65,14 +67,14 @@ def test_recorded_commands_use_only_options_that_their_version_has(name: str) ->
     version, pod = golden(name)
     given = [word for word in pod["spec"]["containers"][0]["command"] if word.startswith("-")]
     assert given
-    assert set(given) <= set(OPTIONS[version]["options"])
+    assert set(given) <= (OPTIONS.of(version) or set())
 
 
 @pytest.mark.parametrize("name", TENSORRT_LLM_SHAPES)
 def test_recorded_files_have_only_settings_that_their_version_has(name: str) -> None:
     version, pod = golden(name)
     text = pod["metadata"]["annotations"]["weft.dev/file-trtllm.yaml"]
-    assert set(yaml.safe_load(text)) <= set(OPTIONS[version]["settings"])
+    assert set(yaml.safe_load(text)) <= set(SETTINGS[version])
 
 
 @pytest.mark.parametrize("name", TENSORRT_LLM_SHAPES)
@@ -289,6 +291,7 @@ def test_a_checkpoint_is_loaded_as_it_is_stored() -> None:
         "--moe_expert_parallel_size",
         "--config",
         "--extra_llm_api_options=/x.yaml",
+        "--set",
         "--kv_cache_free_gpu_memory_fraction",
         "--free_gpu_memory_fraction=0.5",
         "--max_seq_len",
@@ -315,11 +318,34 @@ def test_other_arguments_are_the_users_and_come_last(argument: str) -> None:
 
 
 def test_every_owned_option_is_one_that_a_version_has() -> None:
-    known = {option.replace("_", "-") for facts in OPTIONS.values() for option in facts["options"]}
-    newer = {"--enable-attention-dp", "--hf-revision"}  # of candidates after the page that the list is from
-    owned = [option for option in known | newer if ENGINE.argument_conflict((option,), shape(8)) is not None]
-    assert len(owned) >= 25
-    assert not newer - set(owned)
+    known = {option.replace("_", "-") for options in OPTIONS.by_release for option in options}
+    owned = [option for option in known if ENGINE.argument_conflict((option,), shape(8)) is not None]
+    assert len(owned) >= 28
+
+
+@pytest.mark.parametrize(
+    ("argument", "version", "told"),
+    [
+        ("--max-batch-size=8", "1.2.1", "--max-batch-size, perhaps --max_batch_size"),
+        ("--max_batch", "1.3.0rc12", "--max_batch, perhaps --max_batch_size"),
+        ("--frobnicate", "1.3.0", "--frobnicate"),
+        ("--tool_parser", "1.2", "--tool_parser (new in 1.3)"),
+        ("--no-trust_remote_code", "1.2.1", "--no-trust_remote_code, perhaps --trust_remote_code"),
+    ],
+)
+def test_what_the_release_does_not_know_is_told_as_click_spells_it(argument: str, version: str, told: str) -> None:
+    (found,) = ENGINE.unknown_arguments(("--max_num_tokens", "-1", argument, "--log_level=info"), version)
+    assert found == told
+
+
+@pytest.mark.parametrize("version", ["1.2.1", "1.3.0rc6", "1.3.0", "1.4.0"])
+def test_of_a_version_between_two_that_were_read_nothing_is_said_that_either_has(version: str) -> None:
+    known = ("--tool_parser", "qwen3", "--no-telemetry", "--generation-config=auto", "--hf_revision", "main")
+    assert ENGINE.unknown_arguments(known, version) == ()
+
+
+def test_nothing_is_said_of_a_version_that_nobody_read() -> None:
+    assert ENGINE.unknown_arguments(("--frobnicate",), "1.1.0") == ()
 
 
 def test_a_front_of_one_pool_is_the_plain_router() -> None:

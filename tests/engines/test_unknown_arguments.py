@@ -29,7 +29,6 @@ BY_LABEL = {each.value.lower(): each for each in EngineName}
 VLLM = adapter_for(EngineName.VLLM)
 ENGINES = {name: each.status.engine.name for name, each in SHAPES.items() if each.status.engine is not None}
 OF_VLLM = [name for name, engine in ENGINES.items() if engine is EngineName.VLLM]
-TABLED = [name for name, engine in ENGINES.items() if engine is not EngineName.TensorRTLLM]
 RELEASES = [".".join(map(str, release)) for release in engine_options("vllm_options.yaml").releases]
 
 
@@ -115,7 +114,7 @@ def test_weft_itself_uses_only_options_that_the_release_has(name: str, version: 
         assert VLLM.unknown_arguments(command[3:], version) == ()
 
 
-@pytest.mark.parametrize("name", TABLED)
+@pytest.mark.parametrize("name", ENGINES)
 def test_recorded_commands_use_only_options_of_the_release_of_their_image(name: str) -> None:
     for pod in yaml.safe_load_all((GOLDEN / f"{name}.yaml").read_text()):
         container = pod["spec"]["containers"][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.engines import tensorrt_llm_arguments as arguments
@@ -22,6 +23,7 @@ from weft.engines.tensorrt_llm_config import config_text, moves_kv
 from weft.engines.tensorrt_llm_conflicts import tensorrt_llm_argument_conflict, tensorrt_llm_env_conflict
 from weft.engines.tensorrt_llm_failure import tensorrt_llm_failure
 from weft.engines.tensorrt_llm_refusals import refuse_what_it_cannot
+from weft.engines.unknown_options import unknown_to_click
 from weft.engines.vllm_router import vllm_router
 from weft.engines.weights import model_location, model_mount
 
@@ -80,9 +82,8 @@ class TensorRTLLM:
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         return tensorrt_llm_argument_conflict(args, shape)
 
-    def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:  # noqa: ARG002 - of the protocol
-        """None: not every option of its releases is known."""
-        return ()
+    def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:
+        return unknown_to_click(args, engine_options("tensorrt_llm_options.yaml"), version)
 
     def failure(self, text: str) -> Explanation | None:
         return tensorrt_llm_failure(text)

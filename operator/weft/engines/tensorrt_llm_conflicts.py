@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _KV_FRACTION = f"{BY_WEFT}, to what memory is planned with"
 _PLAIN_HTTP = "probes, metrics and fronts speak plain HTTP"
 _FILE = "Weft writes this file, whose settings win over arguments"
+_FIELDS = "it sets fields of the file that Weft writes"
 _NO_CLUSTER = "Weft starts no cluster of servers"
 
 _OWNED = {
@@ -35,6 +36,7 @@ _OWNED = {
     "--grpc": _PLAIN_HTTP,
     "--config": _FILE,
     "--extra-llm-api-options": _FILE,
+    "--set": _FIELDS,
     "--free-gpu-memory-fraction": _KV_FRACTION,
     "--kv-cache-free-gpu-memory-fraction": _KV_FRACTION,
     "--kv-cache-dtype": "use spec.kvCache.precision",

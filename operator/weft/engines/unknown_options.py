@@ -1,4 +1,4 @@
-"""Arguments that an engine's command line does not know, for one that is argparse's."""
+"""Arguments that an engine's command line does not know, for one that is argparse's or click's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.catalog.names import nearest, perhaps
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from weft.catalog.options import EngineOptions
 
@@ -19,11 +19,20 @@ _LONGEST_SHOWN = 60
 @functools.lru_cache(maxsize=4096)
 def unknown_options(args: tuple[str, ...], options: EngineOptions, version: str) -> tuple[str, ...]:
     """Options among `args` that a version lacks, each once: with the releases that have it, or what it may mean."""
-    known = options.of(version)
-    if known is None:
-        return ()
+    known = options.of(version) or ()
     names = dict.fromkeys(name for name in map(_name, args) if name is not None)
-    unknown = (name for name in names if not _is_one(name, known))
+    return _told((name for name in names if not _is_one(name, known)), options, version) if known else ()
+
+
+@functools.lru_cache(maxsize=4096)
+def unknown_to_click(args: tuple[str, ...], options: EngineOptions, version: str) -> tuple[str, ...]:
+    """The same for click, which takes options as they are spelled and in no other way."""
+    known = options.of(version) or ()
+    names = dict.fromkeys(each.partition("=")[0] for each in args if _name(each) is not None)
+    return _told((name for name in names if name not in known), options, version) if known else ()
+
+
+def _told(unknown: Iterable[str], options: EngineOptions, version: str) -> tuple[str, ...]:
     return tuple(f"{name:.{_LONGEST_SHOWN}}{_hint(name, options, version)}" for name in unknown)
 
 
@@ -46,8 +55,10 @@ def _positive(name: str) -> str:
 
 
 def _hint(name: str, options: EngineOptions, version: str) -> str:
-    elsewhere = options.elsewhere(name, version) or options.elsewhere(_positive(name), version)
+    known = options.of(version) or ()
+    asked = (each for each in (name, _positive(name)) if each not in known)
+    elsewhere = next((found for each in asked if (found := options.elsewhere(each, version)) is not None), None)
     if elsewhere is not None:
         return f" ({elsewhere})"
-    long = sorted(option for option in options.of(version) or () if option.startswith("--"))
+    long = sorted(option for option in known if option.startswith("--"))
     return perhaps(nearest(name, ((option, option) for option in long))[:1])
