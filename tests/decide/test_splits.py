@@ -235,7 +235,7 @@ def test_a_pair_behind_a_gateway_needs_a_sidecar_for_its_engine(engine: EngineNa
 
 def test_a_split_tells_which_half_has_arguments_that_its_engine_does_not_know() -> None:
     decode = replace(half(Role.Decode), engine=EngineSpec(name=EngineName.VLLM, args=("--frobnicate",)))
-    prefill = replace(half(Role.Prefill), engine=EngineSpec(name=EngineName.VLLM, args=("--enable-eplb",)))
+    prefill = replace(half(Role.Prefill), engine=EngineSpec(name=EngineName.VLLM, args=("--numa-bind",)))
     world = split_world(prefill, decode)
     world.turn()
     assert split_conditions(world)["ArgumentsUnknown"] == ("True", "ArgumentUnknown")

@@ -32,12 +32,12 @@ def test_the_condition_goes_with_the_argument() -> None:
     world = world_with("--frobnicate")
     world.turn()
     assert world.condition("chat", "ArgumentsUnknown")[0] == "True"
-    world.edit("chat", replace(pool_spec(8, external(1)), engine=EngineSpec(args=("--enable-eplb",))))
+    world.edit("chat", replace(pool_spec(8, external(1)), engine=EngineSpec(args=("--numa-bind",))))
     world.turn()
     assert all(each.kind != "ArgumentsUnknown" for each in world.decision("chat").conditions)
 
 
-@pytest.mark.parametrize("args", [(), ("--max-num-seqs", "8"), ("--enable-dbo", "--numa-bind")])
+@pytest.mark.parametrize("args", [(), ("--max-num-seqs", "8"), ("--enable-sleep-mode", "--numa-bind")])
 def test_nothing_is_said_of_what_the_release_knows(args: tuple[str, ...]) -> None:
     world = world_with(*args)
     world.turn()

@@ -12,6 +12,7 @@ from weft.engines import sglang_arguments as arguments
 from weft.engines import sglang_environment as environment
 from weft.engines.batches import batch_arguments
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
+from weft.engines.option_rules import refuse_options
 from weft.engines.sglang_conflicts import sglang_argument_conflict, sglang_env_conflict
 from weft.engines.sglang_failure import sglang_failure
 from weft.engines.sizing import (
@@ -131,6 +132,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     conflict = sglang_argument_conflict(spec.engine.args, shape) or sglang_env_conflict(tuple(dict(spec.engine.env)))
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
+    refuse_options(request)
 
 
 def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:

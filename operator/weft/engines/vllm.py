@@ -15,7 +15,7 @@ from weft.engines import vllm_environment as environment
 from weft.engines import vllm_ray
 from weft.engines.batches import batch_arguments
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
-from weft.engines.option_values import refuse_values
+from weft.engines.option_rules import refuse_options
 from weft.engines.sizing import (
     MARGIN_SECONDS,
     PROBE_SECONDS,
@@ -137,7 +137,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     conflict = conflict or vllm_prefix_conflict(spec) or vllm_batch_conflict(spec)
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
-    refuse_values(request)
+    refuse_options(request)
 
 
 def _ports(request: LaunchRequest, servers: int) -> tuple[NamedPort, ...]:

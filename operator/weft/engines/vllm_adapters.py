@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.catalog.option_values import option_values
+from weft.catalog.option_rules import allowed_values
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.engines.given import given
@@ -43,7 +43,7 @@ def _rank(request: LaunchRequest) -> Arguments:
     rank, release, own = request.spec.model.adapter_rank, request.plan.engine, given(request.spec.engine.args, _RANK)
     if rank is None or (rank <= _USUAL_RANK and not own):
         return ()
-    sizes = [int(size) for size in option_values(release.name, release.version)[_RANK]]
+    sizes = [int(size) for size in allowed_values(release.name, release.version, _RANK)]
     if own:
         if own.isdecimal() and int(own) < rank:
             message = f"engine.args {_RANK} {own} has no room for spec.model.adapters of rank {rank}: remove it"

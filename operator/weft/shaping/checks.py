@@ -14,6 +14,7 @@ from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.engines.handover import context_conflict, tensor_conflict
+from weft.engines.option_rules import options_shape_conflict
 from weft.engines.precision import precision_conflict
 from weft.engines.sglang_handover import sglang_tensor_conflict
 from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
@@ -301,6 +302,13 @@ def _contexts_are_shared_as_the_engine_can(case: Case) -> Explanation | None:
     return Explanation(Reason.ContextNotShared, why) if why is not None else None
 
 
+def _the_users_arguments_work_in_it(case: Case) -> Explanation | None:
+    experts, spec = case.request.architecture.experts, case.request.spec.engine
+    count = experts.count if experts is not None else None
+    why = options_shape_conflict(spec, case.option.shape, case.engine_version, count)
+    return Explanation(Reason.ArgumentConflict, f"engine.args {why}") if why is not None else None
+
+
 def _prompts_are_shared_as_the_engine_can(case: Case) -> Explanation | None:
     why = prefill_context_conflict(case.sharing)
     return Explanation(Reason.PromptNotShared, why) if why is not None else None
@@ -333,6 +341,7 @@ CLAIMS: tuple[Claim, ...] = (
     _groups_hand_over_kv,
     _weights_fit,
     _one_sequence_fits_beside_them,
+    _the_users_arguments_work_in_it,  # the last, so that a shape without them would do
 )
 
 

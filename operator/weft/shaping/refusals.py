@@ -40,6 +40,9 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanati
     """The error for a request of which every shape was refused; `refused` has each with its reason."""
     if not refused:
         return Blocked(Reason.NoAccelerator, "the cluster has no accelerator that this pool may use")
+    of_arguments = dict.fromkeys(why.message for _, why in refused if why.reason is Reason.ArgumentConflict)
+    if of_arguments:  # nothing else spoke against these shapes
+        return Invalid(Reason.ArgumentConflict, "; ".join(of_arguments))
     of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
     if of_memory:
         return _does_not_fit(request, of_memory, tuple(why for _, why in refused))
