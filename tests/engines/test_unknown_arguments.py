@@ -14,9 +14,10 @@ from tests.render.test_pods import GOLDEN
 from weft.catalog import load
 from weft.catalog.options import engine_options
 from weft.domain.shape import EngineName, EngineRelease
-from weft.domain.spec import Balancing
+from weft.domain.spec import Balancing, SourceKind
 from weft.engines import LaunchRequest, adapter_for
 from weft.engines.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
+from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
 from weft.engines.vllm_balancing import SERVES_AT_SEVERAL_PORTS
 from weft.engines.vllm_connectors import BRINGS_MOONCAKE, OFFLOADS_BESIDE_NIXL
@@ -90,9 +91,14 @@ def is_planned(golden: PoolSpec, chosen: Shape, version: str) -> bool:
     """Whether planning lets a release have such a shape: what it claims of versions, and no more."""
     release = parse_version(version)
     over_pods = chosen.pods > 1 and chosen.data_parallel == 1
-    able = load().engine(EngineName.VLLM).limits.group_over_pods
+    limits = load().engine(EngineName.VLLM).limits
+    able, wish, source = limits.group_over_pods, speculative_wish(golden.engine.speculative_json), golden.model.source
+    scheme = source.location.partition("://")[0] if source is not None and source.kind is SourceKind.URI else "s3"
     return (
         (not over_pods or able.include(version))
+        and (wish is None or limits.drafting_by(wish.method).include(version))
+        and dict(limits.streams)[scheme].include(version)
+        and not VLLM.unknown_arguments(golden.engine.args, version)
         and (chosen.decode_context_parallel == 1 or release >= SHARES_LATENT_KV)
         and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)
         and (golden.kv.offload_json is None or release >= OFFLOADS_BESIDE_NIXL)

@@ -144,6 +144,21 @@ def test_over_mooncake_one_side_gives_and_listens_and_the_other_takes() -> None:
         assert not any(name.startswith(("VLLM_NIXL", "UCX")) for name in names)
 
 
+@pytest.mark.parametrize(
+    ("method", "too_early", "since"),
+    [("MTP", "0.10.2", "0.11.0"), ("DraftModel", "0.14.1", "0.15.0"), ("NGram", "0.9.0", "0.10.0")],
+)
+def test_tokens_are_drafted_by_what_the_release_has(method: str, too_early: str, since: str) -> None:
+    """Before 0.11 each model had a method of its own for its heads, and up to 0.14 none had a draft model."""
+    model = ', "model": "acme/small"' if method == "DraftModel" else ""
+    wish = spec(engine=EngineSpec(speculative_json=f'{{"method": "{method}"{model}}}'))
+    assert "--speculative-config" in command(wish, plan(release=replace(RELEASE, version=since)))
+    if method != "NGram":
+        with pytest.raises(Invalid, match=f"{method} is not supported on VLLM {too_early}: use version 0") as refused:
+            command(wish, plan(release=replace(RELEASE, version=too_early)))
+        assert refused.value.reason is Reason.FeatureUnsupported
+
+
 def test_both_sides_of_a_split_are_launched_alike() -> None:
     """The handshake compares configurations, and either side may be asked to pull."""
     assert command(spec(Role.Prefill)) == command(spec(Role.Decode))

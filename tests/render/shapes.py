@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.render.option_shapes import OPTION_SHAPES
 from tests.render.pools import DEEPSEEK, LLAMA, behind_a_gateway, plan, pool, queued, shape, sharing, spec
 from tests.render.sglang_shapes import SGLANG_SHAPES
 from tests.render.tensorrt_llm_shapes import TENSORRT_LLM_SHAPES
@@ -177,4 +178,5 @@ SHAPES = {
         Handover(SchedulerName.Kueue, "inference", 4, "nvidia.com/gpu.clique", 2, _GB200),
     ),
     **TENSORRT_LLM_SHAPES,
+    **OPTION_SHAPES,
 }

@@ -32,7 +32,7 @@ class Releases:
 class EngineLimits:
     """Each is what the releases named can do; the generations are those whose GPUs have kernels for it.
 
-    `streams` are the schemes of object stores that it reads weights from.
+    `streams` are the schemes of object stores that it reads weights from, `drafting` the methods that older releases lack.
     """
 
     group_over_pods: Releases
@@ -40,10 +40,15 @@ class EngineLimits:
     precisions: tuple[tuple[Precision, Releases], ...]
     sparse_attention: tuple[str, ...]
     streams: tuple[tuple[str, Releases], ...]
+    drafting: tuple[tuple[str, Releases], ...]
 
     def serving(self, precision: Precision) -> Releases:
         """Releases that serve a precision at all."""
         return dict(self.precisions).get(precision, Releases())
+
+    def drafting_by(self, method: str) -> Releases:
+        """Releases that draft tokens by a method."""
+        return dict(self.drafting).get(method, Releases())
 
 
 def numbers(version: str) -> tuple[int, ...] | None:

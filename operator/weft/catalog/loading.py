@@ -112,6 +112,7 @@ def _limits(facts: dict[str, Any]) -> EngineLimits:
         precisions=tuple((Precision(name), Releases(**since)) for name, since in facts["precisions"].items()),
         sparse_attention=tuple(facts["sparse_attention"]),
         streams=tuple((scheme, Releases(**since)) for scheme, since in facts["streams"].items()),
+        drafting=tuple((method, Releases(**since)) for method, since in facts["drafting"].items()),
     )
 
 

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.catalog import load
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from weft.engines.launch import LaunchRequest
 
 _DRAFTED_TOKENS = 3  # where the wish does not say
 
@@ -23,3 +31,12 @@ def speculative_wish(wish_json: str | None) -> SpeculativeWish | None:
         return None
     wish = json.loads(wish_json)
     return SpeculativeWish(wish["method"], wish.get("tokens", _DRAFTED_TOKENS), wish.get("model") or None)
+
+
+def refuse_drafting(request: LaunchRequest) -> None:
+    """Raise `Invalid` (FeatureUnsupported) for a method that the release does not draft by."""
+    wish, release = speculative_wish(request.spec.engine.speculative_json), request.plan.engine
+    able = load().engine(release.name).limits.drafting_by(wish.method) if wish is not None else None
+    if wish is not None and able is not None and not able.include(release.version):
+        named = f"engine.speculative {wish.method} is not supported on {release.name.value} {release.version}"
+        raise Invalid(Reason.FeatureUnsupported, f"{named}: use version {able}, or another method")

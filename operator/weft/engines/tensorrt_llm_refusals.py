@@ -11,20 +11,18 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import SourceKind
 from weft.engines.precision import precision_conflict
-from weft.engines.speculative import speculative_wish
+from weft.engines.speculative import refuse_drafting
 from weft.engines.tensorrt_llm_arguments import NAMES_ITS_MODEL
 from weft.engines.tensorrt_llm_config import moves_kv
 from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
-from weft.engines.versions import parse_version, release_order
+from weft.engines.versions import release_order
 from weft.engines.vllm_only import refuse_what_vllm_alone_does
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.engines.launch import LaunchRequest
-    from weft.engines.versions import Version
 
-DRAFTS_WITH_A_MODEL: Version = (1, 3, 0)  # before, the name of the method in its file changed between candidates
 # By a part of the image's name: what it is, and why the plan of a pool could not be kept in it (ADR 0048).
 _OTHER_SERVERS = {
     "/nim/": ("a NIM", "which keeps its own choice of backend and shape"),
@@ -46,6 +44,7 @@ def refuse_what_it_cannot(request: LaunchRequest) -> None:
         if wrong:
             release = f"TensorRT-LLM {request.plan.engine.version}"
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported on {release}: {allowed}")
+    refuse_drafting(request)
 
 
 def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
@@ -68,10 +67,6 @@ def _engine_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     yield bool(other), f"engine.image {engine.image}", instead
     asks_for_keys = spec.router.api_key_secret is not None
     yield asks_for_keys, "router.apiKeySecretRef", "remove it, as its server asks for no key"
-    wish = speculative_wish(spec.engine.speculative_json)
-    drafts = wish is not None and wish.method == "DraftModel"
-    too_old = parse_version(engine.version) < DRAFTS_WITH_A_MODEL
-    yield drafts and too_old, "engine.speculative DraftModel", "use MTP, EAGLE3 or NGram, or version 1.3 or later"
 
 
 def _kv_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:

@@ -23,6 +23,7 @@ from weft.engines.sizing import (
     startup_seconds,
     still_chosen_seconds,
 )
+from weft.engines.speculative import refuse_drafting
 from weft.engines.unknown_options import unknown_options
 from weft.engines.versions import parse_version
 from weft.engines.vllm_conflicts import (
@@ -138,6 +139,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
     refuse_options(request)
+    refuse_drafting(request)
 
 
 def _ports(request: LaunchRequest, servers: int) -> tuple[NamedPort, ...]:
