@@ -82,6 +82,14 @@ def test_one_number_of_the_users_bounds_the_other_since_each_sequence_has_a_toke
     assert told(args=("--max-num-seqs", "10000")) == ("10000", "10000")
 
 
+def test_a_beginning_that_argparse_knows_is_the_option() -> None:
+    assert counted(("--max-num-batched=512",)) == (512, 512)
+    wanted = spec(engine=EngineSpec(args=("--max-num-batched", "512")))
+    command = adapter_for(EngineName.VLLM).launch(LaunchRequest(wanted, plan())).command
+    assert "--max-num-batched-tokens" not in command
+    assert given(command, "--max-num-seqs") == "512"
+
+
 def test_numbers_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(Invalid, match="allowed: --max-num-seqs up to 256") as refused:
         told(args=("--max-num-seqs", "512", "--max-num-batched-tokens", "256"))

@@ -44,6 +44,7 @@ _OPTIONS = {
     EngineName.SGLang: _Options("--chunked-prefill-size", "--max-running-requests", of_all_ranks=True),
     EngineName.TensorRTLLM: _Options("--max_num_tokens", "--max_batch_size"),
 }
+_TELLING = len("--max-num-")  # which several options of an engine begin with
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")  # as vLLM writes them: 8k are 8,000 tokens, 8K are 8,192
 _TIMES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 
@@ -105,13 +106,25 @@ def _batch(args: tuple[str, ...], shape: Shape, planned: Batch) -> Batch:
 
 def _own(args: tuple[str, ...], option: str) -> int | None:
     """The user's number; None where there is none, and where it cannot be read, as of an engine's own `-1`."""
-    match = _NUMBER.fullmatch(given(args, option.replace("_", "-")))
+    match = _NUMBER.fullmatch(_said(args, option))
     found = int(float(match[1]) * _TIMES[match[2]]) if match else 0
     return found or None
 
 
+def _said(args: tuple[str, ...], option: str) -> str:
+    """The value of an option, which argparse also knows by a beginning."""
+    dashed = option.replace("_", "-")
+    return given(tuple(_spelled_out(argument, dashed) for argument in args), dashed)
+
+
+def _spelled_out(argument: str, option: str) -> str:
+    name, joined, value = argument.partition("=")
+    begins = len(name) > _TELLING and option.startswith(name.replace("_", "-"))
+    return f"{option}{joined}{value}" if begins else argument
+
+
 def _says(request: LaunchRequest, option: str) -> bool:
-    return bool(given(request.spec.engine.args, option.replace("_", "-")))
+    return bool(_said(request.spec.engine.args, option))
 
 
 def _tells_tokens(request: LaunchRequest) -> bool:
