@@ -16,6 +16,7 @@ _GATED = ModelSource(
     SourceKind.HuggingFace, "meta-llama/Llama-3.3-70B-Instruct", revision="6f6073b", token_secret=("hub", "token")
 )
 _OLD = replace(SGLANG, version="0.5.3.post3", image="lmsysorg/sglang:v0.5.3.post3")
+_WITH_EFA = replace(SGLANG, image="registry.example/sglang-with-efa:v0.5.23")
 _shape = partial(shape, engine=EngineName.SGLang)
 
 SGLANG_SHAPES = {
@@ -54,6 +55,15 @@ SGLANG_SHAPES = {
     "sglang-prefill": pool(spec(Role.Prefill), plan(_shape(2)), ("node-a",)),
     "sglang-decode": pool(
         spec(Role.Decode, kv=KVSpec(connector="Mooncake", transport="TCP")), plan(_shape(4)), ("node-a",)
+    ),
+    "sglang-decode-efa": pool(
+        spec(
+            Role.Decode,
+            kv=KVSpec(transport="EFA"),
+            engine=EngineSpec(image=_WITH_EFA.image, resources=(("vpc.amazonaws.com/efa", "16"),)),
+        ),
+        plan(_shape(4), _WITH_EFA),
+        ("node-a",),
     ),
     "sglang-old-decode": pool(
         spec(Role.Decode, model=ModelSpec(DEEPSEEK, source=_PVC)),

@@ -33,6 +33,8 @@ _KUEUE = PlacementSpec(scheduler=SchedulerName.Kueue, queue="inference", node_se
 _GB200 = ("nvidia.com/gpu.product", ("NVIDIA-GB200",))
 _CLIQUE = "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"
 _WITH_RAY = EngineRelease(EngineName.VLLM, "0.32.0", "registry.example/vllm-with-ray:v0.32.0")
+_WITH_EFA = EngineRelease(EngineName.VLLM, "0.32.0", "registry.example/vllm-with-efa:v0.32.0")
+_EFA = (("vpc.amazonaws.com/efa", "16"),)
 _TWO_STAGES = shape(8, "GB200", Precision.FP8, pipeline_parallel=2, gpus_per_pod=4)
 
 SHAPES = {
@@ -74,6 +76,11 @@ SHAPES = {
         spec(Role.Prefill, kv=KVSpec(offload_json='{"size": "64Gi"}')), plan(shape(2)), ("node-a",)
     ),
     "prefill-mooncake": pool(spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), plan(shape(2)), ("node-a",)),
+    "prefill-efa": pool(
+        spec(Role.Prefill, kv=KVSpec(transport="EFA"), engine=EngineSpec(image=_WITH_EFA.image, resources=_EFA)),
+        plan(shape(4), _WITH_EFA),
+        ("node-a",),
+    ),
     "decode-cpu": pool(
         spec(Role.Decode, engine=EngineSpec(resources=(("memory", "16Gi"),))),
         plan(shape(1, "cpu", Precision.FP32)),

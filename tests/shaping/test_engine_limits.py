@@ -27,6 +27,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import DomainRule, EngineSpec, KVSpec, PlacementSpec, ShapePins
 from weft.domain.units import MIB
+from weft.domain.workload import Role
 from weft.shaping import Supply, choose
 
 A100 = Supply("A100", 81920 * MIB, domain_gpus=8, gpus_per_node=8)
@@ -175,6 +176,34 @@ def test_offload_of_kv_takes_a_release_that_knows_it() -> None:
     with pytest.raises(Invalid, match=r"VLLM 0\.11\.1 does not know kvCache\.offload; allowed: 0\.11\.2 or") as caught:
         asked("0.11.1")
     assert caught.value.reason is Reason.EngineUnsupported
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "allowed"),
+    [
+        (EngineName.VLLM, "0.10.2", "0.11.0 or later"),
+        (EngineName.VLLM, "0.11.0", None),
+        (EngineName.SGLang, "0.5.8", "0.5.9 or later"),
+        (EngineName.SGLang, "0.5.9", None),
+        (EngineName.TensorRTLLM, "1.2.1", "Auto, RDMA or TCP"),
+    ],
+)
+def test_kv_goes_over_efa_from_the_release_on_that_can(engine: EngineName, version: str, allowed: str | None) -> None:
+    request = Wish(LLAMA_8B, (H100,), engine=EngineSpec(name=engine, version=version)).request()
+    half = replace(request.spec, role=Role.Prefill, kv=KVSpec(transport="EFA"))
+    if allowed is None:
+        assert choose(replace(request, spec=half), CATALOG).shape.accelerator == "H100"
+        return
+    with pytest.raises(Invalid, match=f"{version} does not know kvTransfer.transport EFA; allowed: {allowed}"):
+        choose(replace(request, spec=half), CATALOG)
+
+
+def test_efa_leaves_the_nodes_of_amd_alone() -> None:
+    request = Wish(LLAMA_8B, (MI300X, H200)).request()
+    half = replace(request.spec, role=Role.Prefill, kv=KVSpec(transport="EFA"))
+    assert choose(replace(request, spec=half), CATALOG).shape.accelerator == "H200"
+    with pytest.raises(Invalid, match="EFA moves memory of NVIDIA GPUs, not of MI300X"):
+        choose(replace(request, spec=half, supplies=(MI300X,)), CATALOG)
 
 
 def test_partitions_of_an_amd_device_serve_one_each() -> None:

@@ -146,10 +146,11 @@ class KVTransfer(ApiModel):
     """How KV travels from prefill to decode."""
 
     connector: Literal["NIXL", "Mooncake", "LMCache"] = Field(default="NIXL", description="Library that moves KV.")
-    transport: Literal["Auto", "RDMA", "TCP"] = Field(
+    transport: Literal["Auto", "RDMA", "EFA", "TCP"] = Field(
         default="Auto",
         description="Network to use. Auto: what the engine finds in its pod. RDMA needs engine.resources.rdma, and "
-        "nodes that do not limit locked memory, since pods get no IPC_LOCK yet.",
+        "nodes that do not limit locked memory, since pods get no IPC_LOCK yet. EFA (Amazon's) also an engine.image "
+        "with libfabric.",
     )
     locality: Literal["Preferred", "Required", "Any"] = Field(
         default="Preferred",

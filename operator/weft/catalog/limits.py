@@ -32,11 +32,13 @@ class Releases:
 class EngineLimits:
     """Each is what the releases named can do; the generations are those whose GPUs have kernels for it.
 
-    `streams` are the schemes of object stores that it reads weights from, `drafting` the methods that older releases lack.
+    `streams` are the schemes of object stores that it reads weights from, `drafting` the methods that older releases
+    lack, `efa` is None where it moves no KV over Amazon's EFA.
     """
 
     group_over_pods: Releases
     kv_offload: Releases
+    efa: Releases | None
     precisions: tuple[tuple[Precision, Releases], ...]
     sparse_attention: tuple[str, ...]
     streams: tuple[tuple[str, Releases], ...]

@@ -109,11 +109,17 @@ def _limits(facts: dict[str, Any]) -> EngineLimits:
     return EngineLimits(
         group_over_pods=Releases(**facts["group_over_pods"]),
         kv_offload=Releases(**facts["kv_offload"]),
+        efa=_releases(facts["efa"]),
         precisions=tuple((Precision(name), Releases(**since)) for name, since in facts["precisions"].items()),
         sparse_attention=tuple(facts["sparse_attention"]),
         streams=tuple((scheme, Releases(**since)) for scheme, since in facts["streams"].items()),
         drafting=tuple((method, Releases(**since)) for method, since in facts["drafting"].items()),
     )
+
+
+def _releases(facts: dict[str, str] | None) -> Releases | None:
+    """None where no release can."""
+    return None if facts is None else Releases(**facts)
 
 
 def _performance(facts: dict[str, Any]) -> EnginePerformance:

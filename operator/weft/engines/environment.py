@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog import load
 from weft.engines.launch import EnvValue
+from weft.engines.libfabric import efa_variables, over_efa
 from weft.engines.weights import CACHE_PATH, needs_the_hub
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def hub(model: ModelSpec) -> Iterator[EnvValue]:
 
 
 def transports(request: LaunchRequest) -> Iterator[EnvValue]:
-    """The wires that UCX, which is what NIXL uses, may take between the halves of a split."""
+    """The wires that NIXL may take between the halves of a split: UCX's, or Amazon's through libfabric."""
+    if over_efa(request.spec):
+        yield from efa_variables()
+        return
     copies = _COPIES.get(load().accelerator(request.plan.shape.accelerator).vendor, "")
     wires = {"TCP": f"tcp,{copies}sm,self", "RDMA": "^tcp"}
     chosen = _UCX_TLS_ON_CPU if request.on_cpu else wires.get(request.spec.kv.transport)

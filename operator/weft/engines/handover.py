@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.given import given
+from weft.engines.libfabric import over_efa
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ _ARGUMENTS = (
     *("--attention-backend", "--block-size", "--hf-overrides", "--disable-hybrid-kv-cache-manager"),
     *("--page-size", "--json-model-override-args", "--dsv4-attn-backend"),
 )
-_VARIABLES = ("VLLM_ATTENTION_BACKEND", "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "SGLANG_DSV4_KV_LAYOUT")
+_VARIABLES = (
+    *("VLLM_ATTENTION_BACKEND", "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "SGLANG_DSV4_KV_LAYOUT"),
+    "SGLANG_DISAGGREGATION_NIXL_BACKEND",
+)
 
 
 def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None:
@@ -70,6 +74,7 @@ def context_conflict(prefill: Shape, decode: Shape) -> str | None:
 
 def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
     yield "kvTransfer.connector", spec.kv.connector
+    yield "kvTransfer.transport", spec.kv.transport if over_efa(spec) else ""
     yield "kvCache.precision", (spec.kv.precision or Precision.BF16).value
     yield "engine.speculative", spec.engine.speculative_json or ""
     for flag in _ARGUMENTS:

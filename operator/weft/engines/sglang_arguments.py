@@ -14,6 +14,7 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
+from weft.engines.libfabric import refuse_what_lacks_efa
 from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
@@ -87,6 +88,7 @@ def kv_transfer(request: LaunchRequest) -> Arguments:
     """The side of a split and what moves its KV; prefill listens for its decode partners."""
     if not moves_kv(request):
         return ()
+    refuse_what_lacks_efa(request)
     backend = _CONNECTORS.get(request.spec.kv.connector)
     if backend is None:
         raise _unsupported(f"kvTransfer.connector {request.spec.kv.connector}", "use NIXL or Mooncake")

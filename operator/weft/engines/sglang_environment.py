@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.engines import sglang_arguments as arguments
 from weft.engines.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.launch import EnvValue
+from weft.engines.libfabric import BACKEND, over_efa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,5 +37,7 @@ def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
     kv = request.spec.kv
     if kv.connector == "NIXL":
         yield from transports(request)
+        if over_efa(request.spec):
+            yield EnvValue("SGLANG_DISAGGREGATION_NIXL_BACKEND", BACKEND)
     elif kv.transport == "TCP":
         yield EnvValue("MC_FORCE_TCP", "1")

@@ -10,6 +10,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import SourceKind
+from weft.engines.libfabric import over_efa
 from weft.engines.precision import precision_conflict
 from weft.engines.speculative import refuse_drafting
 from weft.engines.tensorrt_llm_arguments import NAMES_ITS_MODEL
@@ -75,6 +76,7 @@ def _kv_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     yield stored, f"kvCache.precision {kv.precision}", "use BF16 or FP8"
     other = moves_kv(request) and kv.connector != "NIXL"
     yield other, f"kvTransfer.connector {kv.connector}", "use NIXL"
+    yield over_efa(request.spec), "kvTransfer.transport EFA", "use Auto, RDMA or TCP"
     if kv.offload_json is not None:
         yield moves_kv(request), "kvCache.offload in a half of a split", "use it in Aggregated pools"
         backend = json.loads(kv.offload_json).get("backend", "Native")

@@ -9,6 +9,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
+from weft.engines.libfabric import BACKEND, over_efa, refuse_what_lacks_efa
 from weft.engines.versions import parse_version
 from weft.engines.vllm_arguments import compact_json, moves_kv
 
@@ -47,6 +48,7 @@ def uses_mooncake(request: LaunchRequest) -> bool:
 
 def _refuse_what_lacks(request: LaunchRequest) -> None:
     kv, role = request.spec.kv, request.spec.role
+    refuse_what_lacks_efa(request)
     if kv.connector == "LMCache":
         raise Invalid(
             Reason.FeatureUnsupported,
@@ -82,7 +84,9 @@ def _nixl(request: LaunchRequest) -> dict[str, Any]:
     """The same on both sides, since either may be asked to pull, but for groups that share prompts."""
     shares_prompts = request.plan.shape.prefill_context_parallel > 1  # which vLLM allows to producers only
     buffer = {"kv_buffer_device": "cpu"} if request.on_cpu else {}
-    return {"kv_connector": "NixlConnector", "kv_role": "kv_producer" if shares_prompts else "kv_both", **buffer}
+    backend = {"kv_connector_extra_config": {"backends": [BACKEND]}} if over_efa(request.spec) else {}
+    kv_role = "kv_producer" if shares_prompts else "kv_both"
+    return {"kv_connector": "NixlConnector", "kv_role": kv_role, **buffer, **backend}
 
 
 def _mooncake(request: LaunchRequest) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.engines.handover import context_conflict, tensor_conflict
+from weft.engines.libfabric import over_efa
 from weft.engines.option_rules import options_shape_conflict
 from weft.engines.precision import precision_conflict
 from weft.engines.sglang_handover import sglang_tensor_conflict
@@ -275,6 +276,21 @@ def _the_release_offloads_kv(case: Case) -> Explanation | None:
     return Explanation(Reason.EngineUnsupported, f"{case.release} does not know kvCache.offload; allowed: {able}")
 
 
+def _the_release_moves_kv_over_efa(case: Case) -> Explanation | None:
+    able, accelerator = case.limits.efa, case.option.accelerator
+    if not over_efa(case.request.spec):
+        return None
+    if accelerator.vendor != "nvidia":
+        sentence = f"kvTransfer.transport EFA moves memory of NVIDIA GPUs, not of {accelerator.name}"
+        return Explanation(Reason.EngineUnsupported, f"{sentence}; allowed: Auto, RDMA or TCP")
+    if able is not None and able.include(case.engine_version):
+        return None
+    allowed = "Auto, RDMA or TCP" if able is None else able
+    return Explanation(
+        Reason.EngineUnsupported, f"{case.release} does not know kvTransfer.transport EFA; allowed: {allowed}"
+    )
+
+
 def _weights_fit(case: Case) -> Explanation | None:
     memory = footprint(case.replica)
     if memory.room_bytes > 0:
@@ -338,6 +354,7 @@ CLAIMS: tuple[Claim, ...] = (
     _the_release_serves_the_precision,
     _weight_blocks_stay_whole,
     _the_release_offloads_kv,
+    _the_release_moves_kv_over_efa,
     _groups_hand_over_kv,
     _weights_fit,
     _one_sequence_fits_beside_them,
