@@ -62,6 +62,12 @@ def test_a_namespace_and_pod_logs_render_what_the_overlays_hold(tools: Tools) ->
             "--prometheus-url=http://prometheus:9090",
         ),
         ("moves.perHour=4", "Deployment", "spec.template.spec.containers.0.args.1", "--moves-per-hour=4"),
+        (
+            "allowRelaxations={RunAsRoot}",
+            "Deployment",
+            "spec.template.spec.containers.0.args.1",
+            "--allow-relaxation=RunAsRoot",
+        ),
         ("networkPolicy.prometheus.port=8481", "NetworkPolicy", "spec.egress.3.ports.0.port", 8481),
         (
             "networkPolicy.prometheus.to[0].ipBlock.cidr=10.0.0.7/32",

@@ -61,7 +61,7 @@ SPEC = pool_spec()
             replace(SPEC, role=Role.Decode, placement=replace(SPEC.placement, domain=DomainRule.Preferred)),
             "placement.domain Preferred with role Decode",
         ),
-        (replace(SPEC, pod=replace(SPEC.pod, relaxations=("IPCLock",))), "pod.relaxations IPCLock"),
+        (replace(SPEC, pod=replace(SPEC.pod, relaxations=("HostNetwork",))), "pod.relaxations HostNetwork"),
     ],
 )
 def test_a_field_that_cannot_be_served_is_refused_by_name(spec: PoolSpec, words: str) -> None:

@@ -81,6 +81,16 @@ SHAPES = {
         plan(shape(4), _WITH_EFA),
         ("node-a",),
     ),
+    "prefill-rdma-relaxed": pool(
+        spec(
+            Role.Prefill,
+            kv=KVSpec(transport="RDMA"),
+            engine=EngineSpec(resources=(("rdma/hca", "1"),)),
+            pod=PodSpec(relaxations=("RunAsRoot", "IPCLock"), permitted=("RunAsRoot", "IPCLock")),
+        ),
+        plan(shape(2)),
+        ("node-a",),
+    ),
     "decode-cpu": pool(
         spec(Role.Decode, engine=EngineSpec(resources=(("memory", "16Gi"),))),
         plan(shape(1, "cpu", Precision.FP32)),

@@ -149,7 +149,7 @@ class KVTransfer(ApiModel):
     transport: Literal["Auto", "RDMA", "EFA", "TCP"] = Field(
         default="Auto",
         description="Network to use. Auto: what the engine finds in its pod. RDMA needs engine.resources.rdma, and "
-        "nodes that do not limit locked memory, since pods get no IPC_LOCK yet. EFA (Amazon's) also an engine.image "
+        "nodes that do not limit locked memory, or pod.relaxations. EFA (Amazon's) also an engine.image "
         "with libfabric.",
     )
     locality: Literal["Preferred", "Required", "Any"] = Field(

@@ -69,8 +69,8 @@ class Pod(ApiModel):
     relaxations: Annotated[list[Relaxation], EACH_ONCE] = Field(
         default_factory=list,
         max_length=8,
-        description="Security restrictions to lift. None by default, and any refused so far: IPCLock (capability "
-        "IPC_LOCK, for RDMA), HostNetwork (the node's network), RunAsRoot (UID 0).",
+        description="Security restrictions to lift, once the administrator allows them: RunAsRoot (UID 0), and with "
+        "it IPCLock (capability IPC_LOCK, for RDMA). HostNetwork is refused so far.",
         json_schema_extra=SET,
     )
 

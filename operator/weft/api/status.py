@@ -49,8 +49,8 @@ class ConditionStatus(ApiModel):
     """A Kubernetes condition."""
 
     type: ReasonWord = Field(
-        description="Ready, Planned, ArgumentsUnknown, Placed, CapacityRequested, SLOMet, NetworkBound, Reconciling, "
-        "Stalled."
+        description="Ready, Planned, ArgumentsUnknown, Relaxed, Placed, CapacityRequested, SLOMet, NetworkBound, "
+        "Reconciling, Stalled."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.cli.failure import CommandFailure
 from weft.cli.files import of_kind
+from weft.domain.relaxations import permitting_all
 
 if TYPE_CHECKING:
     from weft.cli.world import World
@@ -44,6 +45,7 @@ class ConfigMaps:
         return replace(split, spec=replace(split.spec, prefill=prefill, decode=decode))
 
     def _filled(self, namespace: str, spec: PoolSpec) -> PoolSpec:
+        spec = permitting_all(spec)
         if spec.model.config_map is None:
             return spec
         name, key = spec.model.config_map

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _ORDER = (
-    *("Planned", "ArgumentsUnknown", "Placed", "Ready", "CapacityRequested"),
+    *("Planned", "ArgumentsUnknown", "Relaxed", "Placed", "Ready", "CapacityRequested"),
     *("SLOMet", "NetworkBound", "Reconciling", "Stalled"),
 )
 _OBSERVED = {
@@ -27,7 +27,7 @@ _OBSERVED = {
     "prefixHitPercent": "{} % of prompts cached",
     "attainmentPercent": "{} % within the SLO",
 }
-_BAD_WHEN_TRUE = {"ArgumentsUnknown", "CapacityRequested", "NetworkBound", "Reconciling", "Stalled"}
+_BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "CapacityRequested", "NetworkBound", "Reconciling", "Stalled"}
 
 
 def explanation(body: Json) -> RenderableType:

@@ -330,6 +330,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     burst_writes: options.BurstWrites = 400,
     moves_per_hour: options.MovesPerHour = 0,
     moves_at_once: options.MovesAtOnce = 8,
+    allow_relaxation: options.AllowRelaxations = None,
     record: options.Record = None,
     record_megabytes: options.RecordMegabytes = 512,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
@@ -358,6 +359,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
             json_logs=not plain_logs,
             moves_per_hour=moves_per_hour,
             moves_at_once=moves_at_once,
+            relaxations=tuple(allow_relaxation or ()),
             record=record,
             record_megabytes=record_megabytes,
         )

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import typer
 
 from weft.cli.reference import refused_namespace
+from weft.domain.relaxations import CAN_BE_ALLOWED, FLAG
 
 HIGHEST_PRICE = 1e9  # in any currency
 LONGEST_SECONDS = 3600.0  # what is asked less often than this is not looked after
@@ -53,6 +54,14 @@ def _is_web_address(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in {"http", "https"} and bool(parts.hostname) and not any(map(str.isspace, url))
+
+
+def relaxations(names: list[str] | None) -> list[str] | None:
+    """Those that an administrator can allow."""
+    unknown = [name for name in names or () if name not in CAN_BE_ALLOWED]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]!r} cannot be allowed: {' or '.join(CAN_BE_ALLOWED)}")
+    return names
 
 
 MOST_WRITES = 10_000  # at a time or a second: more than any API server takes
@@ -115,6 +124,15 @@ MovesPerHour = Annotated[
 ]
 MovesAtOnce = Annotated[
     int, typer.Option("--moves-at-once", metavar="COUNT", min=1, max=8, help="how many of them one decision begins")
+]
+AllowRelaxations = Annotated[
+    list[str] | None,
+    typer.Option(
+        FLAG,
+        metavar="NAME",
+        help="what pods may do beyond Pod Security restricted where their resource asks for it; repeatable",
+        callback=relaxations,
+    ),
 ]
 
 Record = Annotated[

@@ -188,9 +188,9 @@ def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:
 def _conditions(decision: PoolDecision) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     for one in decision.conditions:
-        if one.kind in {"Planned", "ArgumentsUnknown", "Placed"}:
+        if one.kind in {"Planned", "ArgumentsUnknown", "Relaxed", "Placed"}:
             good = {"True": "green", "False": "red"}.get(one.status, "yellow")
-            style = "red" if one.kind == "ArgumentsUnknown" else good
+            style = "red" if one.kind in {"ArgumentsUnknown", "Relaxed"} else good
             why = f"{one.explanation.reason}: {one.explanation.message}"
             table.add_row(Text(f"{one.kind} {one.status}", style=style), why)
     return table

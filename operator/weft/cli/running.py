@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.api.parsing import parse_pool, parse_split
 from weft.cli.failure import CommandFailure
 from weft.domain.labels import API_VERSION
+from weft.domain.relaxations import permitting_all
 
 if TYPE_CHECKING:
     from weft.cli.world import World
@@ -38,8 +39,8 @@ def running(world: World) -> Running:
     except CommandFailure as failure:
         absent = getattr(failure.__cause__, "status", None) == NOT_FOUND  # a cluster without Weft has no pools
         return Running(unread="" if absent else failure.message)
-    pools = (parse_pool(body) for body in bodies if body["kind"] == "InferencePool")
-    splits = (parse_split(body) for body in bodies if body["kind"] == "PDSplit")
+    pools = (_permitted(parse_pool(body)) for body in bodies if body["kind"] == "InferencePool")
+    splits = (_permitted_pair(parse_split(body)) for body in bodies if body["kind"] == "PDSplit")
     ranked = (
         replace(each, priority=_priority(each.spec.prefill if each.spec else None, priorities)) for each in splits
     )
@@ -47,6 +48,18 @@ def running(world: World) -> Running:
         tuple(_ranked(each, priorities) for each in pools),
         tuple(ranked),
     )
+
+
+def _permitted(pool: PoolRecord) -> PoolRecord:
+    """What runs was allowed."""
+    return pool if pool.spec is None else replace(pool, spec=permitting_all(pool.spec))
+
+
+def _permitted_pair(split: SplitRecord) -> SplitRecord:
+    if split.spec is None:
+        return split
+    prefill, decode = permitting_all(split.spec.prefill), permitting_all(split.spec.decode)
+    return replace(split, spec=replace(split.spec, prefill=prefill, decode=decode))
 
 
 def _ranked(pool: PoolRecord, classes: Classes) -> PoolRecord:

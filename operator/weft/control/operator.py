@@ -130,7 +130,9 @@ class Operator:
             clock=clock,
             cluster=cluster,
             resources=resources,
-            sources=Sources(cluster, resources, ConfigFiles(reader), Priorities(reader), PodLogs(reader)),
+            sources=Sources(
+                cluster, resources, ConfigFiles(reader), Priorities(reader), PodLogs(reader), options.relaxations
+            ),
             pickers=Pickers(reader),
             collector=MetricsCollector(_source(options, executor)),
             downloads=Downloads(),

@@ -9,6 +9,7 @@ from weft.apply.token_bucket import BURST_WRITES, WRITES_PER_SECOND
 from weft.domain.errors import Invalid
 from weft.domain.moves import MoveBudget
 from weft.domain.reasons import Reason
+from weft.domain.relaxations import CAN_BE_ALLOWED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +25,7 @@ class RunOptions:
     `metrics_seconds`: between collections; `resync_seconds`: between full passes over every resource; `writers`: pods
     that passes create or release at the same time at most; `writes_per_second` and `burst_writes`: most writes of all.
     `moves_per_hour` and `moves_at_once` bound how many replicas begin to move so that others get a place; 0 moves none.
+    `relaxations` are what pods may do beyond `restricted` where their resource asks for it.
     `record` is a folder for decision records, at most `record_megabytes` of them; None records nothing.
     """
 
@@ -45,6 +47,7 @@ class RunOptions:
     json_logs: bool = True
     moves_per_hour: int = 0
     moves_at_once: int = 8
+    relaxations: tuple[str, ...] = ()
     record: Path | None = None
     record_megabytes: int = 512
 
@@ -55,6 +58,9 @@ class RunOptions:
                 raise Invalid(Reason.SpecInvalid, f"{name} must be above zero")
         if self.burst_writes < 1:
             raise Invalid(Reason.SpecInvalid, "burst_writes must be at least 1")
+        unknown = [each for each in self.relaxations if each not in CAN_BE_ALLOWED]
+        if unknown:
+            raise Invalid(Reason.SpecInvalid, f"relaxations {unknown[0]}: allowed are {', '.join(CAN_BE_ALLOWED)}")
 
     @property
     def budget(self) -> MoveBudget:

@@ -237,6 +237,7 @@ def _hold(prospect: Prospect, stage: _Stage) -> Outcome:
         conditions.placed(Explanation(Reason.NothingToPlace, f"there is no valid plan{keeps}")),
     ]
     if pool.spec is not None:
+        checks[1:1] = conditions.relaxed(pool.spec)
         checks.append(conditions.slo_met(pool.spec.slo, observation))
         checks.append(conditions.network_bound(pool.spec.role, pool.spec.slo, observation))
     status = replace(pool.status, assignments=assigned)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.relaxations import relaxations_refused
 from weft.domain.status import Condition
 from weft.domain.workload import Role
 from weft.engines import adapter_for
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from weft.domain.decision import CapacityRequest
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolObservation
+    from weft.domain.spec import PoolSpec
     from weft.domain.workload import Slo
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
@@ -44,6 +46,14 @@ def arguments_unknown(args: tuple[str, ...], release: EngineRelease) -> tuple[Co
         return ()
     message = f"{release.name.value} {release.version} does not know spec.engine.args {'; '.join(unknown)}"
     return (Condition("ArgumentsUnknown", TRUE, Explanation(Reason.ArgumentUnknown, message)),)
+
+
+def relaxed(spec: PoolSpec) -> tuple[Condition, ...]:
+    """What engine pods may do beyond `restricted`; no condition where that is nothing."""
+    if not spec.pod.relaxations or relaxations_refused(spec) is not None:
+        return ()
+    message = f"the administrator allows spec.pod.relaxations {', '.join(spec.pod.relaxations)}"
+    return (Condition("Relaxed", TRUE, Explanation(Reason.RelaxationAllowed, message)),)
 
 
 def placed(explanation: Explanation) -> Condition:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from weft.domain.workload import Role
 
 _LIVE = ("SLOMet", "NetworkBound")
-_KINDS = ("Planned", "ArgumentsUnknown", "Placed", *_LIVE, "CapacityRequested")
-_BAD_WHEN_TRUE = {"ArgumentsUnknown", "NetworkBound", "CapacityRequested"}
+_KINDS = ("Planned", "ArgumentsUnknown", "Relaxed", "Placed", *_LIVE, "CapacityRequested")
+_BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "NetworkBound", "CapacityRequested"}
 
 
 def decide_splits(

@@ -269,6 +269,7 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
         (
             conditions.planned(planned.plan),
             *conditions.arguments_unknown(planned.spec.engine.args, planned.plan.engine),
+            *conditions.relaxed(planned.spec),
             conditions.placed(placement_of(course, free.fabric, now)),
             conditions.slo_met(planned.spec.slo, turn.observation),
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.catalog import load
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
+from weft.domain.relaxations import refuse_relaxations
 from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
 from weft.domain.workload import Role
 from weft.engines import adapter_for
@@ -21,11 +22,10 @@ _ANY_PODS = (("app", "engine"),)
 
 
 def refuse_unsupported(spec: PoolSpec) -> None:
-    """Raise `Invalid(FeatureUnsupported)` for the first field that cannot be served, with what is allowed."""
+    """Raise `Invalid` for the first field that cannot be served, or may not, with what is allowed."""
     claims = (
         _spares_of_another(spec.placement),
         _stages_of_a_half(spec),
-        (bool(spec.pod.relaxations), f"pod.relaxations {', '.join(spec.pod.relaxations)}", "remove it"),
         (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
         _half_at_a_gateway(spec),
         _several_ports_behind_one(spec),
@@ -34,6 +34,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
     for unsupported, field, allowed in claims:
         if unsupported:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
+    refuse_relaxations(spec)
     _refuse_rdma_without_devices(spec)
 
 

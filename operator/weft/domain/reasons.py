@@ -29,6 +29,8 @@ class Reason(StrEnum):
     ArgumentConflict = "ArgumentConflict"
     ArgumentUnknown = "ArgumentUnknown"
     FeatureUnsupported = "FeatureUnsupported"
+    RelaxationAllowed = "RelaxationAllowed"
+    RelaxationNotAllowed = "RelaxationNotAllowed"
     PairIncompatible = "PairIncompatible"
     # why a candidate shape lost: status.plan.alternatives
     HeadsNotDivisible = "HeadsNotDivisible"

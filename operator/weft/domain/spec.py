@@ -261,7 +261,7 @@ class RolloutSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """The few pod fields a user may set."""
+    """The few pod fields a user may set. `permitted` are those relaxations that the administrator allows."""
 
     labels: Pairs = ()
     annotations: Pairs = ()
@@ -270,6 +270,7 @@ class PodSpec:
     runtime_class: str | None = None
     priority_class: str | None = None
     relaxations: tuple[str, ...] = ()
+    permitted: tuple[str, ...] = ()
 
 
 class RouterKind(StrEnum):

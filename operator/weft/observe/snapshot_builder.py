@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.api import parse_pool, parse_split
 from weft.domain.reasons import Reason
+from weft.domain.relaxations import permitting
 from weft.domain.snapshot import PoolRecord, Snapshot, SplitRecord
 from weft.domain.spec import RouterKind
 from weft.engines import adapter_for
@@ -30,13 +31,14 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a snapshot comes from."""
+    """Where a snapshot comes from. `relaxations` are those that the administrator allows."""
 
     cluster: ClusterCache
     resources: ResourceCache
     configs: ConfigFiles
     priorities: Priorities
     logs: PodLogs
+    relaxations: tuple[str, ...] = ()
 
 
 class SnapshotBuilder:
@@ -91,7 +93,7 @@ class SnapshotBuilder:
     def _complete_pool(self, record: PoolRecord, shown: Mapping[str, str]) -> PoolRecord:
         if record.spec is None:
             return record
-        spec = self._with_config(record.key.namespace, record.spec)
+        spec = self._filled(record.key.namespace, record.spec)
         name, known = spec.pod.priority_class, self._sources.priorities
         lacks = self._sources.cluster.lacks_for_gateways if spec.router.kind is RouterKind.Gateway else None
         found = replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name), lacks=lacks)
@@ -101,12 +103,14 @@ class SnapshotBuilder:
         if record.spec is None:
             return record
         namespace = record.key.namespace
-        prefill = self._with_config(namespace, record.spec.prefill)
-        decode = self._with_config(namespace, record.spec.decode)
+        prefill = self._filled(namespace, record.spec.prefill)
+        decode = self._filled(namespace, record.spec.decode)
         spec: SplitSpec = replace(record.spec, prefill=prefill, decode=decode)
         return replace(record, spec=spec, priority=self._sources.priorities.value(prefill.pod.priority_class))
 
-    def _with_config(self, namespace: str, spec: PoolSpec) -> PoolSpec:
+    def _filled(self, namespace: str, spec: PoolSpec) -> PoolSpec:
+        """With the model's config.json, and the administrator's word on what pods may do."""
+        spec = permitting(spec, self._sources.relaxations)
         if spec.model.config_map is None:
             return spec
         text = self._sources.configs.text(namespace, *spec.model.config_map)

@@ -9,6 +9,8 @@ from weft.engines import FILES_PATH, MountKind
 from weft.render.security import container_security
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from weft.domain.spec import RouterSpec
     from weft.engines import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, ModelMount
     from weft.render.metadata import Json
@@ -18,7 +20,7 @@ HOME = f"/home/{GROUP.partition('.')[0]}"
 _IDENTITY = {"HOME": HOME, "USER": "weft"}
 
 
-def render_container(launch: ContainerLaunch, name: str) -> Json:
+def render_container(launch: ContainerLaunch, name: str, relaxations: Collection[str] = ()) -> Json:
     """The container without image and resources."""
     container: Json = {
         "name": name,
@@ -26,7 +28,7 @@ def render_container(launch: ContainerLaunch, name: str) -> Json:
         "env": _environment(launch),
         "ports": [{"name": port.name, "containerPort": port.number, "protocol": "TCP"} for port in launch.ports],
         "lifecycle": {"preStop": {"sleep": {"seconds": launch.pre_stop_seconds}}},
-        "securityContext": container_security(),
+        "securityContext": container_security(relaxations),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(launch),
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain import labels
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
+from weft.domain.relaxations import refuse_relaxations
 from weft.domain.spec import RouterKind, SchedulerName
 from weft.engines import LaunchRequest, adapter_for
 from weft.render import names
@@ -36,12 +37,16 @@ _REQUEST_ONLY = {"cpu"}
 
 
 def render_pods(pool: PoolRecord, assignment: Assignment) -> tuple[Json, ...]:
-    """One pod a rank, in order of rank; raises `Invalid` for a wish that the engine cannot fulfil."""
+    """One pod a rank, in order of rank.
+
+    Raises `Invalid` for a wish that the engine cannot fulfil, or that the administrator no longer allows.
+    """
     return tuple(_render_pod(pool, assignment, rank) for rank in range(assignment.pods))
 
 
 def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
     spec, plan = _planned(pool)
+    refuse_relaxations(spec)
     request = LaunchRequest(
         spec,
         plan,
@@ -206,7 +211,7 @@ def _user_fields(spec: PoolSpec) -> Json:
 def _engine_container(spec: PoolSpec, plan: Plan, launch: ContainerLaunch, assignment: Assignment) -> Json:
     claims = {"claims": [{"name": CLAIM}]} if assignment.compute_domain is not None else {}
     return {
-        **render_container(launch, ENGINE_CONTAINER),
+        **render_container(launch, ENGINE_CONTAINER, spec.pod.relaxations),
         "image": plan.engine.image,
         "resources": {**_resources(spec, plan), **claims},
     }

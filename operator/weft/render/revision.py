@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _NOT_IN_MODEL = {"config_json", "config_map", "precision"}
 _NOT_IN_ENGINE = {"name", "version", "image"}
 _NOT_IN_KV = {"locality"}
+_NOT_IN_POD = {"permitted"}  # without which there is no pod
 _AROUND_THE_ENGINE = {"resources", "shared_memory"}
 REMEMBERED = 16_384  # pools
 _LAST: LastAnswers[tuple[PoolSpec, Plan], str] = LastAnswers(REMEMBERED)
@@ -39,7 +40,7 @@ def revision(spec: PoolSpec, plan: Plan) -> str:
             "engine": _without(_settings(spec.engine), _NOT_IN_ENGINE),
             "kv": _without(_settings(spec.kv), _NOT_IN_KV),
             "tolerations": _settings(spec.placement.tolerations),
-            "pod": _settings(spec.pod),
+            "pod": _without(_settings(spec.pod), _NOT_IN_POD),
             "apiKey": spec.router.api_key_secret,
             "shape": _settings(plan.shape),
             "release": _settings(plan.engine),

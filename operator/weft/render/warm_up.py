@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.catalog import download_program
+from weft.domain.relaxations import RUNS_AS_ROOT
 from weft.render.container import render_container
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> l
         shared_memory_bytes=0,
         files=(),
     )
-    container = render_container(program, WARM_UP_CONTAINER)
+    # The engine writes beside what was downloaded, so both are one user; only one of them registers memory.
+    as_user = [each for each in spec.pod.relaxations if each == RUNS_AS_ROOT]
+    container = render_container(program, WARM_UP_CONTAINER, as_user)
     del container["lifecycle"]  # nobody chooses it
     amounts = {name: amount for name, amount in spec.engine.resources if name in _OF_THE_ENGINE}
     limits = {name: amount for name, amount in amounts.items() if name != "cpu"}

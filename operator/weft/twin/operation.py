@@ -16,6 +16,7 @@ from weft.domain.action import ApplyObject, DeleteObject
 from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
+from weft.domain.relaxations import permitting_all
 from weft.domain.snapshot import Snapshot
 from weft.domain.status import PoolProgress, SplitStatus
 from weft.fabric import build_fabric
@@ -214,6 +215,8 @@ class SimulatedOperation:
         if record.kind != POOL:
             return
         read = parse_pool(record.body)
+        if read.spec is not None:
+            read = changed(read, spec=permitting_all(read.spec))
         known = self.pools.get(record.uid)
         if known is not None:
             read = changed(read, status=known.status, conditions=known.conditions)

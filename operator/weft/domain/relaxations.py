@@ -1,0 +1,74 @@
+"""Restrictions of engine pods that a user asks to lift, and an administrator allows: nobody has one without both.
+
+A capability is of use to UID 0 alone: Kubernetes sets no ambient ones (its issue 56374), so that a program of another
+user that is started loses what its container was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from weft.domain.spec import PoolSpec
+
+LOCKS_MEMORY = "IPCLock"  # the capability IPC_LOCK
+RUNS_AS_ROOT = "RunAsRoot"
+CAN_BE_ALLOWED = (LOCKS_MEMORY, RUNS_AS_ROOT)
+FLAG = "--allow-relaxation"  # of `weft run`
+_NO_DEVICES = frozenset({"cpu", "memory"})
+
+
+def permitting(spec: PoolSpec, allowed: Collection[str]) -> PoolSpec:
+    """The spec with the administrator's word on what it asks for."""
+    permitted = tuple(each for each in spec.pod.relaxations if each in allowed)
+    return spec if permitted == spec.pod.permitted else replace(spec, pod=replace(spec.pod, permitted=permitted))
+
+
+def permitting_all(spec: PoolSpec) -> PoolSpec:
+    """The same where nobody knows what the administrator allows: on paper, and in simulations."""
+    return permitting(spec, spec.pod.relaxations)
+
+
+def refuse_relaxations(spec: PoolSpec) -> None:
+    """Raise `Invalid` for the first relaxation that cannot be, that nobody allows, or that would come to nothing."""
+    why = relaxations_refused(spec)
+    if why is not None:
+        raise Invalid(why.reason, why.message)
+
+
+def relaxations_refused(spec: PoolSpec) -> Explanation | None:
+    """The same as a value."""
+    asked, locks = spec.pod.relaxations, LOCKS_MEMORY in spec.pod.relaxations
+    unknown = next((each for each in asked if each not in CAN_BE_ALLOWED), None)
+    if unknown is not None:
+        return Explanation(Reason.FeatureUnsupported, f"pod.relaxations {unknown} is not supported yet: remove it")
+    if locks and RUNS_AS_ROOT not in asked:
+        return Explanation(
+            Reason.SpecInvalid,
+            f"pod.relaxations {LOCKS_MEMORY} is lost on a user other than root, since Kubernetes sets no ambient "
+            f"capabilities: add {RUNS_AS_ROOT}, or remove it and use nodes that do not limit locked memory",
+        )
+    if locks and not _has_a_device(spec):
+        return Explanation(
+            Reason.SpecInvalid,
+            f"pod.relaxations {LOCKS_MEMORY} is for memory that a network device reads: name the device in "
+            "engine.resources.rdma, or remove it",
+        )
+    denied = next((each for each in asked if each not in spec.pod.permitted), None)
+    if denied is None:
+        return None
+    return Explanation(
+        Reason.RelaxationNotAllowed,
+        f"pod.relaxations {denied} is not allowed in this cluster: remove it, or have the administrator start "
+        f"`weft run` with {FLAG} {denied}",
+    )
+
+
+def _has_a_device(spec: PoolSpec) -> bool:
+    return any(name not in _NO_DEVICES for name, _ in spec.engine.resources)
