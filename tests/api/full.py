@@ -42,6 +42,8 @@ _FIRST: Json = {
             "cpu": 16,
             "memory": "128Gi",
             "sharedMemory": "16Gi",
+            "hugePages2Mi": 512,
+            "hugePages1Gi": 4,
             "rdma": {"resource": "rdma/hca", "count": 8},
         },
         "speculative": {"method": "EAGLE3", "model": "example/eagle", "tokens": 5},

@@ -193,7 +193,13 @@ def test_quantities_become_plain_numbers() -> None:
     assert spec.rollout.max_surge == 0.25
     assert spec.rollout.max_unavailable == 2
     assert spec.model.precision is Precision.FP8
-    assert dict(spec.engine.resources) == {"cpu": "16", "memory": "128Gi", "rdma/hca": "8"}
+    assert dict(spec.engine.resources) == {
+        "cpu": "16",
+        "memory": "128Gi",
+        "hugepages-2Mi": "1024Mi",
+        "hugepages-1Gi": "4Gi",
+        "rdma/hca": "8",
+    }
 
 
 def test_what_is_unset_has_a_default() -> None:

@@ -100,6 +100,16 @@ def test_rdma_without_a_device_is_refused(resources: tuple[tuple[str, str], ...]
     assert ("engine.resources.rdma" in message) is (planned == "False")
 
 
+@pytest.mark.parametrize("beside", [(), (("rdma/hca", "1"),)])
+def test_huge_pages_alone_are_refused_as_the_api_server_would(beside: tuple[tuple[str, str], ...]) -> None:
+    pages = (*beside, ("hugepages-2Mi", "1024Mi"))
+    world = World.of([board("b-0")], pool("chat", replace(SPEC, engine=replace(SPEC.engine, resources=pages))))
+    world.turn()
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("False", "SpecInvalid")
+    assert "huge pages needs memory or cpu beside them" in message
+
+
 def test_an_argument_that_contradicts_the_shape_is_refused_by_name() -> None:
     spec = replace(SPEC, engine=replace(SPEC.engine, args=("--tensor-parallel-size=2",)))
     world = World.of([board("b-0")], pool("chat", spec))

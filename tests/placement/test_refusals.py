@@ -159,6 +159,17 @@ def test_devices_that_others_hold_are_not_there() -> None:
     assert find_slot(tp(4), ANYWHERE, free_map(nodes, other), needs=(("rdma/ib", "4"),)) == Slot(("b-0",))
 
 
+def test_nodes_without_huge_pages_are_passed_over_by_name() -> None:
+    """Many nodes say that they have none of a size."""
+    few = replace(board("b-0"), offers=(("hugepages-2Mi", 2.0**30),))
+    enough = replace(board("b-1"), offers=(("hugepages-2Mi", 2.0**33),))
+    asked = (("hugepages-2Mi", "5120Mi"),)
+    assert find_slot(tp(1), ANYWHERE, free_map([few, enough]), needs=asked) == Slot(("b-1",))
+    found = find_slot(tp(1), ANYWHERE, free_map([few]), needs=asked)
+    assert isinstance(found, Refusal)
+    assert "node b-0 has 1Gi hugepages-2Mi, not 5Gi" in found.explanation.message
+
+
 def test_a_node_with_less_memory_than_a_pod_asks_for_is_named() -> None:
     node = with_the_rest(board("b-0"), cpu=192.0, memory=2.0**41)
     free = free_map([node])

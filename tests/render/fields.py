@@ -189,6 +189,8 @@ ROWS: dict[str, Row] = {
     "engine.resources.cpu": Rendered("4"),
     "engine.resources.memory": Rendered("32Gi"),
     "engine.resources.sharedMemory": Rendered("3Gi"),
+    "engine.resources.hugePages2Mi": Rendered(512, beside={"engine": {"resources": {"memory": "8Gi"}}}),
+    "engine.resources.hugePages1Gi": Rendered(4, beside={"engine": {"resources": {"memory": "8Gi"}}}),
     "engine.resources.rdma.resource": Rendered("rdma/other", beside=_RDMA),
     "engine.resources.rdma.count": Rendered(2, beside=_RDMA),
     "engine.speculative.method": Rendered("DraftModel", beside=_DRAFTING),

@@ -34,7 +34,7 @@ _GB200 = ("nvidia.com/gpu.product", ("NVIDIA-GB200",))
 _CLIQUE = "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"
 _WITH_RAY = EngineRelease(EngineName.VLLM, "0.32.0", "registry.example/vllm-with-ray:v0.32.0")
 _WITH_EFA = EngineRelease(EngineName.VLLM, "0.32.0", "registry.example/vllm-with-efa:v0.32.0")
-_EFA = (("vpc.amazonaws.com/efa", "16"),)
+_EFA = (("memory", "256Gi"), ("hugepages-2Mi", "5120Mi"), ("vpc.amazonaws.com/efa", "16"))
 _TWO_STAGES = shape(8, "GB200", Precision.FP8, pipeline_parallel=2, gpus_per_pod=4)
 
 SHAPES = {

@@ -41,7 +41,7 @@ def nodes() -> list[Json]:
         name, tags = node["metadata"]["name"], node["metadata"]["labels"]
         tags |= {ZONE: "z-2" if name == "b-1" else "z-1", "alone": str(name[0] in "de").lower()}
         for each in ("capacity", "allocatable"):
-            node["status"][each] |= {"rdma/hca": "8", "rdma/other": "8"}
+            node["status"][each] |= {"rdma/hca": "8", "rdma/other": "8", "hugepages-2Mi": "8Gi", "hugepages-1Gi": "8Gi"}
     return found
 
 

@@ -203,6 +203,22 @@ def test_who_downloads_for_root_is_root_and_no_more_than_that() -> None:
     assert violations({**pod, "initContainers": []}) == [*_AS_ROOT, "capabilities.add"]
 
 
+def test_huge_pages_of_both_sizes_are_mounted_where_the_engine_runs_and_nowhere_else() -> None:
+    """Requests and limits are the same, and each size has a volume of its own; who downloads weights has none."""
+    amounts = {"memory": "8Gi", "hugepages-2Mi": "1024Mi", "hugepages-1Gi": "4Gi"}
+    source = ModelSource(SourceKind.HuggingFace, "a/b", warm_up=True)
+    model = ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source)
+    pod = render_one(spec(model=model, engine=EngineSpec(resources=tuple(amounts.items()))))
+    (container,), (first,) = pod["containers"], pod["initContainers"]
+    assert container["resources"] == {kind: {**amounts, "nvidia.com/gpu": "1"} for kind in ("requests", "limits")}
+    for size, path in (("2Mi", "/dev/hugepages"), ("1Gi", "/dev/hugepages-1Gi")):
+        name = f"hugepages-{size.lower()}"
+        assert {"name": name, "emptyDir": {"medium": f"HugePages-{size}"}} in pod["volumes"]
+        assert {"name": name, "mountPath": path} in container["volumeMounts"]
+    assert not any(each["name"].startswith("hugepages") for each in first["volumeMounts"])
+    assert first["resources"]["requests"] == {"memory": "8Gi"}
+
+
 def test_an_object_store_is_streamed_with_its_credentials() -> None:
     source = ModelSource(SourceKind.URI, "s3://bucket/llama", secret="store")
     container = render_one(spec(model=ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source)))["containers"][0]

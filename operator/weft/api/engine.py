@@ -17,6 +17,7 @@ from weft.api.fields import (
 )
 from weft.api.rules import ApiModel, Rule
 
+HugePages = Annotated[int, Field(ge=1, le=2**20)]
 KVPrecision = Literal["BF16", "FP8", "NVFP4"]
 
 
@@ -50,6 +51,12 @@ class EngineResources(ApiModel):
     )
     shared_memory: Quantity | None = described(
         "Size of /dev/shm per pod in bytes, such as 16Gi; it counts against memory. Unset: chosen by the shape."
+    )
+    huge_pages_2mi: HugePages | None = Field(
+        default=None, alias="hugePages2Mi", description="Huge pages of 2 MiB per pod. Unset: none."
+    )
+    huge_pages_1gi: HugePages | None = Field(
+        default=None, alias="hugePages1Gi", description="Huge pages of 1 GiB per pod. Unset: none."
     )
     rdma: Rdma | None = described("RDMA devices per pod. Unset: none.")
 

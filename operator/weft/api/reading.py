@@ -115,6 +115,10 @@ def _resources(read: EngineResources | RouterResources | None) -> spec.Pairs:
         return ()
     wished = {"cpu": read.cpu, "memory": read.memory}
     pairs = [(name, str(amount)) for name, amount in wished.items() if amount is not None]
+    pages = (("2Mi", 2, "Mi", "huge_pages_2mi"), ("1Gi", 1, "Gi", "huge_pages_1gi"))
+    for size, each, unit, field in pages:
+        if count := getattr(read, field, None):
+            pairs.append((f"{spec.HUGE_PAGES}{size}", f"{each * count}{unit}"))
     rdma = getattr(read, "rdma", None)
     return (*pairs, *([(rdma.resource, str(rdma.count))] if rdma else ()))
 

@@ -16,7 +16,7 @@ from weft.engines.launch import FrontRequest, LaunchRequest
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.shape import EngineName, Plan
-    from weft.domain.spec import PlacementSpec, PoolSpec, RouterSpec, SplitSpec
+    from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec, RouterSpec, SplitSpec
 
 _ANY_PODS = (("app", "engine"),)
 
@@ -36,6 +36,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
     refuse_relaxations(spec)
     _refuse_rdma_without_devices(spec)
+    _refuse_huge_pages_alone(spec.engine)
 
 
 def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
@@ -74,12 +75,20 @@ def _stages_of_a_half(spec: PoolSpec) -> tuple[bool, str, str]:
 
 def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
     """Without a device in its pod an engine told to leave TCP alone has no wire at all."""
-    devices = {name for name, _ in spec.engine.resources} - {"cpu", "memory"}
-    if spec.role is not Role.Aggregated and spec.kv.transport == "RDMA" and not devices:
+    if spec.role is not Role.Aggregated and spec.kv.transport == "RDMA" and not spec.engine.devices:
         raise Invalid(
             Reason.SpecInvalid,
             "kvTransfer.transport RDMA needs RDMA devices in the pods: name them in engine.resources.rdma, or use "
             "transport Auto or TCP",
+        )
+
+
+def _refuse_huge_pages_alone(engine: EngineSpec) -> None:
+    """Kubernetes takes no pod that asks for huge pages and for neither CPU nor memory."""
+    if engine.huge_pages and not {"cpu", "memory"} & dict(engine.resources).keys():
+        raise Invalid(
+            Reason.SpecInvalid,
+            "engine.resources with huge pages needs memory or cpu beside them, as Kubernetes refuses such pods else",
         )
 
 

@@ -21,7 +21,6 @@ LOCKS_MEMORY = "IPCLock"  # the capability IPC_LOCK
 RUNS_AS_ROOT = "RunAsRoot"
 CAN_BE_ALLOWED = (LOCKS_MEMORY, RUNS_AS_ROOT)
 FLAG = "--allow-relaxation"  # of `weft run`
-_NO_DEVICES = frozenset({"cpu", "memory"})
 
 
 def permitting(spec: PoolSpec, allowed: Collection[str]) -> PoolSpec:
@@ -54,7 +53,7 @@ def relaxations_refused(spec: PoolSpec) -> Explanation | None:
             f"pod.relaxations {LOCKS_MEMORY} is lost on a user other than root, since Kubernetes sets no ambient "
             f"capabilities: add {RUNS_AS_ROOT}, or remove it and use nodes that do not limit locked memory",
         )
-    if locks and not _has_a_device(spec):
+    if locks and not spec.engine.devices:
         return Explanation(
             Reason.SpecInvalid,
             f"pod.relaxations {LOCKS_MEMORY} is for memory that a network device reads: name the device in "
@@ -68,7 +67,3 @@ def relaxations_refused(spec: PoolSpec) -> Explanation | None:
         f"pod.relaxations {denied} is not allowed in this cluster: remove it, or have the administrator start "
         f"`weft run` with {FLAG} {denied}",
     )
-
-
-def _has_a_device(spec: PoolSpec) -> bool:
-    return any(name not in _NO_DEVICES for name, _ in spec.engine.resources)

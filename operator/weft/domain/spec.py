@@ -65,6 +65,9 @@ class ModelSpec:
     adapter_rank: int | None = None  # the largest that they state
 
 
+HUGE_PAGES = "hugepages-"  # before the size of one, in names of resources
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
     """Engine wishes; None means that Weft chooses.
@@ -81,6 +84,16 @@ class EngineSpec:
     shared_memory: str | None = None
     speculative_json: str | None = None
     distributed: str = "Native"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Resources of a vendor's domain: devices of the network, as accelerators follow from the shape."""
+        return tuple(name for name, _ in self.resources if "/" in name)
+
+    @property
+    def huge_pages(self) -> tuple[str, ...]:
+        """Sizes of the huge pages that each pod asks for, such as 2Mi."""
+        return tuple(name.removeprefix(HUGE_PAGES) for name, _ in self.resources if name.startswith(HUGE_PAGES))
 
 
 @dataclass(frozen=True, slots=True)

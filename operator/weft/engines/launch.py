@@ -134,7 +134,8 @@ class ContainerLaunch:
     `command` is a list and never a shell line. `pre_stop_seconds` is how long the container keeps serving after its
     deletion began, so that everybody stops choosing it; `grace_seconds` covers that and the engine's own drain.
     `annotations` are what others have to read off its pod. `api_servers` is how many the container has, on as many
-    consecutive ports; None: one in the first pod of a replica, none in the others.
+    consecutive ports; None: one in the first pod of a replica, none in the others. `huge_pages` are the sizes
+    of those that it may use.
     """
 
     command: tuple[str, ...]
@@ -150,3 +151,4 @@ class ContainerLaunch:
     secrets_as_env: tuple[str, ...] = ()
     files: tuple[LaunchFile, ...] = ()
     api_servers: int | None = None
+    huge_pages: tuple[str, ...] = ()

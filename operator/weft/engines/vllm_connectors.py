@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 RECOMPUTES_LOST_KV: Version = (0, 13, 0)
 BRINGS_MOONCAKE: Version = (0, 17, 0)  # in its image; the connector itself is older
 OFFLOADS_BESIDE_NIXL: Version = (0, 22, 0)  # where both connectors and their union serve every kind of KV cache
-_NO_DEVICES = frozenset({"cpu", "memory"})
 
 
 def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
@@ -91,8 +90,8 @@ def _nixl(request: LaunchRequest) -> dict[str, Any]:
 
 def _mooncake(request: LaunchRequest) -> dict[str, Any]:
     """One side pushes and the other receives. It takes RDMA for granted, so TCP is named where pods have no device."""
-    kv, devices = request.spec.kv, {name for name, _ in request.spec.engine.resources} - _NO_DEVICES
-    over_tcp = kv.transport == "TCP" or (kv.transport == "Auto" and not devices)
+    kv = request.spec.kv
+    over_tcp = kv.transport == "TCP" or (kv.transport == "Auto" and not request.spec.engine.devices)
     extra = {"kv_connector_extra_config": {"mooncake_protocol": "tcp"}} if over_tcp else {}
     kv_role = "kv_producer" if request.spec.role is Role.Prefill else "kv_consumer"
     return {"kv_connector": "MooncakeConnector", "kv_role": kv_role, **extra}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
+from weft.domain.spec import HUGE_PAGES
 from weft.domain.units import GIB, parse_quantity
 from weft.placement.names import natural
 
@@ -230,9 +231,9 @@ def is_selected(node: FabricNode, placement: PlacementSpec) -> Explanation | Non
 
 
 def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | None:
-    """Refuse a node that lacks something else that a pod asks for: RDMA devices, or more CPU or memory than it has.
+    """Refuse a node that lacks something else that a pod asks for: RDMA devices, more CPU, memory or huge pages.
 
-    How much CPU and memory others hold is not known, so of these the whole node counts.
+    How much CPU, memory and huge pages others hold is not known, so of these the whole node counts.
     """
     if node.left is None or not needs:
         return None
@@ -245,7 +246,7 @@ def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | 
 
 
 def _shown(resource: str, amount: float) -> str:
-    unit, name = (GIB, "Gi") if resource == "memory" else (1, "")
+    unit, name = (GIB, "Gi") if resource == "memory" or resource.startswith(HUGE_PAGES) else (1, "")
     return f"{max(0.0, amount) / unit:.1f}".removesuffix(".0") + name
 
 

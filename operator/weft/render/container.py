@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.render.metadata import Json
 
 HOME = f"/home/{GROUP.partition('.')[0]}"
+HUGE_PAGES = {"2Mi": "/dev/hugepages", "1Gi": "/dev/hugepages-1Gi"}  # where programs look for them, by their size
 # A UID without an entry in /etc/passwd has no home and no name; PyTorch and Triton ask for both.
 _IDENTITY = {"HOME": HOME, "USER": "weft"}
 
@@ -45,6 +46,7 @@ def render_volumes(launch: ContainerLaunch) -> list[Json]:
     volumes: list[Json] = [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}]
     if launch.shared_memory_bytes:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.shared_memory_bytes)}})
+    volumes += [{"name": _pages(size), "emptyDir": {"medium": f"HugePages-{size}"}} for size in launch.huge_pages]
     if launch.model_mount is not None:
         volumes.append(_model_volume(launch.model_mount))
     if launch.files:
@@ -96,11 +98,17 @@ def _mounts(launch: ContainerLaunch) -> list[Json]:
     mounts: list[Json] = [{"name": "tmp", "mountPath": "/tmp"}, {"name": "home", "mountPath": HOME}]  # noqa: S108 - a volume
     if launch.shared_memory_bytes:
         mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 - a volume
+    mounts += [{"name": _pages(size), "mountPath": HUGE_PAGES[size]} for size in launch.huge_pages]
     if launch.model_mount is not None:
         mounts.append({"name": "model", "mountPath": launch.model_mount.path, **_read_only(launch.model_mount)})
     if launch.files:
         mounts.append({"name": "files", "mountPath": FILES_PATH, "readOnly": True})
     return mounts
+
+
+def _pages(size: str) -> str:
+    """A name of a volume has no capitals."""
+    return f"hugepages-{size.lower()}"
 
 
 def _model_volume(mount: ModelMount) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
@@ -54,7 +55,7 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
         names.leader_host(pool.key, assignment.replica),
         checkpoint_precision(spec.model),
     )
-    launch = adapter_for(plan.shape.engine).launch(request)
+    launch = replace(adapter_for(plan.shape.engine).launch(request), huge_pages=spec.engine.huge_pages)
     marks = _marks(pool, assignment, rank)
     tags = {**_pod_labels(pool, assignment, rank, launch), **dict(marks.labels)}
     meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)

@@ -36,6 +36,7 @@ def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> l
         readiness=None,
         shared_memory_bytes=0,
         files=(),
+        huge_pages=(),
     )
     # The engine writes beside what was downloaded, so both are one user; only one of them registers memory.
     as_user = [each for each in spec.pod.relaxations if each == RUNS_AS_ROOT]
