@@ -9,6 +9,7 @@ import pytest
 
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
+from weft.domain.spec import KVSpec
 
 if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
@@ -133,6 +134,20 @@ def test_a_pool_that_is_being_deleted_is_left_alone_and_promises_nothing() -> No
     decisions = world.decide()
     assert [each.key.name for each in decisions.pools] == ["new"]
     assert world.nodes_of("new") == [("b-0",)]
+
+
+def test_no_replica_is_placed_where_its_kv_is_more_than_the_hosts_memory() -> None:
+    """Its pods may use what the node has, as they request nothing: less than they will use ends them all."""
+    small = replace(board("b-0"), offers=(("memory", 2.0**36),))
+    large = replace(board("b-1"), offers=(("memory", 2.0**40),))
+    spec = replace(pool_spec(8), kv=KVSpec(offload_json='{"size":"256Gi"}'))
+    world = World.of([small], pool("chat", spec))
+    world.turn(3)
+    assert world.nodes_of("chat") == []
+    assert "node b-0 has 64Gi memory, not 272Gi" in world.condition("chat", "Placed")[2]
+    world.nodes = [small, large]
+    world.turn()
+    assert world.nodes_of("chat") == [("b-1",)]
 
 
 def test_no_replica_is_placed_where_a_pod_would_lack_what_else_it_asks_for() -> None:

@@ -179,6 +179,26 @@ def test_offload_of_kv_takes_a_release_that_knows_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "size", "refused"),
+    [("0.5.14", "32Gi", True), ("0.5.14", "128Gi", False), ("0.5.15", "32Gi", False)],
+)
+def test_early_sglang_ends_with_less_kv_on_the_host_than_on_its_gpus(
+    version: str,
+    size: str,
+    refused: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    """An H100 keeps about 50 GiB of KV beside this model."""
+    request = Wish(LLAMA_8B, (H100,), engine=EngineSpec(name=EngineName.SGLang, version=version)).request()
+    keeping = replace(request.spec, kv=KVSpec(offload_json=f'{{"size":"{size}"}}'))
+    asked = replace(request, spec=keeping)
+    if not refused:
+        assert choose(asked, CATALOG).shape.accelerator == "H100"
+        return
+    with pytest.raises(Invalid, match=r"0\.5\.14 ends where kvCache\.offload keeps no more KV than the GPUs: 32"):
+        choose(replace(asked, spec=replace(keeping, shape=ShapePins(tensor_parallel=1))), CATALOG)
+
+
+@pytest.mark.parametrize(
     ("engine", "version", "allowed"),
     [
         (EngineName.VLLM, "0.10.2", "0.11.0 or later"),

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from weft.cli.figures import counted
 from weft.domain.reasons import Reason
+from weft.engines.host_memory import pod_needs
 from weft.placement import Neighbours, Slot, compare, find_slot, natural
 
 if TYPE_CHECKING:
@@ -67,7 +68,13 @@ def considered(
         return None
     name, free, placement = f"{pool.key.namespace}/{pool.key.name}", sitting.free, pool.spec.placement
     own = [tray.node for rack in sitting.racks for tray in rack.trays if tray.spare_of == name]
-    asked = pool.status.plan.shape, placement, free, _neighbours(pool, partners), pool.spec.pod_needs
+    asked = (
+        pool.status.plan.shape,
+        placement,
+        free,
+        _neighbours(pool, partners),
+        pod_needs(pool.spec, pool.status.plan.shape),
+    )
     with free.supposing():
         for node in own:  # the search itself keeps them
             free.shift(node.name, node.total)

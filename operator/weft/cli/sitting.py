@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.order import in_order
 from weft.decide.promises import free_map, holder_name
+from weft.engines.host_memory import pod_needs
 from weft.placement import Hold, by_accelerator, eligible_domains, natural, rooms_of, spare_nodes, spares_of
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _racks_with_spares(pool: PoolRecord, free: FreeMap) -> Iterator[tuple[Eligib
     if spec is None or plan is None or spec.placement.spare_nodes_per_domain < 1:
         return
     homes = {free.domain_of(node) for each in pool.status.assignments for node in each.nodes}
-    usable = eligible_domains(plan.shape, spec.placement, free, spec.pod_needs)
+    usable = eligible_domains(plan.shape, spec.placement, free, pod_needs(spec, plan.shape))
     for home in sorted(home for home in homes if home is not None):
         if len(usable[home].domain.nodes) > 1:
             yield usable[home], spec.placement.spare_nodes_per_domain

@@ -9,6 +9,7 @@ from weft.decide.accounts import Accounts, has_no_room
 from weft.decide.promises import holder_name, holds_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment
+from weft.engines.host_memory import pod_needs
 from weft.placement import ALONE, Hold, Neighbours, Refusal, Slot, compute_domain_of, find_slot
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _slot_with(
     with free.supposing():
         for hold in holds:
             free.shift(hold.node, hold.gpus, -hold.joins)
-        return find_slot(planned.plan.shape, placement, free, neighbours, planned.spec.pod_needs)
+        return find_slot(planned.plan.shape, placement, free, neighbours, pod_needs(planned.spec, planned.plan.shape))
 
 
 def assign(growth: Growth, nodes: tuple[str, ...], fabric: Fabric, now: float) -> Assignment:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from weft.decide.drains import displacement
 from weft.decide.promises import has_joined, holder_name
 from weft.domain.reasons import Explanation, Reason
+from weft.engines.host_memory import pod_needs
 from weft.placement import Demand, Hold, Movable, Slot, repack, still_opens
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _still_opened(turn: Turn, leaving: Sequence[Mover], free: FreeMap) -> Repack
 def demand_of(turn: Turn) -> Demand:
     """What one more replica of the pool asks for."""
     planned = turn.planned
-    return Demand(planned.plan.shape, planned.spec.placement, planned.spec.pod_needs)
+    return Demand(planned.plan.shape, planned.spec.placement, pod_needs(planned.spec, planned.plan.shape))
 
 
 def owner_of(turn: Turn, replica: int) -> str:

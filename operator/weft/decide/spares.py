@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.growth import fits_in_place
 from weft.decide.promises import held_by, holder_name
+from weft.engines.host_memory import pod_needs
 from weft.placement import Hold, Refusal, eligible_domains, find_slot, spare_nodes, spares_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def gives_way_to_its_spare(each: Departure, turn: Turn, free: FreeMap) -> bool:
     planned, placement = turn.planned, turn.planned.spec.placement
     if placement.spare_nodes_per_domain < 1 or each.ready or not each.may_return:
         return False
-    elsewhere = find_slot(planned.plan.shape, placement, free, needs=planned.spec.pod_needs)
+    elsewhere = find_slot(planned.plan.shape, placement, free, needs=pod_needs(planned.spec, planned.plan.shape))
     replica = next(one for one in turn.survivors.replicas if one.assignment == each.assignment)
     return isinstance(elsewhere, Refusal) and fits_in_place(
         planned, held_by(planned.pool, replica.pods, free.fabric), free
@@ -47,7 +48,9 @@ def _missing(growth: Growth, free: FreeMap) -> list[Hold]:
         return []
     nodes = {*growth.nodes, *(node for each in growth.replaced for node in each.nodes)}
     places = sorted({place for node in nodes if (place := free.domain_of(node)) is not None})
-    usable = eligible_domains(planned.plan.shape, planned.spec.placement, free, planned.spec.pod_needs)
+    usable = eligible_domains(
+        planned.plan.shape, planned.spec.placement, free, pod_needs(planned.spec, planned.plan.shape)
+    )
     racks = [each for each in (usable[place] for place in places) if len(each.domain.nodes) > 1]
     return [hold for rack in racks for hold in _in_rack(growth, rack, due, free)]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weft.decide.health import SCHEDULING_SECONDS, Loss
 from weft.decide.promises import holds_of
 from weft.domain.reasons import Explanation, Reason
+from weft.engines.host_memory import pod_needs
 from weft.placement import Slot, find_slot
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> 
     with free.supposing():
         for hold in _holds(replica, planned, free):
             free.shift(hold.node, hold.gpus, -hold.joins)
-        return isinstance(find_slot(planned.plan.shape, spec.placement, free, needs=spec.pod_needs), Slot)
+        return isinstance(
+            find_slot(planned.plan.shape, spec.placement, free, needs=pod_needs(spec, planned.plan.shape)), Slot
+        )
 
 
 def _holds(replica: Replica, planned: Planned, free: FreeMap) -> list[Hold]:

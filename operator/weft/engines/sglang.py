@@ -11,6 +11,7 @@ from weft.domain.workload import Role
 from weft.engines import sglang_arguments as arguments
 from weft.engines import sglang_environment as environment
 from weft.engines.batches import batch_arguments
+from weft.engines.host_memory import refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
 from weft.engines.option_rules import refuse_options
 from weft.engines.sglang_conflicts import sglang_argument_conflict, sglang_env_conflict
@@ -133,6 +134,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
     refuse_options(request)
+    refuse_too_little_memory(request)
 
 
 def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:

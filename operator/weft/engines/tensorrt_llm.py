@@ -11,6 +11,7 @@ from weft.engines import tensorrt_llm_arguments as arguments
 from weft.engines import tensorrt_llm_world as world
 from weft.engines.batches import batch_arguments
 from weft.engines.environment import between_pods, hub, transports, with_users
+from weft.engines.host_memory import refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
 from weft.engines.sizing import (
     MARGIN_SECONDS,
@@ -119,6 +120,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     conflict = conflict or tensorrt_llm_env_conflict(tuple(dict(engine.env)))
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
+    refuse_too_little_memory(request)
 
 
 def _ours(request: LaunchRequest) -> Iterator[EnvValue]:

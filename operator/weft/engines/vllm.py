@@ -14,12 +14,12 @@ from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
 from weft.engines import vllm_ray
 from weft.engines.batches import batch_arguments
+from weft.engines.host_memory import memory_for_vllm, refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.option_rules import refuse_options
 from weft.engines.sizing import (
     MARGIN_SECONDS,
     PROBE_SECONDS,
-    shared_memory_bytes,
     startup_seconds,
     still_chosen_seconds,
 )
@@ -76,7 +76,7 @@ class VLLM:
             grace_seconds=chosen_seconds + drain_seconds + MARGIN_SECONDS,
             startup=_startup_probe(request, ready_seconds) if servers else None,
             readiness=_readiness_probe(request) if servers else None,
-            shared_memory_bytes=shared_memory_bytes(request),
+            shared_memory_bytes=memory_for_vllm(request),
             model_mount=model_mount(request.spec.model),
             secrets_as_env=secrets_as_env(request.spec.model),
             api_servers=servers if together else None,
@@ -140,6 +140,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
         raise Invalid(conflict.reason, conflict.message)
     refuse_options(request)
     refuse_drafting(request)
+    refuse_too_little_memory(request)
 
 
 def _ports(request: LaunchRequest, servers: int) -> tuple[NamedPort, ...]:

@@ -22,6 +22,7 @@ from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
 from weft.perf import footprint, sequence_bytes_per_gpu
 from weft.shaping.balancing import balancing_conflict
 from weft.shaping.case import Case
+from weft.shaping.host_kv import host_kv_conflict
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -358,6 +359,7 @@ CLAIMS: tuple[Claim, ...] = (
     _groups_hand_over_kv,
     _weights_fit,
     _one_sequence_fits_beside_them,
+    host_kv_conflict,
     _the_users_arguments_work_in_it,  # the last, so that a shape without them would do
 )
 

@@ -1,0 +1,36 @@
+"""Whether host memory keeps more KV than the GPUs do, where the engine ends if it does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.catalog.limits import numbers
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import EngineName
+from weft.domain.units import GIB
+from weft.engines.host_memory import offloaded_bytes
+from weft.perf import footprint
+
+if TYPE_CHECKING:
+    from weft.shaping.case import Case
+
+# SGLang's packages: an assertion up to 0.5.14, a warning from 0.5.15 on.
+TAKES_LESS_THAN_THE_GPU = (0, 5, 15)
+
+
+def host_kv_conflict(case: Case) -> Explanation | None:
+    """Why the engine would not start with so little beside the KV of its GPUs, as large as that is predicted to be."""
+    spec, shape = case.request.spec, case.option.shape
+    version = numbers(case.engine_version)
+    if spec.kv.offload_json is None or shape.engine is not EngineName.SGLang:
+        return None
+    if version is None or version >= TAKES_LESS_THAN_THE_GPU:
+        return None
+    room, kept = footprint(case.replica).room_bytes, offloaded_bytes(spec) / shape.gpus
+    if kept > room:
+        return None
+    return Explanation(
+        Reason.ShapeInvalid,
+        f"{case.release} ends where kvCache.offload keeps no more KV than the GPUs: {kept / GIB:.1f} GiB beside each, "
+        f"which has about {room / GIB:.1f}; allowed: above {room * shape.gpus / GIB:.0f}Gi in all, or 0.5.15 or later",
+    )
