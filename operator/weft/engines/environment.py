@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.catalog import load
+from weft.engines.interfaces import named_interfaces
 from weft.engines.launch import EnvValue
 from weft.engines.libfabric import efa_variables, over_efa
 from weft.engines.weights import CACHE_PATH, needs_the_hub
@@ -12,7 +13,6 @@ from weft.engines.weights import CACHE_PATH, needs_the_hub
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from weft.domain.shape import Shape
     from weft.domain.spec import EngineSpec, ModelSpec
     from weft.engines.launch import LaunchRequest
 
@@ -49,10 +49,18 @@ def transports(request: LaunchRequest) -> Iterator[EnvValue]:
     chosen = _UCX_TLS_ON_CPU if request.on_cpu else wires.get(request.spec.kv.transport)
     if chosen is not None:
         yield EnvValue("UCX_TLS", chosen)
+    named = named_interfaces(request.spec.pod) if request.spec.kv.transport == "TCP" else ()
+    if named:  # devices of RDMA have other names
+        yield EnvValue("UCX_NET_DEVICES", ",".join(named))
 
 
-def between_pods(shape: Shape) -> Iterator[EnvValue]:
-    """The interface over which the ranks of several pods find each other."""
-    if shape.pods > 1:
-        yield EnvValue("GLOO_SOCKET_IFNAME", "eth0")
-        yield EnvValue("NCCL_SOCKET_IFNAME", "eth0")
+def between_pods(request: LaunchRequest) -> Iterator[EnvValue]:
+    """The interfaces over which the ranks of several pods find each other: what the pod's annotation names, or its own.
+
+    NCCL takes several, and `=` is for the very name; Gloo uses one.
+    """
+    if request.plan.shape.pods == 1:
+        return
+    named = named_interfaces(request.spec.pod)
+    yield EnvValue("GLOO_SOCKET_IFNAME", named[0] if named else "eth0")
+    yield EnvValue("NCCL_SOCKET_IFNAME", f"={','.join(named)}" if named else "eth0")

@@ -24,7 +24,7 @@ def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
     yield EnvValue(arguments.OWN_ADDRESS, field=POD_IP)
     yield from hub(request.spec.model)
     yield from _kv_transfer(request)
-    yield from between_pods(request.plan.shape)
+    yield from between_pods(request)
     secret = request.spec.router.api_key_secret
     if secret is not None:
         yield EnvValue(arguments.API_KEY, secret=secret)

@@ -34,7 +34,7 @@ def _ours(request: LaunchRequest, ready_seconds: int) -> Iterator[EnvValue]:
     yield EnvValue("VLLM_ENGINE_READY_TIMEOUT_S", str(ready_seconds))
     yield from hub(request.spec.model)
     yield from _kv_transfer(request)
-    yield from between_pods(request.plan.shape)
+    yield from between_pods(request)
     if request.on_cpu:
         yield EnvValue("VLLM_CPU_KVCACHE_SPACE", str(_cpu_kv_gib(request)))
     secret = request.spec.router.api_key_secret

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import EngineName
 from weft.domain.spec import Balancing, RouterKind, SchedulerName
+from weft.engines.interfaces import named_interfaces
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Plan
@@ -78,7 +79,14 @@ def _meeting(spec: PoolSpec) -> dict[str, Any]:
         "model": _without(_settings(spec.model), _NOT_IN_MODEL),
         "engine": _without(_settings(spec.engine), _NOT_IN_ENGINE | _AROUND_THE_ENGINE),
         "kv": _without(_settings(spec.kv), _NOT_IN_KV),
+        **_wires(spec),
     }
+
+
+def _wires(spec: PoolSpec) -> dict[str, Any]:
+    """Interfaces over which KV goes by TCP, where they are not those of any pod: halves on other ones may not meet."""
+    named = named_interfaces(spec.pod) if spec.kv.transport == "TCP" else ()
+    return {"interfaces": named} if named else {}
 
 
 def _hash(inputs: dict[str, Any]) -> str:
