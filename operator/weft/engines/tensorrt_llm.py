@@ -130,5 +130,5 @@ def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
         # Halves of a split are in NVLink domains of their own, even in one rack.
         yield EnvValue("UCX_CUDA_IPC_ENABLE_MNNVL", "n")
         yield from transports(request)
-    yield from between_pods(request.plan.shape)
+    yield from between_pods(request)
     yield from world.between_ranks(request)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
 PROGRAM_FILE = "mpi_world.py"
-_INTERFACE = "eth0"  # as for NCCL and Gloo
+_INTERFACE = "eth0"  # a pod's own, at which the others know it; another one that it names is for what NCCL moves
 # Ranks tell each other by TCP what to do next, and NCCL moves what is large; UCX would look for other wires.
 _SETTINGS = {
     "OMPI_MCA_pml": "ob1",
