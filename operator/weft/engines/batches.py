@@ -51,9 +51,10 @@ _TIMES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 
 def counted_on(efficiency: Efficiency, engine: EngineSpec, shape: Shape) -> Efficiency:
     """An engine's coefficients with the user's own numbers in place of those that Weft would set."""
-    if shape.accelerator == "cpu":
-        return efficiency
-    found = _batch(engine.args, shape, Batch(int(efficiency.batched_tokens), int(efficiency.sequences)))
+    planned = Batch(int(efficiency.batched_tokens), int(efficiency.sequences))
+    found = _batch(engine.args, shape, planned) if engine.args and shape.accelerator != "cpu" else planned
+    if found == planned:
+        return efficiency  # the very one, which is compared quickly
     return replace(efficiency, batched_tokens=float(found.tokens), sequences=float(found.sequences))
 
 
