@@ -55,6 +55,7 @@ STRICT = (("fieldValidation", "Strict"),)
 MERGE = "application/merge-patch+json"
 POOLS = (labels.API_VERSION, "inferencepools")
 ROUTER = RouterSpec(RouterKind.Managed, replicas=2, resources=(("cpu", "1"), ("memory", "1Gi")))
+RELAXED = "prefill-rdma-relaxed"
 WIDE = SHAPES["two-pods-tp16"]
 PAIRED = Front((PREFILL.key, DECODE.key), 2, 300.0, pair_of(DUO))
 OBJECTS = {
@@ -96,24 +97,52 @@ def _served(sender: Sender, plural: str) -> None:
     assert sender.get(object_path(labels.API_VERSION, plural, NAMESPACE)).ok
 
 
-def refusal(sender: Sender, body: Json) -> str | None:
+def refusal(sender: Sender, body: Json, namespace: str = NAMESPACE) -> str | None:
     """Why the API server would not take an object, read strictly; None when it would."""
-    path = object_path(body["apiVersion"], plural_of(body["apiVersion"], body["kind"]), NAMESPACE)
-    answer = sender.send(Request("POST", path, (("dryRun", "All"), *STRICT), moved(body)))
+    path = object_path(body["apiVersion"], plural_of(body["apiVersion"], body["kind"]), namespace)
+    answer = sender.send(Request("POST", path, (("dryRun", "All"), *STRICT), moved(body, namespace)))
     return None if answer.ok else answer.message
 
 
-def moved(body: Json) -> Json:
+def moved(body: Json, namespace: str = NAMESPACE) -> Json:
     """The same object in the namespace of these tests."""
-    return {**body, "metadata": {**body["metadata"], "namespace": NAMESPACE}}
+    return {**body, "metadata": {**body["metadata"], "namespace": namespace}}
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != RELAXED])
 def test_every_recorded_pod_is_accepted_where_restricted_is_enforced(sender: Sender, name: str) -> None:
     """F24."""
     record = SHAPES[name]
     assigned = record.status.assignments[0]
     assert [None] * assigned.pods == [refusal(sender, body) for body in render_pods(record, assigned)]
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        ("restricted", ("IPC_LOCK", "runAsNonRoot=false", "runAsUser=0")),
+        ("baseline", ("IPC_LOCK",)),
+        ("privileged", ()),
+    ],
+)
+def test_what_was_allowed_to_lock_memory_takes_a_namespace_that_allows_it_too(
+    sender: Sender, level: str, words: tuple[str, ...]
+) -> None:
+    """SECURITY.md says which level refuses what."""
+    namespace = f"{NAMESPACE}-{level}"
+    metadata = {"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": level}}
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    for path, body in (
+        ("/api/v1/namespaces", {"metadata": metadata}),
+        (accounts, {"metadata": {"name": "default"}}),
+    ):
+        assert sender.send(Request("POST", path, (), body)).status in {201, 409}, path
+    record = SHAPES[RELAXED]
+    (body,) = render_pods(record, record.status.assignments[0])
+    said = refusal(sender, body, namespace)
+    assert (said is None) is (level == "privileged")
+    for each in ("IPC_LOCK", "runAsNonRoot=false", "runAsUser=0"):
+        assert (each in (said or "")) is (each in words)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
