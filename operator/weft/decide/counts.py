@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.decide.conditions import TRUE, network_bound
 from weft.decide.planning import Facts, Planned, plan_pool
 from weft.domain.changed import changed
+from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation
 from weft.scaling import (
     RatioGuard,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 PAIR = 2
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Prospect:
     """A pool with its plan or its problem, the live workload in force, and the lengths seen that it follows."""

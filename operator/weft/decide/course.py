@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
+
 if TYPE_CHECKING:
     from weft.decide.budgets import Share
     from weft.decide.growth import Growth
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from weft.scaling import ScaleAnswer
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One pool's turn: its plan, what survived, how many there shall be, and what is measured.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.ending import explain_end
 from weft.domain.cluster import PodPhase
+from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.schedulers import scheduler_for
 
@@ -26,6 +27,7 @@ NODE_LOST_SECONDS = 30.0
 YOUNG_SECONDS = 60.0
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Replica:
     """An assignment with those of its pods that exist, by rank. `reachable` says whether all its nodes answer.

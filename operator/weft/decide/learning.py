@@ -16,6 +16,7 @@ from weft.decide import conditions
 from weft.decide.planning import Facts, shape_request
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
+from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
 from weft.engines import adapter_for
 from weft.perf import at_engine, at_rate
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 MOST_IN_A_PASS = 1
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Course:
     """What a pool runs, or shall run: its spec, plan and revision, and the replicas that there are.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
+from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import Candidate
@@ -67,6 +68,7 @@ class Facts:
                 raise Invalid(Reason.SpecInvalid, f"spec.placement.accelerators: {error.message}") from None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A pool with what it shall run, and what its metrics will be about.
@@ -83,6 +85,7 @@ class Planned:
     start_up: StartUp
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the choice for one pool depends on beside the hardware; fields as in its status."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.health import Replica
 from weft.domain.cluster import PodPhase
+from weft.domain.made_often import made_often
 from weft.domain.remembered import LastAnswers
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 REMEMBERED = 16_384  # pools
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Replicas by id with their pods, as if all nodes answered; `pods` are all of the pool, in order of replica.

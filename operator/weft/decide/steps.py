@@ -29,6 +29,7 @@ from weft.decide.spares import gives_way_to_its_spare, keep_spares
 from weft.decide.succession import tries_again_after_seconds
 from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
+from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure, choose_victims
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from weft.placement import FreeMap
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A pool's decision, what to remember of it, and when time alone would change it."""

@@ -10,6 +10,7 @@ from weft.decide.promises import domain_name, held_by, keep_promise
 from weft.decide.standing import Standing, standing_of
 from weft.domain.crews import crews_of
 from weft.domain.errors import Invalid
+from weft.domain.made_often import made_often
 from weft.engines import adapter_for
 from weft.render import replica_name
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 REFUSED_SECONDS = 3600.0
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Survivors:
     """Replicas of a pool that stay, and what happened to the others.

@@ -1,4 +1,4 @@
-"""`dataclasses.replace` for the values of which every pass makes thousands: the same, in half the time."""
+"""`dataclasses.replace` for the values of which every pass makes thousands: the same, in a fraction of the time."""
 
 from __future__ import annotations
 
@@ -7,24 +7,38 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from weft.domain.made_often import copier
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
 Value = TypeVar("Value")
 
 
 def changed(value: Value, **members: Any) -> Value:  # noqa: ANN401 - as `dataclasses.replace`
     """A dataclass with other values of some fields; all its fields are taken by its constructor, in order."""
-    kind: Callable[..., Value] = type(value)
-    read, places = _layout(kind)
-    found = list(read(value))
-    for name, member in members.items():
-        found[places[name]] = member
-    return kind(*found)
+    kind: Any = value.__class__
+    copy: Callable[..., Value] = _copier(kind, *members)
+    return copy(value, *members.values())
 
 
 @functools.cache
-def _layout(kind: Callable[..., Any]) -> tuple[Callable[[Any], tuple[Any, ...]], Mapping[str, int]]:
-    """How to read all fields at once (there are at least two), and where each of them stands."""
+def _copier(kind: type, *others: str) -> Callable[..., Any]:
+    """What makes a value with other values of these fields."""
     names = [each.name for each in fields(cast("Any", kind))]
-    return attrgetter(*names), {name: place for place, name in enumerate(names)}
+    if not set(others) <= set(names):
+        raise KeyError(*sorted(set(others) - set(names)))
+    return copier(kind, others) or _read_and_made(kind, names, others)
+
+
+def _read_and_made(kind: Callable[..., Any], names: Sequence[str], others: Sequence[str]) -> Callable[..., Any]:
+    """By reading all fields at once (there are at least two), and the constructor."""
+    read, places = attrgetter(*names), [names.index(name) for name in others]
+
+    def copy(value: Any, *members: Any) -> Any:  # noqa: ANN401
+        found = list(read(value))
+        for place, member in zip(places, members, strict=True):
+            found[place] = member
+        return kind(*found)
+
+    return copy

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
+
 if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.room import DomainRoom
@@ -36,6 +38,7 @@ class CapacityRequest:
         return self.groups * self.domain_gpus
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class PoolDecision:
     """The whole next status of one pool as far as deciding owns it.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.domain.made_often import made_often
 
+
+@made_often
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A forecast whose time has not come: of the log rate in the bin `due`, and what it takes for its scatter there.
@@ -20,6 +23,7 @@ class Pending:
     lead: float
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Slot:
     """Requests in `seconds` of the part `index` (since 1970) of a day, and the log rate of the one before it."""
@@ -30,6 +34,7 @@ class Slot:
     before: float | None = None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ForecastState:
     """Traffic of one pool as far as it foretells the next. Rates are natural logarithms of requests per second.

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
+
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.reasons import Explanation
@@ -85,6 +87,7 @@ class Shape:
         return " ".join([self.accelerator, self.precision.value, *words])
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """How a running pool differs from its prediction: measured over predicted time of prompts, and of decode steps.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
 from weft.domain.reports import Reports
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class PodObservation:
     startup_seconds: float | None = None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class PoolObservation:
     """A pool's metrics: sums, token means, merged percentiles and histograms over the pods that answered.
@@ -185,6 +187,7 @@ class PoolObservation:
         return self.expected > 0 and self.answered == self.expected and self.requests_per_second is not None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class LoadSample:
     """Load of a pool at one moment: requests waiting, requests inside in all, and how many pods answered.
@@ -199,6 +202,7 @@ class LoadSample:
     at_front: float | None = None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class CalibrationMemory:
     """How far learning about `subject` has come: the exact factors, of which the status has rounded ones.
@@ -248,6 +252,7 @@ class SpeedMemory:
     begun: float | None = None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class LengthSample:
     """Lengths in tokens, None where unknown, of about as many requests as ended in the minute before `at`.
@@ -263,6 +268,7 @@ class LengthSample:
     outputs_p95: float | None = None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
 
@@ -68,6 +69,7 @@ class ModelSpec:
 HUGE_PAGES = "hugepages-"  # before the size of one, in names of resources
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
     """Engine wishes; None means that Weft chooses.
@@ -211,6 +213,7 @@ def carrying(requests_per_second: float, capacity: float) -> int:
     return max(1, min(_MOST_NEEDED, math.ceil(exact - 1e-9))) if math.isfinite(exact) else _MOST_NEEDED
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ScalingSpec:
     """Bounds of the replica count. `replicas` is set in External mode only; times in seconds, the freeze since 1970.
@@ -328,6 +331,7 @@ class RouterSpec:
     gateway: GatewaySpec | None = None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class PoolSpec:
     """One InferencePool's spec, whole. `pair` is what a half of a split shares with the other: see `pair_revision`."""

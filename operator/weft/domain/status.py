@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
+
 if TYPE_CHECKING:
     from weft.domain.calibration import Calibrated
     from weft.domain.forecast import KeptForecast
@@ -41,6 +43,7 @@ class ComputeDomain:
     cliques: tuple[str, ...]
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """Replica -> nodes, persisted before any pod exists. `nodes[rank]` is the node of pod `rank`.
@@ -79,6 +82,7 @@ class Failure:
     explanation: Explanation
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Condition:
     """One Kubernetes condition of ours; `status` is True, False or Unknown as text; times are kept by the writer."""
@@ -88,6 +92,7 @@ class Condition:
     explanation: Explanation
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Observed:
     """Live figures of a pool for its reader; the writer quantises them, the exact ones are on `/metrics`.
@@ -109,6 +114,7 @@ class Observed:
     caveats: tuple[str, ...] = ()
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
     """The persisted state of a pool. `next_replica` is the next unused replica id: ids are never reused.

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from weft.domain.made_often import made_often
+
 P95_OF_MEAN = 2.0  # assumed of tokens where nobody says
 
 
@@ -17,6 +19,7 @@ class Role(StrEnum):
     Decode = "Decode"
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Workload:
     """Expected traffic. Tokens per request as mean and 95th percentile; `prefix_hit` is a fraction of prompt tokens.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from weft.domain.made_often import made_often
+
 PERCENTILES = (50, 90, 95, 99)
 # Standard normal quantiles of the percentiles that an SLO may name.
 _QUANTILES = {50: 0.0, 90: 1.2816, 95: 1.6449, 99: 2.3263}
@@ -15,6 +17,7 @@ def quantile(percentile: int) -> float:
     return _QUANTILES[percentile]
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Latency:
     """Seconds: the mean, the variance (s^2), and the least that any request takes."""
@@ -32,6 +35,7 @@ class Latency:
         return self.least + above * math.exp(_QUANTILES[percentile] * math.sqrt(spread) - spread / 2.0)
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Waited:
     """A wait before something whose own percentiles are known: seconds that all have, and both parts.

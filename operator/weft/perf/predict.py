@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.figures import seconds
+from weft.domain.made_often import made_often
 from weft.domain.shape import Limit, Percentiles, Prediction
 from weft.domain.workload import Slo
 from weft.perf.latency import PERCENTILES
@@ -38,6 +39,7 @@ _KNEE_STEPS, _LEAST_LOAD = 24, 1e-4
 _LEAST_OF_LIKELY = 0.5  # of the capacity without any doubt, which a guessed one leaves
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """Factors by which latencies may turn out longer than predicted: targets must hold even then.
@@ -81,6 +83,7 @@ class Assessment:
     misses: tuple[Miss, ...] = ()
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is asked of a replica: a workload in a role, within targets that hold in spite of doubt."""

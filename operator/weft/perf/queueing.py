@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from weft.domain.made_often import made_often
+
 _NEVER = 1e-12
 _BURSTS_APART = 0.5  # between arrivals in batches (1) and arrivals that are only irregular (0)
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Moments:
     """E[X], E[X^2] and E[X^3] of a service time in seconds; all of them so many `times` for each who comes."""
@@ -40,6 +43,7 @@ class Moments:
         )
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Seconds and their variance."""

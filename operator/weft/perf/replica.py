@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
+from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 UNCALIBRATED = Calibration()
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ReplicaModel:
     """A model in a shape. `memory_bytes` is what one device reports (its label, not the catalog's number).

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from weft.domain.made_often import made_often
 from weft.domain.workload import Role
 from weft.perf.handover import handed_over_seconds
 from weft.perf.latency import PERCENTILES, Latency, Waited
@@ -42,6 +43,7 @@ _PROBE = 0.1  # of the batch, for the slope of a step
 _TRIALS = 3  # of a rate and of what stages and ranks make of it, each from the other
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Point:
     """A replica at one load: requests a second, sequences that decode, and what a request meets.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.spec import HUGE_PAGES
@@ -38,6 +39,7 @@ class Supplier:
     shared: bool
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class EligibleDomain:
     """A domain with the nodes that may be used (`names` are theirs, in natural order), and why the others may not."""

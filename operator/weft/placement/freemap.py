@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from weft.domain.made_often import made_often
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     Occupants = Mapping[str, tuple[str, ...]] | Callable[[], Mapping[str, tuple[str, ...]]]
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Hold:
     """GPUs of one node that are promised to a pod, or held by one. `holder` is who to name: `pool team/chat`.

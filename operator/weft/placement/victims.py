@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _BY_CHOICE = frozenset({Reason.MakesRoom, Reason.SlowerThanSiblings})
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Departure:
     """A replica that could leave: `outdated`, of an earlier revision, or `displaced`, for a reason with its node.

@@ -18,6 +18,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.calibration import MOST_FACTOR, factors_for
+from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
 from weft.domain.snapshot import CalibrationMemory
 from weft.domain.workload import Role
@@ -62,6 +63,7 @@ class Means(NamedTuple):
 Expects = Callable[[Calibration], Means | None]
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Look:
     """A pool in one pass. `ready` are the first pods of its replicas that are ready on the current revision.

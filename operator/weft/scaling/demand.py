@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.figures import digits, seconds
+from weft.domain.made_often import made_often
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, SURELY, with_chance
@@ -44,6 +45,7 @@ SAME_RISK = 0.2
 ALL_OF_IT = 0.95
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Want:
     """Replicas that the demand needs, unbounded; None when nothing is known.
@@ -63,6 +65,7 @@ class Want:
         return self.basis() if callable(self.basis) else self.basis
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Requests per second: `offered` now, of which `persisting` are expected until a start is over.

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending
+from weft.domain.made_often import made_often
 from weft.scaling.reading import is_sane
 from weft.scaling.scatter import ASSUMED, faded, quantile, with_error
 from weft.scaling.seasons import change, counted
@@ -61,6 +62,7 @@ _SURPRISE = 4.0  # times what was usual is the most that one bin tells about dis
 _BELIEVED = 0.2
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Requests per second in the bin at the horizon: `level` is the log of the rate, `errors` and `scale` its scatter.

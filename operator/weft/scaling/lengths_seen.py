@@ -15,6 +15,7 @@ from math import exp, expm1, log, sqrt
 from statistics import median
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
 from weft.domain.snapshot import LengthSample
 from weft.scaling.reading import what_is_missing
 
@@ -40,6 +41,7 @@ Sample = tuple[float, float | None]  # requests, and the mean of their lengths i
 LongSample = tuple[float, float | None, float | None]  # with their 95th percentile, too
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Mean:
     """Mean tokens of so many requests, each of which scatters by so much: variance over the square of the mean."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
+from weft.domain.made_often import made_often
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ ENOUGH_ARRIVALS = 10.0
 KV_FULL = 0.7
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Believable load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
+from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ScalingMode
 from weft.scaling.bounds import Bounds, bounds_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 STEP_SECONDS = 60.0
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ScaleAnswer:
     """The count of one pool. `recommended` is what Auto would run; `memory` goes into the next request.

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
+from weft.domain.made_often import made_often
 from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.scaling.forecast import MOST_RATE, watched
 from weft.scaling.keeping import restored
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 GAP_SECONDS = 60.0
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ScaleRequest:
     """What the count of one pool is decided from.
@@ -81,6 +83,7 @@ class ScaleRequest:
         return self.declared_capacity / self.capacity if min(self.declared_capacity, self.capacity) > 0 else 1.0
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Sight:
     """One pool as seen in this pass: what may be believed (or what is missing), and the memory with this look added.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.made_often import made_often
+
 if TYPE_CHECKING:
     from weft.domain.calibration import Calibrated
     from weft.domain.model import Architecture
@@ -37,6 +39,7 @@ class Partner:
     shape: Shape | None = None
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ShapeRequest:
     """One choice. `workload` is the traffic to shape for, which may differ from the one that the spec declares.
