@@ -76,6 +76,16 @@ def test_rooms_are_counted_again_once_anything_is_promised() -> None:
     assert [8, 7] == [room.free for room in after]
 
 
+@given(st.lists(st.lists(st.tuples(st.sampled_from(["r-0", "r-1", "s-0"]), st.integers(0, 5)), max_size=4), max_size=4))
+def test_rooms_follow_what_is_promised_from_pass_to_pass(passes: list[list[tuple[str, int]]]) -> None:
+    """Whatever was promised before, every domain has what is left of its own nodes."""
+    fabric = Fabric((_rack("r", 4, 4), _rack("s", 4)))
+    for promised in passes:
+        rooms = rooms_of(FreeMap.of(fabric, [Hold(node, gpus, "pool team/chat") for node, gpus in promised]))
+        left = {node: max(0, 4 - sum(gpus for at, gpus in promised if at == node)) for node in ("r-0", "r-1", "s-0")}
+        assert [left["r-0"] + left["r-1"], left["s-0"]] == [room.free for room in rooms]
+
+
 def test_parts_of_gpus_hold_replicas_of_one() -> None:
     """A part never serves more than one rank."""
     board = _rack("b", 8, gpus=8, accelerator="H200")

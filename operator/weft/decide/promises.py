@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from weft.decide.health import Replica
+    from weft.decide.standing import Standing
     from weft.domain.cluster import PodRecord
     from weft.domain.fabric import Fabric
     from weft.domain.shape import Shape
@@ -30,17 +31,17 @@ def free_map(fabric: Fabric, pods: tuple[PodRecord, ...], pools: Iterable[PoolRe
     free = FreeMap.of(fabric, (), lambda: _occupants(pods, known))
     crews = crews_of(pods)
     for uid, pool in known.items():
-        for hold in held_by(pool, _strays(pool, crews.get(uid, ())), fabric):
-            free.vacate(hold)
+        standing = standing_of(uid, pool.status.assignments, crews[uid]) if uid in crews else None
+        if standing is not None and standing.strays:
+            for hold in held_by(pool, _strays(standing), fabric):
+                free.vacate(hold)
     return free
 
 
-def _strays(pool: PoolRecord, crew: tuple[PodRecord, ...]) -> Iterator[PodRecord]:
+def _strays(standing: Standing) -> Iterator[PodRecord]:
     """Pods that belong to no replica any more and hold something."""
-    found = standing_of(pool.key.uid, pool.status.assignments, crew) if crew else None
-    if found is not None and found.strays:
-        ids = set(found.ids)
-        yield from (pod for pod in found.pods if pod.requests and pod.identity and pod.identity.replica not in ids)
+    ids = set(standing.ids)
+    return (pod for pod in standing.pods if pod.requests and pod.identity and pod.identity.replica not in ids)
 
 
 def _occupants(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord]) -> Mapping[str, tuple[str, ...]]:

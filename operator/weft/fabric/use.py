@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.domain.cluster import PodRecord
+    from weft.domain.crews import Crews
 
     _Held = Mapping[str, Mapping[str, int]]
 
@@ -30,7 +32,19 @@ class Use:
         return changed | gone | (self.serving ^ before.serving)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Summed:
+    """The use of all crews together, what each of them has to it, and which crews hold devices of each node."""
+
+    crews: Crews
+    parts: Mapping[str, Use]
+    holders: Mapping[str, tuple[str, ...]]
+    use: Use
+
+
 _LAST: LastAnswers[tuple[PodRecord, ...], Use] = LastAnswers(REMEMBERED)
+_LAST_SUM: LastAnswers[Crews, _Summed] = LastAnswers(1)
+_NOTHING = _Summed({}, {}, {}, Use({}, frozenset()))
 
 
 def use_of(pods: tuple[PodRecord, ...]) -> Use:
@@ -38,14 +52,43 @@ def use_of(pods: tuple[PodRecord, ...]) -> Use:
 
     A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
     """
-    held: dict[str, Mapping[str, int]] = {}
-    serving: set[str] = set()
-    for name, crew in crews_of(pods).items():
-        use = _LAST.ask(name, crew, _use_of)
-        serving |= use.serving
-        for node, there in use.held.items():
-            before = held.get(node)
-            held[node] = there if before is None else _together(before, there)
+    before = _LAST_SUM.last("pods") or _NOTHING
+    return _LAST_SUM.ask("pods", crews_of(pods), lambda crews: _summed(crews, before)).use
+
+
+def _summed(crews: Crews, before: _Summed) -> _Summed:
+    """The sum over all crews; where none of a node's has changed since `before`, it is what it was."""
+    known = before.crews
+    others = [name for name, crew in crews.items() if known.get(name) != crew]
+    gone = [name for name in known if name not in crews]
+    parts, holders = dict(before.parts), dict(before.holders)
+    touched: dict[str, None] = {}  # nodes, in order
+    for name in (*gone, *others):
+        held = parts.pop(name).held if name in parts else {}
+        holders |= {node: tuple([each for each in holders[node] if each != name]) for node in held}
+        touched |= dict.fromkeys(held)
+    for name in others:
+        use = parts[name] = _LAST.ask(name, crews[name], _use_of)
+        holders |= {node: (*holders.get(node, ()), name) for node in use.held}
+        touched |= dict.fromkeys(use.held)
+    return _Summed(crews, parts, holders, _with_those(touched, parts, holders, before.use))
+
+
+def _with_those(
+    touched: Iterable[str], parts: Mapping[str, Use], holders: dict[str, tuple[str, ...]], before: Use
+) -> Use:
+    """The use of all nodes, those that were `touched` summed up anew; who holds nothing is forgotten."""
+    held, serving = dict(before.held), set(before.serving)
+    for node in touched:
+        there = [parts[name] for name in holders[node]]
+        if there:
+            held[node] = functools.reduce(_together, [use.held[node] for use in there])
+        else:
+            del holders[node], held[node]
+        if any(node in use.serving for use in there):
+            serving.add(node)
+        else:
+            serving.discard(node)
     return Use(held, frozenset(serving))
 
 

@@ -7,6 +7,7 @@ A replica within a node takes any of its GPUs. A larger one takes whole nodes of
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.remembered import LastAnswers
@@ -24,7 +25,18 @@ _Count = tuple[int, tuple[tuple[int, int], ...]]  # GPUs of the largest replica,
 
 
 _LAST: LastAnswers[tuple[NvlinkDomain, tuple[int, ...]], DomainRoom] = LastAnswers(REMEMBERED)
-_LAST_ROOMS: LastAnswers[tuple[tuple[NvlinkDomain, ...], dict[str, int]], tuple[DomainRoom, ...]] = LastAnswers(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rooms:
+    """The last rooms, and what they were counted from."""
+
+    domains: tuple[NvlinkDomain, ...]
+    left: dict[str, int]
+    rooms: tuple[DomainRoom, ...]
+
+
+_LAST_ROOMS: LastAnswers[tuple[tuple[NvlinkDomain, ...], dict[str, int]], _Rooms] = LastAnswers(1)
 
 
 def rooms_of(free: FreeMap) -> tuple[DomainRoom, ...]:
@@ -32,22 +44,32 @@ def rooms_of(free: FreeMap) -> tuple[DomainRoom, ...]:
 
     A domain in which nothing has changed since the last time has the same room, and where none has, all are the same.
     """
-    question = free.fabric.domains, dict(free.left)
-    return _LAST_ROOMS.ask("rooms", question, lambda _: _rooms(free))
+    before, question = _LAST_ROOMS.last("rooms"), (free.fabric.domains, dict(free.left))
+    return _LAST_ROOMS.ask("rooms", question, lambda _: _rooms(free, before)).rooms
 
 
-def _rooms(free: FreeMap) -> tuple[DomainRoom, ...]:
+def _rooms(free: FreeMap, before: _Rooms | None) -> _Rooms:
+    domains, left = free.fabric.domains, dict(free.left)
     known: dict[_Kind, _Count] = {}
 
     def room(question: tuple[NvlinkDomain, tuple[int, ...]]) -> DomainRoom:
         return _room(*question, known)
 
-    return tuple(
-        [
-            _LAST.ask(domain.name, (domain, tuple(free.each([node.name for node in domain.nodes]))), room)
-            for domain in free.fabric.domains
-        ]
-    )
+    found = dict(enumerate(before.rooms)) if before is not None and len(before.rooms) == len(domains) else {}
+    for place in _places_that_differ(free, before):
+        domain = domains[place]
+        found[place] = _LAST.ask(domain.name, (domain, tuple(free.each([node.name for node in domain.nodes]))), room)
+    return _Rooms(domains, left, tuple(found.values()))
+
+
+def _places_that_differ(free: FreeMap, before: _Rooms | None) -> Iterable[int]:
+    """Domains that are others than before, or have another number of GPUs free on one of their nodes."""
+    domains = free.fabric.domains
+    if before is None or len(before.rooms) != len(domains):
+        return range(len(domains))
+    others = {place for place, domain in enumerate(domains) if domain is not before.domains[place]}
+    nodes = [node for node, gpus in free.left.items() if before.left.get(node) != gpus]
+    return others.union([place for place in map(free.domain_of, nodes) if place is not None])
 
 
 def by_accelerator(rooms: Iterable[DomainRoom]) -> tuple[AcceleratorRoom, ...]:

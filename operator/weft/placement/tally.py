@@ -18,9 +18,9 @@ from weft.placement.nearness import areas_around, path_of
 from weft.placement.rooms import room_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from weft.domain.fabric import Tiers
+    from weft.domain.fabric import NvlinkDomain, Tiers
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec
     from weft.placement.eligibility import EligibleDomain
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Tightness = tuple[int, int]
 FULL: Tightness = (0, 0)
 _Area = str | tuple[str, ...]  # a zone by its name, or all that is below one place in the network, by its path
-_Named = tuple[str, str, "Tiers"]  # a domain, its zone, and its path through the network's tiers
 _Equals = dict[Tightness, list[tuple[int, int]]]  # (rank, position) of domains that are equally tight, in order
 
 
@@ -277,21 +276,21 @@ class _Order:
     zones: tuple[str, ...]
 
 
-_LAST: LastAnswers[tuple[_Named, ...], _Order] = LastAnswers(1)
+_LAST: LastAnswers[object, _Order] = LastAnswers(1)
 
 
 def _order_of(free: FreeMap) -> _Order:
     if "order" not in free.eligible:
-        named = tuple([(domain.name, domain.zone, path_of(domain)) for domain in free.fabric.domains])
-        free.eligible["order"] = _LAST.ask("order", named, _order)
+        fabric = free.fabric
+        free.eligible["order"] = _LAST.ask("order", fabric.ground or fabric.domains, lambda _: _order(fabric.domains))
     answer: _Order = free.eligible["order"]
     return answer
 
 
-def _order(named: tuple[_Named, ...]) -> _Order:
-    entries = tuple(enumerate(sorted(range(len(named)), key=lambda index: natural(named[index][0]))))
-    ranks = [0] * len(named)
+def _order(domains: Sequence[NvlinkDomain]) -> _Order:
+    entries = tuple(enumerate(sorted(range(len(domains)), key=lambda index: natural(domains[index].name))))
+    ranks = [0] * len(domains)
     for rank, index in entries:
         ranks[index] = rank
-    areas: tuple[tuple[_Area, ...], ...] = tuple((zone, *areas_around(path)) for _, zone, path in named)
-    return _Order(entries, tuple(ranks), areas, tuple(sorted({zone for _, zone, _ in named})))
+    areas: tuple[tuple[_Area, ...], ...] = tuple((each.zone, *areas_around(path_of(each))) for each in domains)
+    return _Order(entries, tuple(ranks), areas, tuple(sorted({each.zone for each in domains})))
