@@ -98,6 +98,19 @@ def test_a_pair_is_not_chosen_again_while_nothing_changes() -> None:
     assert decisions.splits[0].engine == OLDER
 
 
+def test_what_others_would_do_is_not_worked_out_beside_a_plan_that_stays() -> None:
+    """A new process that finds its plans in the statuses predicts what runs, and none of the alternatives again."""
+    days = Days.of(Size(100))
+    forget_everything()
+    decisions, at_first = _counted(days.snapshot, "ranking.py:expected")
+    days.go_on(decisions, 0)
+    forget_everything()
+    again, anew = _counted(days.snapshot, "ranking.py:expected")
+    assert 2 * len(days.snapshot.pools) >= 2 * anew < at_first
+    plans = [each.status.plan for each in decisions.pools]
+    assert plans == [each.status.plan for each in again.pools]
+
+
 def test_replicas_that_stand_are_not_judged_while_another_one_starts() -> None:
     """One more that runs adds less than 75 calls to a pass over a pool whose youngest replica nobody has bound yet."""
     few, many = (_calls_while_one_starts(replicas) for replicas in (5, 15))
@@ -144,12 +157,13 @@ def _calls(size: Size) -> Counter[str]:
     return found
 
 
-def _counted(snapshot: Snapshot) -> tuple[Decisions, int]:
+def _counted(snapshot: Snapshot, function: str = "") -> tuple[Decisions, int]:
+    """What is decided, and the calls that it took: of all functions, or of one (`file.py:function`)."""
     calls, catalog = 0, load()
 
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
+    def count(frame: FrameType, event: str, _argument: object) -> None:
         nonlocal calls
-        calls += event == "call"
+        calls += event == "call" and f"{frame.f_code.co_filename}:{frame.f_code.co_name}".endswith(function)
 
     before = sys.getprofile()
     sys.setprofile(count)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.calibration import Subject
+from weft.domain.changed import changed
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
@@ -16,7 +17,16 @@ from weft.domain.spec import ShapePins
 from weft.perf import estimated_start
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
-from weft.shaping import ShapeRequest, Supply, capacity_of, choose, refuse_lengths, resolve_architecture
+from weft.shaping import (
+    ShapeRequest,
+    Supply,
+    capacity_of,
+    choose,
+    outline,
+    refuse_lengths,
+    resolve_architecture,
+    what_matters,
+)
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -99,9 +109,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """What a pool shall run, and the request that it answers."""
+    """What a pool shall run, and the request that it answers; `under_way` is what capacities are asked with."""
 
     request: ShapeRequest
+    under_way: ShapeRequest
     plan: Plan
     revision: str
     subject: Subject
@@ -135,7 +146,7 @@ def plan_pool(
 
 def _whoever_scales(spec: PoolSpec) -> PoolSpec:
     """The spec without the count that somebody else writes: it changes often, and nothing here depends on it."""
-    return spec if spec.scaling.replicas is None else replace(spec, scaling=replace(spec.scaling, replicas=None))
+    return spec if spec.scaling.replicas is None else changed(spec, scaling=changed(spec.scaling, replicas=None))
 
 
 def _chosen_for(pool_uid: str, asked: Asked, facts: Facts) -> Chosen:
@@ -151,9 +162,13 @@ def _chosen(asked: Asked, facts: Facts) -> Chosen:
     refuse_unsupported(spec)
     release = asked.paired.engine if asked.paired else kept_engine(spec.engine, asked.engine, facts.catalog)
     request = replace(shape_request(spec, facts, asked.before, release), calibration=asked.calibration)
-    plan = _kept_or_new(asked.before, asked.paired or choose(request, facts.catalog))
+    found = asked.paired or outline(request, facts.catalog)
+    plan = _kept_or_new(asked.before, found)
+    if plan is found and not asked.paired:
+        plan = choose(request, facts.catalog)
     refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
-    return Chosen(request, plan, revision(spec, plan), _subject(spec, plan), _start_up(request, plan, facts.catalog))
+    under_way, start_up = _under_way(request, plan), _start_up(request, plan, facts.catalog)
+    return Chosen(request, under_way, plan, revision(spec, plan), _subject(spec, plan), start_up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +215,7 @@ def planned_as(
         chosen = replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
     plan = _kept_or_new(pool.status.plan, chosen)
     catalog, live = terms
-    capacity = _capacity(request, plan, live, catalog)
+    capacity = _capacity(_under_way(request, plan), plan, live, catalog)
     start_up = _start_up(request, plan, catalog)
     return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), start_up)
 
@@ -284,14 +299,18 @@ def _is_alike(before: Prediction, now: Prediction) -> bool:
 
 def _capacity_of(question: tuple[Chosen, Workload | None, Catalog]) -> float:
     chosen, live, catalog = question
-    return _capacity(chosen.request, chosen.plan, live, catalog)
+    return _capacity(chosen.under_way, chosen.plan, live, catalog)
 
 
-def _capacity(request: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:
+def _under_way(request: ShapeRequest, plan: Plan) -> ShapeRequest:
+    """What a plan that runs is asked with: of the request, what its capacity depends on."""
+    return what_matters(replace(request, incumbent=None, engine=plan.engine))
+
+
+def _capacity(under_way: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:
     """Requests per second of one replica of the planned shape, with token counts as they are measured."""
-    if live is None or live == request.workload:
+    if live is None or live == under_way.workload:
         return plan.prediction.capacity
-    under_way = replace(request, incumbent=None, engine=plan.engine)
     try:
         found = capacity_of(plan, under_way, catalog, live)
     except (Invalid, Blocked):

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.domain.figures import seconds
 from weft.domain.made_often import made_often
 from weft.domain.shape import Limit, Percentiles, Prediction
@@ -105,7 +106,7 @@ def assess(replica: ReplicaModel, question: Question) -> Assessment:
     Targets count where the role works: TTFT in Aggregated and Prefill, TPOT in Aggregated and Decode. What is demanded
     does not matter, so that pools that differ in nothing else share the answer.
     """
-    return _solved(replica, replace(question, workload=at_any_rate(question.workload))).assessment
+    return _solved(replica, changed(question, workload=at_any_rate(question.workload))).assessment
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,20 +38,28 @@ class _Prompt(NamedTuple):
     beyond: float
 
 
+class _Way(NamedTuple):
+    """Prompts of one kind: their weight, the seconds of their steps, and in how many of these others decode."""
+
+    weight: float
+    seconds: float
+    decodes: float
+
+
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """Prompts of one workload. `per_step` are how many mean ones fill a step; `mean` is the step of a mean one.
 
-    `steps` are those of one that shares none. `long` has for each percentile of length the seconds that such a prompt
-    takes alone, and its steps.
+    `steps` are those of one that shares none. `ways` has for each kind what it takes alone, and `long` for each
+    percentile of length.
     """
 
     kinds: tuple[_Prompt, ...]
+    ways: tuple[_Way, ...]
     per_step: float
     mean: StepTime
-    long: tuple[tuple[int, float, int], ...]
+    long: tuple[tuple[int, float, float], ...]
     steps: float
-    stages: Stages
 
     def service(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
         """Seconds of the server for a prompt when so many share a step, each step with its part of decode.
@@ -73,17 +81,11 @@ class Prompts:
 
         Each step but the last, which everything else counts, also decodes.
         """
-        times = [
-            (kind.weight, self._through(kind.alone + kind.launch, kind.steps, decode_seconds)) for kind in self.kinds
-        ]
-        mean = sum(weight * seconds for weight, seconds in times)
-        square = sum(weight * seconds * seconds for weight, seconds in times)
-        long = tuple((at, self._through(seconds, steps, decode_seconds)) for at, seconds, steps in self.long)
+        times = [(weight, seconds + steps * decode_seconds) for weight, seconds, steps in self.ways]
+        mean = sum([weight * seconds for weight, seconds in times])
+        square = sum([weight * seconds * seconds for weight, seconds in times])
+        long = tuple([(at, seconds + steps * decode_seconds) for at, seconds, steps in self.long])
         return mean, max(0.0, square - mean * mean), long
-
-    def _through(self, seconds: float, steps: int, decode_seconds: float) -> float:
-        """Seconds of so many steps of one prompt through a pipeline."""
-        return self.stages.way(steps) * seconds + (steps - 1) / self.stages.even * decode_seconds
 
 
 def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float | None = None) -> Prompts:
@@ -100,9 +102,16 @@ def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float 
         kinds.append(_prompt(weight, alone, shared, count, new / budget))
     new = max(1.0, inputs.mean * (1.0 - hit))
     mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget, together)
-    long = tuple(_long(steps, inputs, hit, together))
+    stages = steps.work.stages
+    ways = tuple(_Way(kind.weight, *_through(stages, kind.alone + kind.launch, kind.steps)) for kind in kinds)
+    long = tuple((at, *_through(stages, alone, count)) for at, alone, count in _long(steps, inputs, hit, together))
     taken = sum(kind.weight * kind.steps for kind in kinds)
-    return Prompts(tuple(kinds), budget / new, mean, long, taken, steps.work.stages)
+    return Prompts(tuple(kinds), ways, budget / new, mean, long, taken)
+
+
+def _through(stages: Stages, seconds: float, steps: float) -> tuple[float, float]:
+    """Seconds of so many steps of one prompt through a pipeline, and how often a step but the last decodes."""
+    return stages.way(steps) * seconds, (steps - 1) / stages.even
 
 
 def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: float) -> _Prompt:

@@ -39,6 +39,10 @@ class ReplicaModel:
     speculation: Speculation | None = None
     calibration: Calibration = UNCALIBRATED
 
+    def __hash__(self) -> int:
+        """Of what tells replicas apart: hashing all that a model is takes longer than finding what is remembered."""
+        return hash((self.architecture.model_id, self.shape, self.memory_bytes, self.calibration))
+
 
 def stored_kv(wish: Precision | None, computed: Precision) -> Precision:
     """How an engine stores KV: in 8 bits where it is told to, else as it computes attention.

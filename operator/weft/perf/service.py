@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.workload import Role
 from weft.perf.handover import handed_over_seconds
@@ -342,7 +343,7 @@ def service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
 
 def at_any_rate(workload: Workload) -> Workload:
     """The same for all rates, and whoever declared the lengths: what predictions are remembered by."""
-    return replace(workload, requests_per_second=1.0, input_p95_declared=False, output_p95_declared=False)
+    return changed(workload, requests_per_second=1.0, input_p95_declared=False, output_p95_declared=False)
 
 
 @functools.lru_cache(maxsize=512)

@@ -1,6 +1,6 @@
 """Model + SLO + fabric -> ranked shapes, with the reasons of the losers."""
 
-from weft.shaping.choice import capacity_of, choose
+from weft.shaping.choice import capacity_of, choose, outline, what_matters
 from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
@@ -15,8 +15,10 @@ __all__ = [
     "capacity_of",
     "choose",
     "choose_pair",
+    "outline",
     "refuse_lengths",
     "resolve_architecture",
     "resolve_speculation",
     "running_replica",
+    "what_matters",
 ]

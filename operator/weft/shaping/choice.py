@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.shape import Candidate, EngineRelease, Plan
@@ -42,15 +44,28 @@ if TYPE_CHECKING:
     from weft.shaping.request import ShapeRequest
 
 MOST_ALTERNATIVES = 10
+_ANY_ROLLOUT, _ANY_POD, _ANY_ROUTER = RolloutSpec(), PodSpec(), RouterSpec()
 REMEMBERED = 4096  # choices, and capacities: a few of each pool of a large cluster
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
-    """The plan, and how its shape did against the others."""
+    """The plan, and how its shape did against the others.
 
-    plan: Plan
+    `outline` is the plan without those: what each of them should do takes as long as the choice, and is worked out only
+    for who asks.
+    """
+
+    outline: Plan
     scored: Scored
+    losers: tuple[tuple[Scored, Explanation], ...]
+    refused: tuple[Candidate, ...]
+
+    @cached_property
+    def plan(self) -> Plan:
+        """With the alternatives, the better ones first."""
+        told = [Candidate(each.shape, why, expected(each)) for each, why in self.losers]
+        return replace(self.outline, alternatives=(*told, *self.refused)[:MOST_ALTERNATIVES])
 
 
 def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
@@ -62,12 +77,17 @@ def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
     return answer(request, catalog).plan
 
 
+def outline(request: ShapeRequest, catalog: Catalog) -> Plan:
+    """What `choose` chooses, without the alternatives; raises the same."""
+    return answer(request, catalog).outline
+
+
 def answer(request: ShapeRequest, catalog: Catalog) -> Answer:
     """What `choose` chooses, with its score."""
     asked = what_matters(request)
-    outcome = _remembered(replace(asked, incumbent=None), catalog)
+    outcome = _remembered(changed(asked, incumbent=None), catalog)
     running = request.incumbent
-    if running is not None and not (isinstance(outcome, Answer) and outcome.plan.shape == running.shape):
+    if running is not None and not (isinstance(outcome, Answer) and outcome.outline.shape == running.shape):
         incumbent = replace(running, alternatives=())  # a lighter key
         outcome = _remembered(replace(asked, incumbent=incumbent), catalog)
     if isinstance(outcome, WeftError):
@@ -79,9 +99,9 @@ def what_matters(request: ShapeRequest) -> ShapeRequest:
     """The request without those wishes that no choice of a shape looks at, so that changing one changes no question."""
     spec = request.spec
     scaling, placement = spec.scaling, spec.placement
-    plain = replace(
+    plain = changed(
         spec,
-        engine=replace(spec.engine, env=(), resources=(), shared_memory=None),
+        engine=changed(spec.engine, env=(), resources=(), shared_memory=None),
         placement=PlacementSpec(accelerators=placement.accelerators, domain=placement.domain),
         scaling=ScalingSpec(
             min_replicas=scaling.min_replicas,
@@ -89,11 +109,11 @@ def what_matters(request: ShapeRequest) -> ShapeRequest:
             max_gpus=scaling.max_gpus,
             headroom=scaling.headroom,
         ),
-        rollout=RolloutSpec(),
-        pod=PodSpec(),
-        router=RouterSpec(),
+        rollout=_ANY_ROLLOUT,
+        pod=_ANY_POD,
+        router=_ANY_ROUTER,
     )
-    return replace(request, spec=plain)
+    return changed(request, spec=plain)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
@@ -118,14 +138,15 @@ def modelled(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ReplicaMo
 def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
     """Requests a second that one replica of a plan serves of live traffic, or 0 if it has no room for any.
 
-    Raises `Blocked` if no supply has its devices.
+    Pools share the answer where requests are what `what_matters` leaves of them. Raises `Blocked` if no supply has its
+    devices.
     """
-    return _capacity_of(plan.shape, plan.prediction.capacity, what_matters(request), catalog, live)
+    return _capacity_of(plan.shape, plan.prediction.capacity, request, catalog, live)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
-    case = _case_of(shape, replace(request, workload=live), catalog)
+    case = _case_of(shape, changed(request, workload=live), catalog)
     return capacity_worth(case, request.workload, planned)
 
 
@@ -159,17 +180,15 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
     better = order[: order.index(chosen)]
     losers = [(each, overruled(each, chosen)) for each in better]
     losers += [(each, criticism(each, chosen)) for each in order[len(better) + 1 :]]
-    told = [Candidate(each.shape, why, expected(each)) for each, why in losers[:MOST_ALTERNATIVES]]
-    told += [Candidate(each.case.option.shape, each.why) for each in refused]
+    told = tuple([Candidate(each.case.option.shape, each.why) for each in refused[:MOST_ALTERNATIVES]])
     doing = chosen if chosen.meets_slo else with_targets_in_reach(chosen)
     plan = Plan(
         shape=chosen.shape,
         prediction=expected(doing),
         engine=_release(request, chosen.case, catalog),
         verdict=praise(chosen, best),
-        alternatives=tuple(told[:MOST_ALTERNATIVES]),
     )
-    return Answer(plan, chosen)
+    return Answer(plan, chosen, tuple(losers[:MOST_ALTERNATIVES]), told)
 
 
 def _nothing_possible(request: ShapeRequest, refused: list[Refused]) -> WeftError:

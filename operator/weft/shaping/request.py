@@ -58,6 +58,11 @@ class ShapeRequest:
     partner: Partner | None = None
     calibration: tuple[Calibrated, ...] = ()
 
+    def __hash__(self) -> int:
+        """Of what tells most requests apart: hashing all of a spec takes longer than finding what is remembered."""
+        measured = tuple([each.updated for each in self.calibration])
+        return hash((self.architecture.model_id, self.workload, self.engine, measured))
+
     @property
     def target_context_tokens(self) -> float:
         """The longest sequence that a replica must hold: `maxModelLen`, else the 95th percentiles of in and out."""
