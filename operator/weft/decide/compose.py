@@ -183,7 +183,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     """Counts for one pool, or for a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
-    is_short = any(pool.key.uid in stage.shares for pool in unit)
+    is_short = bool(stage.shares) and any(pool.key.uid in stage.shares for pool in unit)
     answers = None if is_short else stage.counted.get(unit[0].key.uid)
     answers = answers or count(known, _split_of(unit, stage), stage.snapshot, stage.shares)
     turns = []

@@ -121,6 +121,8 @@ def _transfer_dominates(observation: PoolObservation, excess: float) -> bool:
 
 def _in_doubt(slo: Slo, observation: PoolObservation) -> tuple[str, ...]:
     """What to know of the latencies that have targets: of blurred ones only where a target is in the blur."""
+    if not observation.caveats:
+        return ()
     found: set[str] = set()
     for kind, targets in (("ttft", slo.ttft), ("tpot", slo.tpot)):
         blurred = [target for percentile, target in targets if (kind, percentile) in observation.unresolved]

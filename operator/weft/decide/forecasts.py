@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.domain.status import PoolStatus
 from weft.scaling import is_carried_along, is_worth_a_write, kept_now, restored
 
@@ -79,5 +80,5 @@ def _kept(outcome: Outcome, state: ForecastState, now: float) -> Outcome:
     decision = outcome.decision
     told = decision.status.start_up
     start_up = None if told is None else _with_measured(told, state)
-    status = replace(decision.status, forecast=kept_now(state, now), start_up=start_up)
-    return replace(outcome, decision=replace(decision, status=status))
+    status = changed(decision.status, forecast=kept_now(state, now), start_up=start_up)
+    return changed(outcome, decision=changed(decision, status=status))

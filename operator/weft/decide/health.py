@@ -75,7 +75,7 @@ class Replica:
     @property
     def bound(self) -> frozenset[int]:
         """Ranks whose pods sit on their nodes, so that the fabric counts their devices."""
-        return frozenset(pod.identity.rank for pod in self.pods if pod.identity and pod.node is not None)
+        return frozenset([pod.identity.rank for pod in self.pods if pod.identity and pod.node is not None])
 
     @property
     def unbound_nodes(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from weft.decide.backoff import remaining_seconds
 from weft.decide.handover import waiting_in_queue
 from weft.decide.rollout import limits_of
 from weft.domain.decision import CapacityRequest
+from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.spec import DomainRule
@@ -22,20 +23,24 @@ if TYPE_CHECKING:
     from weft.decide.growth import Growth
     from weft.decide.health import Replica
     from weft.domain.fabric import Fabric, FabricNode
+    from weft.domain.shape import Shape
     from weft.domain.status import Assignment, Failure
     from weft.placement import Departure
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class _Homes:
-    """Replicas, and what says in which NVLink domains they are."""
+    """So many replicas of a shape, where they are, and what says in which NVLink domains that is."""
 
+    desired: int
+    shape: Shape
     placed: tuple[Assignment, ...]
     domains: object
 
 
 REMEMBERED = 16_384  # pools
-_LAST: LastAnswers[_Homes, int] = LastAnswers(REMEMBERED)
+_LAST: LastAnswers[_Homes, Explanation] = LastAnswers(REMEMBERED)
 
 
 def placement_of(course: Course, fabric: Fabric, now: float) -> Explanation:
@@ -56,9 +61,23 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
         return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
     if turn.scale.shortfall is not None:
         return turn.scale.shortfall
-    moves = "".join(f"; {is_replaced(each)}" for each in course.moving[:1])
-    told = f"{_replicas(growth.desired)} placed: {turn.planned.plan.shape}{_blast_radius(growth, fabric)}{moves}"
-    return _queueing(course) or Explanation(Reason.AllPlaced, told)
+    return _queueing(course) or _all_placed(course, fabric)
+
+
+def _all_placed(course: Course, fabric: Fabric) -> Explanation:
+    """Where all are placed, and who of them is replaced."""
+    growth, planned = course.growth, course.turn.planned
+    placed = (*growth.kept, *growth.added)
+    homes = _Homes(growth.desired, planned.plan.shape, placed, fabric.ground or fabric.domains)
+    found = _LAST.ask(planned.pool.key.uid, homes, lambda _: _at_home(homes, fabric))
+    if not course.moving:
+        return found
+    return Explanation(found.reason, f"{found.message}; {is_replaced(course.moving[0])}")
+
+
+def _at_home(homes: _Homes, fabric: Fabric) -> Explanation:
+    told = f"{_replicas(homes.desired)} placed: {homes.shape}{_blast_radius(homes.placed, fabric)}"
+    return Explanation(Reason.AllPlaced, told)
 
 
 def _queueing(course: Course) -> Explanation | None:
@@ -68,13 +87,11 @@ def _queueing(course: Course) -> Explanation | None:
     return waiting_in_queue(_staying(course), growth.added, growth.desired)
 
 
-def _blast_radius(growth: Growth, fabric: Fabric) -> str:
+def _blast_radius(placed: tuple[Assignment, ...], fabric: Fabric) -> str:
     """What one NVLink domain takes along when it fails."""
-    placed = (*growth.kept, *growth.added)
     if len(placed) < 2:  # noqa: PLR2004 - one replica is all there is
         return ""
-    homes = _Homes(placed, fabric.ground or fabric.domains)
-    most = _LAST.ask(growth.planned.pool.key.uid, homes, lambda _: _most_together(placed, fabric))
+    most = _most_together(placed, fabric)
     return f", at most {most} of them in one NVLink domain" if most else ""
 
 

@@ -220,6 +220,8 @@ def _departure(replica: Replica, planned: Planned, start: _Start) -> Departure:
 
 def _failure(turn: Turn, now: float) -> Failure | None:
     planned, status = turn.planned, turn.planned.pool.status
+    if status.failure is None and not turn.survivors.losses:
+        return None
     ready = any(replica.ready for replica in turn.survivors.replicas)
     failures = [loss for loss in turn.survivors.losses if loss.counts and loss.assignment.revision == planned.revision]
     before = forgiven(status.failure, planned.revision, now, some_ready=ready and not failures)

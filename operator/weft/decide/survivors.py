@@ -48,6 +48,8 @@ class Survivors:
 
     def refused_by(self, before: ScaleMemory | None, now: float) -> tuple[tuple[str, float], ...]:
         """Nodes to which the scheduler did not bind released pods in the last hour, with the time of the last such."""
+        if not self.losses and (before is None or not before.refused_by):
+            return ()
         known = dict(before.refused_by) if before is not None else {}
         known |= {node: now for loss in self.losses for node in loss.refused_by}
         return tuple(sorted((node, at) for node, at in known.items() if now - at < REFUSED_SECONDS))

@@ -19,7 +19,7 @@ def attainment(slo: Slo, observation: PoolObservation) -> float | None:
     shares = [
         share_within(buckets, targets[-1][1])
         for targets, buckets in kinds
-        if targets and is_resolved(buckets, targets[-1][1])
+        if buckets and targets and is_resolved(buckets, targets[-1][1])
     ]
     return min((share for share in shares if share is not None), default=None)
 

@@ -90,7 +90,7 @@ def metrics_are_fresh_and_whole(look: Look) -> bool:
     seen = look.observation
     if seen is None or what_is_missing(seen) is not None or not seen.complete or seen.missing:
         return False
-    return all(is_sane(value) for value in (seen.waiting, seen.kv_usage, *_lengths(look.role, seen)))
+    return all(map(is_sane, (seen.waiting, seen.kv_usage, *_lengths(look.role, seen))))
 
 
 def latencies_were_measured(look: Look) -> bool:
@@ -107,8 +107,10 @@ def there_are_enough_requests(look: Look) -> bool:
 
 def nothing_piles_up(look: Look) -> bool:
     """A saturated pool waits for itself, which would be blamed on its speed."""
-    waiting = [load.waiting / max(1, load.answered) for load in look.loads]
-    return not waiting or fmean(waiting) <= MOST_WAITING
+    loads = look.loads
+    if all(load.waiting <= MOST_WAITING * load.answered for load in loads):  # so is their mean, whatever it is
+        return True
+    return fmean([load.waiting / max(1, load.answered) for load in loads]) <= MOST_WAITING
 
 
 def kv_memory_has_room(look: Look) -> bool:
@@ -159,8 +161,12 @@ def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
 
 def of(pods: tuple[str, ...], look: Look) -> Look:
     """The look at some pods alone."""
-    seen, chosen = look.observation, frozenset(pods)
-    if seen is None or (seen.expected == len(pods) and chosen.issuperset([each.pod for each in seen.pods])):
+    seen = look.observation
+    told = () if seen is None else tuple([each.pod for each in seen.pods])
+    if seen is not None and pods == told and pods == look.ready and seen.expected == len(pods):  # nearly always
+        return look
+    chosen = frozenset(pods)
+    if seen is None or (seen.expected == len(pods) and chosen.issuperset(told)):
         return look if pods == look.ready else replace(look, ready=pods)
     known = tuple([each for each in seen.pods if each.pod in chosen])
     return replace(look, ready=pods, observation=of_pods(seen, known, len(pods)))
@@ -229,9 +235,11 @@ def _lengths(role: Role, seen: PoolObservation) -> tuple[float | None, ...]:
 
 def _measured(role: Role, seen: PoolObservation) -> dict[str, float | None]:
     """The latency that each factor is mostly seen in, where the role does such work."""
-    latencies = {"prefill": seen.ttft_mean, "decode": seen.tpot_mean}
-    without = {Role.Prefill: "decode", Role.Decode: "prefill"}.get(role)
-    return {kind: seconds for kind, seconds in latencies.items() if kind != without}
+    if role is Role.Prefill:
+        return {"prefill": seen.ttft_mean}
+    if role is Role.Decode:
+        return {"decode": seen.tpot_mean}
+    return {"prefill": seen.ttft_mean, "decode": seen.tpot_mean}
 
 
 def _is_of_the_future(memory: CalibrationMemory, now: float) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import floor, log, log10
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.domain.status import Observed
 from weft.perf.lengths import lengths
 from weft.scaling.attainment import attainment
@@ -69,7 +69,7 @@ def _with_means(base: Workload, observation: PoolObservation, lately: tuple[Leng
     hit = _hit(base.prefix_hit, observation.prefix_hit)
     if (inputs, outputs, hit) == (base.input_tokens, base.output_tokens, base.prefix_hit):
         return base
-    return replace(
+    return changed(
         base,
         input_tokens=inputs,
         output_tokens=outputs,
@@ -91,7 +91,7 @@ def _with_longest(base: Workload, lately: tuple[LengthSample, ...]) -> Workload:
     outputs = _longest(base.output_tokens, base.output_tokens_p95, lately, _LONG_OUTPUTS)
     if (inputs, outputs) == (base.input_tokens_p95, base.output_tokens_p95):
         return base
-    return replace(base, input_tokens_p95=inputs, output_tokens_p95=outputs)
+    return changed(base, input_tokens_p95=inputs, output_tokens_p95=outputs)
 
 
 def replaced_values(declared: Workload, in_force: Workload, observation: PoolObservation | None) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str,
         tpot=_wanted(observation.tpot, slo.tpot),
         attainment=attainment(slo, observation),
         live=live,
-        caveats=tuple(caveat.says for caveat in observation.caveats),
+        caveats=tuple([caveat.says for caveat in observation.caveats]),
     )
 
 

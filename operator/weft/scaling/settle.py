@@ -54,7 +54,7 @@ def settle(sight: Sight, want: Want) -> ScaleAnswer:
 def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     if sight.request.spec.mode is ScalingMode.External:
         return _external(sight, want, bounds)
-    sight = replace(sight, memory=_remember_want(sight, want, bounds))
+    sight = changed(sight, memory=_remember_want(sight, want, bounds))
     desired = bounds.clamp(_next_count(sight, want, bounds))
     current = sight.request.current
     if desired == current:
@@ -69,12 +69,12 @@ def owned_count(request: ScaleRequest) -> ScaleRequest:
     """In External mode the count is what its owner wrote, within the bounds, and no decision of ours."""
     if request.spec.mode is not ScalingMode.External:
         return request
-    return replace(request, current=bounds_of(request).clamp(request.spec.replicas or 0))
+    return changed(request, current=bounds_of(request).clamp(request.spec.replicas or 0))
 
 
 def from_the_new_count(request: ScaleRequest, answer: ScaleAnswer) -> ScaleRequest:
     """The same question asked once more after a change: its explanation is the one that the next pass will find."""
-    return replace(request, current=answer.desired, memory=answer.memory)
+    return changed(request, current=answer.desired, memory=answer.memory)
 
 
 def _external(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:

@@ -142,17 +142,18 @@ def look(request: ScaleRequest) -> Sight:
     at_front = found.arrivals / found.arrival_seconds if found.at_front else None
     latest = LoadSample(request.now, found.waiting, found.outstanding, found.answered, at_front)
     loads = remembered(memory.loads, latest)
-    sight = Sight(request, found, "", changed(memory, loads=loads))
     if found.whole:
         unbroken = memory.seen is not None and request.now - memory.seen <= GAP_SECONDS
-        since = memory.since if unbroken else request.now
-        sight = replace(sight, memory=changed(sight.memory, since=since, seen=request.now))
-    return replace(sight, memory=_having_learnt(sight, found))
+        memory = changed(memory, loads=loads, since=memory.since if unbroken else request.now, seen=request.now)
+    else:
+        memory = changed(memory, loads=loads)
+    sight = Sight(request, found, "", memory)
+    return changed(sight, memory=_having_learnt(sight, found))
 
 
-def _lasting(sight: Sight, found: Reading) -> float:
+def _lasting(sight: Sight, found: Reading, offered: float) -> float:
     """Requests per second, averaged over the time that they stay, once a minute was seen; a backlog is no long stay."""
-    offered, before = min(MOST_RATE, offered_rate(sight, found)), sight.request.memory
+    offered, before = min(MOST_RATE, offered), sight.request.memory
     if before is None or not before.loads or sight.backlogged:
         return offered
     first, last = before.loads[0].at, before.loads[-1].at
@@ -169,8 +170,9 @@ def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
     request, memory = sight.request, sight.memory
     startup = request.observation.startup_seconds if request.observation is not None else None
     known, start_up = with_past(memory.forecast, request.past), request.start_up
-    kept, work = _lasting(sight, found), request.work
-    rate = work * _arriving(sight, found)
+    offered, work = offered_rate(sight, found), request.work
+    kept = _lasting(sight, found, offered)
+    rate = work * (found.arrivals / found.arrival_seconds if found.arrival_seconds > 0 else offered)  # just now
     inside = work * kept if stay_seconds(found, kept) > COUNTED_AGO_SECONDS else None
     state = with_cost(known, watched(known, request.now, rate, startup, inside), work)
     if start_up is not None and state.startup_seconds is None:
@@ -227,13 +229,6 @@ def _at_front(reading: Reading, loads: tuple[LoadSample, ...]) -> float | None:
     spans = zip(pairwise(loads), known[1:], strict=True)
     rate = math.fsum((later.at - earlier.at) * rate for (earlier, later), rate in spans) / elapsed
     return rate if is_whole_minute(elapsed) else max(0.0, rate - SURELY * math.sqrt(rate / elapsed))
-
-
-def _arriving(sight: Sight, reading: Reading) -> float:
-    """Requests per second that came in just now, as well as it is known."""
-    if reading.arrival_seconds > 0:
-        return reading.arrivals / reading.arrival_seconds
-    return offered_rate(sight, reading)
 
 
 def counted_rate(reading: Reading, deviations: float) -> float:

@@ -6,6 +6,7 @@ seen counts only in whole looks: a scrape that is missing starts the time anew.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -71,7 +72,7 @@ def is_whole(observation: PoolObservation | None) -> bool:
 def stands_out(pods: Sequence[PodObservation], role: Role) -> bool:
     """Whether even the slowest is worth a closer look: cheap, and False for nearly every pool."""
     busy = [pod for pod in pods if _is_busy(pod)] if len(pods) > LEAST_SIBLINGS else []
-    return any(
+    return len(busy) > LEAST_SIBLINGS and any(
         len(known) > LEAST_SIBLINGS and known[-1] >= factor * _median_without(known, known[-1])
         for figure, factor in _latencies(role)
         for known in [_ordered(busy, figure)]
@@ -179,7 +180,7 @@ def _latencies(role: Role) -> tuple[tuple[_Figure, float], ...]:
 
 def _is_busy(pod: PodObservation) -> bool:
     rate = pod.requests_per_second
-    return is_sane(rate) and rate >= ENOUGH_REQUESTS_PER_SECOND
+    return rate is not None and ENOUGH_REQUESTS_PER_SECOND <= rate < math.inf
 
 
 def _is_no_busier(pod: PodObservation, every: Sequence[PodObservation], role: Role) -> bool:
@@ -205,7 +206,7 @@ def _is_as_fast(pod: PodObservation, figures: Iterable[tuple[_Figure, Sequence[f
 
 
 def _ordered(pods: Iterable[PodObservation], figure: _Figure) -> list[float]:
-    return sorted(value for value in map(figure, pods) if is_sane(value))
+    return sorted([value for value in map(figure, pods) if is_sane(value)])
 
 
 def _times(value: float, ordered: Sequence[float]) -> float:
