@@ -72,6 +72,7 @@ RISKS = (
     Asked(90, 90, 0, 30),
     Asked(50, 50, 0),
     Asked(50, 50, 0, 50),
+    Asked(95, 95, 150),
 )
 # In a split first tokens are missed sooner, and cost less to have in time.
 SPLIT_RISKS = (
