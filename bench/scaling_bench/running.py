@@ -26,7 +26,7 @@ from weft.twin.fixed_ratio import fixed_ratio
 from weft.twin.modelled import engine_speed
 from weft.twin.need import attainable
 from weft.twin.policies import frontier, grid
-from weft.twin.serving import Route
+from weft.twin.serving import Route, Stream
 from weft.twin.simulation import Setting, simulate
 from weft.twin.start_up import StartUp
 
@@ -167,15 +167,13 @@ def in_time_alone(case: Case) -> float:
     plan, truth = decision.status.plan, case.setting.truth
     if first.spec is None or plan is None or truth is None:
         raise ValueError(f"{case.words} has no plan")
-    return round(
-        attainable(case.setting.trace, truth(engine_speed(plan, first.spec, case.setting.catalog)), case.slo), 5
-    )
+    return round(attainable(case.trace, truth(engine_speed(plan, first.spec, case.setting.catalog)), case.slo), 5)
 
 
 def best_ratio(what: Run) -> FixedRatio:
     """The best ratio of the halves of a split that never changes, and what following demand costs, both as a fluid."""
     case = _case(what)
-    prefill, decode = needs(case, case.setting.trace, RATIO_BIN_SECONDS, interrupted=False)
+    prefill, decode = needs(case, case.trace, RATIO_BIN_SECONDS, interrupted=False)
     return fixed_ratio(prefill, decode, RATIO_BIN_SECONDS)
 
 
@@ -199,13 +197,17 @@ def setting_of(what: Run, ratio: float | None = None) -> Setting:
         splits=(parse_split(body),) if scenario.split else (),
         nodes=tuple(_boards(scenario, most * len(scenario.roles))),
         catalog=load(),
-        trace=trace,
-        route=Route(NAME, f"{NAME}-prefill", f"{NAME}-decode") if scenario.split else Route(NAME, NAME),
+        streams=(Stream(trace, _route(scenario)),),
         start_up=StartUp().lasting(what.startup_seconds),
         warm_up=settings().warm_up_seconds,
         seed=what.seed,
         truth=partial(true_speed, most=settings().truth_off, seed=what.seed),
     )
+
+
+def _route(scenario: Scenario) -> Route:
+    prefill, decode = f"{NAME}-prefill", f"{NAME}-decode"
+    return Route(NAME, prefill, decode, namespace=NAME) if scenario.split else Route(NAME, NAME, namespace=NAME)
 
 
 def _at(percent: int, targets: Targets) -> Targets:

@@ -13,7 +13,7 @@ from weft.api import parse_split
 from weft.catalog import load
 from weft.domain.spec import ScalingSpec
 from weft.domain.workload import Slo, Workload
-from weft.twin.serving import Route
+from weft.twin.serving import Route, Stream
 from weft.twin.simulation import Setting
 from weft.twin.trace import Trace
 
@@ -51,8 +51,8 @@ def trace(*parts: tuple[float, float], seed: int = 3) -> Trace:
 def setting(arrivals: Trace, *pools: PoolRecord, boards: int = 3, **more: Any) -> Setting:  # noqa: ANN401 - any field
     """Boards of eight H200 and a pool that everybody asks."""
     nodes = tuple(board(f"b-{index}") for index in range(boards))
-    known = {"route": Route("chat", "chat"), "pools": pools, **more}
-    return Setting(nodes=nodes, catalog=load(), trace=arrivals, **known)
+    known = {"streams": (Stream(arrivals, Route("chat", "chat", namespace="team")),), "pools": pools}
+    return Setting(nodes=nodes, catalog=load(), **{**known, **more})
 
 
 def duo(arrivals: Trace, **more: Any) -> Setting:  # noqa: ANN401 - any field
@@ -72,7 +72,8 @@ def duo(arrivals: Trace, **more: Any) -> Setting:  # noqa: ANN401 - any field
             "scaling": {"minReplicas": 1, "maxReplicas": 8, "scaleDownDelay": "2m"},
         },
     }
-    return setting(arrivals, splits=(parse_split(body),), route=Route("duo", "duo-prefill", "duo-decode"), **more)
+    streams = (Stream(arrivals, Route("duo", "duo-prefill", "duo-decode")),)
+    return setting(arrivals, splits=(parse_split(body),), streams=streams, **more)
 
 
 class Written:

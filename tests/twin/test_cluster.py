@@ -11,6 +11,7 @@ from tests.fabric.cluster import board
 from tests.render.pools import plan, pool, shape, spec
 from weft.domain.action import CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.cluster import PodPhase, Taint
+from weft.domain.quotas import QuotaRecord
 from weft.render import render_pods
 from weft.twin.cluster import BIND_SECONDS, EVICT_SECONDS, SILENT_SECONDS, SimulatedCluster
 from weft.twin.pods import EPOCH
@@ -271,3 +272,24 @@ def test_writes_to_pods_that_are_gone_change_nothing() -> None:
     world.create(("a",))
     world.create(("a",))
     assert len(world.cluster.pods) == 1
+
+
+def test_the_api_server_admits_no_pod_beyond_a_quota() -> None:
+    """What others have of it is not left, and one that is gone makes room."""
+    gpus, pods = "requests.nvidia.com/gpu", "pods"
+    world = Running()
+    world.cluster.limit(
+        [
+            QuotaRecord("team", "gpus", ((pods, 9), (gpus, 6)), ((pods, 4), (gpus, 1))),
+            QuotaRecord("elsewhere", "gpus", ((gpus, 0),)),
+        ]
+    )
+    world.create(("a",), ("a",), ("b",), of=shape(2))
+    first, second = world.cluster.pods
+    used = {quota.namespace: dict(quota.used) for quota in world.cluster.quotas}
+    assert used == {"team": {pods: 6, gpus: 5}, "elsewhere": {gpus: 0}}
+    world.delete(first.name, 1.0)
+    assert dict(world.cluster.quotas[1].used) == {pods: 5, gpus: 3}
+    world.create(("a",), ("a",), ("b",), of=shape(2), now=2.0)
+    assert len(world.cluster.pods) == 2
+    assert second in world.cluster.pods

@@ -53,7 +53,7 @@ def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[
     report = Report(
         resource=case.resource,
         trace=case.words,
-        seconds=case.setting.trace.seconds,
+        seconds=case.trace.seconds,
         seed=wishes.seed,
         outcomes=outcomes,
         faults=tuple((fault.at, fault.node) for fault in case.setting.faults),

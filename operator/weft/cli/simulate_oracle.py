@@ -34,7 +34,7 @@ def oracle_gpu_hours(case: Case) -> float | None:
 
     Nothing is lost there to queues or to steps that are not full, so nobody reaches it. None for a single moment.
     """
-    trace = case.setting.trace.part(case.setting.warm_up, math.inf)
+    trace = case.trace.part(case.setting.warm_up, math.inf)
     if trace.seconds <= 0.0:
         return None
     return bound_hours(*_hindsight(case, trace, _attainment(case.slo), interrupted=False)) / _SLIGHTLY
@@ -52,7 +52,7 @@ def oracle_outcome(case: Case, progress: Progress, attainment: float | None = No
         tried.append((steps, _simulated(case, steps, progress)))
         return tried[-1][1].attainment
 
-    known = _hindsight(case, case.setting.trace, wanted, interrupted=True)
+    known = _hindsight(case, case.trace, wanted, interrupted=True)
     try:
         found = calibrated(lambda slack: oracle_hours(*known, slack), attained, wanted)
     except ValueError:  # no slack is enough, say because a node fails

@@ -24,7 +24,7 @@ from weft.engines import series_for
 from weft.twin.front import FrontOptions, FrontRule
 from weft.twin.made_up import SHAPES, made_up
 from weft.twin.scrapes import ScrapeOptions
-from weft.twin.serving import Route
+from weft.twin.serving import Route, Stream
 from weft.twin.simulation import Setting, slo_of
 from weft.twin.start_up import Fault, FaultKind, StartUp
 from weft.twin.trace import Trace, TraceError
@@ -81,15 +81,21 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A setting, the resource it is about by kind and name, and what would be planned of it before any traffic.
+    """A resource by kind and name, in a setting, and what would be planned of it alone before any traffic.
 
-    `words` say where the requests are from.
+    `words` say where its requests are from, `place` which stream of the setting they are.
     """
 
     resource: str
     words: str
     setting: Setting
     planned: Planned
+    place: int = 0
+
+    @property
+    def trace(self) -> Trace:
+        """Its requests."""
+        return self.setting.streams[self.place].trace
 
     @property
     def slo(self) -> Slo:
@@ -115,8 +121,7 @@ def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalo
         nodes=near.nodes,
         pods=near.pods,
         catalog=catalog,
-        trace=trace,
-        route=_route(title, planned),
+        streams=(Stream(trace, _route(title, planned)),),
         front=wishes.clients.options,
         scrapes=ScrapeOptions(gaps=tuple(_gap(text) for text in wishes.blind)),
         start_up=StartUp() if wishes.start_up is None else StartUp().lasting(wishes.start_up),
@@ -216,12 +221,13 @@ def _only_what_may_be_used(world: World, planned: Planned, catalog: Catalog) -> 
 def _route(title: str, planned: Planned) -> Route:
     """Raises `CommandFailure` for half of a pair, which answers nobody."""
     names = {pool.spec.role: pool.key.name for pool, _ in planned.pools if pool.spec is not None}
+    namespace = planned.pools[0][0].key.namespace
     if len(names) > 1:
-        return Route(title, names[Role.Prefill], names[Role.Decode])
+        return Route(title, names[Role.Prefill], names[Role.Decode], namespace)
     ((role, name),) = names.items()
     if role is not Role.Aggregated:
         raise CommandFailure(f"{title} has the role {role} and answers no request alone: simulate a PDSplit")
-    return Route(title, name)
+    return Route(title, name, namespace=namespace)
 
 
 def _gap(text: str) -> tuple[float, float]:

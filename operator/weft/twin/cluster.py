@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weft.domain.action import CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.twin.pods import EPOCH, SimulatedPod, what_keeps_off
+from weft.twin.quotas import counted, refuse
 from weft.twin.start_up import FaultKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.quotas import QuotaRecord
     from weft.twin.start_up import Fault, StartUp
 
 PodAction = CreatePod | ReleasePods | UnroutePod | DeletePod
@@ -63,6 +65,9 @@ class SimulatedCluster:
         self._nodes = dict(self._made)
         self._pods = {each.uid: SimulatedPod(each) for each in pods}
         self._ended: list[SimulatedPod] = []
+        self._created: dict[str, SimulatedPod] = {}  # by UID, of those that quotas are still to count
+        self._quotas: tuple[QuotaRecord, ...] = ()
+        self._counted: tuple[QuotaRecord, ...] | None = ()
         self._start_up, self._seed, self._listener = start_up, seed, listener
         self._due: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order, self._uids = count(), count(1)
@@ -84,6 +89,13 @@ class SimulatedCluster:
     def pods(self) -> tuple[PodRecord, ...]:
         """All pods, by name; the same value while nothing changes."""
         return self._shown()[1]
+
+    @property
+    def quotas(self) -> tuple[QuotaRecord, ...]:
+        """ResourceQuotas as their controller counts them; the same value while nothing changes."""
+        if self._counted is None:
+            self._counted = counted(self._quotas, self._created.values())
+        return self._counted
 
     def engines(self, pool: str) -> tuple[str, ...]:
         """Names of the first pods of a pool's ready replicas, which metrics are asked of."""
@@ -132,12 +144,17 @@ class SimulatedCluster:
         for fault in faults:
             self._at(fault.at, self._strike, fault)
 
+    def limit(self, quotas: Iterable[QuotaRecord]) -> None:
+        """Admit no pod beyond these; what they have used is used by others."""
+        self._quotas = tuple(sorted(quotas, key=lambda quota: (quota.namespace, quota.name)))
+        self._counted = None
+
     def _at(self, moment: float, happen: Callable[..., None], *what: object) -> None:
         """Have something happen at a time, which comes after its other arguments."""
         heappush(self._due, (moment, next(self._order), happen, what))
 
     def _changed(self, pool: str) -> None:
-        self._seen, self.revision = None, self.revision + 1
+        self._seen, self._counted, self.revision = None, None, self.revision + 1
         self._engines.clear()
         if pool:
             self.touched.add(pool)
@@ -162,8 +179,8 @@ class SimulatedCluster:
         if any((pod.record.namespace, pod.record.name) == (meta["namespace"], meta["name"]) for pod in self._ours()):
             return
         pod = SimulatedPod.of(action.body, f"pod-{next(self._uids)}", now)
-        if pod is not None:
-            self._pods[pod.uid] = pod
+        if pod is not None and not refuse(self._quotas, self._created.values(), pod):
+            self._pods[pod.uid] = self._created[pod.uid] = pod
             self._changed(pod.pool)
 
     def _ours(self) -> list[SimulatedPod]:
@@ -215,6 +232,7 @@ class SimulatedCluster:
 
     def _remove(self, pod: SimulatedPod, now: float) -> None:
         del self._pods[pod.uid]
+        self._created.pop(pod.uid, None)
         pod.freed = now if pod.freed is None else pod.freed
         self._ended.append(pod)
         self._changed(pod.pool)

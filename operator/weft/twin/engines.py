@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.domain.shape import Plan, Shape
-    from weft.domain.snapshot import PoolRecord
+    from weft.domain.snapshot import PoolRecord, ResourceKey
     from weft.domain.spec import PoolSpec
     from weft.twin.pods import SimulatedPod
-    from weft.twin.serving import Route, Serving
+    from weft.twin.serving import Serving
     from weft.twin.speed import EngineSpeed
 
 
@@ -23,16 +23,17 @@ class Engines:
 
     def __init__(
         self,
-        serving: Serving,
-        route: Route,
+        serving: Callable[[ResourceKey], Serving | None],
         pool: Callable[[str], PoolRecord],
         catalog: Catalog,
         truth: Callable[[EngineSpeed], EngineSpeed],
     ) -> None:
-        """`pool` gives a pool by UID; `truth` is how an engine really is, of which the model says so much."""
+        """`serving` is what a pool answers in, and `pool` gives one by UID.
+
+        `truth` is how an engine really is, of which the model says so much.
+        """
         self._serving, self._pool, self._catalog, self._truth = serving, pool, catalog, truth
-        self._asked = {route.pool, route.decode_pool}
-        self._running: set[str] = set()  # of the pools that anybody asks
+        self._running: dict[str, Serving] = {}  # by UID of the pod, of the pools that anybody asks
         self._modelled: dict[tuple[str, Shape, int, int], EngineSpeed] = {}
         self._true: dict[EngineSpeed, EngineSpeed] = {}
 
@@ -46,27 +47,25 @@ class Engines:
 
     def started(self, pod: SimulatedPod, now: float) -> None:
         pool = self._pool(pod.pool)
-        plan, spec = pool.status.plan, pool.spec
-        if plan is None or spec is None or pool.key.name not in self._asked:
+        plan, spec, serving = pool.status.plan, pool.spec, self._serving(pool.key)
+        if plan is None or spec is None or serving is None:
             return
         modelled = self.modelled(pool, plan, spec)
         if modelled not in self._true:
             self._true[modelled] = self._truth(modelled)
-        self._running.add(pod.uid)
-        self._serving.start(
-            pod.record.name, pool.key.name, self._true[modelled], max(0.0, now), pod.record.startup_seconds
-        )
+        self._running[pod.uid] = serving
+        serving.start(pod.record.name, pool.key.name, self._true[modelled], max(0.0, now), pod.record.startup_seconds)
 
     def unrouted(self, pod: SimulatedPod, now: float) -> None:
         if pod.uid in self._running:
-            self._serving.unroute(pod.record.name, max(0.0, now))
+            self._running[pod.uid].unroute(pod.record.name, max(0.0, now))
 
     def ended(self, pod: SimulatedPod, now: float, *, silently: bool) -> None:
-        if pod.uid not in self._running:
+        serving = self._running.pop(pod.uid, None)
+        if serving is None:
             return
-        self._running.remove(pod.uid)
-        end = self._serving.kill if silently else self._serving.end
+        end = serving.kill if silently else serving.end
         end(pod.record.name, max(0.0, now))
 
     def load(self, pod: SimulatedPod) -> int:
-        return self._serving.load(pod.record.name) if pod.uid in self._running else 0
+        return self._running[pod.uid].load(pod.record.name) if pod.uid in self._running else 0

@@ -11,7 +11,7 @@ from weft.domain.spec import ScalingMode
 from weft.twin.policy import PoolView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weft.domain.snapshot import PoolObservation, PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
@@ -31,20 +31,25 @@ def hand_over(operation: SimulatedOperation) -> None:
 
 
 def views(
-    operation: SimulatedOperation, engines: Engines, observations: Mapping[str, PoolObservation]
+    operation: SimulatedOperation,
+    pools: Iterable[str],
+    engines: Engines,
+    observations: Mapping[str, PoolObservation],
 ) -> Iterator[PoolView]:
-    """Every pool that has a plan."""
-    for uid, pool in operation.pools.items():
+    """Those of the pools, by UID, that have a plan."""
+    for uid in pools:
+        pool = operation.pools[uid]
         view = _view(pool, operation.ready(uid), engines)
         if view is not None:
             yield changed(view, observation=observations.get(uid))
 
 
-def write(operation: SimulatedOperation, counts: Mapping[str, int]) -> None:
-    """Through `/scale`."""
-    for uid, pool in list(operation.pools.items()):
-        if pool.key.name in counts:
-            operation.scale(uid, counts[pool.key.name])
+def write(operation: SimulatedOperation, pools: Iterable[str], counts: Mapping[str, int]) -> None:
+    """Through `/scale`, to those of the pools, by UID, whose names have a count."""
+    for uid in pools:
+        name = operation.pools[uid].key.name
+        if name in counts:
+            operation.scale(uid, counts[name])
 
 
 def _view(pool: PoolRecord, ready: int, engines: Engines) -> PoolView | None:

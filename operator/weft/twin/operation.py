@@ -6,6 +6,7 @@ What passes between the two is the status of each resource, of which each of the
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from weft.twin.outcome import Told
 from weft.twin.pods import EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from weft.catalog import Catalog
     from weft.domain.action import Action
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from weft.domain.status import Condition, PoolStatus, SplitProgress
     from weft.twin.cluster import SimulatedCluster
 
+Classes = Mapping[str, tuple[int, bool]]  # PriorityClasses by name: their value, and whether they preempt
 MOST_TURNS = 8  # of the operator at one moment: what is left then waits for the next wake-up
 POOL = "InferencePool"
 
@@ -45,11 +47,17 @@ class SimulatedOperation:
     """Pools and splits by UID, and the loops around them. Times are seconds of the trace."""
 
     def __init__(
-        self, pools: Iterable[PoolRecord], splits: Iterable[SplitRecord], cluster: SimulatedCluster, catalog: Catalog
+        self,
+        pools: Iterable[PoolRecord],
+        splits: Iterable[SplitRecord],
+        cluster: SimulatedCluster,
+        catalog: Catalog,
+        classes: Classes,
     ) -> None:
         """Nothing is decided yet."""
-        self.pools = {each.key.uid: each for each in pools}
-        self.splits = {each.key.uid: each for each in splits}
+        self._classes = classes
+        self.pools = {each.key.uid: self._ranked(each) for each in pools}
+        self.splits = {each.key.uid: self._ranked_split(each) for each in splits}
         self.told: list[Told] = []
         self._cluster, self._catalog = cluster, catalog
         self._objects = SimulatedObjects()
@@ -112,7 +120,14 @@ class SimulatedOperation:
         pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
         world = self._cluster.nodes, self._cluster.pods
         snapshot = Snapshot(
-            EPOCH + now, pools, splits, *world, dict(observations), dict(self._memory), budget=MoveBudget()
+            EPOCH + now,
+            pools,
+            splits,
+            *world,
+            dict(observations),
+            dict(self._memory),
+            budget=MoveBudget(),
+            quotas=self._cluster.quotas,
         )
         decisions = decide(snapshot, self._catalog)
         self._memory = decisions.memory
@@ -131,7 +146,7 @@ class SimulatedOperation:
             self._stale.update((uid, pool.split_uid) if pool.split_uid else (uid,))
         self._decided[uid] = decision.conditions
         self.pools[uid] = changed(pool, status=status, conditions=conditions)
-        self.told += [Told(now, decision.key.name, event) for event in decision.events]
+        self.told += [Told(now, decision.key.name, event, pool.split_uid or uid) for event in decision.events]
 
     def _write_split(self, decision: SplitDecision, now: float) -> None:
         uid = decision.key.uid
@@ -141,7 +156,7 @@ class SimulatedOperation:
             self._stale.add(uid)
         self._decided[uid] = decision.conditions
         self.splits[uid] = changed(split, status=SplitStatus(decision.engine), conditions=conditions)
-        self.told += [Told(now, decision.key.name, event) for event in decision.events]
+        self.told += [Told(now, decision.key.name, event, uid) for event in decision.events]
 
     # converging
 
@@ -183,7 +198,7 @@ class SimulatedOperation:
         done = converge_split(split, children, objects, pods, EPOCH + now)
         self._progress[uid] = done.progress
         self.splits[uid] = changed(split, conditions=(*self._decided.get(uid, ()), *done.progress.conditions))
-        self.told += [Told(now, split.key.name, event) for event in done.events]
+        self.told += [Told(now, split.key.name, event, uid) for event in done.events]
         return self._carry_out(uid, done.actions, now)
 
     def _pods_of(self, uids: set[str]) -> tuple[PodRecord, ...]:
@@ -214,7 +229,7 @@ class SimulatedOperation:
         record = self._objects.apply(action)
         if record.kind != POOL:
             return
-        read = parse_pool(record.body)
+        read = self._ranked(parse_pool(record.body))
         if read.spec is not None:
             read = changed(read, spec=permitting_all(read.spec))
         known = self.pools.get(record.uid)
@@ -222,6 +237,17 @@ class SimulatedOperation:
             read = changed(read, status=known.status, conditions=known.conditions)
         self.pools[record.uid] = read
         self._stale.add(record.uid)
+
+    def _ranked(self, pool: PoolRecord) -> PoolRecord:
+        value, preempts = self._class_of(pool.spec)
+        return changed(pool, priority=value, preempts=preempts)
+
+    def _ranked_split(self, split: SplitRecord) -> SplitRecord:
+        return changed(split, priority=self._class_of(split.spec.prefill if split.spec else None)[0])
+
+    def _class_of(self, spec: PoolSpec | None) -> tuple[int, bool]:
+        name = spec.pod.priority_class if spec is not None else None
+        return self._classes.get(name or "", (0, True))
 
 
 def _asks_for_more(old: PoolStatus, new: PoolStatus) -> bool:

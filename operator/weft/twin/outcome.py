@@ -68,9 +68,20 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A decision with its reason, as an event says it; `pool` is a name."""
+    """A decision with its reason, as an event says it; `pool` is a name, `resource` the UID of what a user wrote."""
 
     at: float
+    pool: str
+    explanation: Explanation
+    resource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A time, from `at` until `until`, in which a pool had less than it wanted for one reason."""
+
+    at: float
+    until: float
     pool: str
     explanation: Explanation
 
@@ -95,7 +106,9 @@ class PoolFigures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """One policy on one trace. The first `warm_up` seconds count for nothing but the timeline.
+    """One policy on one stream of requests, with the pools that serve it.
+
+    The first `warm_up` seconds count for nothing but the timeline.
 
     `slo` is the user's; `model` and `stream` name what served whom. Of `retried` requests only the last attempt counts,
     by the clock of the first.
@@ -112,6 +125,7 @@ class Outcome:
     seconds: float
     warm_up: float
     retried: int = 0
+    shortages: tuple[Shortage, ...] = ()
     wall_seconds: float = 0.0
 
     @property

@@ -16,6 +16,7 @@ Json = dict[str, Any]
 EPOCH = 1_800_000_000.0  # second 0 of a trace, as the cluster's clock shows it
 # Kubernetes' own; that a node does not answer passes by itself.
 _PASSING = "node.kubernetes.io/"
+_SIZES = frozenset({"cpu", "memory"})
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class SimulatedPod:
 
     `grace_seconds` are those between its deletion and its end at the latest, of which `stopping_seconds` pass in any
     case. Between `bound` and `freed` it holds its GPUs. `serves` says that it has an engine that answers, `dead` that
-    nothing in it runs any more, whatever the API server shows.
+    nothing in it runs any more, whatever the API server shows. `sized` says that it asks for CPU or memory.
     """
 
     record: PodRecord
@@ -33,6 +34,8 @@ class SimulatedPod:
     grace_seconds: float = 30.0
     stopping_seconds: float = 0.0
     tolerations: tuple[Json, ...] = field(default=(), repr=False)
+    priority_class: str | None = None
+    sized: bool = False
     bound: float | None = None
     deleted: float | None = None
     freed: float | None = None
@@ -47,6 +50,7 @@ class SimulatedPod:
             return None
         spec = body["spec"]
         (container,) = spec["containers"]
+        asked = container.get("resources") or {}
         return cls(
             changed(record, created=EPOCH + now, released=None),
             _pinned(spec),
@@ -54,6 +58,8 @@ class SimulatedPod:
             float(spec["terminationGracePeriodSeconds"]),
             float(container["lifecycle"]["preStop"]["sleep"]["seconds"]),
             tuple(spec.get("tolerations") or ()),
+            spec.get("priorityClassName"),
+            not _SIZES.isdisjoint({**asked.get("requests", {}), **asked.get("limits", {})}),
         )
 
     @property

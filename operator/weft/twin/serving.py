@@ -35,11 +35,20 @@ class Route:
     stream: str
     pool: str
     decode_pool: str | None = None
+    namespace: str = "default"
 
     @property
     def pools(self) -> tuple[str, ...]:
         """The pools that serve it, in the order in which a request goes through them."""
         return (self.pool,) if self.decode_pool is None else (self.pool, self.decode_pool)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stream:
+    """Requests, and the pools that serve them."""
+
+    trace: Trace
+    route: Route
 
 
 class Serving:

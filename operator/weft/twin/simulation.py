@@ -1,4 +1,4 @@
-"""A whole simulation: a trace through a front into engines, on a cluster that the operator's own functions run."""
+"""A whole simulation: traces through fronts into engines, on one cluster that the operator's own functions run."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from weft.twin.cluster import SimulatedCluster
 from weft.twin.engines import Engines
 from weft.twin.front import FrontOptions
 from weft.twin.operation import SimulatedOperation
-from weft.twin.outcome import Moment, Outcome, PoolFigures, PoolSample
+from weft.twin.outcome import Moment, Outcome, PoolFigures, PoolSample, Told
 from weft.twin.scrapes import ScrapeOptions
-from weft.twin.serving import Route, Serving
+from weft.twin.shortages import Shortages
 from weft.twin.start_up import StartUp
+from weft.twin.streams import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.quotas import QuotaRecord
     from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, SplitRecord
     from weft.twin.policy import Policy
+    from weft.twin.serving import Stream
     from weft.twin.speed import EngineSpeed
     from weft.twin.start_up import Fault
-    from weft.twin.trace import Trace
 
 SAMPLE_SECONDS = 60.0  # from one moment of the timeline to the next
 BRING_UP_SECONDS = 3600.0  # before the trace: a fleet that is not up by then begins as it is
@@ -38,12 +40,13 @@ WEFT = "weft"
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Setting:
-    """Everything that a simulation depends on, but for the policy. Times are seconds of the trace.
+    """Everything that a simulation depends on, but for the policy. Times are seconds since the traces began.
 
     `pools` and `splits` are as their users wrote them, without a status; `nodes` and `pods` (of others) are the
-    cluster. Weft decides every `decide_seconds`, and whenever something changes. `truth` is how fast an
-    engine really is, of which the performance model says so much; None: just so. Pools of schedulers other than the
-    stock one never get a node here, and no node is in a ComputeDomain.
+    cluster. Each of `streams` is asked of pools of its own. `classes` are PriorityClasses by name: their value, and
+    whether they preempt; what `quotas` have used is used by others. Weft decides every `decide_seconds`, and whenever
+    something changes. `truth` is how fast an engine really is, of which the performance model says so much; None: just
+    so. Pools of schedulers other than the stock one never get a node here, and no node is in a ComputeDomain.
     """
 
     pools: tuple[PoolRecord, ...] = ()
@@ -51,8 +54,9 @@ class Setting:
     nodes: tuple[NodeRecord, ...]
     pods: tuple[PodRecord, ...] = ()
     catalog: Catalog
-    trace: Trace
-    route: Route
+    streams: tuple[Stream, ...]
+    classes: Mapping[str, tuple[int, bool]] = field(default_factory=dict)
+    quotas: tuple[QuotaRecord, ...] = ()
     front: FrontOptions = field(default_factory=FrontOptions)
     scrapes: ScrapeOptions = field(default_factory=ScrapeOptions)
     start_up: StartUp = field(default_factory=StartUp)
@@ -62,46 +66,67 @@ class Setting:
     seed: int = 0
     truth: Callable[[EngineSpeed], EngineSpeed] | None = None
 
+    @property
+    def seconds(self) -> float:
+        """Until the last request of the longest trace."""
+        return max(each.trace.seconds for each in self.streams)
+
 
 def simulate(
     setting: Setting, policy: Policy | None = None, progress: Callable[[float], None] | None = None
 ) -> Outcome:
-    """Run the trace once; None is Weft itself, by its own count. The same setting gives the same outcome.
+    """Run the one stream once; None is Weft itself, by its own count. The same setting gives the same outcome.
 
     `progress` is told the fraction of the trace that is done.
     """
+    (outcome,) = simulate_together(setting, () if policy is None else (policy,), progress)
+    return outcome
+
+
+def simulate_together(
+    setting: Setting, policies: Sequence[Policy] = (), progress: Callable[[float], None] | None = None
+) -> tuple[Outcome, ...]:
+    """Run all streams at once, with an outcome for each; a policy for each decides its pools, or Weft decides all.
+
+    All take the time until the last request of the longest trace.
+    """
     began = perf_counter()
-    outcome = Simulation(setting, policy).run(progress or _nothing)
-    return replace(outcome, wall_seconds=perf_counter() - began)
+    outcomes = Simulation(setting, tuple(policies)).run(progress or _nothing)
+    return tuple(replace(each, wall_seconds=perf_counter() - began) for each in outcomes)
 
 
 class Simulation:
     """One run."""
 
-    def __init__(self, setting: Setting, policy: Policy | None) -> None:
-        """Nothing has happened."""
-        self._setting, self._policy = setting, policy
-        self._asked = {setting.route.pool, setting.route.decode_pool}
-        self._serving = Serving(setting.trace, setting.route, setting.front, setting.scrapes, setting.seed)
+    def __init__(self, setting: Setting, policies: tuple[Policy, ...]) -> None:
+        """Nothing has happened; raises `ValueError` unless each stream has a policy, or none."""
+        if len(policies) not in {0, len(setting.streams)}:
+            raise ValueError("each stream has a policy of its own, or none has one")
+        self._setting, self._policies = setting, policies
+        self._streams = Streams(setting.streams, setting.front, setting.scrapes, setting.seed)
         truth = setting.truth or _as_modelled
-        self._engines = Engines(self._serving, setting.route, self._pool, setting.catalog, truth)
+        self._engines = Engines(self._streams.serving, self._pool, setting.catalog, truth)
         self._cluster = SimulatedCluster(setting.nodes, setting.pods, setting.start_up, setting.seed, self._engines)
+        self._cluster.limit(setting.quotas)
         self._operation = SimulatedOperation(
             (replace(each, key=_known(each.key)) for each in setting.pools),
             (replace(each, key=_known(each.key)) for each in setting.splits),
             self._cluster,
             setting.catalog,
+            setting.classes,
         )
         self._decide_at = self._sample_at = 0.0
-        self._policy_at = 0.0 if policy is not None else inf
+        self._policies_at = [0.0] * len(policies)
+        self._policy_at = min(self._policies_at, default=inf)
         self._revision = -1
         self._desired: dict[str, int] = {}
         self._changes: dict[str, int] = {}
-        self._timeline: list[Moment] = []
+        self._shortages = Shortages()
+        self._timelines: list[list[Moment]] = [[] for _ in setting.streams]
 
-    def run(self, progress: Callable[[float], None]) -> Outcome:
-        """From the first replica to the last answer."""
-        end = self._setting.trace.seconds
+    def run(self, progress: Callable[[float], None]) -> tuple[Outcome, ...]:
+        """From the first replica to the last answer; an outcome for each stream."""
+        end = self._setting.seconds
         self._bring_up()
         self._cluster.plan(self._setting.faults)
         now = 0.0
@@ -109,11 +134,11 @@ class Simulation:
             self._step(now)
             progress(now / end)
             now = min(self._decide_at, self._policy_at, self._sample_at, self._cluster.next_at)
-        self._serving.advance(end)
+        self._streams.advance(end)
         self._sample(end)
-        self._serving.advance(end + FINISH_SECONDS)
+        self._streams.advance(end + FINISH_SECONDS)
         progress(1.0)
-        return self._outcome(end)
+        return tuple(self._outcome(place, end) for place in range(len(self._streams.of)))
 
     def _pool(self, uid: str) -> PoolRecord:
         return self._operation.pools[uid]
@@ -130,7 +155,7 @@ class Simulation:
                 break
             now = min(now + self._sleep(wake), max(now, self._cluster.next_at))
         self._operation.forget()
-        if self._policy is not None:
+        if self._policies:
             external.hand_over(self._operation)
 
     def _is_up(self) -> bool:
@@ -144,7 +169,7 @@ class Simulation:
 
     def _step(self, now: float) -> None:
         """Everything that is due."""
-        self._serving.advance(now)
+        self._streams.advance(now)
         self._cluster.advance(now)
         due = now >= self._decide_at or now >= self._policy_at or self._cluster.revision != self._revision
         if due:
@@ -155,18 +180,32 @@ class Simulation:
 
     def _turn(self, now: float) -> None:
         operation, observations = self._operation, self._observed(now)
-        if self._policy is not None and now >= self._policy_at:
-            views = tuple(external.views(operation, self._engines, observations))
-            external.write(operation, self._policy.counts(now, views))
-            self._policy_at = now + self._policy.every_seconds
+        if now >= self._policy_at:
+            self._ask_policies(now, observations)
         wake = operation.turn(now, observations)
         self._decide_at = now + self._sleep(wake)
         self._revision = self._cluster.revision
+        self._shortages.look(operation.pools.values(), now)
         for uid, pool in operation.pools.items():
             desired = pool.status.desired_replicas
             if self._desired.setdefault(uid, desired) != desired:
                 self._desired[uid] = desired
                 self._changes[uid] = self._changes.get(uid, 0) + (now >= self._setting.warm_up)
+
+    def _ask_policies(self, now: float, observations: Mapping[str, PoolObservation]) -> None:
+        """Those that are due, each for the pools of its stream."""
+        operation = self._operation
+        for place, policy in enumerate(self._policies):
+            if now >= self._policies_at[place]:
+                uids = [pool.key.uid for pool in self._owned(place)]
+                views = tuple(external.views(operation, uids, self._engines, observations))
+                external.write(operation, uids, policy.counts(now, views))
+                self._policies_at[place] = now + policy.every_seconds
+        self._policy_at = min(self._policies_at)
+
+    def _owned(self, place: int) -> Iterator[PoolRecord]:
+        place_of = self._streams.place
+        return (each for each in self._operation.pools.values() if place_of(each.key.namespace, each.key.name) == place)
 
     def _sleep(self, wake: float | None) -> float:
         usual = self._setting.decide_seconds
@@ -175,46 +214,56 @@ class Simulation:
     def _observed(self, now: float) -> dict[str, PoolObservation]:
         found = {}
         for uid, pool in self._operation.pools.items():
-            engines = self._cluster.engines(uid) if pool.key.name in self._asked else ()
-            observation = self._serving.observe(pool.key.name, engines, now) if engines else None
+            serving = self._streams.serving(pool.key)
+            engines = self._cluster.engines(uid) if serving is not None else ()
+            observation = serving.observe(pool.key.name, engines, now) if serving is not None and engines else None
             if observation is not None:
                 found[uid] = observation
         return found
 
     def _sample(self, now: float) -> None:
-        pools = self._operation.pools.items()
-        self._timeline.append(Moment(now, tuple(self._sampled(uid, pool) for uid, pool in pools)))
+        for place, timeline in enumerate(self._timelines):
+            timeline.append(Moment(now, tuple(map(self._sampled, self._owned(place)))))
 
-    def _sampled(self, uid: str, pool: PoolRecord) -> PoolSample:
+    def _sampled(self, pool: PoolRecord) -> PoolSample:
+        uid, serving = pool.key.uid, self._streams.serving(pool.key)
         desired, ready, paid = pool.status.desired_replicas, self._cluster.serving(uid), self._cluster.paid(uid)
-        if pool.key.name not in self._asked:
+        if serving is None:
             return PoolSample(desired, ready, paid)
         bound = any(each.kind == "NetworkBound" and each.status == "True" for each in pool.conditions)
-        return PoolSample(desired, ready, paid, *self._serving.sample(pool.key.name), network_bound=bound)
+        return PoolSample(desired, ready, paid, *serving.sample(pool.key.name), network_bound=bound)
 
     # afterwards
 
-    def _outcome(self, end: float) -> Outcome:
-        setting, pools = self._setting, self._operation.pools
+    def _outcome(self, place: int, end: float) -> Outcome:
+        pools, serving = tuple(self._owned(place)), self._streams.servings[place]
+        routed = [pool for pool in pools if self._streams.serving(pool.key) is not None]
         return Outcome(
-            policy=WEFT if self._policy is None else self._policy.name,
-            stream=setting.route.stream,
-            model=next((pool.spec.model.model_id for pool in self._routed() if pool.spec is not None), ""),
-            slo=slo_of(self._routed()),
-            answers=self._serving.answers(),
-            pools=tuple(self._figures(uid, pool, end) for uid, pool in pools.items()),
-            timeline=tuple(self._timeline),
-            told=tuple(each for each in self._operation.told if each.at >= 0.0),
+            policy=self._policies[place].name if self._policies else WEFT,
+            stream=self._streams.of[place].route.stream,
+            model=next((pool.spec.model.model_id for pool in routed if pool.spec is not None), ""),
+            slo=slo_of(routed),
+            answers=serving.answers(),
+            pools=tuple(self._figures(pool, end) for pool in pools),
+            timeline=tuple(self._timelines[place]),
+            told=tuple(self._told(place)),
             seconds=end,
-            warm_up=setting.warm_up,
-            retried=self._serving.retried,
+            warm_up=self._setting.warm_up,
+            retried=serving.retried,
+            shortages=tuple(each for pool in pools for each in self._shortages.of(pool, end)),
         )
 
-    def _routed(self) -> tuple[PoolRecord, ...]:
-        return tuple(pool for pool in self._operation.pools.values() if pool.key.name in self._asked)
+    def _told(self, place: int) -> Iterator[Told]:
+        """Since the traces began."""
+        operation = self._operation
+        prefills = {uid: (each.key.namespace, each.child_name(Role.Prefill)) for uid, each in operation.splits.items()}
+        resources = {uid for uid, prefill in prefills.items() if self._streams.place(*prefill) == place}
+        resources |= {pool.key.uid for pool in self._owned(place)}
+        return (each for each in operation.told if each.at >= 0.0 and each.resource in resources)
 
-    def _figures(self, uid: str, pool: PoolRecord, end: float) -> PoolFigures:
+    def _figures(self, pool: PoolRecord, end: float) -> PoolFigures:
         """Of a pool in its last shape."""
+        uid = pool.key.uid
         shape = pool.status.plan.shape if pool.status.plan is not None else None
         seconds = self._cluster.gpu_seconds(uid, self._setting.warm_up, end)
         cost = self._setting.catalog.accelerator(shape.accelerator).cost if shape is not None else 0.0
