@@ -51,10 +51,8 @@ def quota(gpus: int, used: int = 0, **more: Any) -> QuotaRecord:  # noqa: ANN401
 
 def most_held(outcomes: tuple[Outcome, ...]) -> int:
     """GPUs of all pools together, at the fullest moment."""
-    moments = zip(*(each.timeline for each in outcomes), strict=True)
-    pools = [pool for each in outcomes for pool in each.pools]
-    held = ([sample.paid for moment in each for sample in moment.pools] for each in moments)
-    sums: list[int] = [sum(paid * pool.gpus for paid, pool in zip(each, pools, strict=True)) for each in held]
+    moments = [[moment.pools for moment in outcome.timeline] for outcome in outcomes]
+    sums = [sum(sample.gpus for pools in each for sample in pools) for each in zip(*moments, strict=True)]
     return max(sums)
 
 

@@ -125,7 +125,7 @@ def _world(file: str | None, context: str | None, *, imagine: bool) -> Any:  # n
 def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     files: options.Files = None,
     fabric: options.FabricFile = None,
-    trace: options.TraceFile = None,
+    trace: options.TraceFiles = None,
     form: Output = Format.table,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="write it as one page for a browser, with charts")
@@ -146,7 +146,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     hours: options.Hours = 24.0,
     seed: options.Seed = 0,
 ) -> None:
-    """Replay requests against a simulated cluster: whether the SLO would hold, at how many GPU-hours, by which policy.
+    """Replay requests against a simulated cluster: whether SLOs would hold, at how many GPU-hours, by which policy.
 
     Weft's own decisions run as in a cluster, and the rules of other autoscalers beside them, each on the same requests.
     Needs no cluster. A made-up trace is a shape with numbers: requests a second (rate, from, to), seconds (seconds, at,
@@ -155,17 +155,18 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     from weft.cli.asking import documents_of
     from weft.cli.files import STANDARD_INPUT
 
-    if not files or (trace is None) == (from_prometheus is None):
+    traces = tuple(trace or ())
+    if not files or bool(traces) == (from_prometheus is not None):
         raise CommandFailure(
             "give --file with a resource, and the requests that it is asked with --trace or with --from-prometheus"
         )
-    if [*files, fabric, trace].count(STANDARD_INPUT) > 1:
+    if [*files, fabric, *(each.rpartition("=")[2] for each in traces)].count(STANDARD_INPUT) > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
     from weft.cli.simulate_command import SimulateOptions, run_simulate
     from weft.cli.simulating import Clients, Wishes
 
     wishes = Wishes(
-        trace=trace,
+        trace=traces,
         what_if=tuple(what_if or ()),
         fail=tuple(fail or ()),
         pool=pool,

@@ -201,12 +201,13 @@ Price = Annotated[
         help="of one H100 for an hour: costs are then in that currency",
     ),
 ]
-TraceFile = Annotated[
-    str | None,
+TraceFiles = Annotated[
+    list[str] | None,
     typer.Option(
         "--trace",
-        metavar="FILE|SHAPE",
-        help="requests: a CSV or JSON lines, or a shape such as poisson:rate=20,seconds=3600,isl=1000,osl=200, "
+        metavar="[NAME=]FILE|SHAPE",
+        help="requests, with the name of their resource where there are several: a CSV or JSON lines, or a shape "
+        "such as poisson:rate=20,seconds=3600,isl=1000,osl=200, "
         "step:from=2,to=20,at=600, ramp:from=1,to=20,over=1200, day:rate=10,peak=1.8, burst:rate=10,times=4,every=600",
     ),
 ]
@@ -233,7 +234,9 @@ Policies = Annotated[
 WhatIf = Annotated[
     list[str] | None,
     typer.Option(
-        "--what-if", metavar="KEY=VALUE", help="a field as it might be, such as spec.slo.ttft.p95=1s; repeatable"
+        "--what-if",
+        metavar="[NAME.]KEY=VALUE",
+        help="a field as it might be, such as spec.slo.ttft.p95=1s, of all resources or of one; repeatable",
     ),
 ]
 Fails = Annotated[
@@ -268,5 +271,5 @@ Blind = Annotated[
     typer.Option("--blind", metavar="FROM-TO", help="when no metrics come, such as 10m-20m; repeatable"),
 ]
 OnePool = Annotated[
-    str | None, typer.Option("--pool", metavar="NAME", help="which resource the trace asks, where there are several")
+    str | None, typer.Option("--pool", metavar="NAME", help="simulate this one of several resources alone")
 ]

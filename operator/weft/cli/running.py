@@ -11,6 +11,8 @@ from weft.domain.labels import API_VERSION
 from weft.domain.relaxations import permitting_all
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from weft.cli.world import World
     from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec
@@ -97,5 +99,10 @@ def _priorities(world: World) -> Classes:
             bodies = world.cluster.listed("priorityclasses", PRIORITIES)
         except CommandFailure:
             bodies = []
+    return classes_of(bodies)
+
+
+def classes_of(bodies: Iterable[Json]) -> Classes:
+    """PriorityClasses by name; of one name the last."""
     found = ((_metadata(body).get("name"), body.get("value"), body.get("preemptionPolicy")) for body in bodies)
     return {str(name): (value, policy != "Never") for name, value, policy in found if isinstance(value, int)}

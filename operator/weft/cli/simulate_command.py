@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
 from weft.cli.failure import CommandFailure
+from weft.cli.simulate_fleet import FleetReport, as_fleet_data, as_fleet_page
+from weft.cli.simulate_fleet_html import fleet_html
 from weft.cli.simulate_html import simulation_html
 from weft.cli.simulate_oracle import ORACLE, oracle_gpu_hours, oracle_outcome
 from weft.cli.simulate_page import as_data, as_page
 from weft.cli.simulate_report import Report
-from weft.cli.simulating import case_of
+from weft.cli.simulating import cases_of
 from weft.cli.terminal import Format, print_data, show, working
 from weft.cli.whole_files import write_whole
 from weft.twin.policies import NAMES, default
-from weft.twin.simulation import WEFT, simulate
+from weft.twin.simulation import WEFT, simulate_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from rich.console import RenderableType
 
     from weft.cli.simulating import Case, Wishes
     from weft.cli.world import World
@@ -47,24 +51,51 @@ def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[
     policies = _known(options.policies)
     if options.html is not None and not options.html.parent.is_dir():
         raise CommandFailure(f"cannot write {options.html}: there is no such folder")  # told before any work
-    with working("planning" if wishes.trace is not None else "asking Prometheus, and planning"):
-        case = case_of(wishes, documents, world, load())
-    outcomes = tuple(_outcomes(case, policies))
-    report = Report(
-        resource=case.resource,
-        trace=case.words,
-        seconds=case.trace.seconds,
-        seed=wishes.seed,
-        outcomes=outcomes,
-        faults=tuple((fault.at, fault.node) for fault in case.setting.faults),
-        oracle_gpu_hours=oracle_gpu_hours(case),
-    )
+    with working("planning" if wishes.trace else "asking Prometheus, and planning"):
+        cases = cases_of(wishes, documents, world, load())
+    if len(cases) > 1 and ORACLE in policies:
+        raise CommandFailure(f"--policy {ORACLE} knows the requests of one resource: say with --pool of which")
+    report = _together(_reports(cases, tuple(_outcomes(cases, policies))), cases)
     if options.html is not None:
-        write_whole(options.html, simulation_html(report).encode())
+        write_whole(options.html, _html(report).encode())
     if options.form is not Format.table:
-        print_data(as_data(report), options.form)
+        print_data(_data(report), options.form)
     else:
-        show(*([_ASSUMED] if world.imagined else []), *as_page(report))
+        show(*([_ASSUMED] if world.imagined else []), *_page(report))
+
+
+def _together(reports: tuple[Report, ...], cases: tuple[Case, ...]) -> Report | FleetReport:
+    if len(reports) == 1:
+        return reports[0]
+    return FleetReport(reports, sum(count for node in cases[0].setting.nodes for _, count in node.allocatable))
+
+
+def _data(report: Report | FleetReport) -> Any:  # noqa: ANN401 - JSON
+    return as_data(report) if isinstance(report, Report) else as_fleet_data(report)
+
+
+def _page(report: Report | FleetReport) -> list[RenderableType]:
+    return as_page(report) if isinstance(report, Report) else as_fleet_page(report)
+
+
+def _html(report: Report | FleetReport) -> str:
+    return simulation_html(report) if isinstance(report, Report) else fleet_html(report)
+
+
+def _reports(cases: tuple[Case, ...], outcomes: tuple[tuple[Outcome, ...], ...]) -> tuple[Report, ...]:
+    """One for each resource, with its outcome of each policy."""
+    return tuple(
+        Report(
+            resource=case.resource,
+            trace=case.words,
+            seconds=case.trace.seconds,
+            seed=case.setting.seed,
+            outcomes=tuple(each[case.place] for each in outcomes),
+            faults=tuple((fault.at, fault.node) for fault in case.setting.faults),
+            oracle_gpu_hours=oracle_gpu_hours(case),
+        )
+        for case in cases
+    )
 
 
 def _known(names: Sequence[str]) -> tuple[str, ...]:
@@ -76,13 +107,15 @@ def _known(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or (WEFT,)
 
 
-def _outcomes(case: Case, policies: Sequence[str]) -> Iterator[Outcome]:
+def _outcomes(cases: tuple[Case, ...], policies: Sequence[str]) -> Iterator[tuple[Outcome, ...]]:
+    """Of each policy what it came to, resource by resource."""
     for name in policies:
         with _telling(name) as progress:
             if name == ORACLE:
-                yield oracle_outcome(case, progress)
+                yield (oracle_outcome(cases[0], progress),)
             else:
-                yield simulate(case.setting, None if name == WEFT else default(name).policy(), progress)
+                own = () if name == WEFT else tuple(default(name).policy() for _ in cases)
+                yield simulate_together(cases[0].setting, own, progress)
 
 
 @contextmanager

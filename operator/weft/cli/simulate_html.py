@@ -24,7 +24,7 @@ from weft.domain.figures import digits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.cli.simulate_charts import Chart
+    from weft.cli.simulate_charts import Chart, Mark
     from weft.cli.simulate_pictures import Panel
     from weft.cli.simulate_report import Report
     from weft.twin.outcome import Outcome
@@ -51,23 +51,33 @@ def simulation_html(report: Report) -> str:
         max(1.0, report.seconds, *(each.seconds for each in report.outcomes)), report.first.warm_up, report.faults
     )
     shown = list(panels(report, scene))
+    parts = (
+        _head(report),
+        summary(report),
+        *(panel_card(panel, scene) for panel in shown),
+        _reasons(report, scene),
+    )
+    charts = [chart for panel in shown for _, chart in panel.charts]
+    return whole_page(f"{report.resource}: {report.trace}", parts, charts, scene)
+
+
+def whole_page(title: str, parts: Sequence[str], charts: Sequence[Chart | None], scene: Scene, style: str = "") -> str:
+    """Parts one beneath the other; the pointer reads `charts`, those of all figures in their order (None: of marks)."""
     body = (
         _SHAPES,
-        _head(report),
-        _summary(report),
-        *(_panel(panel, scene) for panel in shown),
-        _reasons(report, scene),
-        f'<script type="application/json" id="read">{_readings(shown, scene)}</script>',
-        f"<script>{_file('simulate.js')}</script>",
+        *parts,
+        f'<script type="application/json" id="read">{_readings(charts, scene)}</script>',
+        f"<script>{file_of('simulate.js')}</script>",
     )
-    title = f"{report.resource}: {report.trace}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>{_META}<title>Weft simulation of {escape(title)}</title>'
-        f"<style>\n{_file('simulate.css')}</style></head>\n<body><main>\n{chr(10).join(body)}\n</main></body>\n</html>\n"
+        f"<style>\n{file_of('simulate.css')}{style}</style></head>\n"
+        f"<body><main>\n{chr(10).join(body)}\n</main></body>\n</html>\n"
     )
 
 
-def _file(name: str) -> str:
+def file_of(name: str) -> str:
+    """What lies beside this module."""
     return resources.files("weft.cli").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -76,7 +86,8 @@ def _head(report: Report) -> str:
     return f"<h1><small>simulation of</small> {escape(report.resource)}</h1><ul class=asked>{lines}</ul>"
 
 
-def _summary(report: Report) -> str:
+def summary(report: Report) -> str:
+    """Tiles of one policy, or a table of several."""
     rows = [(outcome, Figures.of(outcome)) for outcome in report.outcomes]
     return _tiles(report, *rows[0]) if report.alone else _comparison(report, rows)
 
@@ -155,7 +166,8 @@ def _best(column: Sequence[tuple[float, str]]) -> str:
     return known[0][1] if len({words for _, words in column}) > 1 and known else ""
 
 
-def _panel(panel: Panel, scene: Scene) -> str:
+def panel_card(panel: Panel, scene: Scene) -> str:
+    """A panel with its charts."""
     keys = "".join(f'<span class=key><i class="k {kind}"></i>{words}</span>' for kind, words in panel.keys)
     head = f"<header><h2>{escape(panel.title)} <small>{escape(panel.unit)}</small></h2>{keys}</header>"
     drawn = "".join(
@@ -165,11 +177,11 @@ def _panel(panel: Panel, scene: Scene) -> str:
     return f"<section class=card>{head}{drawn}</section>"
 
 
-def _readings(shown: Sequence[Panel], scene: Scene) -> str:
+def _readings(charts: Sequence[Chart | None], scene: Scene) -> str:
     """What each chart says at each moment, as JSON that may stand in a page."""
     edges = edges_of(scene.seconds, _MOST_READ)
     moments = [float(each) for each in edges[:-1]]
-    told = [[_told(chart, at) for at in moments] for panel in shown for _, chart in panel.charts]
+    told = [[_told(chart, at) for at in moments] if chart is not None else [] for chart in charts]
     data = {"width": WIDTH, "left": LEFT, "right": RIGHT, "clock": [clock(at) for at in moments], "told": told}
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
@@ -189,6 +201,13 @@ def _reasons(report: Report, scene: Scene) -> str:
     if not marks:
         return ""
     counts = Counter(told.explanation.reason.value for outcome in report.outcomes for told in outcome.told)
+    return reasons_card(counts, rows, marks, scene, _table(report))
+
+
+def reasons_card(
+    counts: Counter[str], rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: Scene, table: str
+) -> str:
+    """Marks on the axis of time, how often each reason was given, and a table of all."""
     often = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())
     keys = "".join(
         f'<span class=key><svg viewBox="-7 -7 14 14"><use href="#{kind}" class=mark /></svg>{words}</span>'
@@ -196,7 +215,7 @@ def _reasons(report: Report, scene: Scene) -> str:
     )
     head = f"<header><h2>Reasons <small>{escape(often)}</small></h2>{keys}</header>"
     picture = f"<figure><output></output>{marks_svg(rows, marks, scene, 'Reasons')}</figure>"
-    return f"<section class=card>{head}{picture}{_table(report)}</section>"
+    return f"<section class=card>{head}{picture}{table}</section>"
 
 
 def _table(report: Report) -> str:
@@ -208,12 +227,21 @@ def _table(report: Report) -> str:
         for one, policy in told
     )
     heads = ["time", *([] if report.alone else ["policy"]), "pool", "reason", "message"]
+    return scrolled(heads, body, left=sum(len(outcome.told) for outcome in report.outcomes) - len(told))
+
+
+def scrolled(heads: Sequence[str], body: str, *, left: int) -> str:
+    """A table of reasons, and how many it leaves out."""
     head = "".join(f"<th scope=col>{each}</th>" for each in heads)
-    left = sum(len(outcome.told) for outcome in report.outcomes) - len(told)
     more = f"<p class=soft>{left:,} more are in the JSON.</p>" if left else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class=scroll tabindex=0 role=region aria-label="Reasons as a table">{table}</div>{more}'
 
 
 def _who(report: Report, policy: str) -> str:
-    return "" if report.alone else f'<td class="{look_of(policy)} policy">{escape(policy)}</td>'
+    return "" if report.alone else policy_cell(policy)
+
+
+def policy_cell(policy: str) -> str:
+    """A policy in its colour."""
+    return f'<td class="{look_of(policy)} policy">{escape(policy)}</td>'

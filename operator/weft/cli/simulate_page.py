@@ -26,11 +26,12 @@ Json = dict[str, Any]
 
 def as_data(report: Report) -> Json | list[Json]:
     """JSON-like data: an object for one policy, a list for several; what nobody knows is null."""
-    found = [_without_nan(_outcome(report, outcome)) for outcome in report.outcomes]
+    found = [without_nan(data_of(report, outcome)) for outcome in report.outcomes]
     return found[0] if report.alone else found
 
 
-def _outcome(report: Report, outcome: Outcome) -> Json:
+def data_of(report: Report, outcome: Outcome) -> Json:
+    """One policy, where what nobody knows is still NaN."""
     figures = Figures.of(outcome)
     return {
         "policy": outcome.policy,
@@ -92,12 +93,12 @@ def _pools(outcome: Outcome) -> Iterator[Json]:
         }
 
 
-def _without_nan(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+def without_nan(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
     """JSON knows neither NaN nor infinity."""
     if isinstance(value, dict):
-        return {name: _without_nan(each) for name, each in value.items()}
+        return {name: without_nan(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_without_nan(each) for each in value]
+        return [without_nan(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -107,8 +108,8 @@ def as_page(report: Report) -> list[RenderableType]:
     return [Text(report.resource, style="bold"), *heading(report), "", _table(report), "", f"simulated in {took}"]
 
 
-def heading(report: Report) -> list[str]:
-    """What was asked, in three lines."""
+def heading(report: Report, *, faults: bool = True) -> list[str]:
+    """What was asked, in three lines, and which nodes fail."""
     outcome = report.first
     every = len(outcome.answers.arrived)
     rate = f", {digits(every / report.seconds)} requests/s" if report.seconds > 0 else ""
@@ -119,7 +120,7 @@ def heading(report: Report) -> list[str]:
         f"{report.trace}: {every:,} requests in {seconds(report.seconds)}{rate}{warm_up}",
         f"SLO: {slo_words(outcome.slo)}",
     ]
-    fails = ", ".join(f"{node} at {clock(at)}" for at, node in report.faults)
+    fails = ", ".join(f"{node} at {clock(at)}" for at, node in report.faults) if faults else ""
     return [*lines, f"fails: {fails}"] if fails else lines
 
 

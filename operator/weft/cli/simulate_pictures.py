@@ -178,6 +178,11 @@ def _held(outcome: Outcome, samples: tuple[PoolSample, ...]) -> int:
     return sum(sample.paid * pool.gpus for sample, pool in zip(samples, outcome.pools, strict=True))
 
 
+def kind_of(reason: Reason) -> str:
+    """How a reason is marked."""
+    return _KINDS.get(reason, "amiss" if reason in _AMISS else "other")
+
+
 def reason_marks(report: Report) -> tuple[list[tuple[str, str]], list[Mark]]:
     """A row for each policy, or for each pool where there is one policy."""
     pools = [pool.name for pool in report.first.pools]
@@ -189,7 +194,7 @@ def reason_marks(report: Report) -> tuple[list[tuple[str, str]], list[Mark]]:
         for told in outcome.told:
             row = pools.index(told.pool) if report.alone and told.pool in pools else number
             reason = told.explanation.reason
-            kind = _KINDS.get(reason, "amiss" if reason in _AMISS else "other")
+            kind = kind_of(reason)
             words = f"{clock(told.at)} {told.pool} {reason.value}: {told.explanation.message}"
             marks.append(Mark(told.at, row, kind, look_of(outcome.policy), words))
     return rows, marks

@@ -1,8 +1,9 @@
-"""What `weft simulate` was asked, as a setting of the twin: a trace, one resource, its cluster, and what fails when."""
+"""What `weft simulate` was asked, as a setting of the twin: resources, their traces, a cluster, and what fails when."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 import sys
 from dataclasses import dataclass, field
@@ -10,11 +11,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft.cli import what_if
+from weft.cli.cluster_rules import classes_in, quotas_in, refuse_unknown_classes
 from weft.cli.failure import CommandFailure
 from weft.cli.files import STANDARD_INPUT, shown
 from weft.cli.live_trace import Recorded, live_trace
-from weft.cli.planning import plan_all, records_of, the_resources
+from weft.cli.planning import plan_all, records_of
+from weft.cli.simulated_resources import NO_REQUESTS, chosen_resources, the_one
 from weft.cli.world import imagined_world
 from weft.domain.errors import Invalid
 from weft.domain.shape import EngineName
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.cli.planning import Planned
+    from weft.cli.simulated_resources import Chosen
     from weft.cli.world import World
     from weft.engines import EngineSeries
 
@@ -62,10 +68,11 @@ class Clients:
 class Wishes:
     """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is usual.
 
-    Without a `trace` the last `hours` are read from the Prometheus at `prometheus`. `blind` are times without metrics.
+    `trace` has one for each resource, with its name where there are several. Without any the last `hours` are read from
+    the Prometheus at `prometheus`. `blind` are times without metrics.
     """
 
-    trace: str | None
+    trace: tuple[str, ...] = ()
     what_if: tuple[str, ...] = ()
     fail: tuple[str, ...] = ()
     pool: str | None = None
@@ -103,45 +110,103 @@ class Case:
         return slo_of(pool for pool, _ in self.planned.pools)
 
 
-def case_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> Case:
-    """Everything that a simulation depends on; raises `CommandFailure` for what cannot be simulated."""
-    title, body = _chosen(documents, world, wishes.pool)
-    words, trace = _requests(wishes, body, catalog)
-    if wishes.warm_up >= trace.seconds > 0.0:
-        raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {trace.seconds:g} s")
-    changed = what_if.changed(body, wishes.what_if)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draft:
+    """One resource before all are put together: as it might be, where its requests are from, and the requests."""
+
+    title: str
+    body: Json
+    words: str
+    trace: Trace
+    planned: Planned
+
+
+def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> tuple[Case, ...]:
+    """Everything that a simulation depends on, with one setting for all resources; in the order of the documents.
+
+    Raises `CommandFailure` for what cannot be simulated.
+    """
+    chosen = chosen_resources(documents, world.namespace, wishes.pool, wishes.trace or None)
     beside = [each for each in documents if each.get("kind") == "ConfigMap"]
-    (planned,) = plan_all([changed, *beside], world, catalog, 0.0)
-    _refuse_without_a_place(planned)
-    near = _only_what_may_be_used(world, planned, catalog)
-    pools, splits = records_of([changed, *beside], world)
-    setting = Setting(
-        pools=tuple(pools),
-        splits=tuple(splits),
+    bodies = _as_they_might_be(chosen, wishes)
+    drafts = []
+    for each, body in zip(chosen, bodies, strict=True):
+        words, trace = _requests(each, wishes, catalog, _seed(each, wishes, alone=len(chosen) == 1))
+        (planned,) = plan_all([body, *beside], world, catalog, 0.0)
+        _refuse_without_a_place(planned)
+        drafts.append(_Draft(each.title, body, words, trace, planned))
+    end = max(each.trace.seconds for each in drafts)
+    if not any(len(each.trace) for each in drafts):
+        raise CommandFailure(
+            f"nobody gets a request: give a trace to one of {', '.join(each.title for each in drafts)}"
+        )
+    if wishes.warm_up >= end > 0.0:
+        raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {end:g} s")
+    setting = _setting(wishes, drafts, documents, world, catalog)
+    return tuple(Case(each.title, each.words, setting, each.planned, place) for place, each in enumerate(drafts))
+
+
+def _setting(
+    wishes: Wishes, drafts: Sequence[_Draft], documents: list[Json], world: World, catalog: Catalog
+) -> Setting:
+    """All of them on one cluster; resources go by their names there, wherever they stand in the files."""
+    beside = [each for each in documents if each.get("kind") == "ConfigMap"]
+    pools, splits = records_of([*(each.body for each in drafts), *beside], world)
+    classes = classes_in(documents, world)
+    if len(drafts) > 1:
+        refuse_unknown_classes(pools, splits, classes)
+    near = _only_what_may_be_used(world, [each.planned for each in drafts], catalog)
+    end = max(each.trace.seconds for each in drafts)
+    return Setting(
+        pools=tuple(sorted(pools, key=lambda pool: (pool.key.namespace, pool.key.name))),
+        splits=tuple(sorted(splits, key=lambda split: (split.key.namespace, split.key.name))),
         nodes=near.nodes,
         pods=near.pods,
         catalog=catalog,
-        streams=(Stream(trace, _route(title, planned)),),
+        streams=tuple(Stream(each.trace, _route(each.title, each.planned)) for each in drafts),
+        classes=classes,
+        quotas=quotas_in(documents, world),
         front=wishes.clients.options,
         scrapes=ScrapeOptions(gaps=tuple(_gap(text) for text in wishes.blind)),
         start_up=StartUp() if wishes.start_up is None else StartUp().lasting(wishes.start_up),
-        faults=tuple(sorted((_fault(text, near, trace.seconds) for text in wishes.fail), key=lambda each: each.at)),
+        faults=tuple(sorted((_fault(text, near, end) for text in wishes.fail), key=lambda each: each.at)),
         warm_up=wishes.warm_up,
         seed=wishes.seed,
     )
-    return Case(title, words, setting, planned)
 
 
-def _requests(wishes: Wishes, body: Json, catalog: Catalog) -> tuple[str, Trace]:
+def _as_they_might_be(chosen: Sequence[Chosen], wishes: Wishes) -> list[Json]:
+    """The resources with what `--what-if` says of them, or of all."""
+    asked = [what_if.addressed(wish) for wish in wishes.what_if]
+    resources = [each.resource for each in chosen]
+    told = [
+        (None if name is None else the_one(resources, name, f"--what-if {name!r:.80}"), wish) for name, wish in asked
+    ]
+    return [
+        what_if.changed(each.body, [wish for one, wish in told if one is None or one is each]) for each in resources
+    ]
+
+
+def _seed(chosen: Chosen, wishes: Wishes, *, alone: bool) -> int:
+    """Requests of several resources are drawn apart, so that not all come at the same moments."""
+    if alone:
+        return wishes.seed
+    return int.from_bytes(hashlib.sha256(f"{wishes.seed}/{chosen.resource.full}".encode()).digest()[:8])
+
+
+def _requests(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> tuple[str, Trace]:
     """Where requests are from, and the requests."""
-    if wishes.trace is not None:
-        words, trace = wishes.trace, _trace_of(wishes.trace, wishes.seed)
+    if chosen.trace == NO_REQUESTS:
+        return "no requests", Trace(np.zeros(0), *np.zeros((2, 0), dtype=np.int32))
+    if chosen.trace is not None:
+        words, trace = chosen.trace, _trace_of(chosen.trace, seed)
     else:
+        body = chosen.resource.body
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
         pool = f"{name}-decode" if body["kind"] == "PDSplit" else name
         recorded = Recorded(wishes.prometheus or "", wishes.hours, namespace, pool, _series_of(body, catalog))
-        words, trace = recorded.words, live_trace(recorded, wishes.seed)
-    return words, trace if wishes.scale == 1.0 else trace.scaled(wishes.scale, wishes.seed)
+        words, trace = recorded.words, live_trace(recorded, seed)
+    return words, trace if wishes.scale == 1.0 else trace.scaled(wishes.scale, seed)
 
 
 def _series_of(body: Json, catalog: Catalog) -> EngineSeries:
@@ -180,22 +245,6 @@ def _cannot_read(text: str, error: Exception) -> str:
     return f"cannot read {shown(text)}: {reason}; a trace is a file, or one of {', '.join(SHAPES)} with its numbers"
 
 
-def _chosen(documents: list[Json], world: World, wanted: str | None) -> tuple[str, Json]:
-    """The one resource that the trace asks."""
-    found = the_resources(documents, world.namespace)
-    titles = ", ".join(title for title, _ in found)
-    if wanted is None:
-        if len(found) > 1:
-            raise CommandFailure(f"there are {titles}: say with --pool which one the trace asks")
-        return found[0]
-    matching = [each for each in found if wanted in (each[0], each[0].partition("/")[2])]
-    if not matching:
-        raise CommandFailure(f"--pool {wanted!r:.80} is not among the resources: there is {titles}")
-    if len(matching) > 1:
-        raise CommandFailure(f"--pool {wanted!r:.80} may be {' or '.join(title for title, _ in matching)}: say which")
-    return matching[0]
-
-
 def _refuse_without_a_place(planned: Planned) -> None:
     """Nothing runs without a shape and a place for one replica, and only the stock scheduler is simulated."""
     for pool, decision in planned.pools:
@@ -210,11 +259,12 @@ def _refuse_without_a_place(planned: Planned) -> None:
             raise CommandFailure(f"{planned.title} is handed over to {scheduler}, which a simulation does not have")
 
 
-def _only_what_may_be_used(world: World, planned: Planned, catalog: Catalog) -> World:
+def _only_what_may_be_used(world: World, planned: Sequence[Planned], catalog: Catalog) -> World:
     """Of an imagined world the nodes of the planned accelerators: no decision looks at thousands of others."""
     if not world.imagined:
         return world
-    named = {decision.status.plan.shape.accelerator for _, decision in planned.pools if decision.status.plan}
+    plans = [decision.status.plan for each in planned for _, decision in each.pools]
+    named = {plan.shape.accelerator for plan in plans if plan}
     return imagined_world(catalog, frozenset(named))
 
 

@@ -18,6 +18,15 @@ _LONGEST = 4096
 _FORM = "must be KEY=VALUE with a field below spec, such as spec.slo.ttft.p95=1s or spec.scaling.maxReplicas=30"
 
 
+def addressed(wish: str) -> tuple[str | None, str]:
+    """Whom a wish is for, and the wish: `chat.spec.slo...=1s` names a resource, `spec.slo...=1s` is for all."""
+    path, equals, value = wish.partition("=")
+    name, named, field = path.partition(".spec.")
+    if not named or path.startswith("spec."):
+        return None, wish
+    return name, f"spec.{field}{equals}{value}"
+
+
 def changed(body: Json, wishes: Sequence[str]) -> Json:
     """The resource with these fields; null takes a field out.
 

@@ -112,6 +112,10 @@ class SimulatedCluster:
         """Replicas of a pool that hold GPUs."""
         return len({pod.replica for pod in self._pods.values() if pod.pool == pool and pod.runs})
 
+    def held(self, pool: str) -> int:
+        """GPUs that a pool's pods hold."""
+        return sum(pod.gpus for pod in self._pods.values() if pod.pool == pool and pod.runs)
+
     def gpu_seconds(self, pool: str, begin: float, end: float) -> float:
         """Of a pool's pods between two times, each from its binding until it was gone or could not run any more."""
         held = (pod for pod in (*self._ended, *self._pods.values()) if pod.pool == pool)

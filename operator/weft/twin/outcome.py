@@ -46,7 +46,7 @@ class Answers:
 class PoolSample:
     """One pool at one moment. `desired` replicas were wanted, `ready` served, `paid` held GPUs, starting ones too.
 
-    `network_bound` is whether its condition NetworkBound was True.
+    `network_bound` is whether its condition NetworkBound was True, `gpus` are those that its pods held.
     """
 
     desired: int
@@ -56,6 +56,7 @@ class PoolSample:
     running: int = 0
     kv_usage: float = 0.0
     network_bound: bool = False
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)

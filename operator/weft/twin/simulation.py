@@ -228,10 +228,11 @@ class Simulation:
     def _sampled(self, pool: PoolRecord) -> PoolSample:
         uid, serving = pool.key.uid, self._streams.serving(pool.key)
         desired, ready, paid = pool.status.desired_replicas, self._cluster.serving(uid), self._cluster.paid(uid)
+        gpus = self._cluster.held(uid)
         if serving is None:
-            return PoolSample(desired, ready, paid)
+            return PoolSample(desired, ready, paid, gpus=gpus)
         bound = any(each.kind == "NetworkBound" and each.status == "True" for each in pool.conditions)
-        return PoolSample(desired, ready, paid, *serving.sample(pool.key.name), network_bound=bound)
+        return PoolSample(desired, ready, paid, *serving.sample(pool.key.name), network_bound=bound, gpus=gpus)
 
     # afterwards
 

@@ -1,0 +1,284 @@
+"""Several resources that were simulated together: what all of them come to, as plain data or for people."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from weft.cli.simulate_page import data_of, heading, without_nan
+from weft.cli.simulate_report import Figures, percent, time, times_least
+from weft.cli.simulate_series import clock
+from weft.domain.figures import digits, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from weft.cli.simulate_report import Report
+    from weft.twin.outcome import Outcome, Shortage
+
+Json = dict[str, Any]
+_MOST_TOLD = 12  # shortages on a terminal; the JSON has all
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetReport:
+    """A report of each resource, all with outcomes of the same policies; `gpus` are those of the whole cluster."""
+
+    reports: tuple[Report, ...]
+    gpus: int
+
+    @property
+    def first(self) -> Report:
+        return self.reports[0]
+
+    @property
+    def policies(self) -> list[str]:
+        """In the order in which they were named."""
+        return [outcome.policy for outcome in self.first.outcomes]
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one policy, and so nothing to compare."""
+        return self.first.alone
+
+    def outcomes(self, place: int) -> tuple[Outcome, ...]:
+        """What one policy came to, resource by resource."""
+        return tuple(report.outcomes[place] for report in self.reports)
+
+    @property
+    def oracle_gpu_hours(self) -> float | None:
+        """The least for all together: the sum of what is known."""
+        known = [each.oracle_gpu_hours for each in self.reports if each.oracle_gpu_hours is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of all resources under one policy; `attainment` is the part of all requests that met the SLO of theirs.
+
+    `meets` is whether every SLO holds, None without requests. `most_held` are GPUs, looked at once a minute.
+    """
+
+    requests: int
+    completed: int
+    retried: int
+    attainment: float
+    meets: bool | None
+    gpu_hours: float
+    cost: float
+    changes: int
+    most_held: int
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> Totals:
+        figures = [Figures.of(outcome) for outcome in outcomes]
+        asked = [each for each in figures if each.requests]
+        requests = sum(each.requests for each in asked)
+        attained = sum(each.attainment * each.requests for each in asked)
+        return cls(
+            requests=requests,
+            completed=sum(each.completed for each in asked),
+            retried=sum(outcome.retried for outcome in outcomes),
+            attainment=attained / requests if requests else math.nan,
+            meets=all(each.meets for each in asked) if asked else None,
+            gpu_hours=sum(outcome.gpu_hours for outcome in outcomes),
+            cost=sum(outcome.cost for outcome in outcomes),
+            changes=sum(each.changes for each in figures),
+            most_held=max(map(sum, zip(*map(held, outcomes), strict=True)), default=0),
+        )
+
+
+def held(outcome: Outcome) -> list[int]:
+    """GPUs of a resource at each moment of the timeline, whatever shape it had then."""
+    return [sum(sample.gpus for sample in moment.pools) for moment in outcome.timeline]
+
+
+def shortages(fleet: FleetReport, place: int) -> list[tuple[str, Shortage]]:
+    """Titles of resources and when they had less than they wanted under one policy, by time."""
+    found = [
+        (report.resource, each)
+        for report, outcome in zip(fleet.reports, fleet.outcomes(place), strict=True)
+        for each in outcome.shortages
+    ]
+    return sorted(found, key=lambda each: each[1].at)
+
+
+HEADS = ("within the SLO", "TTFT p90", "TPOT p90", "GPU-hours", "/ least", "cost", "changes", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One resource under one policy, in words for `HEADS`; `title` is empty for a second policy, and `all` at the end.
+
+    `meets` is whether the SLO holds, None without requests.
+    """
+
+    title: str
+    policy: str
+    cells: tuple[str, ...]
+    meets: bool | None
+
+
+def rows(fleet: FleetReport) -> Iterator[Row]:
+    """Of each resource, and of all."""
+    for report in fleet.reports:
+        for place, outcome in enumerate(report.outcomes):
+            yield _row("" if place else report.resource, report, outcome)
+    for place in range(len(fleet.policies)):
+        yield _total("" if place else "all", fleet, place)
+
+
+def _row(title: str, report: Report, outcome: Outcome) -> Row:
+    figures = Figures.of(outcome)
+    cells = (
+        percent(figures.attainment),
+        time(figures.ttft[1]),
+        time(figures.tpot[1]),
+        digits(outcome.gpu_hours),
+        times_least(report, outcome),
+        digits(outcome.cost),
+        f"{figures.changes:,}",
+        f"{figures.failed:,}",
+    )
+    return Row(title, outcome.policy, cells, figures.meets if figures.requests else None)
+
+
+def _total(title: str, fleet: FleetReport, place: int) -> Row:
+    totals, least = Totals.of(fleet.outcomes(place)), fleet.oracle_gpu_hours
+    cells = (
+        percent(totals.attainment),
+        "",
+        "",
+        digits(totals.gpu_hours),
+        digits(totals.gpu_hours / least) if least else "-",
+        digits(totals.cost),
+        f"{totals.changes:,}",
+        f"{totals.requests - totals.completed:,}",
+    )
+    return Row(title, fleet.policies[place], cells, totals.meets)
+
+
+# ------------------------------------------------------------------------------------------------------------ as data
+
+
+def as_fleet_data(fleet: FleetReport) -> Json | list[Json]:
+    """JSON-like data: an object for one policy, a list for several; what nobody knows is null."""
+    found = [without_nan(_data(fleet, place)) for place in range(len(fleet.policies))]
+    return found[0] if fleet.alone else found
+
+
+def _data(fleet: FleetReport, place: int) -> Json:
+    outcomes = fleet.outcomes(place)
+    totals, first = Totals.of(outcomes), outcomes[0]
+    return {
+        "policy": first.policy,
+        "seed": fleet.first.seed,
+        "seconds": first.seconds,
+        "warm_up_seconds": first.warm_up,
+        "requests": totals.requests,
+        "completed": totals.completed,
+        "failed": totals.requests - totals.completed,
+        "retried": totals.retried,
+        "slo_attainment": totals.attainment,
+        "slo_met": totals.meets,
+        "gpus": fleet.gpus,
+        "most_gpus_held": totals.most_held,
+        "gpu_hours": totals.gpu_hours,
+        "oracle_gpu_hours": fleet.oracle_gpu_hours,
+        "cost": totals.cost,
+        "replica_changes": totals.changes,
+        "wall_seconds": first.wall_seconds,
+        "faults": [{"at_seconds": at, "node": node} for at, node in fleet.first.faults],
+        "resources": [
+            {**data_of(report, outcome), "shortages": [_shortage(each) for each in outcome.shortages]}
+            for report, outcome in zip(fleet.reports, outcomes, strict=True)
+        ],
+    }
+
+
+def _shortage(shortage: Shortage) -> Json:
+    return {
+        "at_seconds": shortage.at,
+        "until_seconds": shortage.until,
+        "pool": shortage.pool,
+        "reason": shortage.explanation.reason.value,
+        "message": shortage.explanation.message,
+    }
+
+
+# --------------------------------------------------------------------------------------------------------- for people
+
+
+def as_fleet_page(fleet: FleetReport) -> list[RenderableType]:
+    """For a terminal: what was asked of each, a row for each and one for all, and who had less than it wanted."""
+    took = ", ".join(seconds(outcome.wall_seconds) for outcome in fleet.first.outcomes)
+    return [
+        Text(f"{len(fleet.reports)} resources on {fleet.gpus} GPUs", style="bold"),
+        *_asked(fleet),
+        *faults_line(fleet),
+        "",
+        _table(fleet),
+        "",
+        *_told(fleet),
+        f"simulated in {took}",
+    ]
+
+
+def _asked(fleet: FleetReport) -> Iterator[str]:
+    for report in fleet.reports:
+        yield report.resource
+        yield from (f"  {line}" for line in heading(report, faults=False))
+
+
+def faults_line(fleet: FleetReport) -> list[str]:
+    """Which nodes fail, if any."""
+    fails = ", ".join(f"{node} at {clock(at)}" for at, node in fleet.first.faults)
+    return [f"fails: {fails}"] if fails else []
+
+
+def _table(fleet: FleetReport) -> Table:
+    table = Table(box=None, padding=(0, 3, 0, 0), show_header=True, header_style="dim")
+    for head in ("", *([] if fleet.alone else ["policy"])):
+        table.add_column(head, no_wrap=True)
+    for head in HEADS:
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in rows(fleet):
+        part, *others, lost = row.cells
+        colour = "" if row.meets is None else "bold green" if row.meets else "bold red"
+        who = [] if fleet.alone else [row.policy]
+        missed = Text(lost, style="" if lost in {"0", "-"} else "red")
+        table.add_row(row.title, *who, Text(part, style=colour), *others, missed)
+    return table
+
+
+def _told(fleet: FleetReport) -> Iterator[RenderableType]:
+    """How full the cluster was, and when somebody had less than it wanted."""
+    for place, policy in enumerate(fleet.policies):
+        most = Totals.of(fleet.outcomes(place)).most_held
+        yield f"{'' if fleet.alone else f'{policy}: '}at most {most} of {fleet.gpus} GPUs were held"
+        found = shortages(fleet, place)
+        if found:
+            yield _lacking(found[:_MOST_TOLD])
+        if len(found) > _MOST_TOLD:
+            yield f"  {len(found) - _MOST_TOLD} more times somebody had less than it wanted: -o json has all"
+
+
+def _lacking(found: Sequence[tuple[str, Shortage]]) -> Table:
+    table = Table(box=None, padding=(0, 2), show_header=False)
+    for column in range(3):
+        table.add_column(no_wrap=column < 2)  # noqa: PLR2004 - only words are wrapped
+    for resource, each in found:
+        table.add_row(f"{clock(each.at)} to {clock(each.until)}", resource, words_of(resource, each))
+    return table
+
+
+def words_of(resource: str, shortage: Shortage) -> str:
+    """The reason, of a half of a split with its name."""
+    half = "" if resource.endswith(f"/{shortage.pool}") else f"{shortage.pool} "
+    return f"{half}{shortage.explanation.reason.value}, {shortage.explanation.message}"
