@@ -52,7 +52,7 @@ def quota(gpus: int, used: int = 0, **more: Any) -> QuotaRecord:  # noqa: ANN401
 def most_held(outcomes: tuple[Outcome, ...]) -> int:
     """GPUs of all pools together, at the fullest moment."""
     moments = [[moment.pools for moment in outcome.timeline] for outcome in outcomes]
-    sums = [sum(sample.gpus for pools in each for sample in pools) for each in zip(*moments, strict=True)]
+    sums: list[int] = [sum(sample.gpus for pools in each for sample in pools) for each in zip(*moments, strict=True)]
     return max(sums)
 
 
