@@ -111,6 +111,15 @@ def test_engines_find_out_themselves_how_many_states_have_room() -> None:
     assert told(model="nobody/knows-it") == ("8192", "")
 
 
+@pytest.mark.parametrize(("engine", "sequences"), [(EngineName.SGLang, ""), (EngineName.VLLM, "1024")])
+def test_sglang_bounds_sequences_with_drafts_itself(engine: EngineName, sequences: str) -> None:
+    """It takes 48 then, for the memory that drafting takes."""
+    drafting = EngineSpec(speculative_json='{"method":"EAGLE3","model":"acme/eagle","tokens":3}')
+    wanted = spec(model=ModelSpec(LLAMA), engine=drafting)
+    command = adapter_for(engine).launch(LaunchRequest(wanted, plan(shape(engine=engine)))).command
+    assert sequences == given(command, SEQUENCES[engine])
+
+
 def test_prompts_that_may_not_be_cut_get_a_step_as_long_as_vllm_finds_right() -> None:
     assert told(args=("--no-enable-chunked-prefill",)) == ("", "1024")
 

@@ -143,10 +143,12 @@ def _tells_tokens(request: LaunchRequest) -> bool:
 def _tells_sequences(request: LaunchRequest) -> bool:
     """Engines that keep a state for each sequence make room for all that they are told of, or do not start.
 
-    So does SGLang for what windows keep. A model that nobody knows may have either.
+    So does SGLang for what windows keep, and with drafts, where it takes 48 by itself. A model that nobody knows may
+    have either.
     """
     model, engine = request.spec.model, request.plan.shape.engine
-    if _says(request, _OPTIONS[engine].sequences):
+    drafts = engine is EngineName.SGLang and request.spec.engine.speculative_json is not None
+    if drafts or _says(request, _OPTIONS[engine].sequences):
         return False
     mixers, fits = _mixers(model.model_id, model.config_json), _FITS.get(engine)
     return fits is None or (bool(mixers) and all(map(fits, mixers)))
