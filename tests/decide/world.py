@@ -256,6 +256,7 @@ class World:
                 gated=True,
                 queued=assignment.handover is not None,
                 created=self.now,
+                pair=record.spec.pair if record.spec is not None else "",
             )
 
     def _pods_of(self, name: str) -> list[PodRecord]:

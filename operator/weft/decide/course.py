@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.made_often import made_often
+from weft.decide.weighing import NOTHING_TO_WEIGH
 
 if TYPE_CHECKING:
     from weft.decide.budgets import Share
     from weft.decide.growth import Growth
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
+    from weft.decide.weighing import Weighing
     from weft.domain.cluster import PodRecord
     from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
-    from weft.domain.snapshot import PoolObservation, ScaleMemory
+    from weft.domain.snapshot import PoolObservation, RolloutWait, ScaleMemory
     from weft.domain.status import Failure, Handover
     from weft.placement import Departure
     from weft.scaling import ScaleAnswer
@@ -61,7 +63,8 @@ class Course:
     which open the nodes `opening`. `preempted` says which replica goes for a pool of higher priority. `no_room` says
     that a slow replica has no successor for want of room, `replaced_as_slow` which one gets one by this pass; `remarks`
     are told beside where the replicas are. `took` is when it last waited for what lower pools give up, and
-    `waits_seconds` how long it waits until quotas count that.
+    `waits_seconds` how long it waits until quotas count that. `present` are all replicas that a rollout weighs, with
+    what its traffic needs, and `waits` is what the next pass shall know of a rollout that waits.
     """
 
     turn: Turn
@@ -78,6 +81,9 @@ class Course:
     remarks: tuple[str, ...] = ()
     took: float | None = None
     waits_seconds: float | None = None
+    present: tuple[Departure, ...] = ()
+    weighing: Weighing = NOTHING_TO_WEIGH
+    waits: RolloutWait | None = None
 
     @property
     def have(self) -> int:

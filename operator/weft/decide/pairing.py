@@ -39,11 +39,16 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     return frozenset(found)
 
 
+def rolls_as_a_pair(turn: Turn) -> bool:
+    """Whether replicas of an earlier pair are left."""
+    return any(_is_earlier(each, turn) for each in turn.survivors.replicas)
+
+
 def rollout_of(turn: Turn) -> RolloutSpec:
     """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it."""
     spec = turn.planned.spec
     whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate
-    if whole and any(_is_earlier(each, turn) for each in turn.survivors.replicas):
+    if whole and rolls_as_a_pair(turn):
         return replace(spec.rollout, max_surge=1.0, max_unavailable=0)
     return spec.rollout
 

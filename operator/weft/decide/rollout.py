@@ -26,32 +26,38 @@ class Limits:
     unavailable: int
 
 
-def limits_of(rollout: RolloutSpec, desired: int) -> Limits:
-    """Fractions of the desired count: surge rounds up, unavailable down; both zero would never move, so one may go."""
+def limits_of(rollout: RolloutSpec, desired: int, needed: int = 0) -> Limits:
+    """Fractions of the desired count: surge rounds up, unavailable down; both zero would never move, so one may go.
+
+    Of those `needed` none is unavailable (`decide/weighing.py`), except to Recreate, which takes all whoever asks.
+    """
     if rollout.strategy is RolloutStrategy.Recreate:
         return Limits(0, desired)
     surge, unavailable = rollout.max_surge, rollout.max_unavailable
     surge = ceil(surge * desired - 1e-9) if isinstance(surge, float) else surge
     unavailable = floor(unavailable * desired + 1e-9) if isinstance(unavailable, float) else unavailable
     if surge <= 0 and unavailable <= 0:
-        return Limits(0, 1)
-    return Limits(max(0, surge), min(max(0, unavailable), desired))
+        unavailable = 1
+    spared = desired - needed if needed < desired else 0
+    return Limits(max(0, surge), min(unavailable, spared) if unavailable > 0 else 0)
 
 
-def leaving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, free: FreeMap) -> tuple[Departure, ...]:
-    """Replicas to drain now."""
-    limits = limits_of(rollout, desired)
+def leaving(
+    replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, free: FreeMap, needed: int = 0
+) -> tuple[Departure, ...]:
+    """Replicas to drain now; `needed` ones go on serving."""
+    limits = limits_of(rollout, desired, needed)
     least_serving = desired - limits.unavailable
-    outgoing = [each for each in replicas if _is_replaced(each, rollout)]
+    outgoing = [each for each in replicas if has_to_go(each, rollout)]
     gone = [each for each in outgoing if each.alone or (not each.ready and not each.may_return)]
     ready = [each for each in outgoing if each.ready and not each.alone]
-    gone += choose_victims([each for each in ready if not each.could_stay], _serving(replicas) - least_serving, free)
-    serving = _serving([each for each in replicas if each not in gone])
-    gone += choose_victims([each for each in ready if each.could_stay], serving - desired, free)
+    gone += choose_victims([each for each in ready if not each.could_stay], serving(replicas) - least_serving, free)
+    left = serving([each for each in replicas if each not in gone])
+    gone += choose_victims([each for each in ready if each.could_stay], left - desired, free)
     rest = [each for each in replicas if each not in gone]
-    most = desired + (limits.surge if any(_is_replaced(each, rollout) for each in rest) else 0)
+    most = desired + (limits.surge if any(has_to_go(each, rollout) for each in rest) else 0)
     for victim in choose_victims(rest, len(rest) - most, free):
-        if not victim.ready or _serving(rest) > least_serving:
+        if not victim.ready or serving(rest) > least_serving:
             rest.remove(victim)
             gone.append(victim)
     return tuple(gone)
@@ -59,15 +65,16 @@ def leaving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, f
 
 def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> int:
     """How many new replicas to look for beside those that stay."""
-    current = sum(not _is_replaced(each, rollout) for each in replicas)
+    current = sum(not has_to_go(each, rollout) for each in replicas)
     room = desired + limits_of(rollout, desired).surge - len(replicas)
     return max(0, min(desired - current, room))
 
 
-def _is_replaced(each: Departure, rollout: RolloutSpec) -> bool:
+def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
     """A pause keeps what is outdated, but nothing on a node that goes away."""
     return each.displaced is not None or (each.outdated and not rollout.paused)
 
 
-def _serving(replicas: Sequence[Departure]) -> int:
+def serving(replicas: Sequence[Departure]) -> int:
+    """Those that answer requests."""
     return sum(each.ready and not each.alone for each in replicas)

@@ -27,6 +27,7 @@ from weft.decide.rounds import in_rounds
 from weft.decide.slow_replicas import because_it_is_slow, replace_slow, slow_events, slow_one_that_goes, speed_after
 from weft.decide.spares import gives_way_to_its_spare, keep_spares
 from weft.decide.succession import tries_again_after_seconds
+from weft.decide.weighing import NOTHING_TO_WEIGH, say_what_traffic_holds, waits_on_seconds, weigh
 from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.made_often import made_often
@@ -155,10 +156,10 @@ def _together(turns: Sequence[Turn], start: _Start) -> list[Course]:
     """One pool, or both halves of a split, that set out."""
     alone = alone_in(turns) if len(turns) > 1 else start.alone
     begun = replace(start, alone=alone) if alone else start
-    return [_set_out(turn, begun) for turn in turns]
+    return [_set_out(turn, begun, turns) for turn in turns]
 
 
-def _set_out(turn: Turn, start: _Start) -> Course:
+def _set_out(turn: Turn, start: _Start, unit: Sequence[Turn]) -> Course:
     """Let replicas leave and count how many are missing; places are looked for afterwards."""
     planned, pool, free, now = turn.planned, turn.planned.pool, start.free, start.now
     desired = turn.scale.desired
@@ -168,7 +169,10 @@ def _set_out(turn: Turn, start: _Start) -> Course:
         return Course(turn, _failure(turn, now), (), at_rest, ())
     present, rollout = _departures(turn, start), rollout_of(turn)
     failure = _failure(turn, now)
-    gone = leaving(present, desired, rollout, free)
+    lets_go = rollout.max_unavailable != 0 or rollout.max_surge == 0
+    going = lets_go and [each for each in present if each.outdated or each.displaced is not None]
+    weighing = weigh(turn, unit, now) if going else NOTHING_TO_WEIGH
+    gone = leaving(present, desired, rollout, free, weighing.needed)
     gone += tuple(each for each in present if each not in gone and gives_way_to_its_spare(each, turn, free))
     for each in gone:
         _take_back(turn, each, free)
@@ -180,14 +184,14 @@ def _set_out(turn: Turn, start: _Start) -> Course:
     moving = tuple(each for each in displaced if each in stay)
     replaced = (*(loss.assignment for loss in turn.survivors.losses), *(each.assignment for each in displaced))
     kept, following = [each.assignment for each in stay], pool.status.next_replica
-    opened = start.moves.kept.get(pool.key.uid, [])
     avoided = tuple(node for node, _ in turn.memory.refused_by)
     growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, start.accounts)
-    growth.opened, growth.avoided = opened, avoided
+    growth.opened, growth.avoided = start.moves.kept.get(pool.key.uid, []), avoided
     relocations = tuple(still_told(turn, start.moves, now))
     course = Course(turn, failure, gone, growth, moving, relocations)
     course.awaited = start.moves.awaited.get(pool.key.uid)
     course.opening = start.moves.opening.get(pool.key.uid, ())
+    course.present, course.weighing = tuple(present), weighing
     return course
 
 
@@ -248,6 +252,7 @@ def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, .
 
 def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
+    weighed = say_what_traffic_holds(course, now) if course.weighing is not NOTHING_TO_WEIGH else ()
     request, told, known = capacity_request(growth), planned.pool.status.start_up, planned.start_up
     stays = told is not None and (told.image, told.weights, told.engine) == (known.image, known.weights, known.engine)
     status = changed(
@@ -279,12 +284,14 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
             conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
             *conditions.capacity_requested(request),
         ),
-        (*_events(course, free), *slow_events(course)),
+        (*_events(course, free), *slow_events(course), *weighed),
         request,
     )
     memory = speed_after(course, now)
     if course.took is not None:
         memory = changed(memory, took=course.took)
+    if course.waits != memory.waits:
+        memory = changed(memory, waits=course.waits)
     waits = (
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
@@ -292,6 +299,7 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
         tries_again_after_seconds(growth.added, free),
         wake_after_seconds(memory.speed, now),
         course.waits_seconds,
+        waits_on_seconds(course.waits, now) if course.waits is not None else None,
     )
     return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
 

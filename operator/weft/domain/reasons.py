@@ -94,6 +94,8 @@ class Reason(StrEnum):
     PodRefused = "PodRefused"
     BackingOff = "BackingOff"
     Outdated = "Outdated"
+    RolloutWaits = "RolloutWaits"
+    RolloutBelowDemand = "RolloutBelowDemand"
     SlowerThanSiblings = "SlowerThanSiblings"
     CalibrationPhased = "CalibrationPhased"
     # scaling, in status

@@ -270,6 +270,14 @@ class LengthSample:
 
 @made_often
 @dataclass(frozen=True, slots=True)
+class RolloutWait:
+    """Since when a rollout has waited for nothing that is under way, and whether an event said so."""
+
+    since: float
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
@@ -284,7 +292,8 @@ class ScaleMemory:
     and `forecast` what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
     when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
     `lasting` are the requests per second that came, averaged over the time that they stay, None before any were seen.
-    `took` is when it last waited for what lower pools give up.
+    `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room
+    or for traffic to fall.
     """
 
     since: float
@@ -306,6 +315,7 @@ class ScaleMemory:
     lasting: float | None = None
     parted: float | None = None
     took: float | None = None
+    waits: RolloutWait | None = None
 
 
 @dataclass(frozen=True, slots=True)

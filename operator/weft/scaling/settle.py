@@ -32,7 +32,8 @@ class ScaleAnswer:
     """The count of one pool. `recommended` is what Auto would run; `memory` goes into the next request.
 
     `changed` is what happened in this pass, for an event; `wake_after_seconds` is when time alone changes the answer;
-    `shortfall` says that the budget holds the count below the fewest that the spec asks for.
+    `shortfall` says that the budget holds the count below the fewest that the spec asks for. `needed` is what traffic
+    needs now, unbounded, and forecasts with it; while nobody tells, what it needed last.
     """
 
     desired: int
@@ -42,6 +43,7 @@ class ScaleAnswer:
     changed: Explanation | None = None
     wake_after_seconds: float | None = None
     shortfall: Explanation | None = None
+    needed: int = 0
 
 
 def settle(sight: Sight, want: Want) -> ScaleAnswer:
@@ -59,10 +61,12 @@ def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     current = sight.request.current
     if desired == current:
         explanation, wake = _explain(sight, want, bounds)
-        return ScaleAnswer(current, current, explanation, sight.memory, wake_after_seconds=wake)
+        needed = current if want.replicas is None else want.replicas
+        return ScaleAnswer(current, current, explanation, sight.memory, wake_after_seconds=wake, needed=needed)
     reason = Reason.ScaleUp if desired > current else Reason.ScaleDown
     news = Explanation(reason, f"{current} -> {desired} replicas: {want.because}")
-    return ScaleAnswer(desired, desired, news, changed(sight.memory, stepped=sight.request.now), news)
+    memory, needed = changed(sight.memory, stepped=sight.request.now), want.replicas or 0
+    return ScaleAnswer(desired, desired, news, memory, news, needed=needed)
 
 
 def owned_count(request: ScaleRequest) -> ScaleRequest:
@@ -85,7 +89,8 @@ def _external(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     message = f"{desired} replicas, as written through /scale"
     if desired != sight.request.spec.replicas:
         message = f"{sight.request.spec.replicas} replicas were asked for; {desired} is within the bounds"
-    return ScaleAnswer(desired, recommended, Explanation(Reason.OwnedExternally, message), memory)
+    needed = max((wanted for _, wanted in memory.wanted), default=0) if want.replicas is None else want.replicas
+    return ScaleAnswer(desired, recommended, Explanation(Reason.OwnedExternally, message), memory, needed=needed)
 
 
 def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
