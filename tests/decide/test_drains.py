@@ -11,7 +11,7 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec
 
 if TYPE_CHECKING:
-    from weft.domain.cluster import NodeRecord
+    from weft.domain.cluster import NodeRecord, Taint
     from weft.domain.spec import PoolSpec
 
 IN_USE = 6
@@ -224,3 +224,63 @@ def test_without_a_spare_it_says_what_is_missing_and_comes_back_with_the_tray() 
     world.nodes.append(lost)
     world.turn(10)
     assert world.serving("wide") == 1
+
+
+SPOT = taint("aws-node-termination-handler/spot-itn")
+
+
+def give_notice(world: World, name: str, *notices: Taint) -> None:
+    world.nodes = [replace(node, taints=notices) if node.name == name else node for node in world.nodes]
+
+
+def test_a_node_that_a_cloud_takes_back_in_seconds_is_left_at_once_and_replaced_in_the_same_pass() -> None:
+    """Whatever the rollout allows: nobody asks before it is gone. Who serves elsewhere is left alone."""
+    world = serving(3)
+    give_notice(world, "b-0", SPOT)
+    world.turn()
+    assert world.nodes_of("chat") == [("b-1",), ("b-2",)]
+    (event,) = world.decision("chat").events
+    assert event.reason is Reason.NodeReclaimed
+    assert "replica 0 is replaced, as node b-0 goes away soon: a spot interruption of AWS" in event.message
+    world.turn(5)
+    assert world.serving("chat") == 2
+
+
+def test_it_is_left_though_nothing_has_room_for_a_successor() -> None:
+    world = serving(2)
+    give_notice(world, "b-0", SPOT)
+    world.turn(3)
+    assert world.nodes_of("chat") == [("b-1",)]
+    assert world.condition("chat", "Placed")[:2] == ("False", "NoSlot")
+    world.nodes.append(board("b-9"))
+    world.turn(5)
+    assert world.nodes_of("chat") == [("b-1",), ("b-9",)]
+
+
+def test_an_urgent_departure_lets_nobody_else_leave_beside_it() -> None:
+    """One is allowed to be away, and the node that goes has taken that."""
+    world = serving(5, pool_spec(8, external(3), rollout=RolloutSpec(max_surge=0, max_unavailable=1)), replicas=3)
+    give_notice(world, "b-0", SPOT)
+    cordon(world, "b-1")
+    world.turn()
+    assert ("b-1",) in world.nodes_of("chat")
+    assert world.serving("chat") == 2
+
+
+def test_a_notice_that_leaves_time_for_a_successor_is_answered_by_one_first() -> None:
+    """The cluster autoscaler waits ten minutes for pods, and requests of this pool take up to five."""
+    world = serving(3)
+    give_notice(world, "b-0", taint("ToBeDeletedByClusterAutoscaler", str(int(world.now))))
+    for _ in range(8):
+        world.turn()
+        assert world.serving("chat") >= 2
+    assert world.nodes_of("chat") == [("b-1",), ("b-2",)]
+
+
+def test_whoever_found_no_successor_leaves_while_requests_can_still_finish() -> None:
+    world = serving(2)
+    give_notice(world, "b-0", taint("ToBeDeletedByClusterAutoscaler", str(int(world.now))))
+    world.turn(1, seconds=290.0)
+    assert world.serving("chat") == 2
+    world.turn(1, seconds=15.0)
+    assert world.nodes_of("chat") == [("b-1",)]

@@ -13,7 +13,7 @@ from weft.catalog import load
 from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports
 from weft.fabric import build_fabric
-from weft.fabric.faults import FAULT_CONDITIONS, RECLAIM_TAINTS
+from weft.fabric.faults import FAULT_CONDITIONS
 from weft.observe.records import read_node
 
 if TYPE_CHECKING:
@@ -51,11 +51,43 @@ def test_a_cordoned_node_is_left_and_a_silent_one_is_only_avoided() -> None:
     assert (Reason.NodeNotReady, Reason.NodeCordoned) == verdict(replace(board("b"), ready=False, cordoned=True))
 
 
-@pytest.mark.parametrize("key", RECLAIM_TAINTS)
+@pytest.mark.parametrize("key", load().reclaim_taints)
 def test_whoever_reclaims_a_node_is_named(key: str) -> None:
     found = only_node(replace(board("b"), taints=(taint(key),)))
     assert (Reason.NodeReclaimed, True) == (reason(found.leaving), found.leaving == found.unusable)
     assert key in (found.leaving.message if found.leaving else "")
+
+
+@pytest.mark.parametrize(
+    ("key", "labels", "seconds"),
+    [
+        ("aws-node-termination-handler/spot-itn", {}, 120.0),
+        ("aws-node-termination-handler/rebalance-recommendation", {}, None),
+        ("cloud.google.com/impending-node-termination", {}, 3600.0),
+        ("cloud.google.com/impending-node-termination", {"cloud.google.com/gke-spot": "true"}, 25.0),
+        ("remediator.aks.microsoft.com/unschedulable", {}, None),
+        ("remediator.aks.microsoft.com/unschedulable", {"kubernetes.azure.com/scalesetpriority": "spot"}, 30.0),
+        ("karpenter.sh/disrupted", {}, None),
+    ],
+)
+def test_how_long_a_node_is_still_there_is_known_of_some_notices(
+    key: str, labels: dict[str, str], seconds: float | None
+) -> None:
+    notice = only_node(replace(board("b", labels=labels), taints=(taint(key),))).notice
+    assert seconds == (notice.seconds if notice else None)
+    assert notice is None or notice.began is None
+
+
+@pytest.mark.parametrize(("value", "began"), [("1764042921", 1764042921.0), ("", None), ("soon", None), ("-5", None)])
+def test_the_cluster_autoscaler_says_when_it_gave_notice(value: str, began: float | None) -> None:
+    notice = only_node(replace(board("b"), taints=(taint("ToBeDeletedByClusterAutoscaler", value),))).notice
+    assert (600.0, began) == ((notice.seconds, notice.began) if notice else None)
+
+
+def test_of_two_notices_the_one_that_ends_first_counts() -> None:
+    keys = ("ToBeDeletedByClusterAutoscaler", "aws-node-termination-handler/spot-itn", "karpenter.sh/disrupted")
+    notice = only_node(replace(board("b"), taints=tuple(map(taint, keys)))).notice
+    assert 120.0 == (notice.seconds if notice else None)
 
 
 def test_a_node_that_is_only_a_candidate_for_removal_stays() -> None:

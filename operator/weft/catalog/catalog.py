@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.catalog.drafting import DraftingMethod
     from weft.catalog.efficiency import Coefficient, Efficiency
     from weft.catalog.limits import EngineLimits
+    from weft.catalog.notices import ReclaimTaint
     from weft.catalog.performance import EnginePerformance
     from weft.catalog.starting import Starting
     from weft.catalog.uncertainty import Spread, Uncertainty
@@ -83,6 +84,7 @@ class Catalog:
     uncertainty: Uncertainty
     drafting: dict[str, DraftingMethod]
     starting: Starting
+    reclaim_taints: dict[str, ReclaimTaint]
 
     def accelerator(self, name: str) -> Accelerator:
         """The accelerator of a name, whatever its case; raises `Invalid` (NoAccelerator) with the names there are."""

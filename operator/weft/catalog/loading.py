@@ -15,6 +15,7 @@ from weft.catalog.config_json import architecture_from_config
 from weft.catalog.drafting import Drafter, DraftingMethod
 from weft.catalog.efficiency import Coefficient
 from weft.catalog.limits import EngineLimits, Releases
+from weft.catalog.notices import ReclaimTaint
 from weft.catalog.performance import EnginePerformance
 from weft.catalog.starting import EngineStart, SourceSpeed, Starting
 from weft.catalog.uncertainty import Spread, Uncertainty
@@ -38,6 +39,7 @@ def load() -> Catalog:
     fitted = read_yaml(folder.joinpath("efficiency.yaml").read_text(encoding="utf-8"))
     drafting = read_yaml(folder.joinpath("speculation.yaml").read_text(encoding="utf-8"))
     starting = read_yaml(folder.joinpath("starting.yaml").read_text(encoding="utf-8"))
+    notices = read_yaml(folder.joinpath("notices.yaml").read_text(encoding="utf-8"))
     files = sorted((each for each in folder.joinpath("models").iterdir() if each.name.endswith(".yaml")), key=str)
     return Catalog(
         accelerators=tuple(_accelerator(name, facts) for name, facts in accelerators.items()),
@@ -48,6 +50,7 @@ def load() -> Catalog:
         uncertainty=_uncertainty(fitted["uncertainty"]),
         drafting={name: _drafting(facts) for name, facts in drafting.items()},
         starting=_starting(starting),
+        reclaim_taints={key: _reclaim_taint(facts) for key, facts in notices["taints"].items()},
     )
 
 
@@ -170,6 +173,11 @@ def _starting(facts: dict[str, Any]) -> Starting:
         sources={name: _source(known) for name, known in facts["sources"].items()},
         engines={EngineName(name): _engine_start(known) for name, known in facts["engines"].items()},
     )
+
+
+def _reclaim_taint(facts: dict[str, Any]) -> ReclaimTaint:
+    where = tuple((facts.get("where") or {}).items())
+    return ReclaimTaint(facts["who"], facts.get("seconds"), facts.get("spot"), where, facts.get("began") == "value")
 
 
 def _source(facts: dict[str, Any]) -> SourceSpeed:

@@ -7,13 +7,14 @@ once, and finishes its requests within the grace period of its pod.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from weft.converge.replicas import has_ended
 from weft.domain.action import DeletePod, UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import EngineWord
-from weft.engines import LeavesBy, still_chosen_seconds
+from weft.engines import MARGIN_SECONDS, LeavesBy, still_chosen_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
 
 FRESH_SECONDS = 45.0  # what an engine told before that says nothing of now: three intervals of a usual Prometheus
+LEAST_GRACE_SECONDS = 1  # none at all would forget the pod before its kubelet has ended it
 IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however long its pod would wait for one that has
 
 
@@ -73,15 +75,15 @@ def retire(replica: Replica, fabric: Fabric, leaving: Leaving) -> Iterator[Actio
     """
     if replica.assignment is None:
         yield from _unroute(replica, leaving)
-        if not finishes(replica, leaving):
-            grace_seconds = None if _word_of(replica, leaving) is None else IDLE_GRACE_SECONDS
+        if not finishes(replica, fabric, leaving):
+            grace_seconds = _grace_seconds(replica, fabric, leaving)
             next_ones = _next_to_go(replica, fabric)
             yield from (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
     elif replica.broken:
         yield from _unroute(replica, leaving)
 
 
-def finishes(replica: Replica, leaving: Leaving) -> bool:
+def finishes(replica: Replica, fabric: Fabric, leaving: Leaving) -> bool:
     """Whether the engine of a replica that is to leave tells of requests, or may still get some, and has time left."""
     word = _word_of(replica, leaving)
     if word is None:
@@ -92,8 +94,37 @@ def finishes(replica: Replica, leaving: Leaving) -> bool:
     passed = leaving.heard.now - max(left)
     told_after_the_last_came = passed - word.age_seconds >= leaving.chosen_seconds
     is_over = not 0 <= passed < leaving.chosen_seconds + leaving.drain_seconds  # below 0: the clock was set back
+    is_over = is_over or ends_in_seconds(replica, fabric, leaving) <= 0.0
     is_idle = word.idle and told_after_the_last_came and not any(pod.routed for pod in replica.pods)
     return not is_over and not is_idle
+
+
+def ends_in_seconds(replica: Replica, fabric: Fabric, leaving: Leaving) -> float:
+    """How long a replica that leaves may still finish requests before its pods have to be told to end.
+
+    That is what its first node leaves it, less what passes until an engine is told and has ended; else infinite.
+    """
+    return _node_left_seconds(replica, fabric, leaving) - leaving.chosen_seconds - MARGIN_SECONDS
+
+
+def _node_left_seconds(replica: Replica, fabric: Fabric, leaving: Leaving) -> float:
+    """Until the first of its nodes goes, at most.
+
+    A notice that nobody dates was there when the replica began to leave.
+    """
+    nodes, since = fabric.nodes(), max((pod.unrouted for pod in replica.pods if pod.unrouted is not None), default=None)
+    found = (nodes[pod.node].notice for pod in replica.pods if pod.node is not None and pod.node in nodes)
+    return min((notice.left(leaving.heard.now, since) for notice in found if notice is not None), default=inf)
+
+
+def _grace_seconds(replica: Replica, fabric: Fabric, leaving: Leaving) -> int | None:
+    """Between the deletion of its pods and their end, at most; None: as long as they say themselves."""
+    left, word = _node_left_seconds(replica, fabric, leaving), _word_of(replica, leaving)
+    if left == inf:
+        return None if word is None else IDLE_GRACE_SECONDS
+    done = word is not None and (word.idle or ends_in_seconds(replica, fabric, leaving) > 0.0)
+    most = IDLE_GRACE_SECONDS if done else leaving.chosen_seconds + leaving.drain_seconds + MARGIN_SECONDS
+    return max(LEAST_GRACE_SECONDS, int(min(left, most)))
 
 
 def _word_of(replica: Replica, leaving: Leaving) -> EngineWord | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
 from weft.converge.domains import delete_left_over
-from weft.converge.draining import Leaving, finishes, retire
+from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire
 from weft.converge.generations import kept_for_their_front
 from weft.converge.objects import Surroundings
 from weft.converge.phases import with_phases
@@ -80,14 +81,20 @@ def converge_pool(
     knows_what_is_wanted = pool.spec is not None and pool.lacks is None and front_refused is None
     unwanted = tuple(around.delete_unwanted(wanted)) if knows_what_is_wanted else ()
     trouble = around.taken(wanted) or _front_trouble(pool, around)
-    census = Census.of(pool, replicas, sum(finishes(replica, leaving) for replica in going))
+    finishing = [replica for replica in going if finishes(replica, fabric, leaving)]
+    census = Census.of(pool, replicas, len(finishing))
     census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around))
     census, again = with_phases(census, pool, replicas, heard.now)
     return Convergence(
         (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),
         _progress(pool, census, front_refused or pods_refused, trouble),
-        again_seconds=again,
+        again_seconds=_soonest(again, *(ends_in_seconds(replica, fabric, leaving) for replica in finishing)),
     )
+
+
+def _soonest(again: float | None, *ends: float) -> float | None:
+    """When time alone changes something, where that is known."""
+    return min((each for each in (again, *ends) if each is not None and isfinite(each)), default=None)
 
 
 def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]:

@@ -1,10 +1,13 @@
-"""Nodes that go away or do not answer: their replicas are replaced first and drained after."""
+"""Nodes that go away or do not answer: their replicas are replaced first and drained after, if there is time for it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Reason
+
+# No engine of a size worth scaling starts within this time: AWS' notice, the longest of a cloud for spot capacity.
+NO_START_SECONDS = 120.0
 
 if TYPE_CHECKING:
     from weft.decide.health import Replica
@@ -17,6 +20,17 @@ def displacement(replica: Replica, fabric: Fabric) -> Explanation | None:
     nodes = fabric.nodes()
     found = (nodes[name].leaving or _silence(nodes[name]) for name in replica.nodes if name in nodes)
     return next((why for why in found if why is not None), None)
+
+
+def is_urgent(replica: Replica, fabric: Fabric, drain_seconds: float, now: float) -> bool:
+    """Whether one of its nodes goes before a successor could serve, or so soon that requests need the time to finish.
+
+    Of a notice that nobody dates it counts how long it is in all.
+    """
+    nodes = fabric.nodes()
+    notices = (nodes[name].notice for name in replica.nodes if name in nodes)
+    enough = max(drain_seconds, NO_START_SECONDS)
+    return any(notice is not None and notice.left(now) <= enough for notice in notices)
 
 
 def _silence(node: FabricNode) -> Explanation | None:

@@ -1,8 +1,9 @@
 """How many replicas leave and come in one pass: rollout limits and scaling in one small calculation.
 
 Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
-only while enough serve (rule S1). Nodes that are drained are left in the same way. Who could stay (it makes room for
-another pool, or is slow) leaves only once as many others serve as are desired, whatever maxUnavailable allows.
+only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
+back before a successor could serve, so that requests can finish. Who could stay (it makes room for another pool, or is
+slow) leaves only once as many others serve as are desired, whatever maxUnavailable allows.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def leaving(
     limits = limits_of(rollout, desired, needed)
     least_serving = desired - limits.unavailable
     outgoing = [each for each in replicas if has_to_go(each, rollout)]
-    gone = [each for each in outgoing if each.alone or (not each.ready and not each.may_return)]
-    ready = [each for each in outgoing if each.ready and not each.alone]
+    gone = [each for each in outgoing if each.alone or each.urgent or (not each.ready and not each.may_return)]
+    ready = [each for each in outgoing if each.ready and not each.alone and not each.urgent]
     gone += choose_victims([each for each in ready if not each.could_stay], serving(replicas) - least_serving, free)
     left = serving([each for each in replicas if each not in gone])
     gone += choose_victims([each for each in ready if each.could_stay], left - desired, free)
@@ -76,5 +77,5 @@ def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
 
 
 def serving(replicas: Sequence[Departure]) -> int:
-    """Those that answer requests."""
-    return sum(each.ready and not each.alone for each in replicas)
+    """Those that answer requests, and will for a while."""
+    return sum(each.ready and not each.alone and not each.urgent for each in replicas)

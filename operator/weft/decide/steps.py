@@ -10,7 +10,7 @@ from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.course import Course, Turn
-from weft.decide.drains import displacement
+from weft.decide.drains import displacement, is_urgent
 from weft.decide.forecasts import start_up_now
 from weft.decide.ground import Ground
 from weft.decide.growth import Growth, behind, explain_again, grow
@@ -219,7 +219,9 @@ def _departure(replica: Replica, planned: Planned, start: _Start) -> Departure:
     makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))
     displaced = displacement(replica, start.free.fabric) or makes_room
     alone = (planned.pool.key.uid, replica.assignment.replica) in start.alone
-    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes, alone)
+    drain_seconds = planned.spec.rollout.drain_timeout_seconds
+    urgent = displaced is not None and is_urgent(replica, start.free.fabric, drain_seconds, start.now)
+    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes, alone, urgent)
 
 
 def _failure(turn: Turn, now: float) -> Failure | None:

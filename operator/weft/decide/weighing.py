@@ -131,7 +131,7 @@ def _below_need(course: Course) -> Iterator[Explanation]:
     turn, rollout = course.turn, rollout_of(course.turn)
     left, needed = serving(course.present), min(turn.scale.needed, turn.scale.desired)
     for each in course.gone:
-        if each.ready and not each.alone:
+        if each.ready and not each.alone and not each.urgent:
             left -= 1
             if left < needed and has_to_go(each, rollout) and not each.could_stay:
                 yield Explanation(Reason.RolloutBelowDemand, _goes(each, course.growth))

@@ -17,6 +17,22 @@ Tiers = tuple[str, ...]  # where something is in the network, outermost first: t
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """For how many seconds at most a node is still there after the notice, and when that was, in epoch seconds.
+
+    None where nobody tells.
+    """
+
+    seconds: float
+    began: float | None = None
+
+    def left(self, now: float, since: float | None = None) -> float:
+        """Seconds until the node goes, at most; of a notice that nobody dates `since` some time that it was seen at."""
+        began = self.began if self.began is not None else since
+        return self.seconds if began is None else min(self.seconds, began + self.seconds - now)
+
+
+@dataclass(frozen=True, slots=True)
 class FabricNode:
     """A node with accelerators. `total` is allocatable devices, `used` what pods hold (anyone's).
 
@@ -28,7 +44,7 @@ class FabricNode:
     nobody knows. `tiers` have the same levels on every node of a fabric, with an empty text where nobody names one.
     `nics` counts network devices for RDMA by resource. `capacity` is devices, healthy or not. `shares_memory` says that
     pods on several nodes of its NVLink domain can be given a ComputeDomain; `compute_domains` are those that it is in,
-    as namespace/name.
+    as namespace/name. `notice` says how long a node that is `leaving` is still there, where that is known.
     """
 
     name: str
@@ -51,6 +67,7 @@ class FabricNode:
     capacity: int = field(default=0, repr=False)
     shares_memory: bool = False
     compute_domains: tuple[str, ...] = ()
+    notice: Notice | None = None
 
     @property
     def installed(self) -> int:

@@ -23,7 +23,7 @@ from weft.engines.launch import (
 from weft.engines.series import EngineSeries
 from weft.engines.sglang import SGLang
 from weft.engines.sglang_series import sglang_series
-from weft.engines.sizing import still_chosen_seconds
+from weft.engines.sizing import MARGIN_SECONDS, still_chosen_seconds
 from weft.engines.tensorrt_llm import TensorRTLLM
 from weft.engines.tensorrt_llm_series import tensorrt_llm_series
 from weft.engines.vllm import VLLM
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILES_PATH",
     "FRONTS",
+    "MARGIN_SECONDS",
     "ContainerLaunch",
     "Counter",
     "EngineAdapter",

@@ -88,6 +88,7 @@ def _node(part: Part, seat: Seat, use: Use) -> FabricNode:
         capacity=dict(node.capacity).get(devices.resource, 0),
         shares_memory=part.shares_memory,
         compute_domains=seat.compute_domains,
+        notice=state.notice,
     )
 
 

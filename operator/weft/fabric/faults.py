@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.fabric import Notice
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from weft.catalog.notices import ReclaimTaint
     from weft.domain.cluster import NodeRecord, Taint
     from weft.fabric.devices import Devices, Labels
     from weft.fabric.reported import Reported
@@ -36,20 +38,7 @@ XID_TAINT = "nvidia.com/gpu-xid-error"
 NVSENTINEL_STATE = "dgxc.nvidia.com/nvsentinel-state"
 # After a repair that worked, the node waits for the next good report; in every other state it is on its way out.
 REPAIRED = "remediation-succeeded"
-# Whose taint says that a node goes away soon. AWS' termination handler, Karpenter (two generations), the cluster
-# autoscaler, GKE and AKS (two generations).
-RECLAIM_TAINTS = {
-    "aws-node-termination-handler/spot-itn": "a spot interruption of AWS",
-    "aws-node-termination-handler/scheduled-maintenance": "a maintenance of AWS",
-    "aws-node-termination-handler/asg-lifecycle-termination": "its Auto Scaling group",
-    "aws-node-termination-handler/rebalance-recommendation": "a rebalance recommendation of AWS",
-    "karpenter.sh/disrupted": "Karpenter",
-    "karpenter.sh/disruption": "Karpenter",
-    "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler",
-    "cloud.google.com/impending-node-termination": "GKE",
-    "remediator.kubernetes.azure.com/unschedulable": "AKS",
-    "remediator.aks.microsoft.com/unschedulable": "AKS",
-}
+# Whose label says that a node goes away soon; of taints see `catalog/notices.yaml`.
 RECLAIM_LABELS = {
     ("cloud.google.com/active-node-maintenance", "ONGOING"): "GKE",
     ("sagemaker.amazonaws.com/node-health-status", "UnschedulablePendingReplacement"): "SageMaker HyperPod",
@@ -65,11 +54,15 @@ class State:
     unusable: Explanation | None
     leaving: Explanation | None
     impaired: Explanation | None
+    notice: Notice | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the claims look at: the node, what others report about it, and whether a ready pod holds its devices."""
+    """What the claims look at: the node, what others report about it, and whether a ready pod holds its devices.
+
+    `reclaims` are those of its taints that say that it goes away.
+    """
 
     node: NodeRecord
     labels: Labels
@@ -77,6 +70,7 @@ class Evidence:
     devices: Devices
     reported: Reported
     serves: bool
+    reclaims: Mapping[str, ReclaimTaint]
 
 
 def state_of(evidence: Evidence) -> State:
@@ -84,7 +78,20 @@ def state_of(evidence: Evidence) -> State:
     leaving = _first(_LEAVING, evidence)
     never = only_claims_reach_its_devices(evidence)
     unusable = never or it_does_not_answer(evidence) or leaving or _first(_UNUSABLE, evidence)
-    return State(unusable, leaving, some_of_its_devices_are_not_there(evidence))
+    return State(unusable, leaving, some_of_its_devices_are_not_there(evidence), _notice(evidence))
+
+
+def _notice(each: Evidence) -> Notice | None:
+    """How long the node is still there; of several notices the one that ends first, dated ones after others."""
+    found = []
+    for key, known in each.reclaims.items():
+        if (seconds := known.seconds_on(each.labels)) is not None:
+            found.append(Notice(seconds, _time_of(each.taints[key]) if known.value_is_its_time else None))
+    return min(found, key=lambda notice: (notice.seconds, notice.began is not None), default=None)
+
+
+def _time_of(taint: Taint) -> float | None:
+    return float(taint.value) if taint.value.isascii() and taint.value.isdigit() else None
 
 
 def _first(claims: Iterable[Callable[[Evidence], Explanation | None]], evidence: Evidence) -> Explanation | None:
@@ -117,11 +124,10 @@ def it_is_being_deleted(each: Evidence) -> Explanation | None:
 
 def somebody_takes_it_back(each: Evidence) -> Explanation | None:
     """A cloud or an autoscaler has given notice."""
-    key = min(RECLAIM_TAINTS.keys() & each.taints.keys(), default=None) if each.taints else None
+    key = min(each.reclaims, default=None)
     if key is not None:
-        return Explanation(
-            Reason.NodeReclaimed, f"node {each.node.name} goes away soon: {RECLAIM_TAINTS[key]} tainted it {key}"
-        )
+        what = f"{each.reclaims[key].who} tainted it {key}"
+        return Explanation(Reason.NodeReclaimed, f"node {each.node.name} goes away soon: {what}")
     for (label, value), who in RECLAIM_LABELS.items():
         if each.labels.get(label) == value:
             what = f"{who} labelled it {label}={value}"

@@ -6,7 +6,7 @@ Reading is remembered: from one pass to the next nearly all nodes are what they 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation
@@ -61,10 +61,14 @@ def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> Member 
         membership(node.name, labels, devices.accelerator, reported.cliques),
         max(0, dict(node.allocatable).get(devices.resource, 0)),
         nics_of(node.allocatable),
-        (_state(node, labels, devices, reported, serves=False), _state(node, labels, devices, reported, serves=True)),
+        _states(node, labels, devices, reported, catalog),
     )
 
 
-def _state(node: NodeRecord, labels: Labels, devices: Devices, reported: Reported, *, serves: bool) -> State:
+def _states(
+    node: NodeRecord, labels: Labels, devices: Devices, reported: Reported, catalog: Catalog
+) -> tuple[State, State]:
     taints = {taint.key: taint for taint in node.taints}
-    return state_of(Evidence(node, labels, taints, devices, reported, serves))
+    reclaims = {key: catalog.reclaim_taints[key] for key in taints if key in catalog.reclaim_taints}
+    found = Evidence(node, labels, taints, devices, reported, serves=False, reclaims=reclaims)
+    return state_of(found), state_of(replace(found, serves=True))

@@ -25,7 +25,7 @@ class Departure:
     """A replica that could leave: `outdated`, of an earlier revision, or `displaced`, for a reason with its node.
 
     `bound` is where its pods are if another scheduler picked the nodes. `alone` says that it is ready and serves nobody
-    yet, since the other half of its pair lacks as many.
+    yet, since the other half of its pair lacks as many; `urgent` that its node goes before a successor could serve.
     """
 
     assignment: Assignment
@@ -34,6 +34,7 @@ class Departure:
     displaced: Explanation | None = None
     bound: tuple[str, ...] = ()
     alone: bool = False
+    urgent: bool = False
 
     @property
     def may_return(self) -> bool:
