@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from weft.decide.conditions import FALSE, TRUE, network_bound
+from weft.decide.conditions import FALSE, TRUE, UNKNOWN
+from weft.decide.network import network_bound
 from weft.domain.snapshot import PoolObservation
 from weft.domain.workload import Role, Slo
 
@@ -37,3 +41,74 @@ def full(running: float, under_way: float, transfer_seconds: float) -> PoolObser
 )
 def test_who_holds_the_memory_says_what_is_waited_for(seen: PoolObservation, status: str) -> None:
     assert network_bound(Role.Decode, LATE, seen).status == status
+
+
+def roomy(**figures: Any) -> PoolObservation:  # noqa: ANN401 - any figure of an observation
+    """Decode with room, whose median is well and whose 99th percentile is not; most transfers take 50 ms."""
+    usual = PoolObservation(
+        *(2, 2, 5.0),
+        requests_per_second=10.0,
+        running=40.0,
+        waiting=0.0,
+        waiting_for_kv=1.0,
+        kv_usage=0.3,
+        transfer_seconds=0.1,
+        ttft=((50, 0.3), (90, 0.6), (95, 2.5), (99, 4.0)),
+        ttft_mean=0.6,
+        transfers=((50, 0.05), (90, 0.1), (95, 2.0), (99, 3.2)),
+    )
+    return replace(usual, **figures)
+
+
+STRICT = Slo(ttft=((50, 1.0), (99, 2.0)))
+QUICK = ((50, 0.05), (90, 0.1), (95, 0.2), (99, 0.4))  # transfers, the longest prompts eight times as long
+
+
+def told(seen: PoolObservation, slo: Slo = STRICT, role: Role = Role.Decode) -> str:
+    return network_bound(role, slo, seen).status
+
+
+def test_a_few_transfers_that_are_slow_are_told_although_all_means_look_fine() -> None:
+    assert TRUE == told(roomy())
+    assert "slow KV transfers" in network_bound(Role.Decode, STRICT, roomy()).explanation.message
+
+
+def test_a_tail_of_long_prompts_is_not_one_of_the_network() -> None:
+    """Their KV takes longer as well, by what its length takes and no more."""
+    assert FALSE == told(roomy(transfers=QUICK))
+
+
+def test_an_engine_that_counts_no_transfers_by_bucket_is_judged_by_its_mean_alone() -> None:
+    assert FALSE == told(roomy(transfers=()))
+    assert TRUE == told(roomy(transfers=(), transfer_seconds=0.4))
+
+
+def test_a_saturated_pool_is_not_bound_by_the_network_however_slow_its_transfers_are() -> None:
+    """Its memory is held by those who run, or more wait for a seat than for KV."""
+    assert FALSE == told(roomy(kv_usage=0.9))
+    assert FALSE == told(roomy(waiting=30.0))
+    assert TRUE == told(roomy(waiting=2.0)), "one for each replica waits for a step"
+
+
+def test_who_meets_the_targets_waits_for_nothing() -> None:
+    assert FALSE == told(roomy(), Slo(ttft=((50, 1.0), (99, 5.0))))
+    assert FALSE == told(roomy(), Slo(tpot=((99, 0.01),)))
+
+
+def test_slow_transfers_of_another_percentile_than_the_one_that_is_missed_are_no_reason() -> None:
+    """One in a hundred is slow, and the target is for nine in ten."""
+    late = roomy(ttft=((50, 0.3), (90, 1.5), (95, 2.5), (99, 4.0)))
+    assert FALSE == told(late, Slo(ttft=((90, 1.0),)))
+
+
+def test_requests_that_line_up_before_quick_transfers_wait_for_the_network() -> None:
+    """Thirty of them at ten a second: three seconds in line each, of which a transfer itself takes a tenth."""
+    lined_up = roomy(transfers=QUICK, transfer_seconds=0.05, waiting_for_kv=30.0, running=10.0)
+    assert TRUE == told(lined_up)
+    assert FALSE == told(replace(lined_up, kv_usage=0.95, running=35.0)), "they may wait for memory"
+    assert FALSE == told(replace(lined_up, running=40.0)), "more run than wait"
+
+
+def test_what_no_engine_tells_is_unknown_and_what_moves_no_kv_is_not_bound() -> None:
+    assert UNKNOWN == told(roomy(transfer_seconds=None))
+    assert FALSE == told(roomy(), role=Role.Aggregated)

@@ -90,6 +90,20 @@ async def test_a_page_of_each_release_is_read_to_the_same_figures(release: str) 
     assert dict(seen.ttft)[50] == pytest.approx(0.19, abs=0.03)
 
 
+@pytest.mark.parametrize(
+    ("release", "by_bucket"),
+    [("vllm-0.33.0", True), ("vllm-0.25.1", True), ("vllm-0.10.0", False), ("sglang-0.5.10", False)],
+)
+async def test_percentiles_of_transfers_are_known_where_they_are_counted_by_bucket(
+    release: str,
+    by_bucket: bool,  # noqa: FBT001 - a case
+) -> None:
+    """All of them took 10 to 25 ms. SGLang up to 0.5.10 tells the newest one alone."""
+    seen = await observed(series_for(*split(release)), *pages(release))
+    assert by_bucket is bool(seen.transfers)
+    assert all(0.01 < seconds <= 0.025 for _, seconds in seen.transfers)
+
+
 @pytest.mark.parametrize("release", [*RELEASES, "vllm-0.32.0"])
 async def test_prometheus_tells_the_same_of_each_release(release: str) -> None:
     series = series_for(*split(release))

@@ -21,6 +21,7 @@ from weft.decide.handover import handed_over
 from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.learning import Course, learn, unwatched, watch
 from weft.decide.making_room import Purse
+from weft.decide.network import network_bound
 from weft.decide.order import Unit, in_order
 from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts
@@ -239,7 +240,7 @@ def _hold(prospect: Prospect, stage: _Stage) -> Outcome:
     if pool.spec is not None:
         checks[1:1] = conditions.relaxed(pool.spec)
         checks.append(conditions.slo_met(pool.spec.slo, observation))
-        checks.append(conditions.network_bound(pool.spec.role, pool.spec.slo, observation))
+        checks.append(network_bound(pool.spec.role, pool.spec.slo, observation))
     status = replace(pool.status, assignments=assigned)
     if pool.spec is not None:
         status = replace(status, scale=held)

@@ -1,4 +1,4 @@
-"""The conditions that deciding owns: Planned, Placed, SLOMet and NetworkBound, and two that are there only while True.
+"""The conditions that deciding owns, and two that are there only while True; NetworkBound has a module of its own.
 
 Messages carry no live numbers, so that a steady state writes nothing; the numbers are in `status.observed` and on
 `/metrics`.
@@ -12,9 +12,8 @@ from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import relaxations_refused
 from weft.domain.status import Condition
-from weft.domain.workload import Role
 from weft.engines import adapter_for
-from weft.scaling import is_resolved, kv_in_use, read_percentile
+from weft.scaling import is_resolved, read_percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from weft.domain.workload import Slo
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
-# Below these an engine has room, so latency that grows all the same has another reason.
-UNSATURATED_KV = 0.8
-# KV transfer dominates when it makes up this part of what TTFT exceeds its target by, or of all of TTFT on average.
-DOMINANT = 0.5
 
 
 def planned(plan: Plan | Explanation) -> Condition:
@@ -92,33 +87,6 @@ def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
     return Condition("SLOMet", TRUE, Explanation(Reason.WithinSLO, "; ".join((f"{names} within target", *caveats))))
 
 
-def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> Condition:
-    """Whether KV transfer is what makes TTFT miss its target while the engines have room."""
-    if role is Role.Aggregated:
-        return _MOVES_NOTHING
-    if observation is None or observation.answered <= 0 or observation.transfer_seconds is None:
-        missing = Explanation(Reason.MetricsMissing, "no replica reports the time of its KV transfers")
-        return Condition("NetworkBound", UNKNOWN, missing)
-    excess = max((seconds - target for _, target, seconds in _measured(slo, observation, ttft_only=True)), default=0.0)
-    busy = kv_in_use(observation) >= UNSATURATED_KV
-    if busy or excess <= 0 or not _transfer_dominates(observation, excess):
-        return _not_bound("KV transfer is not what TTFT waits for")
-    message = "KV transfer makes up most of what TTFT is above its target, while the engines have room"
-    return Condition("NetworkBound", TRUE, Explanation(Reason.TransferDominates, message))
-
-
-def _transfer_dominates(observation: PoolObservation, excess: float) -> bool:
-    """Whether transfers make up most of what TTFT is above its target, or of TTFT, or keep others out of the memory.
-
-    A percentile of a queue that grows is far above its mean, which is what is known of transfers.
-    """
-    fills_memory = (observation.waiting_for_kv or 0.0) > (observation.running or 0.0)
-    if fills_memory and (observation.kv_usage or 0.0) >= UNSATURATED_KV:  # and yet not by those who run
-        return True
-    late = excess if observation.ttft_mean is None else min(excess, observation.ttft_mean)
-    return (observation.transfer_seconds or 0.0) >= DOMINANT * late
-
-
 def _in_doubt(slo: Slo, observation: PoolObservation) -> tuple[str, ...]:
     """What to know of the latencies that have targets: of blurred ones only where a target is in the blur."""
     if not observation.caveats:
@@ -142,23 +110,16 @@ def _unmeasured(observation: PoolObservation, caveats: tuple[str, ...]) -> Expla
     return Explanation(Reason.NoTraffic, "no request was measured lately")
 
 
-def _not_bound(message: str) -> Condition:
-    return Condition("NetworkBound", FALSE, Explanation(Reason.NotNetworkBound, message))
-
-
-_MOVES_NOTHING = _not_bound("an aggregated replica moves no KV to others")
-
-
-def _measured(slo: Slo, observation: PoolObservation, *, ttft_only: bool = False) -> Iterator[tuple[str, float, float]]:
+def _measured(slo: Slo, observation: PoolObservation) -> Iterator[tuple[str, float, float]]:
     """(`p95 TTFT`, target, measured) for every target that was measured.
 
     It says where the mean decides, since the target lies inside the first bucket; where it lies is no live number.
     """
-    kinds = [
+    kinds = (
         ("TTFT", slo.ttft, observation.ttft, observation.ttft_buckets),
         ("TPOT", slo.tpot, observation.tpot, observation.tpot_buckets),
-    ]
-    for word, targets, values, buckets in kinds[: 1 if ttft_only else 2]:
+    )
+    for word, targets, values, buckets in kinds:
         for percentile, target in targets:
             seconds = read_percentile(values, percentile)
             if seconds is not None:

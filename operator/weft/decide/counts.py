@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.conditions import TRUE, network_bound
+from weft.decide.conditions import TRUE
+from weft.decide.network import network_bound
 from weft.decide.planning import Facts, Planned, plan_pool
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often

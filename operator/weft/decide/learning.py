@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
+from weft.decide.network import network_bound
 from weft.decide.planning import Facts, shape_request
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
@@ -57,7 +58,7 @@ class Course:
 
     def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
         """This course as calibration sees it: what is slow for reasons of its own is no fault of the model."""
-        bound = conditions.network_bound(self.spec.role, self.spec.slo, observation)
+        bound = network_bound(self.spec.role, self.spec.slo, observation)
         return calibrating.Look(
             subject=self.subject,
             role=self.spec.role,

@@ -17,6 +17,7 @@ from weft.decide.growth import Growth, behind, explain_again, grow
 from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import moves_under_way, still_told
+from weft.decide.network import network_bound
 from weft.decide.pairing import alone_in, rollout_of
 from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
@@ -283,7 +284,7 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
             *conditions.relaxed(planned.spec),
             conditions.placed(placement_of(course, free.fabric, now)),
             conditions.slo_met(planned.spec.slo, turn.observation),
-            conditions.network_bound(planned.spec.role, planned.spec.slo, turn.observation),
+            network_bound(planned.spec.role, planned.spec.slo, turn.observation),
             *conditions.capacity_requested(request),
         ),
         (*_events(course, free), *slow_events(course), *weighed),

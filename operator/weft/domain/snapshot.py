@@ -147,6 +147,7 @@ class PoolObservation:
     which. `answered` of `expected` ready leader pods gave fresh samples; `missing` names series that the engine should
     have but has not, and signals of which its version has no series; `complete` is False when the values may not be
     trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
+    `transfers` are percentiles of KV transfers, where the engine counts them by bucket.
     `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
     `caveats` say all that is not as the engine's version should have it.
     """
@@ -180,6 +181,7 @@ class PoolObservation:
     arrivals_at_front: bool = False
     unresolved: tuple[tuple[str, int], ...] = ()
     caveats: tuple[Caveat, ...] = ()
+    transfers: tuple[tuple[int, float], ...] = ()
 
     @property
     def complete(self) -> bool:

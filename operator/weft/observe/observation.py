@@ -34,13 +34,14 @@ class Histograms:
     tpot: Buckets
     inputs: Buckets
     outputs: Buckets
+    transfers: Buckets
 
     @classmethod
     def of(cls, window: Window) -> Histograms:
         """Of one pod."""
         series = window.series
-        lengths = (window.buckets(name) for name in (series.request_input_tokens, series.request_output_tokens))
-        return cls(window.ttft_buckets, window.tpot_buckets, *lengths)
+        inputs, outputs = (window.buckets(name) for name in (series.request_input_tokens, series.request_output_tokens))
+        return cls(window.ttft_buckets, window.tpot_buckets, inputs, outputs, window.transfer_buckets)
 
     @classmethod
     def merged(cls, pods: Iterable[Histograms]) -> Histograms:
@@ -51,6 +52,7 @@ class Histograms:
             merged(each.tpot for each in every),
             merged(each.inputs for each in every),
             merged(each.outputs for each in every),
+            merged(each.transfers for each in every),
         )
 
     @property
@@ -165,6 +167,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
     input_tokens, output_tokens = _weighted(pods, _input_tokens), _weighted(pods, lambda pod: pod.output_tokens)
     computed = _weighted(pods, lambda pod: pod.computed_input_tokens)
     ttft_mean, tpot_mean = _of_all(pods, lambda pod: pod.ttft_mean), _of_all(pods, lambda pod: pod.tpot_mean)
+    transfer_seconds = _weighted(pods, lambda pod: pod.transfer_seconds)
     return PoolObservation(
         expected=expected,
         answered=len(pods),
@@ -180,7 +183,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         tpot=percentiles(found.tpot, tpot_mean),
         ttft_buckets=found.ttft,
         tpot_buckets=found.tpot,
-        transfer_seconds=_weighted(pods, lambda pod: pod.transfer_seconds),
+        transfer_seconds=transfer_seconds,
         arrivals=arrived.requests,
         arrival_seconds=arrived.seconds,
         ttft_mean=ttft_mean,
@@ -195,6 +198,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         arrivals_at_front=arrived.at_front,
         unresolved=found.unresolved,
         caveats=together.caveats,
+        transfers=percentiles(found.transfers, transfer_seconds),
     )
 
 

@@ -178,6 +178,12 @@ class Window:
             mean = sum(newest) / len(newest) if newest else None
         return None if mean is None else mean * self.series.transfer_unit_seconds
 
+    @property
+    def transfer_buckets(self) -> Buckets:
+        """Growth of the buckets of the time of a KV transfer, in seconds; none where the engine only has a gauge."""
+        unit = self.series.transfer_unit_seconds
+        return tuple((bound * unit, count) for bound, count in self.buckets(self.series.transfer))
+
     def _tokens(self, histogram: str | None, counter: str | None) -> float | None:
         if histogram is not None and self.history.shows(histogram):
             return self.mean(histogram)

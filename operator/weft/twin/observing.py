@@ -18,7 +18,7 @@ from weft.domain.snapshot import PodObservation
 from weft.observe.arithmetic import PERCENTILES
 from weft.observe.caveats import coarse
 from weft.observe.observation import Histograms, Together, add_up
-from weft.twin.counts import TOKEN_BUCKETS, TPOT_BUCKETS, TTFT_BUCKETS
+from weft.twin.counts import TOKEN_BUCKETS, TPOT_BUCKETS, TRANSFER_BUCKETS, TTFT_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
     Percentiles = tuple[tuple[int, float], ...]
 
-_TTFT, _TPOT, _TOKENS = ((*bounds, math.inf) for bounds in (TTFT_BUCKETS, TPOT_BUCKETS, TOKEN_BUCKETS))
+_KINDS = (TTFT_BUCKETS, TPOT_BUCKETS, TOKEN_BUCKETS, TRANSFER_BUCKETS)
+_TTFT, _TPOT, _TOKENS, _TRANSFER = ((*bounds, math.inf) for bounds in _KINDS)
+_BOUNDS = (_TTFT, _TPOT, _TOKENS, _TOKENS, _TRANSFER)  # in the order of the fields of `Histograms`
 _SUMS = 10  # numbers before the buckets
-_ENDS = tuple(accumulate(map(len, (_TTFT, _TPOT, _TOKENS, _TOKENS)), initial=_SUMS))
-_IN_TTFT, _IN_TPOT, _IN_INPUTS, _ = _PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
+_ENDS = tuple(accumulate(map(len, _BOUNDS), initial=_SUMS))
+_IN_TTFT, _IN_TPOT, _IN_INPUTS, *_ = _PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
 _SHARES = tuple(percent / 100 for percent in PERCENTILES)
 
 
@@ -44,7 +46,7 @@ class Scrape:
 
     `counts` are requests ended, prompt tokens looked up in the prefix cache and found, sums of TTFT, TPOT, and tokens
     of prompts, of answers, and computed of prompts, KV transfers and their seconds, and then buckets of the first four
-    of these sums.
+    of these sums and of transfers.
     """
 
     at: float
@@ -71,7 +73,7 @@ def scrape(engine: SimulatedEngine, now: float) -> Scrape:
         *(counts.answered + counts.cancelled, counts.prefix_queries, counts.prefix_hits),
         *(ttft.total, tpot.total, inputs.total, outputs.total, counts.computed.total),
         *(sum(counts.transfer.buckets), counts.transfer.total),
-        *(*ttft.buckets, *tpot.buckets, *inputs.buckets, *outputs.buckets),
+        *(*ttft.buckets, *tpot.buckets, *inputs.buckets, *outputs.buckets, *counts.transfer.buckets),
     ]
     return Scrape(
         now, np.array(copied), engine.waiting_for_capacity, engine.waiting_for_transfer, engine.running, engine.kv_usage
@@ -108,11 +110,10 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
 
 def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived, rate: float | None) -> PoolObservation:
     """Figures of a pool: of so many engines these answered, at so many requests a second."""
-    found, prefix_tokens = Histograms((), (), (), ()), (0.0, 0.0)
+    found, prefix_tokens = Histograms((), (), (), (), ()), (0.0, 0.0)
     if seen:
         grown = np.sum([each.grown for each in seen], axis=0).tolist()
-        bounds = (_TTFT, _TPOT, _TOKENS, _TOKENS)
-        found = Histograms(*(_buckets(each, grown[part]) for each, part in zip(bounds, _PARTS, strict=True)))
+        found = Histograms(*(_buckets(each, grown[part]) for each, part in zip(_BOUNDS, _PARTS, strict=True)))
         prefix_tokens = (grown[1], grown[2])
     together = Together(found, arrived, prefix_tokens, rate, caveats=coarse(found.ttft, found.tpot))
     return add_up(expected, tuple(each.pod for each in seen), together)

@@ -1,0 +1,138 @@
+"""The condition NetworkBound: KV transfers, and not engines, are what requests of a split wait for (design section 8).
+
+More GPUs would not help then. It takes a target for the first token that is missed, engines that have room, and
+transfers that make up most of it: on average, in the tail that is missed, or in the line before them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.decide.conditions import FALSE, TRUE, UNKNOWN
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import Condition
+from weft.domain.workload import Role
+from weft.scaling import is_sane, kv_in_use, read_percentile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.domain.snapshot import PoolObservation
+    from weft.domain.workload import Slo
+
+# Below this an engine has room, so latency that grows all the same has another reason.
+UNSATURATED_KV = 0.8
+# Transfers dominate when they make up this part of what is looked at.
+DOMINANT = 0.5
+# A percentile that is so many times the median tells of some requests that wait for something others do not.
+WIDE = 2.0
+_MEDIAN = 50
+
+Missed = tuple[int, float, float]  # percentile, target and what was reached, in seconds
+
+
+def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> Condition:
+    """Whether KV transfer is what makes TTFT miss its target while the engines have room."""
+    if role is Role.Aggregated:
+        return _MOVES_NOTHING
+    if observation is None or observation.answered <= 0 or observation.transfer_seconds is None:
+        missing = Explanation(Reason.MetricsMissing, "no replica reports the time of its KV transfers")
+        return Condition("NetworkBound", UNKNOWN, missing)
+    missed = _missed(slo, observation)
+    if not missed or _is_saturated(role, observation):
+        return _not_bound("KV transfer is not what TTFT waits for")
+    for claim, message in _CLAIMS:
+        if claim(observation, missed):
+            return Condition("NetworkBound", TRUE, Explanation(Reason.TransferDominates, message))
+    return _not_bound("KV transfer is not what TTFT waits for")
+
+
+def _missed(slo: Slo, observation: PoolObservation) -> list[Missed]:
+    """Targets for the first token that are not met."""
+    measured = ((percentile, target, read_percentile(observation.ttft, percentile)) for percentile, target in slo.ttft)
+    return [(each, target, seconds) for each, target, seconds in measured if seconds is not None and seconds > target]
+
+
+def _is_saturated(role: Role, observation: PoolObservation) -> bool:
+    """Whether engines have no room: those who run hold the memory, or decode has more waiting for seats than for KV.
+
+    Where KV under way fills the memory, in decode or because nobody fetches it from prefill, others wait for that.
+    """
+    if kv_in_use(observation) >= UNSATURATED_KV:
+        return True
+    waiting, for_kv = observation.waiting, observation.waiting_for_kv
+    has_memory = (observation.kv_usage or 0.0) < UNSATURATED_KV
+    if role is not Role.Decode or not has_memory or not is_sane(waiting) or not is_sane(for_kv):
+        return False
+    return waiting > max(for_kv, observation.answered)
+
+
+def kv_under_way_fills_the_memory(observation: PoolObservation, _: list[Missed]) -> bool:
+    """And yet not those who run."""
+    fills_memory = (observation.waiting_for_kv or 0.0) > (observation.running or 0.0)
+    return fills_memory and (observation.kv_usage or 0.0) >= UNSATURATED_KV
+
+
+def transfers_take_most_of_it(observation: PoolObservation, missed: list[Missed]) -> bool:
+    """On average: most of what TTFT is above its target, or of all of TTFT.
+
+    A percentile of a queue that grows is far above its mean.
+    """
+    excess = max(reached - target for _, target, reached in missed)
+    late = excess if observation.ttft_mean is None else min(excess, observation.ttft_mean)
+    return (observation.transfer_seconds or 0.0) >= DOMINANT * late
+
+
+def slow_transfers_are_its_tail(observation: PoolObservation, missed: list[Missed]) -> bool:
+    """Whether a percentile that is missed is far from the median, and transfers are apart by most of that.
+
+    Long prompts widen it, too, and their transfers by far less.
+    """
+    median, usual = (read_percentile(each, _MEDIAN) for each in (observation.ttft, observation.transfers))
+    if median is None or usual is None:
+        return False
+    for percentile, target, reached in missed:
+        slow = read_percentile(observation.transfers, percentile)
+        most = max(reached - median, reached - target)
+        if slow is not None and reached >= WIDE * median and slow - usual >= DOMINANT * most:
+            return True
+    return False
+
+
+def requests_line_up_before_them(observation: PoolObservation, missed: list[Missed]) -> bool:
+    """Whether requests wait for their KV, in line before its transfer too, for most of what TTFT is above its target.
+
+    By Little's law, waiting requests over requests a second. Where the memory has no room they may wait for that.
+    """
+    for_kv, rate = observation.waiting_for_kv, observation.requests_per_second
+    if not is_sane(for_kv) or not rate or (observation.kv_usage or 0.0) >= UNSATURATED_KV:
+        return False
+    excess = max(reached - target for _, target, reached in missed)
+    in_line = for_kv > (observation.running or 0.0)  # else a few are on their way, as always
+    return in_line and for_kv / rate >= DOMINANT * excess
+
+
+def _not_bound(message: str) -> Condition:
+    return Condition("NetworkBound", FALSE, Explanation(Reason.NotNetworkBound, message))
+
+
+_MOVES_NOTHING = _not_bound("an aggregated replica moves no KV to others")
+_Claim = tuple["Callable[[PoolObservation, list[Missed]], bool]", str]
+_CLAIMS: tuple[_Claim, ...] = (
+    (
+        kv_under_way_fills_the_memory,
+        "KV under way holds most of the memory of engines, and those who run have room",
+    ),
+    (
+        transfers_take_most_of_it,
+        "KV transfer makes up most of what TTFT is above its target, while the engines have room",
+    ),
+    (
+        slow_transfers_are_its_tail,
+        "slow KV transfers are most of what the slowest first tokens are behind others, while the engines have room",
+    ),
+    (
+        requests_line_up_before_them,
+        "more requests wait for their KV than run, for most of what TTFT is above its target, while engines have room",
+    ),
+)
