@@ -11,7 +11,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from weft.decide.accounts import Accounts, leaves_room
-from weft.decide.rounds import in_rounds
+from weft.decide.need import needed_now
+from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.domain.cluster import PodPhase
 from weft.scaling import Ceiling
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from weft.decide.survivors import Roll, Survivors
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
-    from weft.domain.snapshot import PoolRecord
+    from weft.domain.snapshot import PoolObservation, PoolRecord
 
 # So long an assignment may stand without its pods: made within a second, refused by a quota that was faster than us.
 PROMISED_SECONDS = 30.0
@@ -49,7 +50,7 @@ class Share:
 
 @dataclass(slots=True)
 class Claim:
-    """What one pool has (or gets back from its own leaving pods), and how many it wants.
+    """What one pool has (or gets back from its own leaving pods), how many it wants, and its traffic needs of those.
 
     `short` is the account that refuses more, and the half of the unit for which it does.
     """
@@ -57,6 +58,7 @@ class Claim:
     planned: Planned
     have: int
     want: int
+    needed: int
     short: tuple[Account, Planned] | None = None
 
     @property
@@ -84,8 +86,9 @@ class _Claimant:
         self._look()
 
     @property
-    def fill(self) -> float:
-        return self.behind.fill
+    def fill(self) -> Fill:
+        wanting = (claim for claim in self.claims if claim.have < claim.want)
+        return min((fill_of(claim.have, claim.needed, claim.want) for claim in wanting), default=Fill(1.0, 1.0))
 
     @property
     def cost(self) -> float:
@@ -119,17 +122,17 @@ def share_out(claims: Iterable[tuple[int, Sequence[Claim]]], accounts: Accounts)
     return {uid: share for uid, share in found if share is not None}
 
 
-def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll) -> Claim:
+def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll, told: PoolObservation | None) -> Claim:
     """What a pool has: replicas that are paid for, and what its own leaving pods give back to it."""
     if seen.standing is not None and want <= len(seen.replicas):
-        return Claim(planned, want, want)
+        return Claim(planned, want, want, want)
     paid = sum(is_paid(each, roll.now) for each in seen.replicas)
     staying = {each.assignment.replica for each in seen.replicas}
     leaving = [pod for pod in roll.pods_of(planned.pool) if pod.identity and pod.identity.replica not in staying]
     counted = [pod for pod in leaving if pod.phase not in {PodPhase.Succeeded, PodPhase.Failed}]
     shape, gpus = planned.plan.shape, sum(count for pod in counted for _, count in pod.requests)
     back = min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))
-    return Claim(planned, min(want, paid + back), want)
+    return Claim(planned, min(want, paid + back), want, needed_now(planned, told, want))
 
 
 def is_paid(replica: Replica, now: float) -> bool:

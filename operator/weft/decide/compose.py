@@ -170,9 +170,11 @@ def _count_freely(unit: Unit, stage: _Stage) -> tuple[ScaleAnswer, ...]:
 def _claims(unit: Unit, answers: Iterable[ScaleAnswer], stage: _Stage) -> list[Claim]:
     planned = (stage.prospects[pool.key.uid].planned for pool in unit)
     plans = [each for each in planned if each is not None]
+    seen, told = stage.survivors, stage.snapshot.observations
+    uids = [planned.pool.key.uid for planned in plans]
     return [
-        claim_of(planned, stage.survivors[planned.pool.key.uid], answer.desired, stage.roll)
-        for planned, answer in zip(plans, answers, strict=True)
+        claim_of(planned, seen[uid], answer.desired, stage.roll, told.get(uid))
+        for planned, answer, uid in zip(plans, answers, uids, strict=True)
     ]
 
 

@@ -17,6 +17,7 @@ from weft.decide.growth import Growth, behind, explain_again, grow
 from weft.decide.holes import Replan, changes_shape, kept_for_want_of_room, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import moves_under_way, still_told
+from weft.decide.need import needed_now
 from weft.decide.network import network_bound
 from weft.decide.pairing import alone_in, rollout_of
 from weft.decide.placing import capacity_request, is_replaced, placement_of
@@ -24,7 +25,7 @@ from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.promises import held_by, holds_of
 from weft.decide.quota_preemption import keep_room, take_room
 from weft.decide.rollout import arriving, leaving
-from weft.decide.rounds import in_rounds
+from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.decide.slow_replicas import because_it_is_slow, replace_slow, slow_events, slow_one_that_goes, speed_after
 from weft.decide.spares import gives_way_to_its_spare, keep_spares
 from weft.decide.succession import tries_again_after_seconds
@@ -111,9 +112,9 @@ class _Rising:
     looked: bool = False
 
     @property
-    def fill(self) -> float:
-        first = behind(self._growths())
-        return 1.0 if first is None else first.fill
+    def fill(self) -> Fill:
+        wanting = (course for course in self.together if course.growth.wants_more)
+        return min((_fill_of(course) for course in wanting), default=Fill(1.0, 1.0))
 
     @property
     def cost(self) -> float:
@@ -132,6 +133,11 @@ class _Rising:
 
     def _growths(self) -> list[Growth]:
         return [course.growth for course in self.together]
+
+
+def _fill_of(course: Course) -> Fill:
+    turn, growth = course.turn, course.growth
+    return fill_of(course.have, needed_now(turn.planned, turn.observation, growth.desired), growth.desired)
 
 
 def _priority(together: Sequence[Course]) -> int:

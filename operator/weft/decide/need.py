@@ -1,0 +1,28 @@
+"""How many of the replicas that a pool wants its traffic needs now: the others are for what may come."""
+
+from __future__ import annotations
+
+from math import ceil, isfinite
+from typing import TYPE_CHECKING
+
+from weft.scaling import backlog
+
+if TYPE_CHECKING:
+    from weft.decide.planning import Planned
+    from weft.domain.snapshot import PoolObservation
+
+_ROUNDING = 1e-9
+
+
+def needed_now(planned: Planned, seen: PoolObservation | None, want: int) -> int:
+    """Of so many: what is measured over the capacity of one, and no fewer than `minReplicas`.
+
+    All of them where nobody measures, or requests wait: what a full pool answers is no demand.
+    """
+    capacity, spec = planned.capacity, planned.spec
+    if seen is None or not seen.complete or seen.requests_per_second is None or not capacity > 0.0:
+        return want
+    rate = seen.requests_per_second
+    if not isfinite(rate) or backlog(seen, spec.role) > seen.answered:
+        return want
+    return min(want, max(spec.scaling.min_replicas, ceil(rate / capacity - _ROUNDING)))
