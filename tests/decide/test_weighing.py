@@ -203,7 +203,8 @@ limits = st.one_of(st.integers(0, 2), st.sampled_from([0.25, 0.5, 1.0]))
 phases = st.lists(st.tuples(st.floats(0.0, 6.0), st.integers(13, 20)), min_size=1, max_size=4)
 
 
-@settings(max_examples=30, deadline=None)
+@pytest.mark.timeout(240)  # a rollout that waits is a hundred passes
+@settings(max_examples=20, deadline=None)
 @given(count=st.integers(1, 4), room=st.integers(0, 2), surge=limits, unavailable=limits, demands=phases)
 def test_a_rollout_takes_no_pool_below_its_traffic_unless_it_says_so_and_always_ends(
     count: int, room: int, surge: float, unavailable: float, demands: list[tuple[float, int]]

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Reason
 
-# No engine of a size worth scaling starts within this time: AWS' notice, the longest of a cloud for spot capacity.
-NO_START_SECONDS = 120.0
-
 if TYPE_CHECKING:
     from weft.decide.health import Replica
     from weft.domain.fabric import Fabric, FabricNode
     from weft.domain.reasons import Explanation
+
+# No engine of a size worth scaling starts within this time: AWS' notice, the longest of a cloud for spot capacity.
+NO_START_SECONDS = 120.0
 
 
 def displacement(replica: Replica, fabric: Fabric) -> Explanation | None:

@@ -56,7 +56,7 @@ def leaving(
     left = serving([each for each in replicas if each not in gone])
     gone += choose_victims([each for each in ready if each.could_stay], left - desired, free)
     rest = [each for each in replicas if each not in gone]
-    most = desired + (limits.surge if any(has_to_go(each, rollout) for each in rest) else 0)
+    most = desired + (limits.surge if any(each not in gone for each in outgoing) else 0)
     for victim in choose_victims(rest, len(rest) - most, free):
         if not victim.ready or serving(rest) > least_serving:
             rest.remove(victim)
