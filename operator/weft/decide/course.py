@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.made_often import made_often
 from weft.decide.weighing import NOTHING_TO_WEIGH
+from weft.domain.made_often import made_often
 
 if TYPE_CHECKING:
     from weft.decide.budgets import Share
