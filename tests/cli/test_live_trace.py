@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from tests.cli.terminal import listed, node, pool, weft, written
+from tests.cli.terminal import listed, node, pool, split, weft, written
 from weft.cli.failure import CommandFailure
 from weft.cli.live_trace import Recorded, live_trace
 from weft.domain.shape import EngineName
@@ -114,6 +114,18 @@ def test_the_command_simulates_them(tmp_path: Path, url: str) -> None:
     found = json.loads(ending.out)
     assert "last 0.1 h in 127.0.0.1" == found["trace"]
     assert found["completed"] == found["requests"] > 300
+
+
+def test_each_of_several_resources_gets_what_its_own_engines_counted(tmp_path: Path, url: str) -> None:
+    files = written(tmp_path / "both.yaml", pool(), split()), written(tmp_path / "nodes.yaml", listed(node("board-0")))
+    asked = ("simulate", "-f", files[0], "--fabric", files[1], "--from-prometheus", url, "--hours", "0.1", "-o", "json")
+    ending = weft(*asked)
+    assert ending.code == 0, ending.err
+    chat, reasoner = json.loads(ending.out)["resources"]
+    assert all(each["completed"] == each["requests"] > 300 for each in (chat, reasoner))
+    assert {"chat", "reasoner-decode"} == {
+        query.partition('pod=~"')[2].partition("-[0")[0] for query in Prometheus.queries
+    }
 
 
 def test_a_prometheus_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

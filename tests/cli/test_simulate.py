@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 
 SHORT = "poisson:rate=2,seconds=60,isl=500,osl=50"
 ROWS = "arrival_s,input_tokens,output_tokens\n"
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+    "torch_dtype": "bfloat16",
+}
 SLO = {"ttft": {"p95": "1s"}, "tpot": {"p95": "50ms"}}
 
 
@@ -78,6 +90,16 @@ def test_a_split_has_two_pools() -> None:
     assert "PDSplit/reasoner" == found["resource"]
     assert ["Prefill", "Decode"] == [each["role"] for each in found["pools"]]
     assert found["completed"] == found["requests"]
+
+
+def test_halves_of_a_split_have_the_model_of_its_config_map(tmp_path: Path) -> None:
+    text = json.dumps(LLAMA)
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"config.json": text}}
+    body = split()
+    body["spec"]["model"] = {"id": "acme/mine", "config": {"configMapRef": {"name": "mine"}}}
+    found = data(file=written(tmp_path / "mine.yaml", body, config))
+    assert all(each["shape"] for each in found["pools"])
+    assert found["ttft_seconds"]["p50"] is not None
 
 
 def test_of_several_resources_one_is_asked() -> None:

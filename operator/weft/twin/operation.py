@@ -20,6 +20,7 @@ from weft.domain.moves import MoveBudget
 from weft.domain.relaxations import permitting_all
 from weft.domain.snapshot import Snapshot
 from weft.domain.status import PoolProgress, SplitStatus
+from weft.domain.workload import Role
 from weft.fabric import build_fabric
 from weft.twin.objects import SimulatedObjects
 from weft.twin.outcome import Told
@@ -229,7 +230,7 @@ class SimulatedOperation:
         record = self._objects.apply(action)
         if record.kind != POOL:
             return
-        read = self._ranked(parse_pool(record.body))
+        read = self._ranked(self._with_config(parse_pool(record.body)))
         if read.spec is not None:
             read = changed(read, spec=permitting_all(read.spec))
         known = self.pools.get(record.uid)
@@ -237,6 +238,15 @@ class SimulatedOperation:
             read = changed(read, status=known.status, conditions=known.conditions)
         self.pools[record.uid] = read
         self._stale.add(record.uid)
+
+    def _with_config(self, pool: PoolRecord) -> PoolRecord:
+        """A half of a split with the text of the ConfigMap that its model names, which the split has."""
+        split = self.splits.get(pool.split_uid or "")
+        if split is None or split.spec is None or pool.spec is None or pool.spec.model.config_map is None:
+            return pool
+        half = split.spec.prefill if pool.spec.role is Role.Prefill else split.spec.decode
+        model = replace(pool.spec.model, config_json=half.model.config_json)
+        return changed(pool, spec=replace(pool.spec, model=model))
 
     def _ranked(self, pool: PoolRecord) -> PoolRecord:
         value, preempts = self._class_of(pool.spec)
