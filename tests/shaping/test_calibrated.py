@@ -66,6 +66,22 @@ def test_doubt_narrows_after_ten_points_and_of_ttft_after_ten_that_told_of_promp
     assert wide.tpot > 1.12
 
 
+def test_a_running_shape_that_is_measured_is_not_left_for_a_guess() -> None:
+    """What is measured takes whatever it takes: a guess that takes half at most would always look better."""
+    rival = replace(RUNNING, tensor_parallel=2, gpus_per_pod=2)
+    running = replace(choose(Wish(LLAMA_70B).request(), CATALOG), engine=RELEASE, shape=RUNNING)
+
+    def beside(shape: Shape, points: int) -> Case:
+        found = case(shape, replace(LEARNT, points=points))
+        return replace(found, request=replace(found.request, incumbent=running))
+
+    assert not beside(rival, ENOUGH_POINTS).doubt.guessed
+    assert beside(rival, ENOUGH_POINTS - 1).doubt.guessed
+    assert case(rival).doubt.guessed, "where nothing runs, all are guesses"
+    assert not beside(RUNNING, ENOUGH_POINTS).doubt.guessed
+    assert beside(RUNNING, ENOUGH_POINTS - 1).doubt.guessed
+
+
 def test_doubt_never_widens() -> None:
     known = Spread(1.1, 1.05, 1.2, 1.1, 1.05, 1.2)
     assert calibrated_spread(known, Calibration(1.0, 1.0, 100, 100)) == known

@@ -66,10 +66,23 @@ class Case:
         """
         spread = self.catalog.spread(self.request.architecture, self.option.shape, self.option.accelerator)
         own = measured_on(self.subject, self.request.calibration) if self.subject else None
-        if own is None:
-            return Doubt(spread.ttft, spread.tpot, guessed=True)
-        spread = calibrated_spread(spread, own)
-        return Doubt(spread.ttft, spread.tpot, guessed=own.points < ENOUGH_POINTS)
+        if own is not None:
+            spread = calibrated_spread(spread, own)
+        measured = own is not None and own.points >= ENOUGH_POINTS
+        return Doubt(spread.ttft, spread.tpot, guessed=not measured and not self.would_replace_what_is_measured)
+
+    @property
+    def would_replace_what_is_measured(self) -> bool:
+        """Whether another shape runs, of which it is known how far it is off: nobody leaves it for a guess.
+
+        What is measured takes whatever it takes, and a guess at most half: beside each other they would be no match.
+        """
+        running = self.request.incumbent
+        if running is None or running.shape == self.option.shape:
+            return False
+        subject = Subject.of(self.request.spec.model.model_id, running.engine, running.shape)
+        known = measured_on(subject, self.request.calibration)
+        return known is not None and known.points >= ENOUGH_POINTS
 
     @property
     def engine_version(self) -> str:
