@@ -96,7 +96,7 @@ class Totals:
 
 def held(outcome: Outcome) -> list[int]:
     """GPUs of a resource at each moment of the timeline, whatever shape it had then."""
-    return [sum(sample.gpus for sample in moment.pools) for moment in outcome.timeline]
+    return [moment.gpus for moment in outcome.timeline]
 
 
 def shortages(fleet: FleetReport, place: int) -> list[tuple[str, Shortage]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.cli.simulate_charts import Scene
     from weft.cli.simulate_report import Report
     from weft.cli.simulate_series import Values
-    from weft.twin.outcome import Outcome, PoolSample
+    from weft.twin.outcome import Outcome
 
 MOST_BINS, FINE_BINS = 100, 240  # of latencies, which need requests, and of rates
 _VISIBLE = 0.02  # of the highest rate: a line that is lower needs no name
@@ -165,17 +165,13 @@ def _gpus(report: Report) -> Panel:
     lines = []
     for outcome in report.outcomes:
         times = np.array([moment.at for moment in outcome.timeline], dtype=np.float64)
-        held = np.array([_held(outcome, moment.pools) for moment in outcome.timeline], dtype=np.float64)
+        held = np.array([moment.gpus for moment in outcome.timeline], dtype=np.float64)
         look = look_of(outcome.policy)
         if report.alone:
             lines.append(Line(times, held, f"{look} area", steps=True))
         name = "" if report.alone else outcome.policy
         lines.append(Line(times, held, look, name, told=name or "held", steps=True))
     return Panel("GPUs", "held by replicas that start, serve or drain", (("", Chart(tuple(lines), 110.0, whole=True)),))
-
-
-def _held(outcome: Outcome, samples: tuple[PoolSample, ...]) -> int:
-    return sum(sample.paid * pool.gpus for sample, pool in zip(samples, outcome.pools, strict=True))
 
 
 def kind_of(reason: Reason) -> str:

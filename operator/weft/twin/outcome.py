@@ -66,6 +66,11 @@ class Moment:
     at: float
     pools: tuple[PoolSample, ...]
 
+    @property
+    def gpus(self) -> int:
+        """Held by all of them, whatever shape each had then."""
+        return sum(sample.gpus for sample in self.pools)
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
