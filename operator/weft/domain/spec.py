@@ -202,8 +202,7 @@ class ScalingMode(StrEnum):
 
 
 # A status object must stay far below the API server's limit (design section 4).
-MOST_REPLICAS = 1_000
-MOST_NODES = 2_000
+MOST_REPLICAS, MOST_NODES = 1_000, 2_000
 _MOST_NEEDED = 1_000_000  # any larger wish is a broken metric; bounds cut it further
 
 
