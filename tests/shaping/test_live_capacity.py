@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.shaping.cases import CATALOG, DEEPSEEK, LLAMA_8B, Wish
+from tests.shaping.cases import CATALOG, DEEPSEEK, LLAMA_8B, LLAMA_70B, Wish
 from weft.domain.reasons import Reason
-from weft.domain.workload import Slo, Workload
+from weft.domain.workload import Role, Slo, Workload
+from weft.perf.service import service
 from weft.shaping import capacity_of, choose
+from weft.shaping.candidates import Option
+from weft.shaping.case import Case
+
+if TYPE_CHECKING:
+    from weft.domain.shape import Plan
+    from weft.shaping import ShapeRequest
 
 TIGHT_FIRST_TOKENS = Slo(ttft=((95, 0.5),), tpot=((95, 0.05),))
 
@@ -35,6 +43,28 @@ def test_ever_longer_prompts_never_make_capacity_collapse(model: str) -> None:
     found = capacities(Wish(model, slo=TIGHT_FIRST_TOKENS), steps)
     assert all(0.0 < after <= 1.01 * before for before, after in pairwise(found))
     assert all(after > before / 1.17 for before, after in pairwise(found))
+
+
+@pytest.mark.parametrize("percentile", [95, 99])
+def test_a_few_long_prompts_leave_no_replica_idle(percentile: int) -> None:
+    """One in twenty is far longer than the mean: whoever waits behind it waits for it, and not for a replica."""
+    request = Wish(LLAMA_70B, slo=Slo(ttft=((percentile, 2.0),)), role=Role.Prefill).request()
+    plan = choose(request, CATALOG)
+    for step in range(40):
+        live = longer(request.workload, 1.1**step)
+        live = replace(live, input_tokens_p95=3.5 * live.input_tokens)
+        capacity = capacity_of(plan, request, CATALOG, live)
+        enough = capacity >= 0.499 * plan.prediction.capacity
+        assert enough or busy_with_prompts(plan, request, live, capacity) > 0.28
+
+
+def busy_with_prompts(plan: Plan, request: ShapeRequest, live: Workload, rate: float) -> float:
+    """The part of its time that one replica of a plan spends on prompts, and on what shares their steps."""
+    supply = next(each for each in request.supplies if each.accelerator == plan.shape.accelerator)
+    option = Option(plan.shape, supply, CATALOG.accelerator(plan.shape.accelerator))
+    point = service(Case(option, request, CATALOG).replica, live, request.spec.role).at_rate(rate)
+    assert point is not None
+    return point.utilisation
 
 
 def test_what_more_replicas_help_is_bought() -> None:

@@ -165,25 +165,27 @@ def half_as_likely(replica: ReplicaModel, question: Question) -> float:
 
 
 @functools.lru_cache(maxsize=4096)
-def worthwhile(replica: ReplicaModel, question: Question, least: float) -> float:
-    """Requests a second within the SLO, or more where serving fewer would hardly shorten the latency that is missed.
+def worthwhile(replica: ReplicaModel, question: Question, least: float, busy: float) -> float:
+    """Requests a second within the SLO, or more where serving fewer would hardly bring a request in time.
 
-    `least` is how much it has to: d log(latency) / d log(rate). Each metric is looked at for itself; 0 without room.
+    It has to shorten the latency by `least`, d log(latency) / d log(rate), and prompts have to fill the part `busy` of
+    all time: who waits in an idler replica waits for a long prompt, not for want of replicas. Each metric is looked at
+    for itself; 0 without room.
     """
     slo, asked = question.slo, replace(question, workload=at_any_rate(question.workload))
     apart = (replace(asked, slo=Slo(ttft=slo.ttft)), replace(asked, slo=Slo(tpot=slo.tpot)))
-    return min(_least_that_helps(_solved(replica, each), least) for each in apart)
+    return min(_least_that_helps(_solved(replica, each), least, busy) for each in apart)
 
 
-def _least_that_helps(solved: _Solved, least: float) -> float:
+def _least_that_helps(solved: _Solved, least: float, busy: float) -> float:
     """The highest rate within the SLO, or where that is higher, the lowest at which a lower one would help."""
     trial, point = solved.trial, solved.point
-    if trial.serves.seats == 0 or trial.help_beyond(point) >= least:
+    if trial.serves.seats == 0 or trial.fewer_would_help(point, least, busy):
         return solved.assessment.prediction.capacity
     low, high = trial.load_of(point), 1.0
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if trial.help_beyond(trial.at(middle)) >= least else (middle, high)
+        low, high = (low, middle) if trial.fewer_would_help(trial.at(middle), least, busy) else (middle, high)
     return trial.at(low).rate
 
 
@@ -244,6 +246,11 @@ class _Trial:
         if self.serves.decodes:
             return point.batch / (_USED_OF_SEATS * max(1.0, float(self.serves.seats)))
         return point.utilisation / self._most_utilised()
+
+    def fewer_would_help(self, point: Point, least: float, busy: float) -> bool:
+        """Whether a lower rate would shorten the worst latency by so much, in a replica that prompts keep so busy."""
+        waits_for_prompts = self.serves.prefills and bool(self.question.slo.ttft)
+        return (not waits_for_prompts or point.utilisation >= busy) and self.help_beyond(point) >= least
 
     def help_beyond(self, point: Point) -> float:
         """How much faster the worst latency grows than the rate: d log(latency) / d log(rate)."""

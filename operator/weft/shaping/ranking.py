@@ -27,6 +27,7 @@ CHANGE_SAVES_AT_LEAST = 0.15
 BEST_EFFORT_SLACK = 1.5
 LEAST_OF_PLANNED = 0.5
 HELPS = 0.5  # log latency per log rate: a tenth fewer requests shorten a latency by a twentieth
+BUSY = 0.3  # of the time that prompts fill: below, first tokens are late for long prompts, and not for want of replicas
 _ENOUGH = 1.0 - 1e-9
 _NO_TOKENS = Percentiles(0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -158,7 +159,7 @@ def capacity_worth(case: Case, declared: Workload, planned: float) -> float:
     own = Question(declared, _counted(replace(request, workload=declared)), request.spec.role, case.doubt)
     if not scored.meets_slo and assess(case.replica, own).misses:
         return with_targets_in_reach(scored).assessment.prediction.capacity
-    return max(found, min(enough, worthwhile(case.replica, asked, HELPS)))
+    return max(found, min(enough, worthwhile(case.replica, asked, HELPS, BUSY)))
 
 
 def _replicas_for(case: Case, capacity: float) -> tuple[int, float]:
