@@ -106,7 +106,13 @@ def assess(replica: ReplicaModel, question: Question) -> Assessment:
     Targets count where the role works: TTFT in Aggregated and Prefill, TPOT in Aggregated and Decode. What is demanded
     does not matter, so that pools that differ in nothing else share the answer.
     """
-    return _solved(replica, changed(question, workload=at_any_rate(question.workload))).assessment
+    return _assessed(replica, changed(question, workload=at_any_rate(question.workload)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _assessed(replica: ReplicaModel, question: Question) -> Assessment:
+    """Without what it was worked out from: a server with every step that the search has timed is a hundred times it."""
+    return _solved(replica, question).assessment
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ class _Solved:
     point: Point
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=64)  # `worthwhile` may ask for what was assessed right before
 def _solved(replica: ReplicaModel, question: Question) -> _Solved:
     trial = _Trial(service(replica, question.workload, question.role), question)
     idle = trial.at(trial.idle)
@@ -161,7 +167,7 @@ def half_as_likely(replica: ReplicaModel, question: Question) -> float:
     if not question.doubt.guessed:
         return 0.0
     likely = replace(question, workload=at_any_rate(question.workload), doubt=NO_DOUBT)
-    return _solved(replica, likely).assessment.prediction.capacity * _LEAST_OF_LIKELY
+    return _assessed(replica, likely).prediction.capacity * _LEAST_OF_LIKELY
 
 
 @functools.lru_cache(maxsize=4096)

@@ -346,7 +346,7 @@ def at_any_rate(workload: Workload) -> Workload:
     return changed(workload, requests_per_second=1.0, input_p95_declared=False, output_p95_declared=False)
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=64)  # each keeps the steps that were timed: 20 kB
 def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
     """Remembered: what it does at its capacity and at the demanded rate are asked one after the other."""
     steps = stepper(replica)
