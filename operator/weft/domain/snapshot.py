@@ -279,6 +279,7 @@ class RolloutWait:
     told: bool = False
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
