@@ -251,6 +251,15 @@ class TestLiveFigures:
         changed = replace(self.OBSERVED, requests_per_second=10 * factor)
         assert (self.written(changed, {"observed": shown}, NOW + after_seconds) != shown) == rewritten
 
+    def test_transfers_are_shown_and_kept_beside_what_is_expected_of_them(self) -> None:
+        moved = replace(self.OBSERVED, transfer=0.15, transfer_expected=0.0351)
+        shown = self.written(moved, {}, NOW)
+        assert (shown["transfer"], shown["transferExpected"]) == ("150ms", "35.1ms")
+        PoolObservedStatus.model_validate(shown)
+        near, off = replace(moved, transfer=0.151), replace(moved, transfer=0.3)
+        assert self.written(near, {"observed": shown}, NOW + 3600) == shown
+        assert self.written(off, {"observed": shown}, NOW + 300)["transfer"] == "300ms"
+
     def test_a_percentile_that_appears_is_a_change(self) -> None:
         shown = self.written(self.OBSERVED, {}, NOW)
         changed = replace(self.OBSERVED, ttft=((95, 0.4), (99, 0.9)))

@@ -109,6 +109,19 @@ def test_explain_shows_both_sides_of_a_split() -> None:
     assert "shape: prefill " in page
 
 
+def test_explain_shows_what_the_network_should_do_and_that_it_is_slow() -> None:
+    body = _with_status(split())
+    told = body["status"]["transport"]
+    assert f"transport: {told}" in " ".join(_text(explanation(body)).split())
+    body["status"]["observed"] = {"transfer": "70ms", "transferExpected": "40ms"}
+    page = " ".join(_text(explanation(body)).split())
+    assert "measured: 70 ms a transfer, 40 ms expected of such prompts" in page
+    assert "the network is slow" not in page
+    body["status"]["observed"] = {"transfer": "150ms", "transferExpected": "40ms"}
+    page = " ".join(_text(explanation(body)).split())
+    assert "150 ms a transfer, 40 ms expected of such prompts: the network is slow" in page
+
+
 def test_explain_asks_for_the_operator_when_there_is_no_status() -> None:
     page = _text(explanation({**pool(), "metadata": {"name": "new"}}))
     assert "is the operator running?" in page

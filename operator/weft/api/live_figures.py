@@ -50,6 +50,8 @@ def _numbers(observed: Observed, other: Observed) -> list[float | None]:
         observed.output_tokens,
         observed.prefix_hit,
         observed.attainment,
+        observed.transfer,
+        observed.transfer_expected,
     ]
     ttft = dict(observed.ttft)
     tpot = dict(observed.tpot)
@@ -69,6 +71,9 @@ def _observed(observed: Observed) -> Json:
     for name, percentiles in (("ttft", observed.ttft), ("tpot", observed.tpot)):
         if percentiles:
             figures[name] = {f"p{key}": milliseconds(rounded(seconds)) for key, seconds in percentiles}
+    for name, value in (("transfer", observed.transfer), ("transferExpected", observed.transfer_expected)):
+        if value is not None:
+            figures[name] = milliseconds(rounded(value))
     if observed.live:
         figures["live"] = sorted(observed.live)
     if observed.caveats:

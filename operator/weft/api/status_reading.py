@@ -230,11 +230,17 @@ def _observed(read: shown.PoolObservedStatus) -> Observed:
         attainment=_fraction(read.attainment_percent),
         live=tuple(read.live),
         caveats=tuple(read.caveats),
+        transfer=_seconds(read.transfer),
+        transfer_expected=_seconds(read.transfer_expected),
     )
 
 
 def _optional(text: str | None) -> float | None:
     return None if text is None else read_figure(text)
+
+
+def _seconds(text: str | None) -> float | None:
+    return None if text is None else read_milliseconds(text)
 
 
 def _fraction(percent: str | None) -> float | None:

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from weft.api.figures import read_milliseconds
 from weft.cli.figures import counted, figure, moment
 from weft.domain.reasons import Reason
 
@@ -20,6 +21,7 @@ _ORDER = (
     *("Planned", "ArgumentsUnknown", "Relaxed", "Placed", "Ready", "CapacityRequested"),
     *("SLOMet", "NetworkBound", "Reconciling", "Stalled"),
 )
+SLOW_TIMES = 2.0  # a transfer that takes so many times what it should
 _OBSERVED = {
     "requestsPerSecond": "{} requests/s",
     "inputTokens": "{} tokens in",
@@ -36,7 +38,7 @@ def explanation(body: Json) -> RenderableType:
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
         parts.append(Text("Weft has not looked at it yet: is the operator running?", style="yellow"))
-    tellers = (_scale, _plan, _start_up, _assignments, _failure, _observed, _calibrated)
+    tellers = (_scale, _plan, _start_up, _assignments, _failure, _transport, _observed, _calibrated)
     sections = [teller(status) for teller in tellers]
     parts.extend(Padding(section, (1, 0, 0, 0)) for section in sections if section is not None)
     return Group(*parts)
@@ -139,6 +141,20 @@ def _failure(status: Json) -> RenderableType | None:
         return None
     text = Text(f"last failure ({failure['count']} in a row, {moment(failure['last'])}): ", style="bold red")
     return text.append(f"{failure['reason']}: {failure.get('message', '')}", style="not bold default")
+
+
+def _transport(status: Json) -> RenderableType | None:
+    """What carries KV, what is expected of it, and what is measured beside that."""
+    wire, seen = status.get("transport"), status.get("observed") or {}
+    if not wire:
+        return None
+    text = Text("transport: ", style="bold").append(wire, style="not bold default")
+    measured, expected = seen.get("transfer"), seen.get("transferExpected")
+    if measured is None or expected is None:
+        return text
+    slow = read_milliseconds(measured) > SLOW_TIMES * read_milliseconds(expected)
+    words = f"\nmeasured: {figure(measured)} a transfer, {figure(expected)} expected of such prompts"
+    return text.append(f"{words}: the network is slow" if slow else words, style="yellow" if slow else "dim")
 
 
 def _observed(status: Json) -> RenderableType | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from weft.control.fabric_gauges import FabricGauges
+from weft.control.split_gauges import SplitGauges
 from weft.control.traffic_gauges import TrafficGauges
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Telemetry:
         )
         self._fabric = FabricGauges(self.registry)
         self._traffic = TrafficGauges(self.registry)
+        self._splits = SplitGauges(self.registry)
         self._per_pool = (
             *(
                 self._condition,
@@ -96,6 +98,7 @@ class Telemetry:
         """Replace the figures of all pools and domains at once; those that are gone disappear."""
         with self._replacing:
             self._fabric.show(decisions.rooms)
+            self._splits.show(decisions.splits)
             for gauge in self._per_pool:
                 gauge.clear()
             self._traffic.clear()

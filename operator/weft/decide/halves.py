@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.conditions import TRUE
 from weft.decide.pair_figures import figures_of_pair
 from weft.decide.pairs import HALVES, Pair
+from weft.decide.transport import expected_transfer_seconds, transport_of
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.status import Observed
     from weft.domain.workload import Role
+    from weft.perf import ReplicaModel
 
 _LIVE = ("SLOMet", "NetworkBound")
 _KINDS = ("Planned", "ArgumentsUnknown", "Relaxed", "Placed", *_LIVE, "CapacityRequested")
@@ -44,6 +48,8 @@ def decide_splits(
 
 def _summary(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDecision | None]) -> SplitDecision:
     prefill, decode = halves
+    sender = pair.sender if isinstance(pair, Pair) else None
+    observed = figures_of_pair(*(half.status.observed if half is not None else None for half in halves))
     shapes = [half.status.plan.shape if half is not None and half.status.plan else None for half in halves]
     return SplitDecision(
         split.key,
@@ -56,11 +62,14 @@ def _summary(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDecisio
         decode_recommended=decode.recommended if decode is not None else None,
         prefill_shape=shapes[0],
         decode_shape=shapes[1],
-        observed=figures_of_pair(
-            prefill.status.observed if prefill is not None else None,
-            decode.status.observed if decode is not None else None,
-        ),
+        observed=_beside_what_is_expected(observed, sender),
+        transport=transport_of(split.spec.prefill, sender) if split.spec is not None and sender is not None else None,
     )
+
+
+def _beside_what_is_expected(observed: Observed | None, sender: ReplicaModel | None) -> Observed | None:
+    expected = expected_transfer_seconds(sender, observed) if sender is not None else None
+    return observed if observed is None or expected is None else replace(observed, transfer_expected=expected)
 
 
 def _conditions(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDecision | None]) -> tuple[Condition, ...]:

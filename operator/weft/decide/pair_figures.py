@@ -8,6 +8,8 @@ from weft.domain.status import Observed
 def figures_of_pair(prefill: Observed | None, decode: Observed | None) -> Observed | None:
     """Rate, prompts and TTFT as the prefill pool sees them, answers and TPOT as the decode pool does.
 
+    KV transfers are timed by the half that waits for them, which one depends on the engine.
+
     `attainment` is that of the half that does worse: how often both miss together nobody counts.
     """
     if prefill is None and decode is None:
@@ -23,4 +25,5 @@ def figures_of_pair(prefill: Observed | None, decode: Observed | None) -> Observ
         tpot=last.tpot,
         attainment=min(shares, default=None),
         live=tuple(dict.fromkeys((*first.live, *last.live))),
+        transfer=max((each.transfer for each in (first, last) if each.transfer is not None), default=None),
     )

@@ -18,7 +18,7 @@ from weft.domain.remembered import LastAnswers
 from weft.domain.workload import Role
 from weft.engines.handover import settings_conflict
 from weft.scaling import RatioGuard
-from weft.shaping import Unpaired, choose_pair
+from weft.shaping import Unpaired, choose_pair, running_replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.domain.workload import Workload
+    from weft.perf import ReplicaModel
     from weft.shaping import ShapeRequest, Supply
 
     Terms = tuple[Planned, Workload | None]  # a pool with its plan, and the live workload in force
@@ -46,6 +47,7 @@ class Pair:
 
     prefill: Plan
     decode: Plan
+    sender: ReplicaModel | None = None  # prefill as predictions see it; None once its devices are gone
 
     @property
     def release(self) -> EngineRelease:
@@ -148,7 +150,8 @@ def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts:
     plans = choose_pair(prefill, decode, facts.catalog)
     if isinstance(plans, Unpaired):
         return plans
-    pair = Pair(*plans)
+    sender = running_replica(prefill, plans[0].shape, facts.catalog)
+    pair = Pair(*plans, None if sender is None else sender[0])
     return _without_a_ratio(spec, pair) or _without_a_front(spec, pair) or _launchable(pair, (prefill, decode))
 
 

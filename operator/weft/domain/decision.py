@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Shape
     from weft.domain.snapshot import ResourceKey, ScaleMemory
     from weft.domain.status import Condition, Observed, PoolStatus
+    from weft.domain.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,10 @@ class PoolDecision:
 
 @dataclass(frozen=True, slots=True)
 class SplitDecision:
-    """The next status of one split: the engine release of both sides, desired counts, figures and conditions."""
+    """The next status of one split: the engine release of both sides, desired counts, figures and conditions.
+
+    `transport` is what carries KV, None without a plan.
+    """
 
     key: ResourceKey
     generation: int
@@ -75,6 +79,7 @@ class SplitDecision:
     prefill_shape: Shape | None = None
     decode_shape: Shape | None = None
     observed: Observed | None = None
+    transport: Transport | None = None
 
 
 @dataclass(frozen=True, slots=True)

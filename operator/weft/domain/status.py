@@ -100,7 +100,8 @@ class Observed:
     `ttft` and `tpot` are (percentile, seconds); `attainment` is the fraction of requests within the SLO (of a
     split, in the half that does worse); `live` names
     the workload values that metrics replace at present (`requestsPerSecond`, `inputTokens`, ...). `caveats` are
-    sentences to know before the figures are believed; a split has none of its own.
+    sentences to know before the figures are believed; a split has none of its own. `transfer` is the mean time of a KV
+    transfer in seconds, and `transfer_expected` what it should be for such prompts; of a split alone.
     """
 
     requests_per_second: float | None = None
@@ -112,6 +113,8 @@ class Observed:
     attainment: float | None = None
     live: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
+    transfer: float | None = None
+    transfer_expected: float | None = None
 
 
 @made_often

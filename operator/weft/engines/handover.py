@@ -35,6 +35,13 @@ _VARIABLES = (
 )
 
 
+def wire_of(spec: PoolSpec) -> str:
+    """What carries KV; `Auto` is RDMA where pods have devices of it."""
+    if spec.kv.transport != "Auto":
+        return spec.kv.transport
+    return "RDMA" if spec.engine.devices else "TCP"
+
+
 def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None:
     """The first setting in which two halves differ although the handshake asks for the same."""
     for (field, ours), (_, theirs) in zip(_compared(prefill), _compared(decode), strict=True):

@@ -9,6 +9,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
+from weft.engines.handover import wire_of
 from weft.engines.libfabric import BACKEND, over_efa, refuse_what_lacks_efa
 from weft.engines.versions import parse_version
 from weft.engines.vllm_arguments import compact_json, moves_kv
@@ -90,8 +91,7 @@ def _nixl(request: LaunchRequest) -> dict[str, Any]:
 
 def _mooncake(request: LaunchRequest) -> dict[str, Any]:
     """One side pushes and the other receives. It takes RDMA for granted, so TCP is named where pods have no device."""
-    kv = request.spec.kv
-    over_tcp = kv.transport == "TCP" or (kv.transport == "Auto" and not request.spec.engine.devices)
+    over_tcp = wire_of(request.spec) == "TCP"
     extra = {"kv_connector_extra_config": {"mooncake_protocol": "tcp"}} if over_tcp else {}
     kv_role = "kv_producer" if request.spec.role is Role.Prefill else "kv_consumer"
     return {"kv_connector": "MooncakeConnector", "kv_role": kv_role, **extra}

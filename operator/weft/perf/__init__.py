@@ -1,5 +1,6 @@
 """The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units."""
 
+from weft.perf.handover import handed_over_seconds, sent_bytes_per_second
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
 from weft.perf.predict import (
     Assessment,
@@ -30,10 +31,12 @@ __all__ = [
     "estimated_start",
     "footprint",
     "half_as_likely",
+    "handed_over_seconds",
     "knee",
     "kv_bytes_per_token",
     "kv_tokens",
     "predict",
+    "sent_bytes_per_second",
     "sequence_bytes_per_gpu",
     "stored_kv",
     "worthwhile",

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 _POSTED_SECONDS = 0.03  # posting, descriptors and polling of one transfer (NIXL, vLLM issue 50913)
 
 
+def sent_bytes_per_second(prefill: ReplicaModel) -> float:
+    """What each GPU of prefill sends at best, whatever transport carries it."""
+    return prefill.accelerator.network_bandwidth * NETWORK_FRACTION
+
+
 def handed_over_seconds(prefill: ReplicaModel, input_tokens: float) -> float:
     """Seconds until a prompt's KV is with decode; every GPU of a group sends its own part over its own NIC."""
     sent = sequence_bytes_per_gpu(prefill, max(1.0, input_tokens))
-    return _POSTED_SECONDS + sent / (prefill.accelerator.network_bandwidth * NETWORK_FRACTION)
+    return _POSTED_SECONDS + sent / sent_bytes_per_second(prefill)

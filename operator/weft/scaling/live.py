@@ -120,6 +120,7 @@ def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str,
         attainment=attainment(slo, observation),
         live=live,
         caveats=tuple([caveat.says for caveat in observation.caveats]),
+        transfer=_sane(observation.transfer_seconds),
     )
 
 
