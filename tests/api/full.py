@@ -49,7 +49,7 @@ _FIRST: Json = {
         "speculative": {"method": "EAGLE3", "model": "example/eagle", "tokens": 5},
         "distributed": "Ray",
     },
-    "kvCache": {"precision": "FP8", "offload": {"size": "256Gi", "backend": "LMCache"}},
+    "kvCache": {"precision": "FP8", "offload": {"size": "256Gi", "backend": "LMCache", "diskGiB": 500}},
     "kvTransfer": {"connector": "Mooncake", "transport": "TCP", "locality": "Required"},
     "workload": {
         "requestsPerSecond": "2500m",

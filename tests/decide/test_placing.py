@@ -9,7 +9,8 @@ import pytest
 
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
-from weft.domain.spec import KVSpec
+from weft.domain.shape import EngineName
+from weft.domain.spec import EngineSpec, KVSpec
 
 if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
@@ -145,6 +146,22 @@ def test_no_replica_is_placed_where_its_kv_is_more_than_the_hosts_memory() -> No
     world.turn(3)
     assert world.nodes_of("chat") == []
     assert "node b-0 has 64Gi memory, not 272Gi" in world.condition("chat", "Placed")[2]
+    world.nodes = [small, large]
+    world.turn()
+    assert world.nodes_of("chat") == [("b-1",)]
+
+
+def test_no_replica_is_placed_where_its_kv_is_more_than_the_disk() -> None:
+    small, large = (
+        replace(board(name), offers=(("ephemeral-storage", size), ("memory", 2.0**41)))
+        for name, size in (("b-0", 2.0**38), ("b-1", 2.0**41))
+    )
+    kept = KVSpec(offload_json='{"size":"256Gi","diskGiB":1000}')
+    spec = replace(pool_spec(8), kv=kept, engine=EngineSpec(name=EngineName.SGLang))
+    world = World.of([small], pool("chat", spec))
+    world.turn(3)
+    assert world.nodes_of("chat") == []
+    assert "node b-0 has 256Gi ephemeral-storage, not 1000Gi" in world.condition("chat", "Placed")[2]
     world.nodes = [small, large]
     world.turn()
     assert world.nodes_of("chat") == [("b-1",)]

@@ -109,6 +109,7 @@ _ENV = {"engine": {"env": [{"name": "A", "value": "1"}]}}
 _RDMA = {"engine": {"resources": {"rdma": {"resource": "rdma/hca", "count": 1}}}}
 _DRAFTING = {"engine": {"speculative": {"method": "EAGLE3", "model": "example/eagle"}}}
 _OFFLOAD = {"kvCache": {"offload": {"size": "64Gi"}}}
+_ON_DISKS = {**_OFFLOAD, "engine": {"name": "SGLang"}}
 _MOVING = {"role": "Decode", "kvTransfer": {}}
 _BUSY: Json = {"workload": {"requestsPerSecond": 50}, "slo": {"ttft": {"p95": "1s"}, "tpot": {"p95": "50ms"}}}
 _LENGTHS = {
@@ -203,6 +204,7 @@ ROWS: dict[str, Row] = {
     "kvCache.precision": Rendered("FP8"),
     "kvCache.offload.size": Rendered("128Gi", beside=_OFFLOAD),
     "kvCache.offload.backend": Rendered("LMCache", beside=_OFFLOAD),
+    "kvCache.offload.diskGiB": Rendered(500, beside=_ON_DISKS),
     "kvTransfer.connector": Rendered("Mooncake", beside=_MOVING),
     "kvTransfer.transport": Rendered("TCP", beside=_MOVING),
     "kvTransfer.locality": Decided("Any", "where a half of a split goes beside the other", _MOVING),

@@ -52,6 +52,11 @@ SGLANG_SHAPES = {
         plan(_shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
         ("tray-0", "tray-1"),
     ),
+    "sglang-kv-on-disks": pool(
+        spec(kv=KVSpec(offload_json='{"size":"256Gi","diskGiB":2000}')),
+        plan(_shape(16, gpus_per_pod=8)),
+        ("node-a", "node-b"),
+    ),
     "sglang-prefill": pool(spec(Role.Prefill), plan(_shape(2)), ("node-a",)),
     "sglang-decode": pool(
         spec(Role.Decode, kv=KVSpec(connector="Mooncake", transport="TCP")), plan(_shape(4)), ("node-a",)

@@ -36,6 +36,7 @@ NO_ROUTER = {"router": {"type": "None", "apiKeySecretRef": {"name": "keys", "key
 # Where a split or a side of it differs from a pool; every other row of a pool holds for a half.
 OTHERS: dict[str, Row] = {
     "kvCache.offload.backend": Refused("LMCache", NATIVE_OFFLOAD, ROWS["kvCache.offload.backend"].beside),
+    "kvCache.offload.diskGiB": Refused(500, "kvCache.offload of a split", ROWS["kvCache.offload.diskGiB"].beside),
     "kvTransfer.connector": Refused("Mooncake", "kvTransfer.connector Mooncake with router.type Managed"),
     "shape.pipelineParallel": Refused(2, NO_STAGES),
     "shape.prefillContextParallel": Refused(

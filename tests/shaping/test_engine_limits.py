@@ -179,6 +179,30 @@ def test_offload_of_kv_takes_a_release_that_knows_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("engine", "version", "words"),
+    [
+        (EngineName.VLLM, "0.32.0", "VLLM 0.32.0 keeps no KV on disks within a size"),
+        (EngineName.TensorRTLLM, "1.2.1", "allowed: none of it, or engine.name SGLang"),
+        (EngineName.SGLang, "0.5.13", "allowed: 0.5.14 or later"),
+        (EngineName.SGLang, "0.5.14", None),
+    ],
+)
+def test_kv_on_disks_takes_an_engine_that_keeps_within_a_size(
+    engine: EngineName, version: str, words: str | None
+) -> None:
+    """Others write until the disk of the node is full, or nothing."""
+    request = Wish(LLAMA_8B, (H100,), engine=EngineSpec(name=engine, version=version)).request()
+    kept = KVSpec(offload_json='{"size":"400Gi","diskGiB":1000}')
+    asked = replace(request, spec=replace(request.spec, kv=kept))
+    if words is None:
+        assert choose(asked, CATALOG).shape.engine is engine
+        return
+    with pytest.raises(Invalid) as refused:
+        choose(asked, CATALOG)
+    assert words in refused.value.message
+
+
+@pytest.mark.parametrize(
     ("version", "size", "refused"),
     [("0.5.14", "32Gi", True), ("0.5.14", "128Gi", False), ("0.5.15", "32Gi", False)],
 )

@@ -134,11 +134,14 @@ class Engine(EngineSettings):
 
 
 class Offload(ApiModel):
-    """A second tier for KV, in host memory."""
+    """A second tier for KV, in host memory, and a third on disks."""
 
     size: Quantity = Field(description="Host memory for KV per replica, in bytes, such as 256Gi.")
     backend: Literal["Native", "LMCache"] = Field(
         default="Native", description="What moves KV: the engine itself, or LMCache."
+    )
+    disk_gib: Annotated[int, Field(ge=1, le=99_999)] | None = Field(
+        default=None, alias="diskGiB", description="GiB on disks."
     )
 
 

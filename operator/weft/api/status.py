@@ -195,7 +195,7 @@ class ObservedStatus(ApiModel):
         "Percent of requests within the target of the highest percentile; of TTFT and TPOT the lower."
     )
     transfer: Word | None = described("Mean time of a KV transfer.")
-    transfer_expected: Word | None = described("Predicted for such prompts.")
+    transfer_expected: Word | None = described("Predicted.")
     live: list[Word] = Field(
         default_factory=list,
         max_length=8,
@@ -344,7 +344,7 @@ class PDSplitStatus(ApiModel):
     url: Annotated[str, Field(max_length=1024)] | None = described("Where requests go, inside the cluster.")
     engine: EngineStatus | None = described("The engine of both sides, as resolved once and then kept.")
     plan: SplitPlanStatus | None = described("The shapes of both sides.")
-    transport: Sentence | None = described("What carries KV, and what predictions expect of it.")
+    transport: Sentence | None = described("How KV travels.")
     observed: ObservedStatus | None = described("Live figures of the whole split, rounded.")
     conditions: list[ConditionStatus] | None = Field(
         default=None, max_length=16, description="Conditions by type.", json_schema_extra=BY_TYPE

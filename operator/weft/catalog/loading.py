@@ -112,6 +112,7 @@ def _limits(facts: dict[str, Any]) -> EngineLimits:
     return EngineLimits(
         group_over_pods=Releases(**facts["group_over_pods"]),
         kv_offload=Releases(**facts["kv_offload"]),
+        kv_disk=_releases(facts["kv_disk"]),
         efa=_releases(facts["efa"]),
         precisions=tuple((Precision(name), Releases(**since)) for name, since in facts["precisions"].items()),
         sparse_attention=tuple(facts["sparse_attention"]),

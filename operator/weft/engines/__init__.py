@@ -8,6 +8,7 @@ from weft.domain.shape import EngineName
 from weft.engines.contract import EngineAdapter
 from weft.engines.fronts import FRONTS, Counter, FrontSeries
 from weft.engines.launch import (
+    DISK_PATH,
     FILES_PATH,
     ContainerLaunch,
     EnvValue,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "DISK_PATH",
     "FILES_PATH",
     "FRONTS",
     "MARGIN_SECONDS",

@@ -13,6 +13,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.units import GIB, parse_quantity
+from weft.engines.disk_kv import EPHEMERAL, disk_bytes
 from weft.engines.sizing import SHARED_MEMORY_BYTES_PER_GPU, shared_memory_bytes
 from weft.engines.versions import parse_version
 
@@ -34,9 +35,10 @@ def offloaded_bytes(spec: PoolSpec) -> float:
 def pod_needs(spec: PoolSpec, shape: Shape) -> Pairs:
     """What each pod asks for beside accelerators, and the memory for KV where it asks for none: more than is requested.
 
-    It is there so that no replica goes to a node that has less in all.
+    It is there so that no replica goes to a node that has less in all. KV on the disk is requested.
     """
-    needs = spec.pod_needs
+    kept = disk_bytes(spec, shape)
+    needs = (*spec.pod_needs, (EPHEMERAL, str(kept))) if kept else spec.pod_needs
     if spec.kv.offload_json is None or "memory" in dict(needs):
         return needs
     return (*needs, ("memory", f"{_needed_bytes(spec, shape):.0f}"))

@@ -114,6 +114,9 @@ class ModelMount:
 FILES_PATH = "/etc/engine"
 
 
+DISK_PATH = "/kv"  # where KV is on a disk of the node
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
     """A small text file of the container, read-only; `name` is a file name without folders."""
@@ -135,7 +138,7 @@ class ContainerLaunch:
     deletion began, so that everybody stops choosing it; `grace_seconds` covers that and the engine's own drain.
     `annotations` are what others have to read off its pod. `api_servers` is how many the container has, on as many
     consecutive ports; None: one in the first pod of a replica, none in the others. `huge_pages` are the sizes
-    of those that it may use.
+    of those that it may use. `disk_bytes` of KV are below `DISK_PATH`.
     """
 
     command: tuple[str, ...]
@@ -152,3 +155,4 @@ class ContainerLaunch:
     files: tuple[LaunchFile, ...] = ()
     api_servers: int | None = None
     huge_pages: tuple[str, ...] = ()
+    disk_bytes: int = 0

@@ -11,6 +11,7 @@ from weft.domain.workload import Role
 from weft.engines import sglang_arguments as arguments
 from weft.engines import sglang_environment as environment
 from weft.engines.batches import batch_arguments
+from weft.engines.disk_kv import disk_bytes
 from weft.engines.host_memory import refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
 from weft.engines.option_rules import refuse_options
@@ -90,6 +91,7 @@ class SGLang:
             model_mount=model_mount(request.spec.model),
             annotations=_annotations(request) if leads else (),
             secrets_as_env=secrets_as_env(request.spec.model),
+            disk_bytes=disk_bytes(request.spec, request.plan.shape),
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:

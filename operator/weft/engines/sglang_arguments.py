@@ -14,6 +14,7 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
+from weft.engines.disk_kv import disk_arguments
 from weft.engines.libfabric import refuse_what_lacks_efa
 from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
@@ -192,7 +193,7 @@ def _offload(request: LaunchRequest) -> Arguments:
     gigabytes = int(parse_quantity(wish["size"]) / gpus / BYTES_PER_GB)
     if gigabytes < 1:
         raise _unsupported(f"kvCache.offload.size {wish['size']} for {gpus} GPUs", "give each GPU at least 1 GB")
-    return ("--enable-hierarchical-cache", "--hicache-size", str(gigabytes))
+    return ("--enable-hierarchical-cache", "--hicache-size", str(gigabytes), *disk_arguments(request))
 
 
 def _unsupported(field: str, allowed: str) -> Invalid:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.engines import sglang_arguments as arguments
+from weft.engines.disk_kv import disk_variables
 from weft.engines.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.launch import EnvValue
 from weft.engines.libfabric import BACKEND, over_efa
@@ -25,6 +26,7 @@ def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
     yield from hub(request.spec.model)
     yield from _kv_transfer(request)
     yield from between_pods(request)
+    yield from disk_variables(request)
     secret = request.spec.router.api_key_secret
     if secret is not None:
         yield EnvValue(arguments.API_KEY, secret=secret)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.domain.spec import Pairs, PlacementSpec, Toleration
     from weft.placement.freemap import FreeMap
 
+_IN_BYTES = ("memory", "ephemeral-storage")
 BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 # Taints by which Kubernetes itself says what a node is going through (not ready, cordoned, short of memory); they pass.
 PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -233,9 +234,9 @@ def is_selected(node: FabricNode, placement: PlacementSpec) -> Explanation | Non
 
 
 def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | None:
-    """Refuse a node that lacks something else that a pod asks for: RDMA devices, more CPU, memory or huge pages.
+    """Refuse a node that lacks something else that a pod asks for: RDMA devices, more CPU, memory, huge pages or disk.
 
-    How much CPU, memory and huge pages others hold is not known, so of these the whole node counts.
+    How much CPU, memory, huge pages and disk others hold is not known, so of these the whole node counts.
     """
     if node.left is None or not needs:
         return None
@@ -248,7 +249,7 @@ def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | 
 
 
 def _shown(resource: str, amount: float) -> str:
-    unit, name = (GIB, "Gi") if resource == "memory" or resource.startswith(HUGE_PAGES) else (1, "")
+    unit, name = (GIB, "Gi") if resource in _IN_BYTES or resource.startswith(HUGE_PAGES) else (1, "")
     return f"{max(0.0, amount) / unit:.1f}".removesuffix(".0") + name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.labels import FILE, GROUP
-from weft.engines import FILES_PATH, MountKind
+from weft.engines import DISK_PATH, FILES_PATH, MountKind
 from weft.render.security import container_security
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def render_volumes(launch: ContainerLaunch) -> list[Json]:
     volumes: list[Json] = [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}]
     if launch.shared_memory_bytes:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.shared_memory_bytes)}})
+    if launch.disk_bytes:
+        volumes.append({"name": "kv", "emptyDir": {"sizeLimit": str(launch.disk_bytes)}})
     volumes += [{"name": _pages(size), "emptyDir": {"medium": f"HugePages-{size}"}} for size in launch.huge_pages]
     if launch.model_mount is not None:
         volumes.append(_model_volume(launch.model_mount))
@@ -98,6 +100,8 @@ def _mounts(launch: ContainerLaunch) -> list[Json]:
     mounts: list[Json] = [{"name": "tmp", "mountPath": "/tmp"}, {"name": "home", "mountPath": HOME}]  # noqa: S108 - a volume
     if launch.shared_memory_bytes:
         mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 - a volume
+    if launch.disk_bytes:
+        mounts.append({"name": "kv", "mountPath": DISK_PATH})
     mounts += [{"name": _pages(size), "mountPath": HUGE_PAGES[size]} for size in launch.huge_pages]
     if launch.model_mount is not None:
         mounts.append({"name": "model", "mountPath": launch.model_mount.path, **_read_only(launch.model_mount)})

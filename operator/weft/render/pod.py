@@ -11,6 +11,7 @@ from weft.domain.reasons import Reason
 from weft.domain.relaxations import refuse_relaxations
 from weft.domain.spec import RouterKind, SchedulerName
 from weft.engines import LaunchRequest, adapter_for
+from weft.engines.disk_kv import EPHEMERAL
 from weft.render import names
 from weft.render.compute_domain import CLAIM, claim_template_name
 from weft.render.container import file_annotations, render_container, render_volumes
@@ -214,12 +215,14 @@ def _engine_container(spec: PoolSpec, plan: Plan, launch: ContainerLaunch, assig
     return {
         **render_container(launch, ENGINE_CONTAINER, spec.pod.relaxations),
         "image": plan.engine.image,
-        "resources": {**_resources(spec, plan), **claims},
+        "resources": {**_resources(spec, plan, launch), **claims},
     }
 
 
-def _resources(spec: PoolSpec, plan: Plan) -> Json:
+def _resources(spec: PoolSpec, plan: Plan, launch: ContainerLaunch) -> Json:
     """Devices by the shape and the user's own amounts; extended resources must have equal requests and limits."""
     requests = {**dict(spec.engine.resources), device_resource(plan.shape): str(plan.shape.gpus_per_pod)}
     limits = {name: amount for name, amount in requests.items() if name not in _REQUEST_ONLY}
+    if launch.disk_bytes:  # the volume has the limit, so that logs do not count against it
+        requests[EPHEMERAL] = str(launch.disk_bytes)
     return {"requests": requests, "limits": limits}

@@ -37,6 +37,7 @@ def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> l
         shared_memory_bytes=0,
         files=(),
         huge_pages=(),
+        disk_bytes=0,
     )
     # The engine writes beside what was downloaded, so both are one user; only one of them registers memory.
     as_user = [each for each in spec.pod.relaxations if each == RUNS_AS_ROOT]

@@ -1,4 +1,4 @@
-"""Whether host memory keeps more KV than the GPUs do, where the engine ends if it does not."""
+"""KV beside the GPUs: more in host memory than they have, where the engine ends else, and on disks within a size."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from weft.catalog.limits import numbers
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.units import GIB
+from weft.engines.disk_kv import disk_bytes
 from weft.engines.host_memory import offloaded_bytes
 from weft.perf import footprint
 
@@ -33,4 +34,16 @@ def host_kv_conflict(case: Case) -> Explanation | None:
         Reason.ShapeInvalid,
         f"{case.release} ends where kvCache.offload keeps no more KV than the GPUs: {kept / GIB:.1f} GiB beside each, "
         f"which has about {room / GIB:.1f}; allowed: above {room * shape.gpus / GIB:.0f}Gi in all, or 0.5.15 or later",
+    )
+
+
+def disk_kv_conflict(case: Case) -> Explanation | None:
+    """Why the release would fill the disks of nodes, or keeps nothing there."""
+    able = case.limits.kv_disk
+    if not disk_bytes(case.request.spec, case.option.shape) or (able and able.include(case.engine_version)):
+        return None
+    allowed = "none of it, or engine.name SGLang" if able is None else able
+    return Explanation(
+        Reason.EngineUnsupported,
+        f"{case.release} keeps no KV on disks within a size, as kvCache.offload.diskGiB asks for; allowed: {allowed}",
     )

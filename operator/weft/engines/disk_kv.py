@@ -1,0 +1,63 @@
+"""KV on disks of nodes: how much, where, and what is refused before a disk would be full.
+
+Read from SGLang's packages 0.5.13, 0.5.14, 0.5.15 and 0.5.23: `--hicache-storage-backend file` writes pages below one
+directory. From 0.5.14 on each rank deletes its least recently used ones before it has more than a size.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.units import GIB
+from weft.engines.given import given
+from weft.engines.launch import DISK_PATH, EnvValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.domain.shape import Shape
+    from weft.domain.spec import PoolSpec
+    from weft.engines.launch import LaunchRequest
+
+EPHEMERAL = "ephemeral-storage"
+# Of the volume: past its limit the kubelet ends the pod, and files take whole blocks.
+FILLED = 0.95
+_BACKEND = "--hicache-storage-backend"
+_FLAGS = (_BACKEND, f"{_BACKEND}-extra-config")  # the latter has sizes, too, and the last word
+_VARIABLES = "SGLANG_HICACHE_FILE_BACKEND_"
+
+
+def disk_bytes(spec: PoolSpec, shape: Shape) -> int:
+    """What each pod of a replica may keep on the disk of its node, 0 without."""
+    kept = json.loads(spec.kv.offload_json or "{}").get("diskGiB") or 0
+    return kept * GIB // shape.pods
+
+
+def disk_arguments(request: LaunchRequest) -> tuple[str, ...]:
+    """The tier behind host memory; raises `Invalid` for words of the user's that would take its place or its bound."""
+    if not disk_bytes(request.spec, request.plan.shape):
+        return ()
+    _refuse_others(request.spec)
+    return (_BACKEND, "file")
+
+
+def disk_variables(request: LaunchRequest) -> Iterator[EnvValue]:
+    """Where it is, and what each rank keeps within."""
+    shape = request.plan.shape
+    kept = disk_bytes(request.spec, shape)
+    if kept:
+        yield EnvValue(f"{_VARIABLES}STORAGE_DIR", DISK_PATH)
+        yield EnvValue(f"{_VARIABLES}MAX_SIZE", str(int(kept * FILLED / shape.gpus_per_pod)))
+
+
+def _refuse_others(spec: PoolSpec) -> None:
+    users = [
+        *(f"engine.args {flag}" for flag in _FLAGS if given(spec.engine.args, flag)),
+        *(f"engine.env {name}" for name, _ in spec.engine.env if name.startswith(_VARIABLES)),
+    ]
+    if users:
+        message = f"{users[0]} contradicts kvCache.offload.diskGiB, which decides it: remove one of the two"
+        raise Invalid(Reason.SpecInvalid, message)
