@@ -29,6 +29,20 @@ def planned(
 
 
 TENSORRT_LLM_SHAPES = {
+    "tensorrt-llm-balanced-experts": pool(
+        spec(
+            model=ModelSpec(DEEPSEEK),
+            engine=EngineSpec(
+                args=(
+                    *("--set", "guided_decoding_backend=xgrammar", "--max_batch_size", "512"),
+                    *("--set", "moe_config.load_balancer.num_slots=288"),
+                    "--set=moe_config.load_balancer.layer_updates_per_iter=2",
+                )
+            ),
+        ),
+        planned(1, "H200", Precision.FP8, weight_bytes=680e9, data_parallel=8, expert_parallel=8),
+        ("node-a",),
+    ),
     "trtllm-tp1": pool(
         spec(
             engine=EngineSpec(args=("--max_batch_size", "256"), env=(("LOG", "1"),), resources=(("memory", "64Gi"),)),

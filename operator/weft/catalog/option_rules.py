@@ -36,6 +36,17 @@ class OptionRule:
     vendor: str = ""
     unless: str = ""
     experts: bool = False
+    slots: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The option as users write it."""
+        return as_written(self.option)
+
+
+def as_written(option: str) -> str:
+    """`--set key` of `--set.key`."""
+    return option.replace("--set.", "--set ", 1)
 
 
 @functools.lru_cache(maxsize=256)

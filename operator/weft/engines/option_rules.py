@@ -6,12 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 from weft.catalog import load
-from weft.catalog.option_rules import Need, option_rules
+from weft.catalog.option_rules import Need, as_written, option_rules
 from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.engines.given import given
+from weft.engines.tensorrt_llm_settings import SET, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from weft.domain.spec import EngineSpec
     from weft.engines.launch import LaunchRequest
 
-_TABLES = {EngineName.VLLM: "vllm_options.yaml", EngineName.SGLang: "sglang_options.yaml"}
+_TABLES = {
+    EngineName.VLLM: "vllm_options.yaml",
+    EngineName.SGLang: "sglang_options.yaml",
+    EngineName.TensorRTLLM: "tensorrt_llm_options.yaml",
+}
 _OFF = frozenset({"", "false", "0"})
 _LACKING: dict[Need, tuple[Callable[[Shape], bool], str]] = {
     Need.Experts: (lambda shape: shape.expert_parallel == 1, "expert parallelism (shape.expertParallel above 1)"),
@@ -56,19 +61,34 @@ def options_shape_conflict(spec: EngineSpec, shape: Shape, version: str, experts
         first = next(lacking, None)
         if first is not None and not (rule.unless and _says(spec, rule.unless)):
             instead = f", or {rule.unless}" if rule.unless else ""
-            return f"{rule.option} needs {first}{instead}"
-        uneven = experts is not None and rule.experts and (experts + _number(value)) % shape.expert_parallel
-        if uneven:
-            return f"{rule.option} {value}: {experts} experts and these do not spread over EP {shape.expert_parallel}"
+            return f"{rule.shown} needs {first}{instead}"
+        uneven = _uneven(rule, _number(value), shape.expert_parallel, experts)
+        if uneven is not None:
+            return f"{rule.shown} {value}: {uneven}"
+    return None
+
+
+def _uneven(rule: OptionRule, number: int, groups: int, experts: int | None) -> str | None:
+    """Why experts and their copies do not spread over the group; those of the model may not be known."""
+    if rule.experts and experts is not None and (experts + number) % groups:
+        return f"{experts} experts and these do not spread over EP {groups}"
+    if rule.slots and (number % groups or number < (experts or 0)):
+        least = f" and at least {experts}, the experts" if experts is not None else ""
+        return f"it has to be a multiple of EP {groups}{least}"
     return None
 
 
 def value_of(args: tuple[str, ...], option: str) -> str:
-    """The last value of an option; of `--settings.key` also where `--settings` is given as JSON. Nothing without."""
+    """The last value of an option; of `--settings.key` also where `--settings` is given as JSON. Nothing without.
+
+    That of `--set.key` is given as `--set key=value`.
+    """
     parent, _, key = option.partition(".")
     found = given(args, option.replace("_", "-"))
     if found or not key:
         return found
+    if parent == SET:
+        return settings_of(args).get(key, "")
     try:
         settings = json.loads(given(args, parent) or "{}")
     except ValueError:
@@ -81,12 +101,12 @@ def _unknown(spec: EngineSpec, engine: EngineName, version: str) -> Iterator[tup
     """An option that the release lacks, or with its value what it takes, and what is allowed."""
     options = engine_options(_TABLES[engine])
     for option in dict.fromkeys(rule.option.partition(".")[0] for rule in option_rules(engine, version)):
-        known = options.of(version)
+        known = options.of(version) if option != SET else None  # which is for the file that Weft writes
         if known is not None and option not in known and given(spec.args, option) not in _OFF:
             yield option, f"it is {options.elsewhere(option, version)}, use another version or remove it"
     for rule, value in _used(spec, engine, version):
         if rule.values and value not in rule.values:
-            yield f"{rule.option} {value:.60}", f"use {', '.join(rule.values[:-1])} or {rule.values[-1]}"
+            yield f"{rule.shown} {value:.60}", f"use {', '.join(rule.values[:-1])} or {rule.values[-1]}"
 
 
 def _alone(spec: EngineSpec, shape: Shape, version: str) -> str | None:
@@ -99,7 +119,9 @@ def _alone(spec: EngineSpec, shape: Shape, version: str) -> str | None:
         if told in _OFF | {"none"} or (rule.allowed and told not in rule.allowed):
             values = f" {' or '.join(rule.allowed)}" if rule.allowed else ""
             variable = f" or {rule.variable} in engine.env" if rule.variable else ""
-            return f"{rule.option} needs {rule.beside}{variable} beside it{f': use{values}' if values else ''}"
+            return (
+                f"{rule.shown} needs {as_written(rule.beside)}{variable} beside it{f': use{values}' if values else ''}"
+            )
     return None
 
 

@@ -13,6 +13,7 @@ from weft.engines.batches import batch_arguments
 from weft.engines.environment import between_pods, hub, transports, with_users
 from weft.engines.host_memory import refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
+from weft.engines.option_rules import refuse_options
 from weft.engines.sizing import (
     MARGIN_SECONDS,
     PROBE_SECONDS,
@@ -24,6 +25,7 @@ from weft.engines.tensorrt_llm_config import config_text, moves_kv
 from weft.engines.tensorrt_llm_conflicts import tensorrt_llm_argument_conflict, tensorrt_llm_env_conflict
 from weft.engines.tensorrt_llm_failure import tensorrt_llm_failure
 from weft.engines.tensorrt_llm_refusals import refuse_what_it_cannot
+from weft.engines.tensorrt_llm_settings import without_settings
 from weft.engines.unknown_options import unknown_to_click
 from weft.engines.vllm_router import vllm_router
 from weft.engines.weights import model_location, model_mount
@@ -84,7 +86,7 @@ class TensorRTLLM:
         return tensorrt_llm_argument_conflict(args, shape)
 
     def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:
-        return unknown_to_click(args, engine_options("tensorrt_llm_options.yaml"), version)
+        return unknown_to_click(without_settings(args), engine_options("tensorrt_llm_options.yaml"), version)
 
     def failure(self, text: str) -> Explanation | None:
         return tensorrt_llm_failure(text)
@@ -109,7 +111,7 @@ def _server(request: LaunchRequest) -> tuple[str, ...]:
         *arguments.parallel(request.plan.shape),
         *batch_arguments(request),
         *("--extra_llm_api_options", _settings(request).path),
-        *request.spec.engine.args,
+        *without_settings(request.spec.engine.args),
     )
 
 
@@ -120,6 +122,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     conflict = conflict or tensorrt_llm_env_conflict(tuple(dict(engine.env)))
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
+    refuse_options(request)
     refuse_too_little_memory(request)
 
 

@@ -13,6 +13,7 @@ from weft.domain.shape import EngineName
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
 from weft.engines.speculative import speculative_wish
+from weft.engines.tensorrt_llm_settings import written
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def config_text(request: LaunchRequest) -> str:
         "kv_cache_config": _kv_cache(request),
         **_kv_transfer(request),
         **_speculative(request),
+        **written(request.spec.engine.args),
     }
     text: str = yaml.safe_dump(settings, default_flow_style=False, width=1000)
     return text

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.engines import tensorrt_llm_world as world
 from weft.engines.owned_flags import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
+from weft.engines.tensorrt_llm_settings import settings_conflict, without_settings
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 _KV_FRACTION = f"{BY_WEFT}, to what memory is planned with"
 _PLAIN_HTTP = "probes, metrics and fronts speak plain HTTP"
 _FILE = "Weft writes this file, whose settings win over arguments"
-_FIELDS = "it sets fields of the file that Weft writes"
 _NO_CLUSTER = "Weft starts no cluster of servers"
 
 _OWNED = {
@@ -36,7 +36,6 @@ _OWNED = {
     "--grpc": _PLAIN_HTTP,
     "--config": _FILE,
     "--extra-llm-api-options": _FILE,
-    "--set": _FIELDS,
     "--free-gpu-memory-fraction": _KV_FRACTION,
     "--kv-cache-free-gpu-memory-fraction": _KV_FRACTION,
     "--kv-cache-dtype": "use spec.kvCache.precision",
@@ -67,7 +66,7 @@ _FLAGS = OwnedFlags(_OWNED, {})
 
 def tensorrt_llm_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
     """The first argument that decides what Weft decides, with underscores or dashes."""
-    return _FLAGS.conflict(args, shape)
+    return settings_conflict(args) or _FLAGS.conflict(without_settings(args), shape)
 
 
 def tensorrt_llm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
