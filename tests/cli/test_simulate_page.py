@@ -60,6 +60,14 @@ def printed(capsys: pytest.CaptureFixture[str], found: Report) -> str:
     return capsys.readouterr().out
 
 
+def readings(found: Report) -> list[list[str]]:
+    """What each chart says at each moment."""
+    text = re.search(r'id="read">(.*?)</script>', simulation_html(found), re.DOTALL)
+    assert text is not None
+    told: list[list[str]] = json.loads(text[1])["told"]
+    return told
+
+
 # as data
 
 
@@ -75,6 +83,23 @@ def test_failed_requests_count_as_missed_but_not_in_percentiles() -> None:
     assert 0.7 < found["slo_attainment"] <= 0.75
     assert found["slo_met"] is False
     assert found["ttft_seconds"]["p99"] < 5.0
+
+
+def test_unfinished_requests_are_told_and_the_chart_of_requests_has_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that ends with much inside had fewer answers than requests: that is no dip of the traffic."""
+    whole = report(Made(rate=2.0, warm_up=0.0))
+    answers = whole.first.answers
+    half = replace(
+        whole.first,
+        answers=Answers(answers.arrived[:3600], answers.ttft[:3600], answers.tpot[:3600]),
+        unfinished=answers.arrived[3600:],
+    )
+    cut = replace(whole, outcomes=(half,))
+    assert "7,200 requests in 60 min" in printed(capsys, cut)
+    assert (3600, 3600) == (as_data(cut)["requests"], as_data(cut)["unfinished"])  # type: ignore[call-overload]
+    assert any(line.split() == ["unfinished", "at", "the", "end", "3600"] for line in printed(capsys, cut).splitlines())
+    assert readings(whole)[0] == readings(cut)[0]
+    assert "unfinished" not in printed(capsys, whole)
 
 
 def test_the_warm_up_counts_for_nothing() -> None:

@@ -29,6 +29,16 @@ def test_a_request_alone_takes_what_its_engine_takes() -> None:
     assert [0.0102] * 2 == pytest.approx(answers.tpot.tolist())
 
 
+def test_what_has_no_end_yet_is_told_apart_and_every_request_is_one_of_both() -> None:
+    served = serving(trace([0.0, 30.0], outputs=5000))
+    served.start("a", "chat", SPEED, 0.0)
+    served.advance(60.0)
+    assert [30.0] == served.unfinished().tolist()[-1:]
+    assert [0.0, 30.0] == sorted([*served.answers().arrived.tolist(), *served.unfinished().tolist()])
+    served.advance(LONG)
+    assert [] == served.unfinished().tolist()
+
+
 def test_an_answer_of_one_token_has_no_tpot() -> None:
     served = serving(trace([1.0], outputs=1))
     served.start("a", "chat", SPEED, 0.0)

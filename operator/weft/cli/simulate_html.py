@@ -100,13 +100,21 @@ def _tiles(report: Report, outcome: Outcome, figures: Figures) -> str:
         ("GPU-hours", digits(outcome.gpu_hours), f"cost {digits(outcome.cost)}\nin H100-hours"),
         *_beside_the_least(report, outcome),
         ("changes of replicas", f"{figures.changes:,}", "of what is wanted"),
-        ("failed requests", f"{figures.failed:,}", f"of {figures.requests:,}\n{outcome.retried:,} retried"),
+        (
+            "failed requests",
+            f"{figures.failed:,}",
+            f"of {figures.requests:,}\n{outcome.retried:,} retried{_unfinished(figures)}",
+        ),
     )
     tiles = "".join(
         f"<div{_missed(figures, number)}><span>{name}</span><b>{value}</b><small>{escape(more)}</small></div>"
         for number, (name, value, more) in enumerate(shown)
     )
     return f"<section class=tiles>{tiles}</section>"
+
+
+def _unfinished(figures: Figures) -> str:
+    return f"\n{figures.unfinished:,} unfinished" if figures.unfinished else ""
 
 
 def _beside_the_least(report: Report, outcome: Outcome) -> list[tuple[str, str, str]]:

@@ -48,6 +48,7 @@ def data_of(report: Report, outcome: Outcome) -> Json:
         "requests": figures.requests,
         "completed": figures.completed,
         "failed": figures.failed,
+        "unfinished": figures.unfinished,
         "retried": outcome.retried,
         "slo_attainment": figures.attainment,
         "slo_met": figures.meets if figures.requests else None,
@@ -111,13 +112,13 @@ def as_page(report: Report) -> list[RenderableType]:
 def heading(report: Report, *, faults: bool = True) -> list[str]:
     """What was asked, in three lines, and which nodes fail."""
     outcome = report.first
-    every = len(outcome.answers.arrived)
+    every = len(outcome.came)
     rate = f", {digits(every / report.seconds)} requests/s" if report.seconds > 0 else ""
     warm_up = f"; the first {seconds(outcome.warm_up)} do not count" if outcome.warm_up > 0 else ""
     shapes = dict.fromkeys(f"{pool.name} {pool.shape} of {counted(pool.gpus, 'GPU')}" for pool in outcome.pools)
     lines = [
         f"{outcome.model} as {', '.join(shapes)}",
-        f"{report.trace}: {every:,} requests in {seconds(report.seconds)}{rate}{warm_up}",
+        f"{report.trace}: {every:,} request{'s' if every != 1 else ''} in {seconds(report.seconds)}{rate}{warm_up}",
         f"SLO: {slo_words(outcome.slo)}",
     ]
     fails = ", ".join(f"{node} at {clock(at)}" for at, node in report.faults) if faults else ""
@@ -140,6 +141,8 @@ def _table(report: Report) -> Table:
     table.add_row("cost in H100-hours", *(digits(outcome.cost) for outcome in report.outcomes))
     table.add_row("changes of replicas", *(str(each.changes) for each in figures))
     table.add_row("failed requests", *(_failed(each) for each in figures))
+    if any(each.unfinished for each in figures):
+        table.add_row("unfinished at the end", *(str(each.unfinished) for each in figures))
     table.add_row("retried requests", *(str(outcome.retried) for outcome in report.outcomes))
     return table
 

@@ -81,8 +81,8 @@ def panels(report: Report, scene: Scene) -> Iterator[Panel]:
 
 
 def _traffic(report: Report, scene: Scene) -> Panel:
-    answers, edges = report.first.answers, edges_of(scene.seconds, FINE_BINS)
-    rate = rates(answers.arrived, edges)
+    edges = edges_of(scene.seconds, FINE_BINS)
+    rate = rates(report.first.came, edges)
     lines = [Line(edges, rate, "ink area"), Line(edges, rate, "ink thin", told="arrived")]
     for outcome in report.outcomes:
         lost = rates(outcome.answers.arrived[~outcome.answers.completed], edges)

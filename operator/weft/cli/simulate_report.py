@@ -49,6 +49,7 @@ class Figures:
     """One outcome after its warm-up: counts of requests, a fraction, and seconds at `PERCENTS` of those answered.
 
     `meets` is whether each percentile of the SLO holds, failed requests counted as endless. NaN is what nobody knows.
+    `unfinished` ones are not among the requests.
     """
 
     requests: int
@@ -58,6 +59,7 @@ class Figures:
     ttft: tuple[float, ...]
     tpot: tuple[float, ...]
     changes: int
+    unfinished: int = 0
 
     @classmethod
     def of(cls, outcome: Outcome) -> Figures:
@@ -71,6 +73,7 @@ class Figures:
             ttft=tuple(percentiles(counted.ttft, PERCENTS)),
             tpot=tuple(percentiles(counted.tpot, PERCENTS)),
             changes=sum(pool.changes for pool in outcome.pools),
+            unfinished=int((outcome.unfinished >= outcome.warm_up).sum()),
         )
 
     @property

@@ -13,6 +13,8 @@ from weft.twin.outcome import Answers
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from weft.twin.request import Request
     from weft.twin.trace import Trace
 
@@ -45,12 +47,20 @@ class Ledger:
 
         The rest is left out, as are rows in `begun`, which have one: what becomes of them is not known.
         """
-        overdue = self._trace.arrivals[:arrived] < now - UNDECIDED_SECONDS
-        overdue[list(begun)] = False
-        ended = np.array(self._ended[:arrived], dtype=np.bool_)
-        kept = np.flatnonzero(ended | overdue)
+        kept = np.flatnonzero(self._decided(arrived, now, begun))
         ttft, tpot = (np.array(column, dtype=np.float32)[kept] for column in (self._ttft, self._tpot))
         return Answers(self._trace.arrivals[kept], ttft, tpot)
+
+    def unfinished(self, arrived: int, now: float, begun: Iterable[int]) -> NDArray[np.float64]:
+        """When those came that `answers` leaves out."""
+        found: NDArray[np.float64] = self._trace.arrivals[:arrived][~self._decided(arrived, now, begun)]
+        return found
+
+    def _decided(self, arrived: int, now: float, begun: Iterable[int]) -> NDArray[np.bool_]:
+        overdue = self._trace.arrivals[:arrived] < now - UNDECIDED_SECONDS
+        overdue[list(begun)] = False
+        found: NDArray[np.bool_] = np.array(self._ended[:arrived], dtype=np.bool_) | overdue
+        return found
 
     def _end(self, row: int) -> None:
         if self._ended[row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,7 +117,8 @@ class Outcome:
     The first `warm_up` seconds count for nothing but the timeline.
 
     `slo` is the user's; `model` and `stream` name what served whom. Of `retried` requests only the last attempt counts,
-    by the clock of the first.
+    by the clock of the first. `unfinished` are arrivals of requests that had a first token at the end but no last one,
+    or waited for less than a minute: they are not among the answers.
     """
 
     policy: str
@@ -133,11 +134,17 @@ class Outcome:
     retried: int = 0
     shortages: tuple[Shortage, ...] = ()
     wall_seconds: float = 0.0
+    unfinished: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     @property
     def counted(self) -> Answers:
         """The requests after the warm-up."""
         return self.answers.part(self.warm_up, np.inf)
+
+    @property
+    def came(self) -> NDArray[np.float64]:
+        """When every request arrived, answered or not, in order."""
+        return np.sort(np.concatenate([self.answers.arrived, self.unfinished]))
 
     @property
     def targets(self) -> tuple[float, float]:

@@ -20,6 +20,9 @@ from weft.twin.served import ServedEngine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from weft.domain.snapshot import PoolObservation
     from weft.twin.front import FrontOptions
     from weft.twin.outcome import Answers
@@ -174,6 +177,10 @@ class Serving:
         for served in self._engines.values():
             self._front.look(served, self._now)
         return self._front.ledger.answers(self._row, self._now, begun(self._engines.values()))
+
+    def unfinished(self) -> NDArray[np.float64]:
+        """When those came that `answers` leaves out, in seconds of the trace."""
+        return self._front.ledger.unfinished(self._row, self._now, begun(self._engines.values()))
 
     def _arrive(self, now: float) -> None:
         row = self._row

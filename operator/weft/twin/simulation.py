@@ -245,6 +245,7 @@ class Simulation:
             model=next((pool.spec.model.model_id for pool in routed if pool.spec is not None), ""),
             slo=slo_of(routed),
             answers=serving.answers(),
+            unfinished=serving.unfinished(),
             pools=tuple(self._figures(pool, end) for pool in pools),
             timeline=tuple(self._timelines[place]),
             told=tuple(self._told(place)),
