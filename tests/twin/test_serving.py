@@ -116,6 +116,14 @@ def test_what_is_inside_an_engine_that_ends_is_lost_or_tried_again() -> None:
             assert 2.5 + PREFILL_SECONDS == pytest.approx(served.answers().ttft[0])
 
 
+def test_what_is_longer_than_the_context_is_refused_though_memory_would_hold_it() -> None:
+    requests = replace(trace([0.0, 1.0, 2.0]), inputs=np.array([7900, 7901, 9000], np.int32))
+    served = serving(requests)
+    served.start("a", "chat", replace(SPEED, context_tokens=8000), 0.0)
+    served.advance(LONG)
+    assert [True, False, False] == served.answers().completed.tolist()
+
+
 def test_a_prompt_that_no_engine_can_hold_is_refused_and_holds_up_nobody() -> None:
     requests = replace(trace([0.0, 1.0]), inputs=np.array([300_000, 1000], np.int32))
     served = serving(requests, front=FrontOptions(retries=3))

@@ -63,8 +63,9 @@ class SimulatedEngine:
         return memory.usage + (self._scheduler.batch.growth(done, 1) / memory.blocks if done else 0.0)
 
     def holds(self, request: Request) -> bool:
-        """Whether all of its KV fits into an empty engine, but for the last token, which nobody reads."""
-        return request.input_tokens + request.output_tokens - 1 <= self._most_tokens
+        """Whether its model takes it, and all of its KV fits into an empty engine, but for the last token's."""
+        tokens, context = request.input_tokens + request.output_tokens, self.speed.context_tokens
+        return tokens - 1 <= self._most_tokens and (not context or tokens <= context)
 
     @property
     def heeds_at(self) -> float:

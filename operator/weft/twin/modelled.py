@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.engines.batches import counted_on
+from weft.engines.context import stretches_context
 from weft.perf.handover import handed_over_seconds
 from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.steps import Stepper, stepper
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.catalog import Catalog
+    from weft.domain.model import Architecture
     from weft.domain.shape import Plan
     from weft.domain.spec import PoolSpec
 
@@ -40,7 +42,14 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
         transfer_seconds=max(0.0, 2.0 * first - more),
         transfer_seconds_per_token=(more - first) / tokens,
         request_seconds=efficiency.request_seconds,
+        context_tokens=_context_tokens(spec, replica.architecture),
     )
+
+
+def _context_tokens(spec: PoolSpec, architecture: Architecture) -> int:
+    """What the engine takes of a prompt and its answer; 0 where it is told to stretch the model's context."""
+    known = 0 if stretches_context(spec.engine) else architecture.max_context_tokens
+    return int(spec.model.max_context_tokens or known)
 
 
 def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog) -> ReplicaModel:

@@ -17,7 +17,8 @@ class EngineSpeed:
     stand for `hash_tokens` each, which are whole blocks; 0 means one block. KV of remote prompts comes over one link,
     one prompt after the other: `transfer_seconds_per_token`, and `transfer_seconds` more until it can be used.
     `request_seconds` are what a request takes beside its steps, in the API server and the tokeniser: its tokens are so
-    much later, and nobody else waits for it.
+    much later, and nobody else waits for it. A prompt and its answer have at most `context_tokens` together; 0: as
+    many as fit into memory.
     """
 
     steps: StepTable
@@ -29,6 +30,7 @@ class EngineSpeed:
     transfer_seconds: float = 0.0
     transfer_seconds_per_token: float = 0.0
     request_seconds: float = 0.0
+    context_tokens: int = 0
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for what no engine accepts."""
