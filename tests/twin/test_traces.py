@@ -55,6 +55,10 @@ def test_other_columns_and_another_order_of_columns_do_no_harm() -> None:
     assert read("output_tokens,user,arrival_s,input_tokens\n8,x,1.5,100\n").outputs.tolist() == [8]
 
 
+def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
+    assert read("arrival_s,input_tokens,output_tokens\n0,1000.0,20.0\n").inputs.tolist() == [1000]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -65,6 +69,11 @@ def test_other_columns_and_another_order_of_columns_do_no_harm() -> None:
         ("TIMESTAMP,ContextTokens\n1,2\n", "t.csv lacks the column generatedtokens"),
         ("a,b\n1,2\n", "t.csv has no head with the columns arrival_s, input_tokens, output_tokens"),
         ("arrival_s,input_tokens,output_tokens\n5,1,1\n4,1,1\n", "line 3: a request arrives at 4 s, before the one"),
+        ("arrival_s,input_tokens,output_tokens\n1700000000,1,1\n", "1700000000 s, more than a year after the beginning"),
+        ("arrival_s,input_tokens,output_tokens\n1700000000123,1,1\n", "divide milliseconds by 1000"),
+        ("arrival_s,input_tokens,output_tokens,input_tokens\n0,1,1,2\n", "has the column input_tokens twice"),
+        ("arrival_s,input_tokens,output_tokens\n0,1,99999999999\n", "at most 2147483647 of input or of output"),
+        ("arrival_s,input_tokens,output_tokens\n0,1.5,1\n", "is no time and two whole numbers"),
         ("arrival_s,input_tokens,output_tokens\n-1,1,1\n", "line 2: a request arrives at -1 s, but times count from 0"),
         ("arrival_s,input_tokens,output_tokens\nnan,1,1\n", "line 2: a request arrives at nan s, which is no time"),
         ("arrival_s,input_tokens,output_tokens\n1,0,1\n", "line 2: 0 tokens: a request has at least one"),

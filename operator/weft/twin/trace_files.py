@@ -34,6 +34,7 @@ _AZURE = ("timestamp", "contexttokens", "generatedtokens")
 _MOONCAKE = ("timestamp", "input_length", "output_length")
 _MOST_TOKENS = 2**31 - 1
 _MILLISECONDS = 1000.0
+_LONGEST_SECONDS = 366 * 86400.0  # beyond are dates in seconds or milliseconds since 1970, not times of a trace
 
 
 def read_trace(file: BinaryIO, name: str) -> Trace:
@@ -80,13 +81,21 @@ class _Columns:
         arrival, tokens_in, tokens_out, blocks = row
         before = self.arrivals[-1] if self.arrivals else 0.0
         if arrival < before:
-            above = f"before the one above it at {before:g} s" if self.arrivals else "but times count from 0"
-            raise TraceError(f": a request arrives at {arrival:g} s, {above}")
+            above = f"before the one above it at {before:g} s: sort the file by time"
+            why = above if self.arrivals else "but times count from 0"
+            raise TraceError(f": a request arrives at {arrival:g} s, {why}")
         if not math.isfinite(arrival):
             raise TraceError(f": a request arrives at {arrival:g} s, which is no time")
+        if arrival > _LONGEST_SECONDS:
+            raise TraceError(
+                f": a request arrives at {arrival:.15g} s, more than a year after the beginning: times are seconds "
+                "since the trace began, so subtract the first one, and divide milliseconds by 1000"
+            )
         for tokens in (tokens_in, tokens_out):
-            if not 1 <= tokens <= _MOST_TOKENS:
+            if tokens < 1:
                 raise TraceError(f": {tokens} tokens: a request has at least one of input and one of output")
+            if tokens > _MOST_TOKENS:
+                raise TraceError(f": {tokens} tokens: a request has at most {_MOST_TOKENS} of input or of output")
         self.arrivals.append(arrival)
         self.inputs.append(tokens_in)
         self.outputs.append(tokens_out)
@@ -120,6 +129,9 @@ def _csv(head: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Row
         columns, time = _PLAIN, float
     else:
         raise TraceError(_lacking(names))
+    twice = next((column for column in columns if names.count(column) > 1), None)
+    if twice is not None:
+        raise TraceError(f" has the column {twice} twice: leave one")
     places = [names.index(column) for column in columns]
     for number, line in lines:
         yield number, _cells(number, line, places, time)
@@ -137,10 +149,15 @@ def _cells(number: int, line: str, places: list[int], time: Callable[[str], floa
     try:
         cells = line.split(",")
         moment, tokens_in, tokens_out = [cells[place].strip().strip('"') for place in places]
-        return time(moment), int(tokens_in), int(tokens_out), ()
+        return time(moment), _tokens(tokens_in), _tokens(tokens_out), ()
     except (ValueError, IndexError):
         shown = line.strip()[:60]
         raise TraceError(f", line {number}: {shown!r} is no time and two whole numbers of tokens") from None
+
+
+def _tokens(text: str) -> int:
+    """`200`, or `200.0` as tables write a column that once had gaps."""
+    return int(text.removesuffix(".0"))
 
 
 def _since_the_first() -> Callable[[str], float]:
