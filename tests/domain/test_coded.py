@@ -20,6 +20,7 @@ from weft.decide import decide
 from weft.domain.coded import NotCoded, _is_ours, _kinds, coded, decoded
 from weft.domain.moves import MoveBudget
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.transport import Transport
 from weft.domain.workload import Workload
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -63,6 +64,11 @@ def test_a_whole_pass_is_read_as_it_was() -> None:
     decisions = decide(snapshot, load())
     assert (through_json(snapshot), through_json(decisions)) == (snapshot, decisions)
     assert json.dumps(coded(decide(through_json(snapshot), load()))) == json.dumps(coded(decisions))  # type: ignore[arg-type]
+
+
+def test_the_transport_of_a_split_is_read_as_it_was() -> None:
+    wire = Transport("RDMA", 45e9, 0.031, 0.052)
+    assert through_json(wire) == wire
 
 
 def test_every_value_of_the_domain_is_known_but_those_of_one_pass() -> None:

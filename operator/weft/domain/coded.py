@@ -32,13 +32,14 @@ from weft.domain import (
     spec,
     start_up,
     status,
+    transport,
     workload,
 )
 
 # Those whose values a snapshot or a decision is made of.
 _MODULES = (
     *(calibration, cluster, decision, forecast, hardware, model, moves, queueing, quotas),
-    *(reasons, reports, room, shape, snapshot, spec, start_up, status, workload),
+    *(reasons, reports, room, shape, snapshot, spec, start_up, status, transport, workload),
 )
 Coded = Any  # what `json` writes and reads
 _KIND = "~"  # the name of a value's type; plain objects have no such key
