@@ -24,6 +24,7 @@ from weft.converge import Convergence, converge_split
 from weft.domain import labels
 from weft.domain.action import UnroutePod
 from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
 from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import SplitStatus
 from weft.observe.records import read_object, read_pod
@@ -66,6 +67,9 @@ OBJECTS = {
     "compute domain": render_compute_domain(SHAPES["compute-domain"], 3),
     "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, Front((FRONTED.key,), 1, 300.0), {}),
     "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, PAIRED, split_labels(DUO)),
+    "front of a pair of TensorRT-LLM": render_front(
+        DUO.key, EngineName.TensorRTLLM, ROUTER, replace(PAIRED, engine_image="example.org/engine:1"), split_labels(DUO)
+    ),
     **{f"{body['kind']} to {each.picker_port}": body for each in (PLAIN, FULL) for body in routing(each)},
     "budget of a front": render_front_budget(DUO.key, ROUTER, split_labels(DUO)),
 }

@@ -16,21 +16,22 @@ from tests.render.pools import RELEASE, changed, plan, pool, shape, spec, split
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
 from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import RolloutSpec, RouterKind, ScalingMode
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
-from weft.render import front_name, pair_of, surplus
+from weft.render import front_image, front_name, pair_of, surplus
 
 DUO = split()
 CHILDREN = ("duo-prefill", "duo-decode")
 FRONT = front_name(DUO.key, pair_of(DUO))
 
 
-def child(role: Role, replicas: int = 1) -> PoolRecord:
+def child(role: Role, replicas: int = 1, pair: str = "") -> PoolRecord:
     """The child as the API server shows it once it is planned."""
     nodes = tuple((f"node-{'a' if role is Role.Prefill else 'b'}",) for _ in range(replicas))
-    record = pool(spec(role, pair=pair_of(DUO)), plan(shape(1)), *nodes)
+    record = pool(spec(role, pair=pair or pair_of(DUO)), plan(shape(1)), *nodes)
     key = ResourceKey("InferencePool", "team", DUO.child_name(role), f"uid-{role.value}")
     return replace(record, key=key, split_uid=DUO.key.uid)
 
@@ -100,6 +101,22 @@ def test_the_front_selects_by_the_uid_of_both_children() -> None:
     assert f"{labels.POOL_UID}={PREFILL.key.uid}" in command[prefill:decode]
     assert f"{labels.POOL_UID}={DECODE.key.uid}" in command[decode:]
     assert front["spec"]["template"]["spec"]["serviceAccountName"] == "weft-router"
+
+
+def test_a_front_in_the_engines_image_stays_with_the_release_behind_it() -> None:
+    """A newer server asks engines for what older ones do not say."""
+    older = replace(RELEASE, name=EngineName.TensorRTLLM, version="1.2.1", image="example.org/engine:1.2.1")
+    before = replace(DUO, status=SplitStatus(older))
+    world = World()
+    halves = [child(role, pair=pair_of(before)) for role in (Role.Prefill, Role.Decode)]
+    settle(world, before, *halves)
+    serve(world, *halves)
+    settle(world, before, *halves)
+    after = replace(DUO, status=SplitStatus(replace(older, version="1.3.0", image="example.org/engine:1.3.0")))
+    world.carry_out(*world.look_at(after, *halves).actions)
+    pairs = (pair_of(before), pair_of(after))
+    images = {pair: front_image(world.objects["Deployment", front_name(DUO.key, pair)]) for pair in pairs}
+    assert images == {pair_of(before): older.image, pair_of(after): "example.org/engine:1.3.0"}
 
 
 def test_half_a_pair_is_never_routed_to() -> None:

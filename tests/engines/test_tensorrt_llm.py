@@ -349,17 +349,10 @@ def test_nothing_is_said_of_a_version_that_nobody_read() -> None:
 
 
 def test_a_front_of_one_pool_is_the_plain_router() -> None:
-    """Its own front is for splits only; this one asks engines for nothing but OpenAI's API and /health."""
+    """Its own front is for pairs only; this one asks engines for nothing but OpenAI's API and /health."""
     request = FrontRequest("team", RouterSpec(), (("pool", UID),))
     vllms = adapter_for(EngineName.VLLM).front(request)
     assert ENGINE.front(request) == vllms
-
-
-def test_a_front_of_a_pair_is_refused() -> None:
-    with pytest.raises(Invalid, match=r"router\.type Managed") as refused:
-        ENGINE.front(FrontRequest("team", RouterSpec(), (("a", "1"),), (("b", "2"),)))
-    assert refused.value.reason is Reason.FeatureUnsupported
-    assert "would choose servers that Weft drains" in refused.value.message
 
 
 def test_vllm_carries_no_files() -> None:

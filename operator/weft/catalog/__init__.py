@@ -6,7 +6,7 @@ from weft.catalog.config_map import missing_config
 from weft.catalog.efficiency import Efficiency
 from weft.catalog.loading import load
 from weft.catalog.parameters import parameter_count
-from weft.catalog.programs import download_program, mpi_program
+from weft.catalog.programs import download_program, front_program, mpi_program
 
 __all__ = [
     "Catalog",
@@ -15,6 +15,7 @@ __all__ = [
     "KnownModel",
     "architecture_from_config",
     "download_program",
+    "front_program",
     "load",
     "missing_config",
     "mpi_program",

@@ -18,5 +18,11 @@ def mpi_program() -> str:
     return _text("mpi_world.py")
 
 
+@functools.cache
+def front_program() -> str:
+    """The Python program that runs TensorRT-LLM's front before the pods of one generation."""
+    return _text("pair_front.py")
+
+
 def _text(name: str) -> str:
     return resources.files("weft.pods").joinpath(name).read_text(encoding="utf-8")

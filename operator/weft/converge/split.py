@@ -23,6 +23,8 @@ from weft.render import (
     SIDECAR_PORT,
     Front,
     balances,
+    front_image,
+    front_name,
     pair_of,
     paired_selector,
     render_child_pool,
@@ -66,7 +68,7 @@ def converge_split(
     if split.deleting or split.spec is None or split.status.engine is None:
         return Convergence((), _progress(split, sides, None, split.problem))
     routing = _Routing.of(split, sides, around)
-    wanted, refused = _front_or_refusal(split, sides, routing)
+    wanted, refused = _front_or_refusal(split, sides, routing, around)
     bodies = tuple(render_child_pool(split, role) for role in SIDES)
     pools, reverted = converge_children(split, sides, bodies, around)
     actions = (
@@ -141,7 +143,7 @@ class _Routing:
         return max(self.pairs, key=lambda each: min(each.answering)).pair
 
 
-def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing) -> tuple[Json, ...]:
+def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing, around: Surroundings) -> tuple[Json, ...]:
     """Service, budget and routers, once both children have a UID to select by."""
     pools = tuple(side.pool.key for side in sides if side.pool is not None)
     if split.spec is None or split.status.engine is None or split.spec.router.kind is RouterKind.Nothing:
@@ -153,13 +155,22 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing) -> tupl
     service = render_split_service(split, paired=bool(routing.pairs), only=routing.only)
     if len(pools) < len(SIDES):
         return (service,)
-    tags, router, engine = split_labels(split), split.spec.router, split.status.engine.name
+    tags, router, engine = split_labels(split), split.spec.router, split.status.engine
     drain = split.spec.decode.rollout.drain_timeout_seconds
+    current = routing.known[0].pair
+    images = {pair: _image_before(around, pair) if pair != current else "" for pair in routing.routers}
     fronts = [
-        render_front(split.key, engine, router, Front(pools, count, drain, pair, every_pod), tags)
+        Front(pools, count, drain, pair, every_pod, images[pair] or engine.image)
         for pair, count in routing.routers.items()
     ]
-    return (service, render_front_budget(split.key, router, tags), *fronts)
+    rendered = [render_front(split.key, engine.name, router, front, tags) for front in fronts]
+    return (service, render_front_budget(split.key, router, tags), *rendered)
+
+
+def _image_before(around: Surroundings, pair: str) -> str:
+    """What the front of an earlier pair runs: it stays with the release of the engines behind it."""
+    record = around.mine("apps/v1", "Deployment", front_name(around.owner, pair))
+    return front_image(record.body) if record is not None else ""
 
 
 def _route(split: SplitRecord, routing: _Routing, *, every_pod: bool) -> tuple[Json, ...]:
@@ -178,10 +189,10 @@ def _is_at_a_gateway(split: SplitRecord) -> bool:
 
 
 def _front_or_refusal(
-    split: SplitRecord, sides: Sequence[Side], routing: _Routing
+    split: SplitRecord, sides: Sequence[Side], routing: _Routing, around: Surroundings
 ) -> tuple[tuple[Json, ...], Explanation | None]:
     try:
-        return _front(split, sides, routing), None
+        return _front(split, sides, routing, around), None
     except Invalid as error:
         return (), Explanation(error.reason, error.message)
 

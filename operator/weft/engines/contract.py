@@ -18,6 +18,10 @@ class EngineAdapter(Protocol):
         """How a pod leaves the front that belongs to this engine."""
 
     @property
+    def pairs_in_its_image(self) -> bool:
+        """Whether its front before a pair is a program of the engine's own image, and not an image of its own."""
+
+    @property
     def counts_handover(self) -> bool:
         """Whether the TTFT that it tells of a prefill half ends when the other half has the KV, and not before."""
 

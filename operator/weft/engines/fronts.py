@@ -63,6 +63,8 @@ FRONTS = FrontSeries(
         # sglang-router, and before 0.3; probes are GET
         _one("smg_http_requests_total", ("method", "POST")),
         _one("sgl_router_requests_total"),
+        # the doors of TensorRT-LLM's server before pairs: what it asks of prefill servers, once for each request
+        _one("weft_front_requests_total"),
         # endpoint pickers: of llm-d, of the Gateway API Inference Extension from 1.1 on and before
         _one("llm_d_epp_request_total"),
         _one("inference_objective_request_total"),

@@ -54,6 +54,7 @@ class SGLang:
     """
 
     leaves_front_by = LeavesBy.Deletion
+    pairs_in_its_image = False
     counts_handover = True  # it streams the first token of a prefill half once the transfer has succeeded
     port = PORT
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.engines import tensorrt_llm_arguments as arguments
 from weft.engines import tensorrt_llm_world as world
 from weft.engines.batches import batch_arguments
@@ -24,6 +23,7 @@ from weft.engines.sizing import (
 from weft.engines.tensorrt_llm_config import config_text, moves_kv
 from weft.engines.tensorrt_llm_conflicts import tensorrt_llm_argument_conflict, tensorrt_llm_env_conflict
 from weft.engines.tensorrt_llm_failure import tensorrt_llm_failure
+from weft.engines.tensorrt_llm_front import pair_front
 from weft.engines.tensorrt_llm_refusals import refuse_what_it_cannot
 from weft.engines.tensorrt_llm_settings import without_settings
 from weft.engines.unknown_options import unknown_to_click
@@ -44,7 +44,8 @@ CONFIG_FILE = "trtllm.yaml"
 class TensorRTLLM:
     """The adapter of TensorRT-LLM; see `EngineAdapter`. None of it has run on hardware yet."""
 
-    leaves_front_by = LeavesBy.Label  # vllm-router's way
+    leaves_front_by = LeavesBy.Label  # vllm-router's way, and that of the doors before a pair
+    pairs_in_its_image = True
     counts_handover = False
     port = PORT
 
@@ -73,14 +74,8 @@ class TensorRTLLM:
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
-        """`vllm-router` before one pool, as TensorRT-LLM has a front for pairs only, which is not rendered."""
-        if request.decode:
-            raise Invalid(
-                Reason.FeatureUnsupported,
-                "router.type Managed is not supported before a split of TensorRT-LLM, whose front would choose servers "
-                "that Weft drains: use None and a front of your own, another engine, or an InferencePool",
-            )
-        return vllm_router(request, PORT)
+        """Its own server before a pair, and `vllm-router` before one pool, as it has a front for pairs only."""
+        return pair_front(request, PORT) if request.decode else vllm_router(request, PORT)
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         return tensorrt_llm_argument_conflict(args, shape)

@@ -51,6 +51,7 @@ class VLLM:
     """The adapter of vLLM; see `EngineAdapter`."""
 
     leaves_front_by = LeavesBy.Label
+    pairs_in_its_image = False
     counts_handover = False
     port = PORT
 

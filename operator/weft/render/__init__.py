@@ -6,7 +6,7 @@ from weft.render.budget import render_disruption_budget, replicas_spared
 from weft.render.child import pair_of, render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of, surplus
 from weft.render.compute_domain import COMPUTE_DOMAIN, compute_domain_name, is_of, render_compute_domain
-from weft.render.front import ROUTER_ACCOUNT, Front, render_front, render_front_budget
+from weft.render.front import ROUTER_ACCOUNT, Front, front_image, render_front, render_front_budget
 from weft.render.gateway import (
     ENDPOINTS,
     ENDPOINTS_GROUP,
@@ -47,6 +47,7 @@ __all__ = [
     "Json",
     "balances",
     "compute_domain_name",
+    "front_image",
     "front_name",
     "has_all_of",
     "is_of",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain import labels
 from weft.engines import FrontRequest, adapter_for
-from weft.render.container import render_container, render_volumes, router_resources
+from weft.render.container import file_annotations, render_container, render_volumes, router_resources
 from weft.render.facts import router_image
 from weft.render.metadata import child_metadata, signed
 from weft.render.names import front_name
@@ -30,7 +30,8 @@ ROUTER_ACCOUNT = "weft-router"
 class Front:
     """What a router stands before: one pool, or a prefill and a decode pool in this order, of whose pods one `pair`.
 
-    It chooses among the first pods of replicas, or every one that takes requests.
+    It chooses among the first pods of replicas, or every one that takes requests. `engine_image` is that of the pods
+    behind it: some engines have their front in it.
     """
 
     pools: tuple[ResourceKey, ...]
@@ -38,6 +39,7 @@ class Front:
     drain_seconds: float
     pair: str = ""
     every_pod: bool = False
+    engine_image: str = ""
 
 
 def render_front(
@@ -53,7 +55,9 @@ def render_front(
         decode=behind[1] if len(behind) > 1 else (),
         drain_seconds=int(front.drain_seconds),
     )
-    launch = adapter_for(engine).front(request)
+    adapter = adapter_for(engine)
+    launch = adapter.front(request)
+    own = front.engine_image if request.decode and adapter.pairs_in_its_image else router_image(engine)
     chosen = {**front_selector(owner), **one}
     pod_tags = {**tags, **chosen, labels.ROUTED: "true", COMPONENT: "router"}
     body = {
@@ -65,12 +69,18 @@ def render_front(
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": chosen},
             "template": {
-                "metadata": {"labels": pod_tags},
-                "spec": _pod(launch, router, router.image or router_image(engine)),
+                "metadata": _metadata(launch, pod_tags),
+                "spec": _pod(launch, router, router.image or own),
             },
         },
     }
     return signed(body)
+
+
+def front_image(deployment: Json) -> str:
+    """What the containers of a Deployment of `render_front` run."""
+    image: str = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image
 
 
 def render_front_budget(owner: ResourceKey, router: RouterSpec, tags: dict[str, str]) -> Json:
@@ -82,6 +92,12 @@ def render_front_budget(owner: ResourceKey, router: RouterSpec, tags: dict[str, 
     }
     meta = child_metadata(front_name(owner), owner, tags)
     return signed({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
+
+
+def _metadata(launch: ContainerLaunch, tags: dict[str, str]) -> Json:
+    """Labels, and the files that the pod carries itself."""
+    notes = file_annotations(launch)
+    return {"labels": tags, **({"annotations": notes} if notes else {})}
 
 
 def _pod(launch: ContainerLaunch, router: RouterSpec, image: str) -> Json:
