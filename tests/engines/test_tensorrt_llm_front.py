@@ -207,7 +207,11 @@ def test_a_pod_that_loses_its_label_gets_no_more_requests_and_finishes_its_strea
         assert (pair.engines["d-0"].requests, pair.engines["d-1"].requests) == (before[0], before[1] + 1)
 
     eventually(only_the_other_is_asked)
+    pair.engines["d-1"].hold()
+    busy = [pair.ask() for _ in range(len(streams) + 2)]  # more than the first one has
     assert pair.engines["d-0"].requests == first
+    pair.engines["d-1"].release()
+    assert all(stream.read().endswith(b"end\n") for stream in busy)
     pair.engines["d-0"].release()
     assert all(stream.read().endswith(b"end\n") for stream in streams)
 
