@@ -53,15 +53,21 @@ def leaving(
     gone = [each for each in outgoing if each.alone or each.urgent or (not each.ready and not each.may_return)]
     ready = [each for each in outgoing if each.ready and not each.alone and not each.urgent]
     gone += choose_victims([each for each in ready if not each.could_stay], serving(replicas) - least_serving, free)
-    left = serving([each for each in replicas if each not in gone])
+    left = serving(without(gone, replicas))
     gone += choose_victims([each for each in ready if each.could_stay], left - desired, free)
-    rest = [each for each in replicas if each not in gone]
-    most = desired + (limits.surge if any(each not in gone for each in outgoing) else 0)
+    rest = without(gone, replicas)
+    most = desired + (limits.surge if without(gone, outgoing) else 0)
     for victim in choose_victims(rest, len(rest) - most, free):
         if not victim.ready or serving(rest) > least_serving:
             rest.remove(victim)
             gone.append(victim)
     return tuple(gone)
+
+
+def without(gone: Sequence[Departure], replicas: Sequence[Departure]) -> list[Departure]:
+    """The others: a replica is known by its id, which takes a fraction of the time that comparing all of it does."""
+    ids = {each.assignment.replica for each in gone}
+    return [each for each in replicas if each.assignment.replica not in ids]
 
 
 def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> int:

@@ -24,7 +24,7 @@ from weft.decide.placing import capacity_request, is_replaced, placement_of
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.promises import held_by, holds_of
 from weft.decide.quota_preemption import keep_room, take_room
-from weft.decide.rollout import arriving, leaving
+from weft.decide.rollout import arriving, leaving, without
 from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.decide.slow_replicas import because_it_is_slow, replace_slow, slow_events, slow_one_that_goes, speed_after
 from weft.decide.spares import gives_way_to_its_spare, keep_spares
@@ -180,15 +180,15 @@ def _set_out(turn: Turn, start: _Start, unit: Sequence[Turn]) -> Course:
     going = lets_go and [each for each in present if each.outdated or each.displaced is not None]
     weighing = weigh(turn, unit, now) if going else NOTHING_TO_WEIGH
     gone = leaving(present, desired, rollout, free, weighing.needed)
-    gone += tuple(each for each in present if each not in gone and gives_way_to_its_spare(each, turn, free))
+    gone += tuple(each for each in without(gone, present) if gives_way_to_its_spare(each, turn, free))
     for each in gone:
         _take_back(turn, each, free)
-    stay = [each for each in present if each not in gone]
+    stay = without(gone, present)
     missing = arriving(stay, desired, rollout)
     if remaining_seconds(failure, now) > 0 or _waits_for_drain(turn, stay, gone):
         missing = 0
     displaced = [each for each in present if each.displaced is not None]
-    moving = tuple(each for each in displaced if each in stay)
+    moving = tuple(without(gone, displaced))
     replaced = (*(loss.assignment for loss in turn.survivors.losses), *(each.assignment for each in displaced))
     kept, following = [each.assignment for each in stay], pool.status.next_replica
     avoided = tuple(node for node, _ in turn.memory.refused_by)
@@ -243,7 +243,8 @@ def _failure(turn: Turn, now: float) -> Failure | None:
 
 def _take_back(turn: Turn, departure: Departure, free: FreeMap) -> None:
     """Promises of a replica that leaves are free at once; what its pods hold is free when they are gone."""
-    replica = next(each for each in turn.survivors.replicas if each.assignment == departure.assignment)
+    number = departure.assignment.replica
+    replica = next(each for each in turn.survivors.replicas if each.assignment.replica == number)
     holds = holds_of(turn.planned.pool, departure.assignment, free.fabric)
     for rank, hold in enumerate(holds):
         if rank not in replica.bound:
