@@ -69,7 +69,10 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("TIMESTAMP,ContextTokens\n1,2\n", "t.csv lacks the column generatedtokens"),
         ("a,b\n1,2\n", "t.csv has no head with the columns arrival_s, input_tokens, output_tokens"),
         ("arrival_s,input_tokens,output_tokens\n5,1,1\n4,1,1\n", "line 3: a request arrives at 4 s, before the one"),
-        ("arrival_s,input_tokens,output_tokens\n1700000000,1,1\n", "1700000000 s, more than a year after the beginning"),
+        (
+            "arrival_s,input_tokens,output_tokens\n1700000000,1,1\n",
+            "1700000000 s, more than a year after the beginning",
+        ),
         ("arrival_s,input_tokens,output_tokens\n1700000000123,1,1\n", "divide milliseconds by 1000"),
         ("arrival_s,input_tokens,output_tokens,input_tokens\n0,1,1,2\n", "has the column input_tokens twice"),
         ("arrival_s,input_tokens,output_tokens\n0,1,99999999999\n", "at most 2147483647 of input or of output"),
