@@ -19,7 +19,7 @@ from weft.cli.simulate_report import Report, percent
 from weft.cli.terminal import show
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role, Slo
-from weft.twin.outcome import Answers, Told
+from weft.twin.outcome import Answers, Shortage, Told
 
 SPLIT = (Role.Prefill, Role.Decode)
 NEEDED = {
@@ -100,6 +100,15 @@ def test_unfinished_requests_are_told_and_the_chart_of_requests_has_them(capsys:
     assert any(line.split() == ["unfinished", "at", "the", "end", "3600"] for line in printed(capsys, cut).splitlines())
     assert readings(whole)[0] == readings(cut)[0]
     assert "unfinished" not in printed(capsys, whole)
+
+
+def test_a_pool_that_wanted_more_than_it_may_have_is_told_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = report(Made())
+    why = Explanation(Reason.AtMaximum, "demand asks for more than maxReplicas 1")
+    short = replace(whole.first, shortages=(Shortage(60.0, 600.0, "chat", why),))
+    found = replace(whole, outcomes=(short,))
+    assert "0:01:00 to 0:10:00  chat: AtMaximum, demand asks for more than maxReplicas 1" in printed(capsys, found)
+    assert ["AtMaximum"] == [each["reason"] for each in as_data(found)["shortages"]]  # type: ignore[call-overload]
 
 
 def test_the_warm_up_counts_for_nothing() -> None:

@@ -195,20 +195,7 @@ def _data(fleet: FleetReport, place: int) -> Json:
         "replica_changes": totals.changes,
         "wall_seconds": first.wall_seconds,
         "faults": [{"at_seconds": at, "node": node} for at, node in fleet.first.faults],
-        "resources": [
-            {**data_of(report, outcome), "shortages": [_shortage(each) for each in outcome.shortages]}
-            for report, outcome in zip(fleet.reports, outcomes, strict=True)
-        ],
-    }
-
-
-def _shortage(shortage: Shortage) -> Json:
-    return {
-        "at_seconds": shortage.at,
-        "until_seconds": shortage.until,
-        "pool": shortage.pool,
-        "reason": shortage.explanation.reason.value,
-        "message": shortage.explanation.message,
+        "resources": [data_of(report, outcome) for report, outcome in zip(fleet.reports, outcomes, strict=True)],
     }
 
 

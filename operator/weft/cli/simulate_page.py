@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.cli.simulate_report import Report
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import Outcome, Shortage
 
 Json = dict[str, Any]
+_MOST_TOLD = 12  # shortages on a terminal; the JSON has all
 
 
 def as_data(report: Report) -> Json | list[Json]:
@@ -70,6 +71,17 @@ def data_of(report: Report, outcome: Outcome) -> Json:
             }
             for told in outcome.told
         ],
+        "shortages": [_shortage(each) for each in outcome.shortages],
+    }
+
+
+def _shortage(shortage: Shortage) -> Json:
+    return {
+        "at_seconds": shortage.at,
+        "until_seconds": shortage.until,
+        "pool": shortage.pool,
+        "reason": shortage.explanation.reason.value,
+        "message": shortage.explanation.message,
     }
 
 
@@ -106,7 +118,19 @@ def without_nan(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
 def as_page(report: Report) -> list[RenderableType]:
     """For a terminal: what was asked, a column for each policy, and how long it took."""
     took = ", ".join(seconds(outcome.wall_seconds) for outcome in report.outcomes)
-    return [Text(report.resource, style="bold"), *heading(report), "", _table(report), "", f"simulated in {took}"]
+    table: list[RenderableType] = ["", _table(report), "", *_lacking(report)]
+    return [Text(report.resource, style="bold"), *heading(report), *table, f"simulated in {took}"]
+
+
+def _lacking(report: Report) -> Iterator[str]:
+    """When which policy had fewer replicas than it wanted, and why."""
+    found = [(outcome, each) for outcome in report.outcomes for each in outcome.shortages]
+    for outcome, each in found[:_MOST_TOLD]:
+        who = "" if report.alone else f"{outcome.policy}: "
+        why = f"{each.explanation.reason.value}, {each.explanation.message}"
+        yield f"{who}{clock(each.at)} to {clock(each.until)}  {each.pool}: {why}"
+    if len(found) > _MOST_TOLD:
+        yield f"{len(found) - _MOST_TOLD} more times a pool had less than it wanted: -o json has all"
 
 
 def heading(report: Report, *, faults: bool = True) -> list[str]:
