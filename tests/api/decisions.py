@@ -114,7 +114,9 @@ CALIBRATIONS = st.lists(
 ).map(tuple)
 FORECASTS = st.builds(KeptForecast, st.text("AZaz09+/", min_size=1, max_size=1500).map("1.".__add__), INSTANTS)
 SECONDS = st.integers(0, 100_000)
-STARTS = st.builds(StartUp, SECONDS, SECONDS, SECONDS, st.none() | SECONDS)
+STARTS = st.builds(
+    StartUp, SECONDS, SECONDS, SECONDS, st.none() | SECONDS, st.just(()) | st.tuples(*(SECONDS for _ in range(5)))
+)
 MOVES = st.lists(st.builds(Relocation, st.integers(0, 99), INSTANTS, WORDS), max_size=3).map(tuple)
 CONDITIONS = st.tuples(
     *(

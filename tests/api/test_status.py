@@ -362,11 +362,20 @@ class TestStartUp:
             "measuredSeconds": 140,
         }
 
+    def test_phases_that_were_measured_are_told_by_name_and_read_back(self) -> None:
+        told = replace(self.TOLD, phases=(2, 38, 0, 60, 40))
+        found = self.written(told)["startUp"]
+        assert found["phaseSeconds"] == [2, 38, 0, 60, 40]
+        assert found["message"].startswith("140 s measured: setup 2 s, image 38 s, weights 60 s, engine 40 s; 316 s")
+        assert parse_pool({"status": self.written(told) | {"desiredReplicas": 3}}).status.start_up == told
+
     def test_an_estimate_says_nothing_of_a_measurement(self) -> None:
         assert "measuredSeconds" not in self.written(StartUp(100, 68, 148))["startUp"]
         assert "startUp" not in self.written(None)
 
-    @pytest.mark.parametrize("odd", [{"imageSeconds": -1}, {"engineSeconds": "soon"}, {"measuredSeconds": 10**9}])
+    @pytest.mark.parametrize(
+        "odd", [{"imageSeconds": -1}, {"engineSeconds": "soon"}, {"measuredSeconds": 10**9}, {"phaseSeconds": [1]}]
+    )
     def test_what_nobody_wrote_is_as_if_never_written(self, odd: Json) -> None:
         written = self.written()
         written["startUp"] |= odd

@@ -11,7 +11,8 @@ from e2e.cluster.presets import h200_boards
 from e2e.cluster.waiting import eventually
 from tests.scenarios.tenants import message
 from weft.domain import labels
-from weft.observe.records import epoch_seconds, read_pod
+from weft.observe.records import read_pod
+from weft.observe.times import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

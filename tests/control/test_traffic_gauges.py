@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from weft.control.traffic_gauges import TrafficGauges
 from weft.domain.snapshot import Caveat, PoolObservation
+from weft.domain.start_up import Start
 
 SEEN = PoolObservation(
     expected=1,
@@ -23,6 +24,7 @@ SEEN = PoolObservation(
     arrival_seconds=10.0,
     arrivals_at_front=True,
     caveats=(Caveat("the engine does not show x"),),
+    starts=(Start(3, (2, 300, 0, 20, 30)), Start(4, (2, 5, 0, 21, 30)), Start(5, (3, 5, 0, 22, 30))),
 )
 
 
@@ -47,6 +49,11 @@ def test_every_figure_that_is_known_is_told() -> None:
         'weft_pool_tokens{kind="input",*,statistic="p95"} 1500.0',
         'weft_pool_tokens{kind="computed_input",*,statistic="mean"} 420.0',
         'weft_pool_requests_arriving_per_second{counted_by="front",*} 2.5',
+        'weft_pool_startup_phase_seconds{phase="setup",*} 2.0',
+        'weft_pool_startup_phase_seconds{phase="image",*} 5.0',
+        'weft_pool_startup_phase_seconds{phase="download",*} 0.0',
+        'weft_pool_startup_phase_seconds{phase="weights",*} 21.0',
+        'weft_pool_startup_phase_seconds{phase="engine",*} 30.0',
         'weft_pool_metrics_caveat{caveat="the engine does not show x",*} 1.0',
     ]
 

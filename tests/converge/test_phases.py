@@ -21,7 +21,7 @@ from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import ModelSource, ModelSpec, SourceKind
 from weft.domain.start_up import StartUp
 from weft.domain.workload import Role
-from weft.observe.records import epoch_seconds
+from weft.observe.times import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +103,26 @@ def test_whole_starts_are_what_was_measured() -> None:
     world = on_its_nodes(record)
     run(*world.pods.values())
     assert told(world, record, 130) == "replica 3 loads the model (120 s of about 140 s measured for a whole start)"
+
+
+PHASES_KNOWN = replace(ESTIMATED, measured=140, phases=(2, 38, 0, 60, 40))
+
+
+@pytest.mark.parametrize(
+    ("runs_yet", "after", "words"),
+    [
+        (False, 75, "replica 3 pulls its image (60 s of about 40 s measured)"),
+        (False, 130, "replica 3 pulls its image (more than twice the 40 s measured)"),
+        (True, 90 + 70, "replica 3 loads the model (60 s of about 100 s measured)"),
+        (True, 90 + 250, "replica 3 loads the model (more than twice the 100 s measured)"),
+    ],
+)
+def test_a_phase_that_is_slow_is_named_beside_what_it_took_before(*, runs_yet: bool, after: float, words: str) -> None:
+    record = one_pod(PHASES_KNOWN)
+    world = on_its_nodes(record)
+    if runs_yet:
+        run(*world.pods.values())
+    assert told(world, record, after) == words
 
 
 def test_weights_that_are_a_volume_are_pulled_with_the_image() -> None:

@@ -10,13 +10,13 @@ from weft.domain import labels
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, Taint
 from weft.observe.records import (
     accelerator_like,
-    epoch_seconds,
     pod_requests,
     read_node,
     read_object,
     read_pod,
     scheduler_words,
 )
+from weft.observe.times import epoch_seconds
 
 Json = dict[str, Any]
 

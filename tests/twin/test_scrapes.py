@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.twin.serving_cases import CHAT, SPEED, SPLIT, poisson, serving, trace
 from weft.domain.shape import EngineName
+from weft.domain.start_up import Start
 from weft.engines import FRONTS, series_for
 from weft.observe import arithmetic
 from weft.observe.direct import DirectSource
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from weft.twin.serving import Route, Serving
 
 SERIES = series_for(EngineName.VLLM, "0.21.0")
-STARTUP_SECONDS = 33.0
+STARTED = Start(7, (0, 12, 0, 0, 21))
 GAP = (210.0, 330.0)
 
 
@@ -53,12 +54,14 @@ class Pages:
 
     def observe(self, names: list[str], now: float) -> PoolObservation:
         self.now = now
-        targets = [target(name, STARTUP_SECONDS) for name in names]
+        targets = [target(name, STARTED) for name in names]
         return observe_pool(targets, self._source.windows(), SERIES, [target("front")])
 
 
-def target(name: str, startup: float | None = None) -> Target:
-    return Target(name, "default", name, "127.0.0.1", 8000, "/metrics", (), startup)
+def target(name: str, start: Start | None = None) -> Target:
+    return Target(
+        name, "default", name, "127.0.0.1", 8000, "/metrics", (), None if start is None else 33.0, start=start
+    )
 
 
 def flat(observation: PoolObservation | PodObservation) -> dict[str, object]:
@@ -103,7 +106,7 @@ def test_every_figure_is_that_of_the_pages(route: Route) -> None:
 def come_and_go(served: Serving, pool: str, names: list[str], now: float) -> None:
     """Two engines start, later a third one, and still later the first one dies."""
     for name in {0.0: names[:2], 105.0: names[2:]}.get(now, []):
-        served.start(name, pool, SPEED, now, STARTUP_SECONDS)
+        served.start(name, pool, SPEED, now, STARTED)
     if now == 405.0:
         served.kill(names[0], now)
 

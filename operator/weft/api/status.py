@@ -253,6 +253,9 @@ class StartUpStatus(ApiModel):
     weights_seconds: Seconds = Field(description="Estimated for getting the weights to the GPUs.")
     engine_seconds: Seconds = Field(description="Estimated for the engine's own start: compilation, captured graphs.")
     measured_seconds: Seconds | None = described("What starts of this pool took; rewritten with forecast.")
+    phase_seconds: list[Seconds] | None = Field(
+        default=None, min_length=5, max_length=5, description="Of it: setup, image, download, weights, engine."
+    )
 
 
 class RelocationStatus(ApiModel):

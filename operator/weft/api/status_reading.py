@@ -203,7 +203,8 @@ def _forecast(read: shown.ForecastStatus) -> KeptForecast:
 
 
 def _start_up(read: shown.StartUpStatus) -> StartUp:
-    return StartUp(read.image_seconds, read.weights_seconds, read.engine_seconds, read.measured_seconds)
+    estimated = (read.image_seconds, read.weights_seconds, read.engine_seconds)
+    return StartUp(*estimated, read.measured_seconds, tuple(read.phase_seconds or ()))
 
 
 def _calibrated(read: shown.CalibrationStatus) -> Calibrated:

@@ -213,7 +213,7 @@ def _start_up(start_up: StartUp) -> Json:
         "imageSeconds": start_up.image,
         "weightsSeconds": start_up.weights,
         "engineSeconds": start_up.engine,
-        **_present(measuredSeconds=start_up.measured),
+        **_present(measuredSeconds=start_up.measured, phaseSeconds=list(start_up.phases) or None),
     }
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
+from weft.domain.start_up import PHASES, usual_phases
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
@@ -39,12 +41,13 @@ class TrafficGauges:
         self._latency = self._gauge("latency_seconds", "Observed latency", "kind", "percentile")
         self._tokens = self._gauge("tokens", "Tokens of a request", "kind", "statistic")
         self._arriving = self._gauge("requests_arriving_per_second", "Requests that came in lately", "counted_by")
+        self._phases = self._gauge("startup_phase_seconds", "Phases of a usual start, of the last ones", "phase")
         self._caveat = self._gauge("metrics_caveat", "1 for each thing that is odd about an engine's metrics", "caveat")
 
     def clear(self) -> None:
         """Let go of all pools."""
         gauges = (gauge for gauge, _ in self._figures)
-        for gauge in (*gauges, self._latency, self._tokens, self._arriving, self._caveat):
+        for gauge in (*gauges, self._latency, self._tokens, self._arriving, self._phases, self._caveat):
             gauge.clear()
 
     def show(self, place: tuple[str, str], seen: PoolObservation | None) -> None:
@@ -61,6 +64,11 @@ class TrafficGauges:
         if seen.arrivals is not None and seen.arrival_seconds:
             counted_by = "front" if seen.arrivals_at_front else "engines"
             _set(self._arriving, (*place, counted_by), seen.arrivals / seen.arrival_seconds)
+        self._show_named(place, seen)
+
+    def _show_named(self, place: tuple[str, str], seen: PoolObservation) -> None:
+        for phase, seconds in zip(PHASES, usual_phases(seen.starts), strict=False):
+            _set(self._phases, (*place, phase), seconds)
         for caveat in seen.caveats:
             _set(self._caveat, (*place, caveat.says), 1)
 

@@ -2,8 +2,9 @@
 
 Kubernetes shows two phases: a pod that is bound pulls images, and volumes that are images, until its containers run;
 then its engine loads until it answers. Where an init container downloads the weights, that is a third one between them,
-and tells its bytes itself. Times are told in whole minutes, and no more once they are twice what they should be: while
-something starts, a status is written about once a minute. Bytes are told in percent, a few times a minute.
+and tells its bytes itself. What each took in starts that were measured stands beside it. Times are told in whole
+minutes, and no more once they are twice what they should be: while something starts, a status is written about once a
+minute. Bytes are told in percent, a few times a minute.
 """
 
 from __future__ import annotations
@@ -118,11 +119,22 @@ def phase_of(replica: Replica, pool: PoolRecord) -> Phase | None:
     does, since, tells = _activity(replica, pool, runs=runs, bound=begun)
     if start_up is None:
         return Phase(replica.number, does, since, tells=tells)
+    if start_up.phases:
+        return Phase(replica.number, does, since, _usual(does, start_up, replica), "measured", tells)
     if start_up.measured is not None:  # of which nobody knows the parts
         return Phase(replica.number, does, begun, start_up.measured, "measured for a whole start", tells)
     pulls = does in {PULLS, PULLS_BOTH}
     expected = _pulled(start_up, pool) if pulls else start_up.estimated - _pulled(start_up, pool)
     return Phase(replica.number, does, since, expected, "estimated", tells)
+
+
+def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
+    """Seconds that what it does took in the last starts; what was downloaded before is since then a part of it."""
+    setup, image, download, weights, engine = start_up.phases
+    before = download if any(pod.download is not None for pod in replica.pods) else 0
+    if does in {PULLS, PULLS_BOTH}:
+        return max(1, setup + image + before)
+    return max(1, weights + engine + before if does == LOADS else download)
 
 
 def _activity(replica: Replica, pool: PoolRecord, *, runs: bool, bound: float) -> tuple[str, float, bool]:

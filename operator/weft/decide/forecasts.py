@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
+from weft.domain.start_up import usual_phases
 from weft.domain.status import PoolStatus
 from weft.scaling import is_carried_along, is_worth_a_write, kept_now, restored
 
@@ -62,7 +63,7 @@ def start_up_now(status: PoolStatus, estimated: StartUp, now: float) -> StartUp:
     if told is None:
         known = restored(status.forecast, now)
         return estimated if known is None else _with_measured(estimated, known)
-    return replace(estimated, measured=told.measured)
+    return replace(estimated, measured=told.measured, phases=told.phases)
 
 
 def _is_first_start(told: StartUp | None, state: ForecastState) -> bool:
@@ -72,7 +73,9 @@ def _is_first_start(told: StartUp | None, state: ForecastState) -> bool:
 
 def _with_measured(start_up: StartUp, state: ForecastState) -> StartUp:
     measured = None if state.startup_seconds is None else max(1, round(state.startup_seconds))
-    return start_up if start_up.measured == measured else replace(start_up, measured=measured)
+    phases = usual_phases(state.starts)
+    same = (start_up.measured, start_up.phases) == (measured, phases)
+    return start_up if same else replace(start_up, measured=measured, phases=phases)
 
 
 def _kept(outcome: Outcome, state: ForecastState, now: float) -> Outcome:

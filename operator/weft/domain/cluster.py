@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft.domain.spec import Pairs
+    from weft.domain.start_up import Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class PodRecord:
     loading: float | None = None
     download: Download | None = None
     servers: int | None = None  # API servers, on as many consecutive ports, where its pod tells
+    start: Start | None = None  # of what those seconds were made, where containers tell
 
     @property
     def api_servers(self) -> int:

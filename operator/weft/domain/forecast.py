@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from weft.domain.made_often import made_often
+
+if TYPE_CHECKING:
+    from weft.domain.start_up import Start
 
 
 @made_often
@@ -45,7 +49,8 @@ class ForecastState:
     `noise` is the usual size of a surprise one bin ahead, `dispersion` the variance of counts over their mean, `upward`
     and `usual` how far forecasts fell short lately, and at all times. `errors` are weights of past errors at the
     horizon, by size. `startup_seconds` is what a start takes, None before one was measured, and
-    `estimated_startup_seconds` what it should take by then, None where nobody knows.
+    `estimated_startup_seconds` what it should take by then, None where nobody knows. `starts` are the last ones, by the
+    ids of their replicas, of whose phases `startup_seconds` is made where they are known.
 
     `days` are the log changes from each part of a workday and of a weekend day to the next, None where none was seen
     yet. `foretold` is how well they did: the sums of error x change and of change squared; `led` is the same of how far
@@ -75,6 +80,7 @@ class ForecastState:
     foretold: tuple[float, float] = (0.0, 0.0)
     led: tuple[float, float] = (0.0, 0.0)
     costs: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    starts: tuple[Start, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

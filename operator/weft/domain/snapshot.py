@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
     from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.domain.start_up import Start
     from weft.domain.status import Condition, PoolStatus, SplitStatus
     from weft.domain.workload import Role, Workload
 
@@ -135,6 +136,7 @@ class PodObservation:
     transfer_seconds: float | None = None
     waiting_for_kv: float | None = None
     startup_seconds: float | None = None
+    start: Start | None = None
 
 
 @made_often
@@ -147,7 +149,8 @@ class PoolObservation:
     which. `answered` of `expected` ready leader pods gave fresh samples; `missing` names series that the engine should
     have but has not, and signals of which its version has no series; `complete` is False when the values may not be
     trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
-    `transfers` are percentiles of KV transfers, where the engine counts them by bucket.
+    `transfers` are percentiles of KV transfers, where the engine counts them by bucket; `starts` are those of the last
+    replicas that answer, by their ids.
     `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
     `caveats` say all that is not as the engine's version should have it.
     """
@@ -182,6 +185,7 @@ class PoolObservation:
     unresolved: tuple[tuple[str, int], ...] = ()
     caveats: tuple[Caveat, ...] = ()
     transfers: tuple[tuple[int, float], ...] = ()
+    starts: tuple[Start, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -26,6 +26,7 @@ class EngineSeries:
     waiting_by_reason: str | None = None  # label `reason`: `capacity` is the real queue, `deferred` waits for KV
     waiting_for_kv: tuple[str, ...] = ()  # requests that wait for KV transfer and are not in `waiting`
     startup: str | None = None  # seconds that the engine took to start
+    loading: str | None = None  # the part of it in which it loaded weights
     hit_rate: str | None = None  # prompt tokens found in the prefix cache, where no counters tell
     # counters
     finished: str  # its rate is completed requests per second
@@ -86,7 +87,7 @@ class EngineSeries:
         """Every name, those of other versions too."""
         kinds = (
             *(self.running, self.waiting, self.kv_usage, self.waiting_by_reason, *self.waiting_for_kv, self.startup),
-            *(self.hit_rate, self.finished, self.prefix_queries, self.prefix_hits, self.input_tokens),
+            *(self.loading, self.hit_rate, self.finished, self.prefix_queries, self.prefix_hits, self.input_tokens),
             *(self.output_tokens, self.ttft, self.inter_token, self.tpot, self.request_input_tokens),
             *(self.request_output_tokens, self.request_computed_tokens, self.transfer),
             *(name for _, name in self.other_names),

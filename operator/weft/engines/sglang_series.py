@@ -26,6 +26,7 @@ def sglang_series(version: str) -> EngineSeries:
             "sglang:num_decode_transfer_queue_reqs",
         ),
         startup="sglang:engine_startup_time",
+        loading="sglang:engine_load_weights_time",
         hit_rate="sglang:cache_hit_rate",
         finished="sglang:num_requests_total",
         prefix_queries="sglang:prompt_tokens_total",

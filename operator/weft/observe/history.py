@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.domain.snapshot import Buckets
+    from weft.domain.start_up import Start
 
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those of the target)
@@ -42,6 +43,7 @@ class Target:
     scraped: bool = True
     shares_pod: bool = False
     pages: tuple[Target, ...] = ()
+    start: Start | None = None  # as the pod's conditions and containers tell it
 
     @property
     def url(self) -> str:

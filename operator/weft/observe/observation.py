@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
+from weft.domain.start_up import KEPT_STARTS
 from weft.observe.arithmetic import log_normal_quantile, merged, percentiles, unresolved
 from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, missing
+from weft.observe.starts import with_weights
 from weft.observe.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from weft.domain.snapshot import Buckets, Caveat
+    from weft.domain.start_up import Start
     from weft.engines.series import EngineSeries
     from weft.observe.arriving import Arrived
     from weft.observe.history import History, Target
@@ -96,6 +100,7 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         transfer_seconds=window.transfer_seconds,
         waiting_for_kv=window.waiting_for_kv,
         startup_seconds=_startup(target, window),
+        start=_start(target, window),
     )
 
 
@@ -199,6 +204,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         unresolved=found.unresolved,
         caveats=together.caveats,
         transfers=percentiles(found.transfers, transfer_seconds),
+        starts=_last_starts(pods),
     )
 
 
@@ -242,6 +248,19 @@ def _prefix_hit(together: Together, prompt: float | None, computed: float | None
 def _startup(target: Target, window: Window) -> float | None:
     told = target.startup_seconds
     return _mean(window.gauge(window.series.startup)) if told is None else told
+
+
+def _start(target: Target, window: Window) -> Start | None:
+    """With what the engine itself says of its weights."""
+    told = window.series.loading
+    return (
+        target.start if target.start is None or told is None else with_weights(target.start, _mean(window.gauge(told)))
+    )
+
+
+def _last_starts(pods: Iterable[PodObservation]) -> tuple[Start, ...]:
+    known = [pod.start for pod in pods if pod.start is not None]
+    return tuple(sorted(known, key=attrgetter("replica"))[-KEPT_STARTS:])
 
 
 def _input_tokens(pod: PodObservation) -> float | None:

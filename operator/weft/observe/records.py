@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from weft.domain import labels
@@ -20,6 +19,8 @@ from weft.domain.cluster import (
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
 from weft.fabric.faults import FAULT_CONDITIONS
+from weft.observe.starts import read_start, startup_seconds
+from weft.observe.times import epoch_seconds
 from weft.render import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from weft.schedulers import kueue
 
@@ -88,13 +89,14 @@ def read_pod(body: Json) -> PodRecord | None:
         failure=read_failure(status),
         priority=int(spec.get("priority") or 0),
         stopped=_stopped(_condition(status, kueue.TAKEN_AWAY)),
-        startup_seconds=_startup(status, scheduled) if identity is not None else None,
+        startup_seconds=startup_seconds(status) if identity is not None else None,
         front_of=front_of or None,
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
         unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
         loading=_loading(status) if identity is not None else None,
         download=_download(status) if identity is not None else None,
         servers=_servers(meta) if identity is not None else None,
+        start=read_start(status, identity) if identity is not None else None,
     )
 
 
@@ -188,16 +190,6 @@ def read_failure(status: Json) -> ContainerFailure | None:
     return None
 
 
-def epoch_seconds(text: str | None) -> float | None:
-    """Epoch seconds of an RFC 3339 time as Kubernetes writes it, None for anything else."""
-    if not text:
-        return None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
-
-
 def _container_failure(container: Json) -> ContainerFailure | None:
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
@@ -234,18 +226,6 @@ def _released(meta: Json, scheduled: Json) -> float | None:
         if entry.get("manager") in managers and not entry.get("subresource")
     ]
     return max((time for time in ours if time is not None), default=epoch_seconds(meta.get("creationTimestamp")))
-
-
-def _startup(status: Json, scheduled: Json) -> float | None:
-    """Seconds from binding to Ready: images, weights and the engine's own start; None until then.
-
-    A container that restarted, or a pod that has been unready since, tells a longer time; pools take the median.
-    """
-    ready = _condition(status, "Ready")
-    bound, since = epoch_seconds(scheduled.get("lastTransitionTime")), epoch_seconds(ready.get("lastTransitionTime"))
-    if ready.get("status") != "True" or scheduled.get("status") != "True" or bound is None or since is None:
-        return None
-    return max(0.0, since - bound)
 
 
 def _loading(status: Json) -> float | None:

@@ -37,7 +37,7 @@ def _pages(pods: list[PodRecord], series: EngineSeries) -> tuple[Target, ...]:
 def _page(pod: PodRecord, number: int, series: EngineSeries) -> Target:
     uid, port = f"{pod.uid}/{number}" if number else pod.uid, series.port + number
     place = (uid, pod.namespace, pod.name, pod.ip or "", port, series.path, series.names)
-    return Target(*place, pod.startup_seconds, shares_pod=pod.api_servers > 1)
+    return Target(*place, pod.startup_seconds, shares_pod=pod.api_servers > 1, start=pod.start)
 
 
 def fronts_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Target, ...]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import base64
 import math
 import struct
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending, Slot
+from weft.domain.start_up import KEPT_STARTS, LONGEST_PHASE_SECONDS, PHASES, Start
 from weft.scaling.forecast import BIN_SECONDS, HELD_BINS, MOST_STARTUP_SECONDS
 from weft.scaling.scatter import ASSUMED
 from weft.scaling.seasons import NOTHING_SEEN, SLOT_SECONDS, SLOTS
@@ -21,7 +23,8 @@ from weft.scaling.seasons import NOTHING_SEEN, SLOT_SECONDS, SLOTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_VERSION = "3."
+_VERSION = "4."
+_WITHOUT_STARTS = "3."  # the same but for the part that starts are in, where none is known
 _LAST_MOMENT = 1e11  # epoch seconds: bins are counted in 4 bytes
 _MOST_REQUESTS = 1e13
 _RATES = (-20.0, 30.0)  # logarithms of requests/s
@@ -54,7 +57,9 @@ _SLOT = struct.Struct("<I3f")
 _ERRORS = struct.Struct(f"<{len(ASSUMED)}f")
 _DAYS = struct.Struct(f"<{2 * SLOTS}h")
 _PENDING = struct.Struct("<h4f")
+_START = struct.Struct(f"<I{len(PHASES)}H")
 _FIXED = _HEAD.size + _SLOT.size + _ERRORS.size + _DAYS.size
+_STARTS_SIZE = KEPT_STARTS * _START.size
 
 
 def packed(state: ForecastState) -> str:
@@ -66,22 +71,32 @@ def packed(state: ForecastState) -> str:
     content.append(_SLOT.pack(slot.index, slot.requests, slot.seconds, _or_nan(slot.before)))
     content.append(_ERRORS.pack(*state.errors))
     content.append(_DAYS.pack(*_in_thousandths(state.days[0]), *_in_thousandths(state.days[1])))
+    content.append(_packed_starts(state.starts[-KEPT_STARTS:]))
     due = [each for each in state.pending if each.due > state.bin - HELD_BINS][-_MOST_PENDING:]
     content += [_PENDING.pack(each.due - state.bin, each.rate, each.scale, each.season, each.lead) for each in due]
-    return _VERSION + base64.b64encode(b"".join(content)).decode()
+    version = _VERSION if state.starts else _WITHOUT_STARTS
+    return version + base64.b64encode(b"".join(content)).decode()
+
+
+def _packed_starts(starts: tuple[Start, ...]) -> bytes:
+    """Nothing where none is known, else as many bytes as all that are kept take."""
+    known = [_START.pack(s.replica, *(min(phase, LONGEST_PHASE_SECONDS) for phase in s.phases)) for s in starts]
+    lacking = (KEPT_STARTS - len(known)) * _START.pack(_NEVER, *(0 for _ in PHASES))
+    return b"".join([*known, lacking]) if known else b""
 
 
 def unpacked(text: str) -> ForecastState | None:
     """The state that was written as this; None for anything else."""
-    if not text.startswith(_VERSION):
+    version, numbers = text[: len(_VERSION)], text[len(_VERSION) :]
+    if version not in {_VERSION, _WITHOUT_STARTS}:
         return None
     try:
-        return _unpacked(base64.b64decode(text.removeprefix(_VERSION), validate=True))
+        return _unpacked(base64.b64decode(numbers, validate=True), has_starts=version == _VERSION)
     except (ValueError, struct.error):
         return None
 
 
-def _unpacked(content: bytes) -> ForecastState:
+def _unpacked(content: bytes, *, has_starts: bool) -> ForecastState:
     """Raises `ValueError` or `struct.error` for what no state is written as."""
     seen, latest, *figures = _HEAD.unpack_from(content)
     current = int(_within(seen, (0.0, _LAST_MOMENT)) // BIN_SECONDS)
@@ -93,14 +108,24 @@ def _unpacked(content: bytes) -> ForecastState:
         current,
         latest=None if latest == _NEVER else int(_within(latest, (0, current))),
         errors=errors,
-        pending=_pending(content[_FIXED:], current),
+        pending=_pending(content[_FIXED + (_STARTS_SIZE if has_starts else 0) :], current),
         slot=_slot(seen, *_SLOT.unpack_from(content, _HEAD.size)),
         days=(_day(changes[:SLOTS]), _day(changes[SLOTS:])),
         foretold=(_within(figures[-7], _PROVED), _within(figures[-6], _WEIGHTS)),
         led=(_within(figures[-5], _PROVED), _within(figures[-4], _WEIGHTS)),
         costs=_costs(*figures[-3:]),
+        starts=_starts(content[_FIXED : _FIXED + _STARTS_SIZE]) if has_starts else (),
     )
     return changed(state, **{name: _figure(name, value) for name, value in zip(_FIGURES, figures, strict=False)})
+
+
+def _starts(content: bytes) -> tuple[Start, ...]:
+    """By ids of replicas, each once, as they are kept."""
+    _within(len(content), (_STARTS_SIZE, _STARTS_SIZE))
+    known = [each for each in _START.iter_unpack(content) if each[0] != _NEVER]
+    _all_within([second for _, *phases in known for second in phases], (0, LONGEST_PHASE_SECONDS))
+    _all_within([later[0] - earlier[0] for earlier, later in pairwise(known)], (1, _NEVER))
+    return tuple([Start(replica, (a, b, c, d, e)) for replica, a, b, c, d, e in known])
 
 
 def _pending(content: bytes, current: int) -> tuple[Pending, ...]:

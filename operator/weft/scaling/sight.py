@@ -28,6 +28,7 @@ from weft.scaling.looks import (
 from weft.scaling.past import with_past
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
 from weft.scaling.risk import with_cost
+from weft.scaling.starts import with_starts
 from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import ScalingSpec
-    from weft.domain.start_up import StartUp
+    from weft.domain.start_up import Start, StartUp
     from weft.domain.workload import Role
     from weft.scaling.bounds import Ceiling
 
@@ -168,18 +169,27 @@ def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
     if not (found.whole or found.at_front):
         return changed(sight.memory, lasting=None)
     request, memory = sight.request, sight.memory
-    startup = request.observation.startup_seconds if request.observation is not None else None
+    startup, starts = _starts(request.observation)
     known, start_up = with_past(memory.forecast, request.past), request.start_up
     offered, work = offered_rate(sight, found), request.work
     kept = _lasting(sight, found, offered)
     rate = work * (found.arrivals / found.arrival_seconds if found.arrival_seconds > 0 else offered)  # just now
     inside = work * kept if stay_seconds(found, kept) > COUNTED_AGO_SECONDS else None
     state = with_cost(known, watched(known, request.now, rate, startup, inside), work)
+    if starts and (known is None or known.latest != state.latest):  # once in a bin
+        state = with_starts(state, starts)
     if start_up is not None and state.startup_seconds is None:
         estimated = start_up.image + start_up.weights + start_up.engine  # every pass comes by: nothing is called for it
         if state.estimated_startup_seconds != estimated:
             state = changed(state, estimated_startup_seconds=float(estimated))
     return changed(memory, forecast=state, lasting=kept)
+
+
+def _starts(seen: PoolObservation | None) -> tuple[float | None, tuple[Start, ...]]:
+    """What starts took in all, and by phases, of which the sum is told no second time."""
+    if seen is None:
+        return None, ()
+    return (None if seen.starts else seen.startup_seconds), seen.starts
 
 
 def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -> ScaleMemory:

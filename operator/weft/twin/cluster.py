@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.domain.action import CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.domain.start_up import Start
 from weft.twin.pods import EPOCH, SimulatedPod, what_keeps_off
 from weft.twin.quotas import counted, refuse
 from weft.twin.start_up import FaultKind
@@ -276,14 +277,16 @@ class SimulatedCluster:
         image = (pod.pinned or "", pod.image)
         self._images.setdefault(image, now + drawn.image_seconds)
         if all(each.bound is not None for each in whole):
-            pulled = max(self._images[each.pinned or "", each.image] for each in whole)
-            self._at(max(now, pulled) + drawn.engine_seconds, self._get_ready, whole)
+            pulled = max(now, *(self._images[each.pinned or "", each.image] for each in whole))
+            self._at(pulled + drawn.engine_seconds, self._get_ready, whole, pulled)
 
-    def _get_ready(self, replica: list[SimulatedPod], now: float) -> None:
+    def _get_ready(self, replica: list[SimulatedPod], pulled: float, now: float) -> None:
         if any(pod.uid not in self._pods or pod.record.terminating or not pod.runs for pod in replica):
             return
         for pod in replica:
-            pod.change(phase=PodPhase.Running, ready=True, startup_seconds=now - (pod.bound or 0.0))
+            bound = pod.bound or 0.0
+            start = Start(pod.replica[1], (0, round(pulled - bound), 0, 0, round(now - pulled)))
+            pod.change(phase=PodPhase.Running, ready=True, startup_seconds=now - bound, start=start)
             self._changed(pod.pool)
             if pod.leads:
                 pod.serves = True

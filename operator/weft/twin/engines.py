@@ -54,7 +54,7 @@ class Engines:
         if modelled not in self._true:
             self._true[modelled] = self._truth(modelled)
         self._running[pod.uid] = serving
-        serving.start(pod.record.name, pool.key.name, self._true[modelled], max(0.0, now), pod.record.startup_seconds)
+        serving.start(pod.record.name, pool.key.name, self._true[modelled], max(0.0, now), pod.record.start)
 
     def unrouted(self, pod: SimulatedPod, now: float) -> None:
         if pod.uid in self._running:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.domain.snapshot import Buckets, PoolObservation
+    from weft.domain.start_up import Start
     from weft.observe.arriving import Arrived
     from weft.twin.engine import SimulatedEngine
 
@@ -80,7 +81,7 @@ def scrape(engine: SimulatedEngine, now: float) -> Scrape:
     )
 
 
-def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_seconds: float | None) -> SeenEngine:
+def observe_engine(name: str, first: Scrape, last: Scrape, now: float, start: Start | None) -> SeenEngine:
     """Figures of one engine between two scrapes, as `observe_pod` has them."""
     growth = last.counts - first.counts
     grown = growth.tolist()
@@ -103,7 +104,8 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, startup_s
         tpot_mean=tpot_mean,
         transfer_seconds=_mean(transfer_sum, transfers),
         waiting_for_kv=last.waiting_for_kv,
-        startup_seconds=startup_seconds,
+        startup_seconds=None if start is None else float(sum(start.phases)),
+        start=start,
     )
     return SeenEngine(pod, growth)
 

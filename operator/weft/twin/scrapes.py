@@ -18,6 +18,7 @@ from weft.twin.observing import Scrape, observe_engine, observe_engines, scrape
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
+    from weft.domain.start_up import Start
     from weft.twin.served import ServedEngine
 
 
@@ -81,7 +82,7 @@ class Scrapes:
         self._options = options
         self._random = Random(seed)
         self._rings: defaultdict[str, deque[Scrape]] = defaultdict(deque)
-        self._startups: dict[str, float | None] = {}
+        self._starts: dict[str, Start | None] = {}
         self._tries: deque[Tries] = deque()
         self._known: dict[str, _Known] = {}
 
@@ -95,7 +96,7 @@ class Scrapes:
 
     def take(self, name: str, served: ServedEngine, now: float) -> None:
         """What an engine tells."""
-        self._startups[name] = served.startup_seconds
+        self._starts[name] = served.start
         self._keep(self._rings[name], scrape(served.engine, now))
 
     def count_tries(self, count: int, now: float) -> None:
@@ -105,7 +106,7 @@ class Scrapes:
     def forget(self, name: str) -> None:
         """An engine is gone."""
         self._rings.pop(name, None)
-        self._startups.pop(name, None)
+        self._starts.pop(name, None)
 
     def observe(self, pool: str, engines: tuple[str, ...], now: float) -> PoolObservation | None:
         """What is known now of these engines; None before the first scrape is known.
@@ -128,7 +129,7 @@ class Scrapes:
         for name in engines:
             window = self._window(self._rings[name], now) if name in self._rings else []
             if len(window) > 1 and now - window[-1].at <= STALE_SECONDS:
-                seen.append(observe_engine(name, window[0], window[-1], now, self._startups[name]))
+                seen.append(observe_engine(name, window[0], window[-1], now, self._starts[name]))
                 windows.append(window)
                 oldest = min(oldest, window[-1].at)
         observation = observe_engines(len(engines), seen, _arrived(tries, now), _rate_of_all(windows))

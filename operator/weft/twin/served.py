@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weft.twin.engine import SimulatedEngine
 
 if TYPE_CHECKING:
+    from weft.domain.start_up import Start
     from weft.twin.request import Request
     from weft.twin.speed import EngineSpeed
 
@@ -46,7 +47,7 @@ class ServedEngine:
 
     __slots__ = (
         *("alive", "engine", "fetching", "inside", "kept", "number", "pool"),
-        *("shortest_step_seconds", "startup_seconds", "wake"),
+        *("shortest_step_seconds", "start", "wake"),
     )
 
     def __init__(self, pool: str, speed: EngineSpeed, now: float, number: int) -> None:
@@ -54,7 +55,7 @@ class ServedEngine:
         self.pool, self.number = pool, number
         self.engine = SimulatedEngine(speed, now)
         self.shortest_step_seconds = speed.steps.batch(1).at(1.0)
-        self.startup_seconds: float | None = None
+        self.start: Start | None = None
         self.inside: dict[Request, Attempt] = {}
         self.kept: dict[Request, Attempt] = {}
         self.fetching: deque[Attempt] = deque()
