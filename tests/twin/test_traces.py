@@ -55,6 +55,12 @@ def test_other_columns_and_another_order_of_columns_do_no_harm() -> None:
     assert read("output_tokens,user,arrival_s,input_tokens\n8,x,1.5,100\n").outputs.tolist() == [8]
 
 
+def test_a_comma_in_quotes_is_a_part_of_its_cell() -> None:
+    text = 'arrival_s,note,input_tokens,output_tokens\n0.5,"a, b",100,20\n'
+    assert read(text).inputs.tolist() == [100]
+    assert read(text).outputs.tolist() == [20]
+
+
 def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
     assert read("arrival_s,input_tokens,output_tokens\n0,1000.0,20.0\n").inputs.tolist() == [1000]
 

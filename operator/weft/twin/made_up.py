@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.twin.trace import Trace, TraceError
+from weft.twin.trace import LONGEST_SECONDS, Trace, TraceError
 from weft.twin.traffic import Lengths, Profile, all_arrivals
 
 if TYPE_CHECKING:
@@ -91,16 +91,22 @@ def made_up(line: str, seed: int = 0) -> Trace:
 
 
 def _values(name: str, wishes: str, values: dict[str, float]) -> Values:
+    said: set[str] = set()
     for wish in filter(None, wishes.split(",")):
         key, _, text = wish.partition("=")
         if key not in values:
             raise TraceError(f"{name} has no {key!r}: it takes {', '.join(values)}")
+        if key in said:
+            raise TraceError(f"{name}: {key} is there twice: leave one")
+        said.add(key)
         try:
             values[key] = float(text)
         except ValueError:
             raise TraceError(f"{name}: {key} takes a number, not {text!r}") from None
         if not math.isfinite(values[key]) or values[key] < 0 or (values[key] == 0 and key not in _MAY_BE_ZERO):
             raise TraceError(f"{name}: {key} cannot be {text}")
+    if values["seconds"] > LONGEST_SECONDS:
+        raise TraceError(f"{name}: {values['seconds']:g} seconds are more than a year")
     if values.get("lasting", 0.0) > values.get("every", math.inf):
         raise TraceError(f"{name}: bursts that last {values['lasting']:g} s cannot come every {values['every']:g} s")
     return values

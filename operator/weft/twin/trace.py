@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+LONGEST_SECONDS = 366 * 86400.0  # every second until the last arrival is simulated
 JITTER_SECONDS = 5.0  # by which copies of a request come earlier or later than the request itself
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.twin.trace import Trace, TraceError
+from weft.twin.trace import LONGEST_SECONDS, Trace, TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +34,6 @@ _AZURE = ("timestamp", "contexttokens", "generatedtokens")
 _MOONCAKE = ("timestamp", "input_length", "output_length")
 _MOST_TOKENS = 2**31 - 1
 _MILLISECONDS = 1000.0
-_LONGEST_SECONDS = 366 * 86400.0  # beyond are dates in seconds or milliseconds since 1970, not times of a trace
 
 
 def read_trace(file: BinaryIO, name: str) -> Trace:
@@ -86,7 +85,7 @@ class _Columns:
             raise TraceError(f": a request arrives at {arrival:g} s, {why}")
         if not math.isfinite(arrival):
             raise TraceError(f": a request arrives at {arrival:g} s, which is no time")
-        if arrival > _LONGEST_SECONDS:
+        if arrival > LONGEST_SECONDS:
             raise TraceError(
                 f": a request arrives at {arrival:.15g} s, more than a year after the beginning: times are seconds "
                 "since the trace began, so subtract the first one, and divide milliseconds by 1000"
@@ -142,15 +141,15 @@ def _lacking(names: list[str]) -> str:
     missing = ", ".join(name for name in wanted if name not in names)
     if not set(names) & set(wanted):
         return f" has no head with the columns {', '.join(_PLAIN)} (or TIMESTAMP, ContextTokens, GeneratedTokens)"
-    return f" lacks the column {missing}"
+    return f" lacks the column {missing}: a head has {', '.join(_PLAIN)} (or TIMESTAMP, ContextTokens, GeneratedTokens)"
 
 
 def _cells(number: int, line: str, places: list[int], time: Callable[[str], float]) -> Row:
     try:
-        cells = line.split(",")
+        cells = next(csv.reader([line])) if '"' in line else line.split(",")
         moment, tokens_in, tokens_out = [cells[place].strip().strip('"') for place in places]
         return time(moment), _tokens(tokens_in), _tokens(tokens_out), ()
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, csv.Error):
         shown = line.strip()[:60]
         raise TraceError(f", line {number}: {shown!r} is no time and two whole numbers of tokens") from None
 
