@@ -109,6 +109,7 @@ def test_a_pool_that_wanted_more_than_it_may_have_is_told_with_the_reason(capsys
     found = replace(whole, outcomes=(short,))
     assert "0:01:00 to 0:10:00  chat: AtMaximum, demand asks for more than maxReplicas 1" in printed(capsys, found)
     assert ["AtMaximum"] == [each["reason"] for each in as_data(found)["shortages"]]  # type: ignore[call-overload]
+    assert "until 0:10:00: demand asks for more than maxReplicas 1" in simulation_html(found)
 
 
 def test_the_warm_up_counts_for_nothing() -> None:

@@ -25,14 +25,14 @@ from weft.cli.simulate_html import (
 )
 from weft.cli.simulate_page import heading
 from weft.cli.simulate_pictures import FINE_BINS, Panel, kind_of, look_of, panels
+from weft.cli.simulate_report import everything_said
 from weft.cli.simulate_series import clock, edges_of, rates
 from weft.domain.figures import seconds
 
 if TYPE_CHECKING:
     from weft.cli.simulate_fleet import FleetReport, Row
-    from weft.cli.simulate_report import Report
+    from weft.cli.simulate_report import Report, Said
     from weft.cli.simulate_series import Values
-    from weft.domain.reasons import Reason
 
 _LOOKS = ("p0", "p1", "p2", "p3", "p4", "p5", "p8", "p9", "p6")  # p7 is that of the ink
 _LONGEST = 15  # letters of a name beside a chart
@@ -124,9 +124,9 @@ def _gpus(fleet: FleetReport, place: int) -> Panel:
 def _traffic(fleet: FleetReport, scene: Scene) -> Panel:
     edges = edges_of(scene.seconds, FINE_BINS)
     lines = tuple(
-        Line(edges, rates(report.first.answers.arrived, edges), _look(place), _name(report), told=report.resource)
+        Line(edges, rates(report.first.came, edges), _look(place), _name(report), told=report.resource)
         for place, report in enumerate(fleet.reports)
-        if len(report.first.answers.arrived)
+        if len(report.first.came)
     )
     return Panel("Requests", "a second", (("", Chart(lines, 120.0)),))
 
@@ -149,21 +149,14 @@ def _reasons(fleet: FleetReport, scene: Scene) -> str:
     return reasons_card(_counts(fleet), names, marks, scene, _all_told(fleet))
 
 
-def _told(report: Report, place: int) -> list[tuple[float, str, Reason, str]]:
-    """When, of which pool, for which reason and in which words; by time, only so many."""
-    outcome = report.outcomes[place]
-    found = [(each.at, each.pool, each.explanation.reason, each.explanation.message) for each in outcome.told]
-    found += [
-        (each.at, each.pool, each.explanation.reason, f"until {clock(each.until)}: {each.explanation.message}")
-        for each in outcome.shortages
-    ]
-    return sorted(found, key=lambda each: each[0])[:MOST_REASONS]
+def _told(report: Report, place: int) -> list[Said]:
+    """By time, only so many."""
+    return everything_said(report.outcomes[place])[:MOST_REASONS]
 
 
 def _counts(fleet: FleetReport) -> Counter[str]:
     outcomes = [outcome for report in fleet.reports for outcome in report.outcomes]
-    told = Counter(each.explanation.reason.value for outcome in outcomes for each in outcome.told)
-    return told + Counter(each.explanation.reason.value for outcome in outcomes for each in outcome.shortages)
+    return Counter(said.reason.value for outcome in outcomes for said in everything_said(outcome))
 
 
 def _all_told(fleet: FleetReport) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from weft.cli.simulate_charts import LEFT, RIGHT, WIDTH, Scene, chart_svg, marks_svg
 from weft.cli.simulate_page import heading
 from weft.cli.simulate_pictures import look_of, panels, reason_marks
-from weft.cli.simulate_report import PERCENTS, Figures, percent, time, times_least
+from weft.cli.simulate_report import PERCENTS, Figures, everything_said, percent, time, times_least
 from weft.cli.simulate_series import clock, edges_of
 from weft.domain.figures import digits
 
@@ -137,7 +137,8 @@ def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
     """A row for each policy; the best of each column stands out."""
     heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in PERCENTS)]
     heads += ["GPU-hours", *(["/ least"] if report.oracle_gpu_hours else []), "cost", "changes", "failed"]
-    cells = [_cells(report, *row) for row in rows]
+    heads += ["unfinished"] if any(figures.unfinished for _, figures in rows) else []
+    cells = [_cells(report, *row)[: len(heads)] for row in rows]
     best = [_best(column) for column in zip(*cells, strict=True)]
     body = "".join(_row(*row, own, best) for row, own in zip(rows, cells, strict=True))
     head = "".join(f"<th scope=col>{each}</th>" for each in ["policy", *heads])
@@ -165,7 +166,7 @@ def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[flo
     if report.oracle_gpu_hours:
         cells.append((outcome.gpu_hours, times_least(report, outcome)))
     cells += [(outcome.cost, digits(outcome.cost)), (float(figures.changes), str(figures.changes))]
-    return [*cells, (float(figures.failed), f"{figures.failed:,}")]
+    return [*cells, *((float(count), f"{count:,}") for count in (figures.failed, figures.unfinished))]
 
 
 def _best(column: Sequence[tuple[float, str]]) -> str:
@@ -208,8 +209,8 @@ def _reasons(report: Report, scene: Scene) -> str:
     rows, marks = reason_marks(report)
     if not marks:
         return ""
-    counts = Counter(told.explanation.reason.value for outcome in report.outcomes for told in outcome.told)
-    return reasons_card(counts, rows, marks, scene, _table(report))
+    counts = Counter(said.reason.value for outcome in report.outcomes for said in everything_said(outcome))
+    return reasons_card(counts, rows, marks, scene, _table(report, counts.total()))
 
 
 def reasons_card(
@@ -226,16 +227,16 @@ def reasons_card(
     return f"<section class=card>{head}{picture}{table}</section>"
 
 
-def _table(report: Report) -> str:
-    told = [(one, outcome.policy) for outcome in report.outcomes for one in outcome.told[:MOST_REASONS]]
-    told.sort(key=lambda each: each[0].at)
+def _table(report: Report, every: int) -> str:
+    said = [(one, outcome.policy) for outcome in report.outcomes for one in everything_said(outcome)[:MOST_REASONS]]
+    said.sort(key=lambda each: each[0].at)
     body = "".join(
         f"<tr><td>{clock(one.at)}</td>{_who(report, policy)}<td>{escape(one.pool)}</td>"
-        f"<td><b>{one.explanation.reason.value}</b></td><td>{escape(one.explanation.message)}</td></tr>"
-        for one, policy in told
+        f"<td><b>{one.reason.value}</b></td><td>{escape(one.words)}</td></tr>"
+        for one, policy in said
     )
     heads = ["time", *([] if report.alone else ["policy"]), "pool", "reason", "message"]
-    return scrolled(heads, body, left=sum(len(outcome.told) for outcome in report.outcomes) - len(told))
+    return scrolled(heads, body, left=every - len(said))
 
 
 def scrolled(heads: Sequence[str], body: str, *, left: int) -> str:

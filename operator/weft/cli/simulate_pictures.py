@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.cli.simulate_charts import Chart, Line, Mark
-from weft.cli.simulate_report import PERCENTS
+from weft.cli.simulate_report import PERCENTS, everything_said
 from weft.cli.simulate_series import clock, edges_of, latency, percentiles_by_bin, rates
 from weft.domain.figures import seconds
 from weft.domain.reasons import Reason
@@ -187,10 +187,8 @@ def reason_marks(report: Report) -> tuple[list[tuple[str, str]], list[Mark]]:
         rows = [(each.policy, look_of(each.policy)) for each in report.outcomes]
     marks = []
     for number, outcome in enumerate(report.outcomes):
-        for told in outcome.told:
-            row = pools.index(told.pool) if report.alone and told.pool in pools else number
-            reason = told.explanation.reason
-            kind = kind_of(reason)
-            words = f"{clock(told.at)} {told.pool} {reason.value}: {told.explanation.message}"
-            marks.append(Mark(told.at, row, kind, look_of(outcome.policy), words))
+        for said in everything_said(outcome):
+            row = pools.index(said.pool) if report.alone and said.pool in pools else number
+            words = f"{clock(said.at)} {said.pool} {said.reason.value}: {said.words}"
+            marks.append(Mark(said.at, row, kind_of(said.reason), look_of(outcome.policy), words))
     return rows, marks

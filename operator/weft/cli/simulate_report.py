@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from weft.cli.simulate_series import percentiles
+from weft.cli.simulate_series import clock, percentiles
 from weft.domain.figures import digits, seconds
 
 if TYPE_CHECKING:
+    from weft.domain.reasons import Reason
     from weft.domain.workload import Slo
     from weft.twin.outcome import Outcome
 
 PERCENTS = (50, 90, 99)
+
+
+class Said(NamedTuple):
+    """At how many seconds what was said of a pool, for which reason."""
+
+    at: float
+    pool: str
+    reason: Reason
+    words: str
+
+
+def everything_said(outcome: Outcome) -> list[Said]:
+    """Decisions, and from when until when a pool had less than it wanted; by time."""
+    said = [Said(each.at, each.pool, each.explanation.reason, each.explanation.message) for each in outcome.told]
+    said += [
+        Said(each.at, each.pool, each.explanation.reason, f"until {clock(each.until)}: {each.explanation.message}")
+        for each in outcome.shortages
+    ]
+    return sorted(said, key=attrgetter("at"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
