@@ -254,7 +254,11 @@ class StartUpStatus(ApiModel):
     engine_seconds: Seconds = Field(description="Estimated for the engine's own start: compilation, captured graphs.")
     measured_seconds: Seconds | None = described("What starts of this pool took; rewritten with forecast.")
     phase_seconds: list[Seconds] | None = Field(
-        default=None, min_length=5, max_length=5, description="Of it: setup, image, download, weights, engine."
+        default=None,
+        min_length=5,
+        max_length=5,
+        description="Of it: setup, image, download, weights, engine.",
+        json_schema_extra=ATOMIC,
     )
 
 
