@@ -1,6 +1,7 @@
 """One size in a process of its own, so that its memory is its own: how long passes take, and how much they hold.
 
-The search for cyclic garbage stands still in a pass and runs between passes, as the operator has it.
+The search for cyclic garbage stands still in a pass and runs between passes, as the operator has it. A yardstick before
+and after each pass tells how fast the machine was meanwhile.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import os
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from bench.scale_bench.cluster import Size
 from bench.scale_bench.days import Days
+from bench.yardstick import Yardstick
 from weft.catalog import load
 from weft.decide import decide
 
@@ -31,44 +33,48 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Milliseconds of one pass: on the wall's clock, and of the processor."""
+    """Milliseconds of one pass: on the wall's clock, of the processor, and of the yardstick before and after (mean)."""
 
     wall: float
     processor: float
+    yardstick: float
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Passes of one kind, in milliseconds."""
+    """Passes of one kind, in milliseconds; `alone` is processor time on this machine at its fastest."""
 
     passes: int
     wall_p50: float
     wall_p99: float
     processor_p50: float
     processor_p99: float
+    alone_p50: float
+    alone_p99: float
 
     @classmethod
-    def of(cls, took: list[Took]) -> Spread:
-        """Of at least two passes."""
+    def of(cls, took: list[Took], best: float) -> Spread:
+        """Of at least two passes, and the least that the yardstick took."""
         wall, processor = _cuts([each.wall for each in took]), _cuts([each.processor for each in took])
-        return cls(len(took), wall[49], wall[98], processor[49], processor[98])
+        alone = _cuts([each.processor * best / each.yardstick for each in took])
+        return cls(len(took), wall[49], wall[98], processor[49], processor[98], alone[49], alone[98])
 
 
 def measure(nodes: int, passes: int = PASSES) -> dict[str, Any]:
     """One row: the cluster, its passes by kind, the first ones, and the most memory that the process has held."""
     size, load_average = Size(nodes), os.getloadavg()[0]
-    days = Days.of(size)
-    decisions, first = timed(days.snapshot)
+    days, yardstick = Days.of(size), Yardstick()
+    decisions, first = timed(days.snapshot, yardstick)
     took: dict[str, list[Took]] = defaultdict(list)
     second = placed = 0.0
     for index in range(-WARM, passes):
         kind = days.go_on(decisions, index)
-        decisions, spent = timed(days.snapshot)
+        decisions, spent = timed(days.snapshot, yardstick)
         second = spent.wall if index == -WARM else second
         if index >= 0:
             took[kind].append(spent)
             placed += _added(days.snapshot, decisions) if kind == "place" else 0
-    took["still"] = standing_still(days, decisions, passes)
+    took["still"] = standing_still(days, decisions, passes, yardstick)
     return {
         "nodes": len(days.snapshot.nodes),
         "gpus": size.gpus,
@@ -79,30 +85,33 @@ def measure(nodes: int, passes: int = PASSES) -> dict[str, Any]:
         "placed_in_a_pass": round(placed / max(1, len(took["place"])), 1),
         "peak_bytes": peak_bytes(),
         "load_average_before": round(load_average, 1),
-        **{kind: asdict(Spread.of(took[kind])) for kind in KINDS},
+        "slowed": round(median(each.yardstick for kind in KINDS for each in took[kind]) / yardstick.best, 2),
+        **{kind: asdict(Spread.of(took[kind], yardstick.best)) for kind in KINDS},
     }
 
 
-def standing_still(days: Days, decisions: Decisions, passes: int) -> list[Took]:
+def standing_still(days: Days, decisions: Decisions, passes: int, yardstick: Yardstick) -> list[Took]:
     """Passes that place as many, where neither traffic nor anything else moves: every shape is remembered by then."""
     days.stands_still = True
     found = []
     for index in range(passes, passes + SETTLING + passes):
         kind = days.go_on(decisions, index)
-        decisions, spent = timed(days.snapshot)
+        decisions, spent = timed(days.snapshot, yardstick)
         if kind == "place" and index >= passes + SETTLING:
             found.append(spent)
     return found
 
 
-def timed(snapshot: Snapshot) -> tuple[Decisions, Took]:
+def timed(snapshot: Snapshot, yardstick: Yardstick) -> tuple[Decisions, Took]:
     """One pass."""
     catalog = load()
     gc.collect()
     gc.disable()
+    before = yardstick.measure()
     began, begun = perf_counter(), process_time()
     decisions = decide(snapshot, catalog)
-    took = Took((perf_counter() - began) * 1000.0, (process_time() - begun) * 1000.0)
+    wall, processor = (perf_counter() - began) * 1000.0, (process_time() - begun) * 1000.0
+    took = Took(wall, processor, (before + yardstick.measure()) / 2.0)
     gc.enable()
     return decisions, took
 

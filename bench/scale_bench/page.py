@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _MEGA = 1e6
+_KINDS = {
+    "quiet": "none asked",
+    "place": "100 more",
+    "shrink": "100 fewer",
+    "still": "100 more while all stands still",
+}
 
 _TEXT = """\
 # Large clusters
@@ -26,7 +32,10 @@ counted and placed.
 At {gpus:,} GPUs on {nodes:,} nodes with {pools:,} pools and {pods:,} pods. Wall-clock time is what users wait for;
 processor time, which neighbours on the machine change less, stands beside it under the same floor. When this
 measurement began, {load_average_before:g} processes of others wanted to run on the cores (the load average): on a
-machine with neighbours both are longer than on a quiet one.
+machine with neighbours both are longer than on a quiet one. Neighbours that share its processors from outside are seen
+by neither clock: a yardstick, the same small work before and after every pass, took {slowed:g} times its best (median).
+With each pass divided by what the yardstick beside it took over its best, so as on this machine alone, p50 and p99 are
+{alone}.
 
 | figure | measured | floor | |
 |---|---|---|---|
@@ -73,7 +82,8 @@ def as_page(machine: str, rows: Sequence[Row], floors: Sequence[Row]) -> str:
         sizes="\n".join(_size(row) for row in rows),
         firsts="\n".join(_first(row) for row in rows),
         day=DAY_PASSES,
-        **{name: largest[name] for name in ("gpus", "nodes", "pools", "pods", "load_average_before")},
+        alone=", ".join(f"{_alone(largest[kind])} ms ({name})" for kind, name in _KINDS.items()),
+        **{name: largest[name] for name in ("gpus", "nodes", "pools", "pods", "load_average_before", "slowed")},
     )
 
 
@@ -98,6 +108,10 @@ def _first(row: Row) -> str:
 
 def _times(spread: Row) -> str:
     return f"{spread['processor_p50']:.0f} / {spread['processor_p99']:.0f}"
+
+
+def _alone(spread: Row) -> str:
+    return f"{spread['alone_p50']:.0f} / {spread['alone_p99']:.0f}"
 
 
 def _seconds(milliseconds: float) -> str:

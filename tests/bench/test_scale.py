@@ -9,9 +9,10 @@ import pytest
 from bench import scale
 from bench.scale_bench.cluster import Size, nodes_of, pools_of
 from bench.scale_bench.days import Days
-from bench.scale_bench.measuring import measure, timed
+from bench.scale_bench.measuring import Spread, Took, measure, timed
 from bench.scale_bench.page import as_page
 from bench.scale_bench.plot import as_svg
+from bench.yardstick import Yardstick
 
 
 def row(gpus: int, milliseconds: float, peak: float = 200e6) -> dict[str, Any]:
@@ -22,9 +23,17 @@ def row(gpus: int, milliseconds: float, peak: float = 200e6) -> dict[str, Any]:
         "wall_p99": 2 * milliseconds,
         "processor_p50": milliseconds,
         "processor_p99": 1.5 * milliseconds,
+        "alone_p50": 0.8 * milliseconds,
+        "alone_p99": 1.2 * milliseconds,
     }
     cluster = {"nodes": gpus // 8, "gpus": gpus, "pools": gpus // 40, "pods": gpus // 4, "peak_bytes": peak}
-    told = {"first_ms": 9000.0, "second_ms": 3000.0, "placed_in_a_pass": 105.5, "load_average_before": 0.5}
+    told = {
+        "first_ms": 9000.0,
+        "second_ms": 3000.0,
+        "placed_in_a_pass": 105.5,
+        "load_average_before": 0.5,
+        "slowed": 1.25,
+    }
     return {**cluster, **told, "quiet": spread, "place": spread, "shrink": spread, "still": spread}
 
 
@@ -50,6 +59,8 @@ def test_a_hundred_replicas_are_placed_in_one_pass_of_three() -> None:
     assert (800, 20) == (found["gpus"], found["pools"])
     assert [2, 2, 2, 2] == [found[kind]["passes"] for kind in ("quiet", "place", "shrink", "still")]
     assert 0 < found["place"]["processor_p50"] <= found["place"]["processor_p99"]
+    assert 0 < found["place"]["alone_p50"] <= found["place"]["processor_p99"]
+    assert found["slowed"] >= 1
     assert 10e6 < found["peak_bytes"]
     assert 0 < found["placed_in_a_pass"]
 
@@ -57,10 +68,10 @@ def test_a_hundred_replicas_are_placed_in_one_pass_of_three() -> None:
 def test_where_all_stands_still_only_counts_move() -> None:
     """The same observations pass after pass, of as many replicas as there are."""
     days = Days.of(Size(100))
-    decisions, _ = timed(days.snapshot)
+    decisions, _ = timed(days.snapshot, Yardstick())
     days.go_on(decisions, 0)
     days.stands_still, before = True, days.snapshot.observations
-    decisions, _ = timed(days.snapshot)
+    decisions, _ = timed(days.snapshot, Yardstick())
     days.go_on(decisions, 1)
     after = days.snapshot.observations
     assert {uid: each.requests_per_second for uid, each in after.items()} == {
@@ -76,6 +87,12 @@ def test_the_largest_size_is_held_against_the_floors() -> None:
     assert (300.0, 225.0) == (held["scale-quiet-wall-p99"].value, held["scale-quiet-processor-p99"].value)
     assert (1.0, True) == (held["scale-growth"].value, held["scale-growth"].passed)
     assert held["scale-peak-resident"].passed
+
+
+def test_a_pass_beside_a_slow_yardstick_counts_for_less() -> None:
+    """Where the same work took twice its best before and after, the machine was half as fast."""
+    spread = Spread.of([Took(300.0, 200.0, 10.0), Took(100.0, 100.0, 5.0)], best=5.0)
+    assert (150.0, 100.0, 100.0) == (spread.processor_p50, spread.alone_p50, spread.alone_p99)
 
 
 @pytest.mark.parametrize(("most", "passed"), [(150.0, True), (190.0, False), (1500.0, False)])
@@ -96,4 +113,6 @@ def test_page_and_picture_tell_the_same_figures_the_same_way() -> None:
     assert all(f"`{each['name']}`" in page for each in floors)
     assert all(f"| {each['gpus']:,} |" in page for each in rows)
     assert "scale.svg" in page
+    assert "took 1.25 times its best" in page
+    assert "107 / 160 ms (none asked)" in page
     assert as_svg(rows) == as_svg(rows)
