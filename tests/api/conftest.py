@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CRDS = Path(__file__).parents[2] / "crds"
 ESTABLISHED_WITHIN_SECONDS = 30.0
+Json = dict[str, Any]
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +28,7 @@ def crds_installed(control_plane: ControlPlane) -> Iterator[Server]:
     with control_plane.api_client() as client:
         server = Server(client, "")
         for path in sorted(CRDS.glob("weft.dev_*.yaml")):
-            _install(server, path)
+            install(server, yaml.safe_load(path.read_text(encoding="utf-8")))
         yield server
 
 
@@ -40,15 +41,14 @@ def server(crds_installed: Server) -> Server:
     return Server(crds_installed.client, namespace)
 
 
-def _install(server: Server, path: Path) -> None:
+def install(server: Server, definition: Json) -> None:
     """Server-side apply, so that several test modules may do it; then wait for the condition Established."""
-    definition = yaml.safe_load(path.read_text(encoding="utf-8"))
     address = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
     applied = server.send("PATCH", address, definition, query=[("fieldManager", "weft-tests"), ("force", "true")])
     applied.expect_taken()
 
     def established() -> None:
-        """Both definitions are served."""
+        """The definition is served."""
         conditions = server.send("GET", address).body.get("status", {}).get("conditions") or []
         assert {"Established": "True"}.items() <= {one["type"]: one["status"] for one in conditions}.items(), conditions
 

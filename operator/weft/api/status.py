@@ -245,6 +245,16 @@ class ForecastStatus(ApiModel):
 Seconds = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
+class PhasesStatus(ApiModel):
+    """Upper median of each phase of the last starts."""
+
+    setup_seconds: Seconds = Field(description="Volumes, devices and network of the pod.")
+    image_seconds: Seconds = Field(description="Pulls, those of volumes that are images among them.")
+    download_seconds: Seconds = Field(description="Init containers.")
+    weights_seconds: Seconds = Field(description="Loading weights, where the engine tells it.")
+    engine_seconds: Seconds = Field(description="The rest, until it answers.")
+
+
 class StartUpStatus(ApiModel):
     """What a start of a replica takes, from its node to its first answer; measured seconds are in use at once."""
 
@@ -253,13 +263,8 @@ class StartUpStatus(ApiModel):
     weights_seconds: Seconds = Field(description="Estimated for getting the weights to the GPUs.")
     engine_seconds: Seconds = Field(description="Estimated for the engine's own start: compilation, captured graphs.")
     measured_seconds: Seconds | None = described("What starts of this pool took; rewritten with forecast.")
-    phase_seconds: list[Seconds] | None = Field(
-        default=None,
-        min_length=5,
-        max_length=5,
-        description="Of it: setup, image, download, weights, engine.",
-        json_schema_extra=ATOMIC,
-    )
+    # Not the list `phaseSeconds` that there was once: under one name, no apply could merge a list into an object.
+    phases: PhasesStatus | None = described("What measuredSeconds is made of.")
 
 
 class RelocationStatus(ApiModel):

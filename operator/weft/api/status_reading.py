@@ -204,7 +204,18 @@ def _forecast(read: shown.ForecastStatus) -> KeptForecast:
 
 def _start_up(read: shown.StartUpStatus) -> StartUp:
     estimated = (read.image_seconds, read.weights_seconds, read.engine_seconds)
-    return StartUp(*estimated, read.measured_seconds, tuple(read.phase_seconds or ()))
+    return StartUp(*estimated, read.measured_seconds, _phases(read.phases) if read.phases is not None else ())
+
+
+def _phases(read: shown.PhasesStatus) -> tuple[int, ...]:
+    """In the order of `PHASES`."""
+    return (
+        read.setup_seconds,
+        read.image_seconds,
+        read.download_seconds,
+        read.weights_seconds,
+        read.engine_seconds,
+    )
 
 
 def _calibrated(read: shown.CalibrationStatus) -> Calibrated:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.api.fields import MAX_MESSAGE_CHARACTERS, MAX_REPLICAS
 from weft.api.figures import figure, instant, milliseconds
 from weft.api.live_figures import observed_figures
+from weft.domain.start_up import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -213,8 +214,12 @@ def _start_up(start_up: StartUp) -> Json:
         "imageSeconds": start_up.image,
         "weightsSeconds": start_up.weights,
         "engineSeconds": start_up.engine,
-        **_present(measuredSeconds=start_up.measured, phaseSeconds=list(start_up.phases) or None),
+        **_present(measuredSeconds=start_up.measured, phases=_phases(start_up.phases)),
     }
+
+
+def _phases(phases: tuple[int, ...]) -> Json | None:
+    return {f"{name}Seconds": took for name, took in zip(PHASES, phases, strict=True)} if phases else None
 
 
 def _calibrated(calibrated: Calibrated) -> Json:
