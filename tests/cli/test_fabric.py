@@ -98,7 +98,7 @@ def test_a_pod_that_nothing_assigns_any_more_leaves(tmp_path: Path) -> None:
 
 def test_the_table_counts_what_still_fits(tmp_path: Path) -> None:
     told = page(tmp_path, *rack(5), node("board-0"), pod("training", "board-0", 3))
-    rows = [line.split() for line in told.partition("what still fits")[2].splitlines()]
+    rows = [line.split() for line in told.partition("WHAT STILL FITS")[2].splitlines()]
     assert ["GB200", "20", "20", "20", "10", "5", "2", "1"] in rows
     assert ["H200", "5", "5", "5", "2", "1", "0"] in rows
 

@@ -205,6 +205,12 @@ def test_a_narrow_terminal_gets_no_column_of_single_words(tmp_path: Path, monkey
     assert all(len(line) <= 80 for line in page.splitlines())
 
 
+def test_columns_are_headed_in_capitals_as_kubectl_heads_them(tmp_path: Path) -> None:
+    page = weft("plan", "--breakdown", "-f", written(tmp_path / "pool.yaml", pool())).out
+    heads = [" ".join(line.split()) for line in page.splitlines()]
+    assert {"SHAPE ENGINE GPUS REQUESTS/S TTFT P99 TPOT P99 REASON", "NVLINK DOMAIN COST SHAPE"} <= set(heads)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.0371, "0.0371"), (24.94, "24.9"), (999.9, "1000"), (1203.0, "1200"), (0.0, "0"), (23456789.0, "23500000")],

@@ -59,6 +59,7 @@ def test_what_is_decided_otherwise_is_named(tmp_path: Path) -> None:
     assert ending.code == 1
     assert "1 record replayed, 1 decided otherwise; recorded by weft 0.0.9" in ending.out
     assert "pools[team/chat].status.desired_replicas  7" in ending.out
+    assert ["WHERE", "RECORDED", "DECIDED", "NOW"] in [line.split() for line in ending.out.splitlines()]
     told = json.loads(weft("replay", str(path), "-o", "json").out)
     assert [["7", "3"]] == [[one["recorded"], one["decided"]] for one in told[0]["differences"]]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from weft.cli.figures import counted
+from weft.cli.tables import headed_table
 from weft.domain.figures import digits
 from weft.domain.units import GIB
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from weft.cli.sitting import Rack, Sitter, Sitting, Tray
     from weft.domain.fabric import FabricNode
@@ -174,11 +175,10 @@ def _legend(sitting: Sitting) -> list[Text]:
 def _holes(sitting: Sitting) -> Table:
     """How many replicas of each size would still fit."""
     sizes = sorted({size for kind in sitting.kinds for size, _ in kind.slots})
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("what still fits", "free", "largest", *(counted(size, "GPU") for size in sizes)):
-        table.add_column(heading, justify="left" if heading == "what still fits" else "right")
+    numbers = ("free", "largest", *(counted(size, "GPU") for size in sizes))
+    found = headed_table("what still fits", *numbers, right=numbers, wraps=numbers)
     for kind in sitting.kinds:
         slots = dict(kind.slots)
         counts = (str(slots.get(size, "")) for size in sizes)
-        table.add_row(kind.accelerator, str(kind.free), str(kind.largest), *counts)
-    return table
+        found.add_row(kind.accelerator, str(kind.free), str(kind.largest), *counts)
+    return found

@@ -13,6 +13,7 @@ from rich.text import Text
 from weft.cli.figures import counted
 from weft.cli.study import whole_cost
 from weft.cli.study_page import cost_rows, form_data, other_way, sentences, study_data
+from weft.cli.tables import headed_table
 from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
@@ -222,14 +223,12 @@ class _Alternatives:
 
 
 def _alternatives_table(plan: Plan) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
     answers = plan.prediction.tpot.mean > 0
-    for heading in _HEADINGS if answers else (each for each in _HEADINGS if each != "TPOT p99"):
-        right = heading in {"GPUs", "requests/s", "TTFT p99", "TPOT p99"}
-        table.add_column(heading, header_style="dim", justify="right" if right else "left", no_wrap=bool(heading))
+    shown = (each for each in _HEADINGS if answers or each != "TPOT p99")
+    found = headed_table(*shown, right={"GPUs", "requests/s", "TTFT p99", "TPOT p99"}, wraps={""})
     for one in plan.alternatives:
-        table.add_row(*_alternative_row(one, answers=answers))
-    return table
+        found.add_row(*_alternative_row(one, answers=answers))
+    return found
 
 
 def _alternative_row(one: Candidate, *, answers: bool) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from weft import __version__
 from weft.catalog import load
 from weft.cli.failure import CommandFailure
 from weft.cli.figures import counted
+from weft.cli.tables import headed_table
 from weft.cli.terminal import Format, show, write
 from weft.decide import decide
 from weft.domain.coded import NotCoded, coded, decoded
@@ -23,6 +23,8 @@ from weft.domain.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from rich.table import Table
 
     from weft.catalog import Catalog
 
@@ -123,11 +125,12 @@ def _told(each: Replayed) -> dict[str, Any]:
 
 
 def _page(each: Replayed) -> Table:
-    table = Table("where", "recorded", "decided now", box=None, padding=(0, 2, 0, 0), title_justify="left")
-    table.title = f"{each.record}: {counted(len(each.differences), 'difference')}"
+    headings = ("where", "recorded", "decided now")
+    found = headed_table(*headings, wraps=headings)
+    found.title, found.title_justify = f"{each.record}: {counted(len(each.differences), 'difference')}", "left"
     for one in each.differences[:SHOWN]:
-        table.add_row(one.path, one.recorded, one.decided)
-    return table
+        found.add_row(one.path, one.recorded, one.decided)
+    return found
 
 
 def _summary(found: Sequence[Replayed]) -> Text:

@@ -12,6 +12,7 @@ from rich.text import Text
 from weft.cli.simulate_page import data_of, heading, without_nan
 from weft.cli.simulate_report import Figures, percent, time, times_least
 from weft.cli.simulate_series import clock
+from weft.cli.tables import headed_table
 from weft.domain.figures import digits, seconds
 
 if TYPE_CHECKING:
@@ -230,18 +231,14 @@ def faults_line(fleet: FleetReport) -> list[str]:
 
 
 def _table(fleet: FleetReport) -> Table:
-    table = Table(box=None, padding=(0, 3, 0, 0), show_header=True, header_style="dim")
-    for head in ("", *([] if fleet.alone else ["policy"])):
-        table.add_column(head, no_wrap=True)
-    for head in HEADS:
-        table.add_column(head, justify="right", no_wrap=True)
+    found = headed_table("", *([] if fleet.alone else ["policy"]), *HEADS, right=HEADS, gap=3)
     for row in rows(fleet):
         part, *others, lost = row.cells
         colour = "" if row.meets is None else "bold green" if row.meets else "bold red"
         who = [] if fleet.alone else [row.policy]
         missed = Text(lost, style="" if lost in {"0", "-"} else "red")
-        table.add_row(row.title, *who, Text(part, style=colour), *others, missed)
-    return table
+        found.add_row(row.title, *who, Text(part, style=colour), *others, missed)
+    return found
 
 
 def _told(fleet: FleetReport) -> Iterator[RenderableType]:

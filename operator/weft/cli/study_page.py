@@ -12,6 +12,7 @@ from rich.text import Text
 
 from weft.cli.figures import counted
 from weft.cli.study import whole_cost
+from weft.cli.tables import headed_table
 from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
@@ -142,9 +143,9 @@ def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | No
 
 
 def _step_table(title: str, step: StepTime) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 2, 0, 0))  # its first heading is a sentence
     table.add_column(f"{title}: {seconds(step.seconds)}, bound by {step.limit}", header_style="bold")
-    table.add_column("time", header_style="dim", justify="right")
+    table.add_column("TIME", header_style="dim", justify="right")
     table.add_column("", header_style="dim", justify="right")
     for name, share, value in shares(step):
         table.add_row(PARTS[name], seconds(value), f"{share:.0%}")
@@ -160,15 +161,13 @@ def shares(step: StepTime) -> list[tuple[str, float, float]]:
 
 
 def _domain_table(steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading, side in (("NVLink domain", "right"), ("cost", "right"), ("shape", "left")):
-        table.add_column(heading, header_style="dim", justify="right" if side == "right" else "left")
+    found = headed_table("NVLink domain", "cost", "shape", right={"NVLink domain", "cost"}, wraps={"shape"})
     for sizes, step in _alike(steps):
-        table.add_row(sizes, digits(step.cost) if step.shape else "-", str(step.shape or "nothing meets the SLO"))
+        found.add_row(sizes, digits(step.cost) if step.shape else "-", str(step.shape or "nothing meets the SLO"))
     said = "no domain is large enough"
     if useful is not None:
         said = f"an NVLink domain of more than {counted(useful, 'GPU')} buys nothing here"
-    return Group(Text(""), table, Text(said, style="dim"))
+    return Group(Text(""), found, Text(said, style="dim"))
 
 
 def _alike(steps: tuple[DomainStep, ...]) -> list[tuple[str, DomainStep]]:

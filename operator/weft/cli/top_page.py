@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from weft.cli.figures import figure
+from weft.cli.tables import headed_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.table import Table
+
 Json = dict[str, Any]
-_HEADINGS = ("NAME", "READY", "DESIRED", "SHAPE", "RATE", "TTFT", "TPOT", "SLO", "REASON")
-_NUMBERS = {"READY", "DESIRED", "RATE", "TTFT", "TPOT"}
+_HEADINGS = ("name", "ready", "desired", "shape", "rate", "TTFT", "TPOT", "SLO", "reason")
+_NUMBERS = {"ready", "desired", "rate", "TTFT", "TPOT"}
 
 
 def top_page(pools: list[Json], splits: list[Json], namespace: str | None) -> Table | Text:
@@ -27,12 +29,10 @@ def top_page(pools: list[Json], splits: list[Json], namespace: str | None) -> Ta
 
 def _table(pools: list[Json], splits: list[Json], *, with_namespace: bool) -> Table:
     """One row a resource; the children of a split follow it, indented."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in (*(["NAMESPACE"] if with_namespace else []), *_HEADINGS):
-        table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=heading != "SHAPE")
+    found = headed_table(*(["namespace"] if with_namespace else []), *_HEADINGS, right=_NUMBERS, wraps={"shape"})
     for body, name in _rows(pools, splits):
-        table.add_row(*([_name(body)[0]] if with_namespace else []), *_row(body, name))
-    return table
+        found.add_row(*([_name(body)[0]] if with_namespace else []), *_row(body, name))
+    return found
 
 
 def _rows(pools: list[Json], splits: list[Json]) -> Iterator[tuple[Json, str]]:

@@ -1,0 +1,18 @@
+"""Tables as kubectl prints them: headings in capitals, columns apart, no lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+
+def headed_table(*headings: str, right: Container[str] = (), wraps: Container[str] = (), gap: int = 2) -> Table:
+    """An empty one with a column for each heading; those in `right` hold numbers, and only those in `wraps` break."""
+    found = Table(box=None, padding=(0, gap, 0, 0), header_style="dim")
+    for each in headings:
+        found.add_column(each.upper(), justify="right" if each in right else "left", no_wrap=each not in wraps)
+    return found
