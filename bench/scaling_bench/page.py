@@ -22,7 +22,8 @@ Written by `python -m bench.scaling` ({machine}) from {count} runs. The same tra
 under every rule; Weft plans shapes and places for all of them, and only the count is the rule's. `bench/scenarios.yaml`
 fixes everything that could flatter: replicas are pinned, traffic is multiplied until the mean fleet has {fleet:.0f}
 replicas or more, engines are off the performance model by up to {off:.0%} in a way that no rule knows, the first
-{warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go.
+{warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go,
+or the last request comes.
 {parts}
 A rule is no point but a frontier: its one knob of risk goes from cheap to safe. Weft's are what a user says of it: of
 how many requests the targets are (`slo`: p50, p90 or p95 of the same seconds, p99 for TTFT of a split),

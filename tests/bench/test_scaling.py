@@ -11,7 +11,7 @@ from bench.scaling_bench.frontiers import cells, hours_at
 from bench.scaling_bench.page import _section, as_page
 from bench.scaling_bench.plot import as_svg
 from bench.scaling_bench.results import complete, known
-from bench.scaling_bench.running import HELD, RISKS, SPLIT_RISKS, Run, points, run
+from bench.scaling_bench.running import HELD, RISKS, SPLIT_RISKS, Run, points, run, setting_of
 from bench.scaling_bench.scenarios import settings
 from bench.scaling_bench.tuning import best
 
@@ -146,3 +146,8 @@ def test_rules_are_compared_by_the_seeds_that_all_of_them_have() -> None:
         "weft": [20.0],
         "hpa": [18.0],
     }
+
+
+def test_gpu_hours_of_all_rows_end_with_the_last_arrival() -> None:
+    """Those of bench/scaling_rows.jsonl do: a row that counted longer could not stand beside them."""
+    assert not any(setting_of(each).until_answered for each in RUNS)

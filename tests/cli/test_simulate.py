@@ -113,10 +113,24 @@ def test_a_file_may_be_compressed_and_scaled(tmp_path: Path) -> None:
     assert 6 == data("--scale", "2", trace="trace.csv.gz")["requests"]
 
 
-def test_requests_of_one_moment_cost_no_time(tmp_path: Path) -> None:
-    (tmp_path / "moment.csv").write_text(f"{ROWS}0,9,9\n0,9,1\n")
+def test_requests_of_one_moment_are_paid_for_until_the_last_one_is_answered(tmp_path: Path) -> None:
+    (tmp_path / "moment.csv").write_text(f"{ROWS}0,9,1\n0,9,2000\n")
     found = data("--html", "moment.html", trace="moment.csv")
-    assert [2, 0.0, None] == [found["completed"], found["gpu_hours"], found["oracle_gpu_hours"]]
+    (served,) = found["pools"]
+    assert [2, None] == [found["completed"], found["oracle_gpu_hours"]]
+    assert found["ttft_seconds"]["p99"] + 1999 * found["tpot_seconds"]["p99"] == pytest.approx(
+        found["seconds"], rel=0.01
+    )
+    held = found["seconds"] * served["gpus_per_replica"] * served["most_replicas_wanted"]
+    assert held / 3600.0 == pytest.approx(found["gpu_hours"])
+    assert "2 requests at once" in simulated(trace="moment.csv").out
+
+
+def test_a_warm_up_leaves_nothing_of_requests_of_one_moment(tmp_path: Path) -> None:
+    (tmp_path / "moment.csv").write_text(f"{ROWS}0,9,9\n")
+    ending = simulated("--warm-up", "1", trace="moment.csv")
+    assert ending.code == 2
+    assert "--warm-up leaves nothing" in ending.err
 
 
 def test_the_warm_up_does_not_count() -> None:
@@ -185,7 +199,7 @@ def test_a_step_is_followed_within_half_a_minute(tmp_path: Path) -> None:
 
 def test_while_it_is_blind_no_count_changes() -> None:
     grows = "step:from=1,to=30,at=60,seconds=600,isl=2000,osl=200"
-    seen, blind = (data(*options, trace=grows) for options in ((), ("--blind", "1m-10m")))
+    seen, blind = (data(*options, trace=grows) for options in ((), ("--blind", "1m-30m")))
     assert seen["replica_changes"] > 0
     assert blind["replica_changes"] == 0
 

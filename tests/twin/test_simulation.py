@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests.twin.simulated import Written, chat, duo, setting, trace
+from tests.twin.simulated import INPUT, OUTPUT, Written, chat, duo, setting, trace
 from weft.domain.reasons import Reason
 from weft.twin.front import FrontOptions
-from weft.twin.simulation import simulate
+from weft.twin.simulation import FINISH_SECONDS, simulate
 from weft.twin.start_up import Fault, FaultKind, StartUp
 from weft.twin.steps import StepTable
+from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
     from weft.twin.outcome import Outcome, PoolSample
@@ -193,3 +194,47 @@ def test_what_is_inside_an_engine_on_a_failed_node_is_lost_unless_its_client_tri
     assert not lost.answers.completed.all()
     assert again.answers.completed.all()
     assert again.retried > 0 == lost.retried
+
+
+def at_once(requests: int) -> Trace:
+    """All of them at the very beginning."""
+    return Trace(np.zeros(requests), np.full(requests, INPUT, np.int32), np.full(requests, OUTPUT, np.int32))
+
+
+def last_answer(outcome: Outcome) -> float:
+    answers = outcome.answers
+    return float(np.max(answers.arrived + answers.ttft + (OUTPUT - 1) * answers.tpot))
+
+
+def test_requests_that_all_come_at_once_are_paid_for_until_the_last_one_is_answered() -> None:
+    """One replica of two GPUs, for as long as it works."""
+    found = setting(at_once(50), chat(tp=2), start_up=EVEN, until_answered=True)
+    outcome = simulate(found, Written((0.0, 1)))
+    assert outcome.answers.completed.all()
+    assert outcome.seconds == pytest.approx(last_answer(outcome), abs=0.1) != 0.0
+    assert outcome.pools[0].gpu_seconds == pytest.approx(2 * outcome.seconds)
+    assert outcome.timeline[-1].at == outcome.seconds
+
+
+def test_the_operator_goes_on_while_the_last_requests_wait() -> None:
+    """More than its one replica answers in ten minutes come within a second: it orders more of them."""
+    outcome = simulate(setting(at_once(1200), chat(), start_up=EVEN, until_answered=True))
+    assert outcome.pools[0].changes > 0
+    assert outcome.timeline[-1].pools[0].paid > outcome.timeline[0].pools[0].paid
+
+
+def test_what_never_ends_is_not_waited_for_for_ever() -> None:
+    """No node is left that could answer."""
+    faults = tuple(Fault(f"b-{index}", 0.0, FaultKind.Fails) for index in range(3))
+    found = setting(trace((60.0, 0.5)), chat(), start_up=EVEN, until_answered=True)
+    outcome = simulate(replace(found, faults=faults))
+    assert outcome.seconds == 60.0 + FINISH_SECONDS
+
+
+def test_a_benchmark_counts_until_the_last_arrival_alone() -> None:
+    """Rows of bench/scaling_rows.jsonl were counted so."""
+    found = setting(trace((120.0, 0.5)), chat(), start_up=EVEN)
+    outcome, longer = simulate(found), simulate(replace(found, until_answered=True))
+    assert outcome.seconds == 120.0 < longer.seconds < 150.0
+    assert outcome.pools[0].gpu_seconds < longer.pools[0].gpu_seconds
+    assert outcome.answers.ttft.tolist() == longer.answers.ttft.tolist()

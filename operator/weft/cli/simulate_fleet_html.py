@@ -42,7 +42,7 @@ _NEAR = 4  # times what is held: a cluster that is larger needs no line
 def fleet_html(fleet: FleetReport) -> str:
     """The whole page."""
     first = fleet.first.first
-    scene = Scene(max(1.0, first.seconds), first.warm_up, fleet.first.faults)
+    scene = Scene(max(1.0, *(each.seconds for each in fleet.first.outcomes)), first.warm_up, fleet.first.faults)
     together = [*(_gpus(fleet, place) for place in range(len(fleet.policies))), _traffic(fleet, scene)]
     reasons = _reasons(fleet, scene)
     own = [list(panels(report, scene)) for report in fleet.reports]

@@ -137,12 +137,14 @@ def heading(report: Report, *, faults: bool = True) -> list[str]:
     """What was asked, in three lines, and which nodes fail."""
     outcome = report.first
     every = len(outcome.came)
-    rate = f", {digits(every / report.seconds)} requests/s" if report.seconds > 0 else ""
+    spread = (
+        f"in {seconds(report.seconds)}, {digits(every / report.seconds)} requests/s" if report.seconds else "at once"
+    )
     warm_up = f"; the first {seconds(outcome.warm_up)} do not count" if outcome.warm_up > 0 else ""
     shapes = dict.fromkeys(f"{pool.name} {pool.shape} of {counted(pool.gpus, 'GPU')}" for pool in outcome.pools)
     lines = [
         f"{outcome.model} as {', '.join(shapes)}",
-        f"{report.trace}: {every:,} request{'s' if every != 1 else ''} in {seconds(report.seconds)}{rate}{warm_up}",
+        f"{report.trace}: {every:,} request{'s' if every != 1 else ''} {spread}{warm_up}",
         f"SLO: {slo_words(outcome.slo)}",
     ]
     fails = ", ".join(f"{node} at {clock(at)}" for at, node in report.faults) if faults else ""
@@ -162,6 +164,7 @@ def _table(report: Report) -> Table:
     table.add_row("GPU-hours", *(digits(outcome.gpu_hours) for outcome in report.outcomes))
     if report.oracle_gpu_hours is not None:
         table.add_row("  times the least", *(times_least(report, outcome) for outcome in report.outcomes))
+    table.add_row("  counted until", *(seconds(outcome.seconds) for outcome in report.outcomes))
     table.add_row("cost in H100-hours", *(digits(outcome.cost) for outcome in report.outcomes))
     table.add_row("changes of replicas", *(str(each.changes) for each in figures))
     table.add_row("failed requests", *(_failed(each) for each in figures))

@@ -140,7 +140,7 @@ def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catal
         raise CommandFailure(
             f"nobody gets a request: give a trace to one of {', '.join(each.title for each in drafts)}"
         )
-    if wishes.warm_up >= end > 0.0:
+    if wishes.warm_up >= end and wishes.warm_up > 0.0:
         raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {end:g} s")
     setting = _setting(wishes, drafts, documents, world, catalog)
     return tuple(Case(each.title, each.words, setting, each.planned, place) for place, each in enumerate(drafts))
@@ -172,6 +172,7 @@ def _setting(
         faults=tuple(sorted((_fault(text, near, end) for text in wishes.fail), key=lambda each: each.at)),
         warm_up=wishes.warm_up,
         seed=wishes.seed,
+        until_answered=True,
     )
 
 

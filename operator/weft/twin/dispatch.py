@@ -198,7 +198,7 @@ class Dispatch:
         row = attempt.row
         tries = self._tries.get(row, 0)
         if tries == self._options.retries:
-            self.ledger.failed(row)
+            self.ledger.failed(row, now)
             return
         self._tries[row] = tries + 1
         self.retried += 1

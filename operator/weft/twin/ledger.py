@@ -22,7 +22,7 @@ UNDECIDED_SECONDS = 60.0  # who has waited longer for a first token when the sim
 
 
 class Ledger:
-    """Every row of the trace ends once: answered, or failed."""
+    """Every row of the trace ends once: answered, or failed. The last one to do so did at `ended_at`, if any has."""
 
     def __init__(self, trace: Trace) -> None:
         """Nothing has ended."""
@@ -31,16 +31,23 @@ class Ledger:
         self._ttft = array("f", [math.inf]) * len(trace)
         self._tpot = array("f", [math.inf]) * len(trace)
         self._ended = bytearray(len(trace))
+        self._open = len(trace)
+        self.ended_at = -math.inf
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether every row has ended."""
+        return not self._open
 
     def answered(self, row: int, request: Request) -> None:
         """It has its last token; raises `ValueError` if it has ended before."""
-        self._end(row)
+        self._end(row, request.last_token_at + request.api_seconds)
         self._ttft[row] = request.first_token_at - self._arrivals[row] + request.api_seconds
         self._tpot[row] = request.tpot if request.made > 1 else math.nan
 
-    def failed(self, row: int) -> None:
+    def failed(self, row: int, now: float) -> None:
         """Nobody will answer it; raises as `answered` does."""
-        self._end(row)
+        self._end(row, now)
 
     def answers(self, arrived: int, now: float, begun: Iterable[int]) -> Answers:
         """Of the first `arrived` rows; what has not ended failed if it has waited too long for a first token.
@@ -62,7 +69,10 @@ class Ledger:
         found: NDArray[np.bool_] = np.array(self._ended[:arrived], dtype=np.bool_) | overdue
         return found
 
-    def _end(self, row: int) -> None:
+    def _end(self, row: int, at: float) -> None:
         if self._ended[row]:
             raise ValueError(f"request {row} has ended before")
         self._ended[row] = True
+        self._open -= 1
+        if at > self.ended_at:  # noqa: PLR1730 - `max` takes several times as long
+            self.ended_at = at

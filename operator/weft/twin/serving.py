@@ -168,6 +168,14 @@ class Serving:
             fmean(engine.kv_usage for engine in engines) if engines else 0.0,
         )
 
+    @property
+    def ended_at(self) -> float | None:
+        """When the last of all requests was answered or failed; None while one has not, or is yet to come."""
+        for served in self._engines.values():
+            if served.alive:
+                self._front.hear(served, self._now)
+        return self._front.ledger.ended_at if self._front.ledger.is_closed else None
+
     def answers(self) -> Answers:
         """Every request that has ended, and as failed those that have waited a minute for a first token.
 

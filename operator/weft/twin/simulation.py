@@ -47,6 +47,9 @@ class Setting:
     whether they preempt; what `quotas` have used is used by others. Weft decides every `decide_seconds`, and whenever
     something changes. `truth` is how fast an engine really is, of which the performance model says so much; None: just
     so. Pools of schedulers other than the stock one never get a node here, and no node is in a ComputeDomain.
+
+    GPU-seconds are counted until the last arrival, as who compares rules on a long trace does (bench/scaling.py); with
+    `until_answered` the operator goes on, and they are counted, until the last request has ended.
     """
 
     pools: tuple[PoolRecord, ...] = ()
@@ -65,6 +68,7 @@ class Setting:
     warm_up: float = 0.0
     seed: int = 0
     truth: Callable[[EngineSpeed], EngineSpeed] | None = None
+    until_answered: bool = False
 
     @property
     def seconds(self) -> float:
@@ -88,7 +92,7 @@ def simulate_together(
 ) -> tuple[Outcome, ...]:
     """Run all streams at once, with an outcome for each; a policy for each decides its pools, or Weft decides all.
 
-    All take the time until the last request of the longest trace.
+    All take the time until the last request of the longest trace comes, or with `until_answered` until all have ended.
     """
     began = perf_counter()
     outcomes = Simulation(setting, tuple(policies)).run(progress or _nothing)
@@ -126,19 +130,40 @@ class Simulation:
 
     def run(self, progress: Callable[[float], None]) -> tuple[Outcome, ...]:
         """From the first replica to the last answer; an outcome for each stream."""
-        end = self._setting.seconds
+        last = self._setting.seconds
         self._bring_up()
         self._cluster.plan(self._setting.faults)
         now = 0.0
-        while now < end:
+        while now < last:
             self._step(now)
-            progress(now / end)
-            now = min(self._decide_at, self._policy_at, self._sample_at, self._cluster.next_at)
-        self._streams.advance(end)
+            progress(now / last)
+            now = self._next_at
+        if self._setting.until_answered:
+            end = self._all_ended(now)
+        else:
+            end = last
+            self._streams.advance(end)
         self._sample(end)
-        self._streams.advance(end + FINISH_SECONDS)
+        self._streams.advance(last + FINISH_SECONDS)
         progress(1.0)
         return tuple(self._outcome(place, end) for place in range(len(self._streams.of)))
+
+    def _all_ended(self, now: float) -> float:
+        """Go on until every request has ended, but not for ever, and say when that was."""
+        last = self._setting.seconds
+        latest = last + FINISH_SECONDS
+        while True:
+            self._streams.advance(min(now, latest))
+            ended = self._streams.ended_at
+            if ended is not None or now >= latest:
+                return latest if ended is None else max(last, ended)
+            self._step(now)
+            now = self._next_at
+
+    @property
+    def _next_at(self) -> float:
+        """When something is due."""
+        return min(self._decide_at, self._policy_at, self._sample_at, self._cluster.next_at)
 
     def _pool(self, uid: str) -> PoolRecord:
         return self._operation.pools[uid]

@@ -37,6 +37,12 @@ class Streams:
         """The number of the stream that a pool serves; those that nobody asks go with the first one."""
         return self._places.get((namespace, pool), 0)
 
+    @property
+    def ended_at(self) -> float | None:
+        """When the last request of all was answered or failed; None while one has not."""
+        ends = [serving.ended_at for serving in self.servings]
+        return None if None in ends else max(end for end in ends if end is not None)
+
     def advance(self, now: float) -> None:
         """Let all traffic arrive and all engines work."""
         for serving in self.servings:
