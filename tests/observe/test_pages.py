@@ -169,6 +169,17 @@ async def test_ranks_on_one_page_are_one_replica() -> None:
     assert await observed(series, *shadowed) == await observed(series, *texts)
 
 
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_all_series_of_a_name_have_the_same_labels(release: str) -> None:
+    """So it is enough that `History` asks the first one whether its ranks are in lockstep, many times in a pass."""
+    labels: dict[str, set[tuple[str, ...]]] = {}
+    for text in pages(release):
+        for name, tags in parse(text, series_for(*split(release)).names):
+            labels.setdefault(name, set()).add(tuple(label for label, _ in tags))
+    assert labels
+    assert {name: found for name, found in labels.items() if len(found) > 1} == {}
+
+
 async def test_a_version_is_read_by_the_names_of_another_and_says_so() -> None:
     """An image of the user's own: the version in status is not the one that answers."""
     seen = await observed(series_for(EngineName.VLLM, "0.33.0"), *pages("vllm-0.10.0"))

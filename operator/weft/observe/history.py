@@ -153,7 +153,11 @@ class History:
         return (self.series[key] for key in self._keys(name, wanted))
 
     def _keys(self, name: str, wanted: Labels) -> Iterable[SeriesKey]:
-        """Series of that name, of ranks in lockstep the first alone."""
+        """Series of that name, of ranks in lockstep the first alone.
+
+        The first series tells whether there are such ranks: an engine gives all series of a name the same labels, as
+        its metrics client makes them by one list of labels for each name.
+        """
         keys = self._by_name.get(name, [])
         if wanted:
             keys = [key for key in keys if set(wanted) <= set(key[1])]
