@@ -84,6 +84,14 @@ def test_the_cluster_autoscaler_says_when_it_gave_notice(value: str, began: floa
     assert (600.0, began) == ((notice.seconds, notice.began) if notice else None)
 
 
+def test_a_notice_is_no_trait_of_the_kind_of_its_node() -> None:
+    """Else a pool all of whose nodes go would have no plan, and nobody would drain it."""
+    team = taint("team", "other")
+    found = only_node(replace(board("b"), taints=(team, taint("aws-node-termination-handler/spot-itn"))))
+    assert (team,) == found.taints
+    assert Reason.NodeReclaimed == reason(found.unusable)
+
+
 def test_of_two_notices_the_one_that_ends_first_counts() -> None:
     keys = ("ToBeDeletedByClusterAutoscaler", "aws-node-termination-handler/spot-itn", "karpenter.sh/disrupted")
     notice = only_node(replace(board("b"), taints=tuple(map(taint, keys)))).notice

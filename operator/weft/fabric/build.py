@@ -77,7 +77,7 @@ def _node(part: Part, seat: Seat, use: Use) -> FabricNode:
         total=member.total,
         used=held.get(devices.resource, 0),
         labels=node.labels,
-        taints=node.taints,
+        taints=member.taints,
         shared=devices.shared,
         unusable=state.unusable,
         left=_left(node, held),

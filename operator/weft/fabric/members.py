@@ -17,7 +17,7 @@ from weft.fabric.network import nics_of
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
-    from weft.domain.cluster import NodeRecord
+    from weft.domain.cluster import NodeRecord, Taint
     from weft.fabric.devices import Devices, Labels
     from weft.fabric.membership import Membership
     from weft.fabric.reported import Reported
@@ -27,7 +27,10 @@ REMEMBERED = 16_384  # nodes
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What was read of one accelerator node. `states` are those without and with a ready pod on its devices."""
+    """What was read of one accelerator node. `states` are those without and with a ready pod on its devices.
+
+    `taints` are but what says that the node goes away: that is in its states, and no trait of such nodes.
+    """
 
     node: NodeRecord
     labels: Labels
@@ -38,6 +41,7 @@ class Member:
     total: int
     nics: tuple[tuple[str, int], ...]
     states: tuple[State, State]
+    taints: tuple[Taint, ...]
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -62,6 +66,7 @@ def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> Member 
         max(0, dict(node.allocatable).get(devices.resource, 0)),
         nics_of(node.allocatable),
         _states(node, labels, devices, reported, catalog),
+        tuple(taint for taint in node.taints if taint.key not in catalog.reclaim_taints),
     )
 
 
