@@ -60,6 +60,15 @@ def test_where_the_notice_is_dated_that_counts_and_not_when_the_drain_began() ->
     assert [needed()] == deletes(spot.after(100 - needed()))
 
 
+def test_a_notice_that_does_not_say_when_it_came_counts_from_when_the_node_was_tainted() -> None:
+    """The last one that served stayed in its front for a minute of it."""
+    spot = going(AWS)
+    spot.world.nodes = tuple(replace(node, tainted=START - 60) for node in spot.world.nodes)
+    spot.after(0)
+    assert [] == spot.after(60 - needed() - 1)
+    assert [needed()] == deletes(spot.after(60 - needed()))
+
+
 def test_a_notice_longer_than_the_drain_does_not_lengthen_it() -> None:
     spot = going(taint("cloud.google.com/impending-node-termination"))
     spot.after(0)

@@ -17,7 +17,7 @@ from weft.fabric.faults import FAULT_CONDITIONS
 from weft.observe.records import read_node
 
 if TYPE_CHECKING:
-    from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.cluster import NodeRecord, PodRecord, Taint
     from weft.domain.fabric import FabricNode
     from weft.domain.reasons import Explanation
 
@@ -82,6 +82,16 @@ def test_how_long_a_node_is_still_there_is_known_of_some_notices(
 def test_the_cluster_autoscaler_says_when_it_gave_notice(value: str, began: float | None) -> None:
     notice = only_node(replace(board("b"), taints=(taint("ToBeDeletedByClusterAutoscaler", value),))).notice
     assert (600.0, began) == ((notice.seconds, notice.began) if notice else None)
+
+
+def test_other_notices_count_from_when_the_taints_of_their_node_were_written() -> None:
+    def began(*taints: Taint) -> float | None:
+        notice = only_node(replace(board("b"), taints=taints, tainted=1764042900.0)).notice
+        return notice.began if notice else None
+
+    assert 1764042900.0 == began(taint("aws-node-termination-handler/spot-itn"))
+    assert 1764042900.0 == began(taint("ToBeDeletedByClusterAutoscaler", "soon"))
+    assert 1764042100.0 == began(taint("ToBeDeletedByClusterAutoscaler", "1764042100"))
 
 
 def test_a_notice_is_no_trait_of_the_kind_of_its_node() -> None:

@@ -26,7 +26,8 @@ class NodeRecord:
 
     `offers` is everything that is allocatable, as plain numbers; None where nobody knows (a node that was made up).
     `faults` are the types of its conditions that tell of a broken GPU; others are not kept. `deleting` says that the
-    object itself is about to go.
+    object itself is about to go. `tainted` is when its taints were written last, in epoch seconds of the API server's
+    clock; None where that is not told.
     """
 
     name: str
@@ -40,6 +41,7 @@ class NodeRecord:
     offers: tuple[tuple[str, float], ...] | None = None
     faults: tuple[str, ...] = ()
     deleting: bool = False
+    tainted: float | None = None
 
     def label(self, key: str) -> str | None:
         """Value of one label, or None."""

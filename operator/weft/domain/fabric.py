@@ -20,7 +20,7 @@ Tiers = tuple[str, ...]  # where something is in the network, outermost first: t
 class Notice:
     """For how many seconds at most a node is still there after the notice, and when that was, in epoch seconds.
 
-    None where nobody tells.
+    That is when its taints were written last where the notice itself does not say; None where nobody tells.
     """
 
     seconds: float

@@ -86,7 +86,8 @@ def _notice(each: Evidence) -> Notice | None:
     found = []
     for key, known in each.reclaims.items():
         if (seconds := known.seconds_on(each.labels)) is not None:
-            found.append(Notice(seconds, _time_of(each.taints[key]) if known.value_is_its_time else None))
+            told = _time_of(each.taints[key]) if known.value_is_its_time else None
+            found.append(Notice(seconds, each.node.tainted if told is None else told))
     return min(found, key=lambda notice: (notice.seconds, notice.began is not None), default=None)
 
 

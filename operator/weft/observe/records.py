@@ -53,6 +53,7 @@ def read_node(body: Json) -> NodeRecord:
         offers=tuple(_amounts(status.get("allocatable") or {})),
         faults=tuple(sorted(_faults(status))),
         deleting=meta.get("deletionTimestamp") is not None,
+        tainted=_tainted(meta) if spec.get("taints") else None,
     )
 
 
@@ -226,6 +227,14 @@ def _released(meta: Json, scheduled: Json) -> float | None:
         if entry.get("manager") in managers and not entry.get("subresource")
     ]
     return max((time for time in ours if time is not None), default=epoch_seconds(meta.get("creationTimestamp")))
+
+
+def _tainted(meta: Json) -> float | None:
+    """When the list of taints was written last: it is one value, which belongs to whoever changed it last."""
+    entries = [each for each in meta.get("managedFields") or () if not each.get("subresource")]
+    owned = [each for each in entries if "f:taints" in ((each.get("fieldsV1") or {}).get("f:spec") or {})]
+    times = (epoch_seconds(each.get("time")) for each in owned)
+    return min((time for time in times if time is not None), default=None)
 
 
 def _loading(status: Json) -> float | None:
