@@ -191,8 +191,11 @@ class Cluster:
         self.revision += 1
 
     def taint(self, node: str, *keys: str) -> None:
-        """Exactly these taints that keep pods off."""
-        self.nodes[node]["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"} for key in keys]
+        """Exactly these taints that keep pods off, dated as the API server does."""
+        body = self.nodes[node]
+        body["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"} for key in keys]
+        entry = {"manager": "somebody", "time": stamp(self.now), "fieldsV1": {"f:spec": {"f:taints": {}}}}
+        body["metadata"]["managedFields"] = [entry]
         self.revision += 1
 
     def lose(self, node: str, gpus: int) -> None:

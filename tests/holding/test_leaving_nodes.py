@@ -8,6 +8,7 @@ import pytest
 
 from tests.holding.cluster import bound_to, rack
 from tests.holding.operation import Operation, pool_body
+from weft.domain import labels
 from weft.domain.reports import ComputeDomainReport, DomainMember, Reports
 from weft.fabric.faults import NVSENTINEL_STATE, XID_TAINT
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TRAY = "a.1-t1"
+SPOT = "aws-node-termination-handler/spot-itn"
 
 
 def serving() -> Operation:
@@ -61,7 +63,7 @@ def test_a_spot_node_is_left_at_once_and_its_successor_starts_in_the_same_pass()
     """AWS takes it in two minutes, and no engine starts in them: what is left is for requests to finish."""
     world = serving()
     others = {pod["metadata"]["uid"] for pod in world.pods_of("pair", 1)}
-    world.cluster.taint(TRAY, "aws-node-termination-handler/spot-itn")
+    world.cluster.taint(TRAY, SPOT)
     world.decide()
     assert [("a.1-t2", "a.1-t3"), ("a.1-t4", "a.1-t5")] == world.nodes_of("pair")
     for _ in range(8):
@@ -70,6 +72,50 @@ def test_a_spot_node_is_left_at_once_and_its_successor_starts_in_the_same_pass()
     assert [1, 2] == world.serving("pair")
     assert others == {pod["metadata"]["uid"] for pod in world.pods_of("pair", 1)}
     assert TRAY not in {bound_to(pod) for pod in world.cluster.pods.values()}
+
+
+def is_in_its_front(world: Operation) -> bool:
+    """Whether routers may choose the first replica."""
+    return any(labels.ROUTED in pod["metadata"]["labels"] for pod in world.pods_of("pair", 0))
+
+
+def test_the_only_replica_stays_in_its_front_until_its_successor_serves_whoever_restarts() -> None:
+    """Its successor is ordered in the first pass, and takes a minute to start."""
+    world = Operation.of(rack("a.1", 4), pool_body("pair", "GB200", 8, 1))
+    world.rest()
+    world.cluster.taint(TRAY, SPOT)
+    world.cluster.deaf = True
+    for _ in range(10):
+        world.turn()
+        world.restart()
+        assert [0] == world.serving("pair")
+        assert is_in_its_front(world)
+    assert [("a.1-t0", TRAY), ("a.1-t2", "a.1-t3")] == world.nodes_of("pair")
+    assert "replica 0 serves on until another does" in world.condition("pair", "Placed")[2]
+    world.cluster.deaf = False
+    for _ in range(4):
+        world.turn()
+        assert world.serving("pair")
+    assert [1] == world.serving("pair")
+    assert [] == world.pods_of("pair", 0)
+
+
+def test_the_only_replica_of_a_full_cluster_leaves_its_front_in_time_for_its_requests() -> None:
+    """AWS takes the node after two minutes: until 10 s and a request before that it is asked, and then drained."""
+    world = Operation.of(rack("a.1", 3), pool_body("pair", "GB200", 8, 1))
+    world.rest()
+    world.cluster.taint(TRAY, SPOT)
+    told = []
+    for _ in range(20):
+        world.turn()
+        told += world.events("pair")
+        assert is_in_its_front(world)
+    assert [] == told
+    world.turn()
+    told += world.events("pair")
+    world.turn()
+    assert ["NodeReclaimed", "LastOneLeaves"] == [*told, *world.events("pair")]
+    assert not is_in_its_front(world)
 
 
 def lose_the_node(world: Operation) -> None:

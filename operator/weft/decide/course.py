@@ -88,7 +88,7 @@ class Course:
     @property
     def have(self) -> int:
         """Replicas that stay, and that come in this pass."""
-        return len(self.growth.kept) + len(self.growth.added)
+        return self.growth.have
 
     @property
     def wanted(self) -> int:

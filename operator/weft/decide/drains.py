@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Reason
+from weft.domain.workload import Role
+from weft.engines import MARGIN_SECONDS, still_chosen_seconds
+from weft.scaling import is_sane
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.decide.course import Turn
     from weft.decide.health import Replica
-    from weft.domain.fabric import Fabric, FabricNode
+    from weft.domain.fabric import Fabric, FabricNode, Notice
     from weft.domain.reasons import Explanation
 
 # No engine of a size worth scaling starts within this time: AWS' notice, the longest of a cloud for spot capacity.
@@ -27,10 +33,38 @@ def is_urgent(replica: Replica, fabric: Fabric, drain_seconds: float, now: float
 
     Of a notice that nobody dates it counts how long it is in all.
     """
-    nodes = fabric.nodes()
-    notices = (nodes[name].notice for name in replica.nodes if name in nodes)
     enough = max(drain_seconds, NO_START_SECONDS)
-    return any(notice is not None and notice.left(now) <= enough for notice in notices)
+    return any(notice.left(now) <= enough for notice in _notices(replica, fabric))
+
+
+def serves_seconds(replica: Replica, fabric: Fabric, needed_seconds: float, now: float) -> float:
+    """For how long it may yet take requests that need so long to be over.
+
+    0 where nobody tells since when one of its nodes goes: the time may be over already.
+    """
+    left = (0.0 if each.began is None else each.left(now) for each in _notices(replica, fabric))
+    return max(0.0, min(left, default=0.0) - needed_seconds)
+
+
+def over_seconds(turn: Turn) -> float:
+    """From a replica's leaving its front until the requests that it takes are usually over, and its engine has ended.
+
+    A request takes what is measured, else what is predicted, on average; no longer than it may.
+    """
+    planned, seen, outputs = turn.planned, turn.observation, 0.0
+    expected, workload = planned.plan.prediction, turn.memory.workload or planned.spec.workload
+    first = seen.ttft_mean if seen is not None and is_sane(seen.ttft_mean) else expected.ttft.mean
+    token = seen.tpot_mean if seen is not None and is_sane(seen.tpot_mean) else expected.tpot.mean
+    if planned.spec.role is not Role.Prefill:
+        outputs = workload.output_tokens
+    usual = min(first + outputs * token, planned.spec.rollout.drain_timeout_seconds)
+    return still_chosen_seconds(planned.spec.role) + usual + MARGIN_SECONDS
+
+
+def _notices(replica: Replica, fabric: Fabric) -> Iterator[Notice]:
+    nodes = fabric.nodes()
+    found = (nodes[name].notice for name in replica.nodes if name in nodes)
+    return (notice for notice in found if notice is not None)
 
 
 def _silence(node: FabricNode) -> Explanation | None:

@@ -32,7 +32,7 @@ class Growth:
     `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
     asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
     moves that are under way. `avoided` are nodes that the scheduler refused of late: others come first. `accounts` are
-    the quotas that have to pay for every new replica.
+    the quotas that have to pay for every new replica. Of those `kept` so many are only `lasting`, until their nodes go.
     """
 
     planned: Planned
@@ -47,6 +47,7 @@ class Growth:
     opened: list[Hold] = field(default_factory=list)
     avoided: tuple[str, ...] = ()
     added: list[Assignment] = field(default_factory=list)
+    lasting: int = 0
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
 
@@ -63,7 +64,12 @@ class Growth:
     @property
     def is_empty(self) -> bool:
         """Whether it has no replica and shall have some."""
-        return not self.kept and not self.added and self.wants_more
+        return self.have < 1 and self.wants_more
+
+    @property
+    def have(self) -> int:
+        """Replicas that stay, and that come in this pass."""
+        return len(self.kept) - self.lasting + len(self.added)
 
     @property
     def cost(self) -> float:
@@ -87,7 +93,7 @@ class Growth:
     @property
     def fill(self) -> float:
         """Placed replicas per desired one."""
-        return (len(self.kept) + len(self.added)) / max(1, self.desired)
+        return self.have / max(1, self.desired)
 
 
 def behind(growths: Sequence[Growth]) -> Growth | None:

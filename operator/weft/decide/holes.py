@@ -47,7 +47,7 @@ def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan
 
 def _runs_or_rests(course: Course) -> bool:
     growth = course.growth
-    return bool(growth.kept) or growth.missing < 1 or course.turn.asked is not None
+    return growth.have > 0 or growth.missing < 1 or course.turn.asked is not None
 
 
 def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None, ...]]:

@@ -152,7 +152,8 @@ def _nodes(nodes: Sequence[str]) -> str:
 def say_who_fits_in_place(courses: Iterable[Course], free: FreeMap) -> None:
     """Replicas that cannot be replaced first, as their own nodes are most of the room that there is, may be after."""
     for course in courses:
-        growth, moving = course.growth, next((each for each in course.moving if not each.may_return), None)
+        growth, patient = course.growth, (each for each in course.moving if not each.may_return and not each.urgent)
+        moving = next(patient, None)
         rollout = growth.planned.spec.rollout
         if growth.refusal is None or moving is None or limits_of(rollout, growth.desired).unavailable > 0:
             continue

@@ -111,12 +111,13 @@ def _staying(course: Course) -> list[Replica]:
 def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fabric) -> Explanation:
     """The same, with what the scheduler says while it does not bind a pod of a replica that stays, or who has to go.
 
-    Last comes who is slow.
+    Last comes who serves to the end, and who is slow.
     """
     staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
     words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)
     waiting = next(chain(words, _waits_for_leaving_pods(course, fabric)), None)
-    told = "; ".join((explanation.message, *([waiting] if waiting else ()), *course.remarks))
+    last = (serves_to_the_end(each) for each in course.moving if each.lasts)
+    told = "; ".join((explanation.message, *([waiting] if waiting else ()), *last, *course.remarks))
     return replace(explanation, message=told) if told != explanation.message else explanation
 
 
@@ -169,6 +170,19 @@ def is_replaced(moving: Departure) -> str:
     """Which replica has to move, and why."""
     why = moving.displaced.message if moving.displaced is not None else ""
     return f"replica {moving.assignment.replica} is replaced, as {why}"
+
+
+def serves_to_the_end(last: Departure) -> str:
+    """Why one whose node goes before a successor could serve is still in its front; no time, as that would change."""
+    number = last.assignment.replica
+    return f"replica {number} serves on until another does, or its node leaves requests just the time to be over"
+
+
+def leaves_last(gone: Departure) -> str:
+    """Why one leaves its front though nobody else serves."""
+    why = gone.displaced.message if gone.displaced is not None else ""
+    goes = f"replica {gone.assignment.replica} leaves its front though no other serves"
+    return f"{goes}, so that its requests can be over in time, as {why}"
 
 
 def _why_waiting(failure: Failure) -> str:

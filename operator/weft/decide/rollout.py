@@ -2,13 +2,14 @@
 
 Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
 only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
-back before a successor could serve, so that requests can finish. Who could stay (it makes room for another pool, or is
-slow) leaves only once as many others serve as are desired, whatever maxUnavailable allows.
+back before a successor could serve, so that requests can finish; where nobody else serves the last stay as long as they
+can (ADR 0058). Who could stay (it makes room for another pool, or is slow) leaves only once as many others serve as are
+desired, whatever maxUnavailable allows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
@@ -50,18 +51,31 @@ def leaving(
     limits = limits_of(rollout, desired, needed)
     least_serving = desired - limits.unavailable
     outgoing = [each for each in replicas if has_to_go(each, rollout)]
-    gone = [each for each in outgoing if each.alone or each.urgent or (not each.ready and not each.may_return)]
+    gone = [each for each in outgoing if _goes_at_once(each)]
     ready = [each for each in outgoing if each.ready and not each.alone and not each.urgent]
     gone += choose_victims([each for each in ready if not each.could_stay], serving(replicas) - least_serving, free)
     left = serving(without(gone, replicas))
     gone += choose_victims([each for each in ready if each.could_stay], left - desired, free)
-    rest = without(gone, replicas)
+    rest = [each for each in without(gone, replicas) if not each.lasts]
     most = desired + (limits.surge if without(gone, outgoing) else 0)
     for victim in choose_victims(rest, len(rest) - most, free):
         if not victim.ready or serving(rest) > least_serving:
             rest.remove(victim)
             gone.append(victim)
     return tuple(gone)
+
+
+def _goes_at_once(each: Departure) -> bool:
+    return each.alone or (each.urgent and not each.lasts) or (not each.ready and not each.may_return)
+
+
+def keep_the_last(replicas: Sequence[Departure], enough: int) -> list[Departure]:
+    """The same; where nobody else serves, so many of the urgent ones last, those first that can for longest."""
+    able = [each for each in replicas if each.urgent and each.ready and not each.alone and each.serves_seconds > 0]
+    if not able or serving(replicas):
+        return list(replicas)
+    last = sorted(able, key=lambda each: (-each.serves_seconds, each.assignment.replica))[:enough]
+    return [replace(each, lasts=each in last) for each in replicas]
 
 
 def without(gone: Sequence[Departure], replicas: Sequence[Departure]) -> list[Departure]:
@@ -73,7 +87,7 @@ def without(gone: Sequence[Departure], replicas: Sequence[Departure]) -> list[De
 def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> int:
     """How many new replicas to look for beside those that stay."""
     current = sum(not has_to_go(each, rollout) for each in replicas)
-    room = desired + limits_of(rollout, desired).surge - len(replicas)
+    room = desired + limits_of(rollout, desired).surge - sum(not each.lasts for each in replicas)
     return max(0, min(desired - current, room))
 
 

@@ -10,7 +10,7 @@ from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.course import Course, Turn
-from weft.decide.drains import displacement, is_urgent
+from weft.decide.drains import displacement, is_urgent, over_seconds, serves_seconds
 from weft.decide.forecasts import start_up_now
 from weft.decide.ground import Ground
 from weft.decide.growth import Growth, behind, explain_again, grow
@@ -20,11 +20,11 @@ from weft.decide.moving import moves_under_way, still_told
 from weft.decide.need import needed_now
 from weft.decide.network import network_bound
 from weft.decide.pairing import alone_in, rollout_of
-from weft.decide.placing import capacity_request, is_replaced, placement_of
+from weft.decide.placing import capacity_request, is_replaced, leaves_last, placement_of, serves_to_the_end
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.promises import held_by, holds_of
 from weft.decide.quota_preemption import keep_room, take_room
-from weft.decide.rollout import arriving, leaving, without
+from weft.decide.rollout import arriving, keep_the_last, leaving, serving, without
 from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.decide.slow_replicas import because_it_is_slow, replace_slow, slow_events, slow_one_that_goes, speed_after
 from weft.decide.spares import gives_way_to_its_spare, keep_spares
@@ -33,7 +33,7 @@ from weft.decide.weighing import NOTHING_TO_WEIGH, say_what_traffic_holds, waits
 from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.made_often import made_often
-from weft.domain.reasons import Explanation
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure, choose_victims
 from weft.scaling import live_figures
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from weft.decide.health import Replica
     from weft.decide.making_room import Purse
     from weft.decide.moving import Moves
-    from weft.decide.planning import Planned
     from weft.domain.shape import Plan
     from weft.domain.snapshot import ScaleMemory
     from weft.domain.status import Failure
@@ -191,9 +190,9 @@ def _set_out(turn: Turn, start: _Start, unit: Sequence[Turn]) -> Course:
     moving = tuple(without(gone, displaced))
     replaced = (*(loss.assignment for loss in turn.survivors.losses), *(each.assignment for each in displaced))
     kept, following = [each.assignment for each in stay], pool.status.next_replica
-    avoided = tuple(node for node, _ in turn.memory.refused_by)
     growth = Growth(planned, desired, kept, missing, following, replaced, turn.asked, start.accounts)
-    growth.opened, growth.avoided = start.moves.kept.get(pool.key.uid, []), avoided
+    growth.opened, growth.lasting = start.moves.kept.get(pool.key.uid, []), sum(each.lasts for each in moving)
+    growth.avoided = tuple(node for node, _ in turn.memory.refused_by)
     relocations = tuple(still_told(turn, start.moves, now))
     course = Course(turn, failure, gone, growth, moving, relocations)
     course.awaited = start.moves.awaited.get(pool.key.uid)
@@ -216,19 +215,29 @@ def _stays_as_it_is(turn: Turn, start: _Start) -> bool:
 
 def _departures(turn: Turn, start: _Start) -> list[Departure]:
     """All replicas, each with why it has to go or may, where that is so."""
-    present = [_departure(replica, turn.planned, start) for replica in turn.survivors.replicas]
+    present = [_departure(replica, turn, start) for replica in turn.survivors.replicas]
     slow = slow_one_that_goes(turn, present)
-    return [because_it_is_slow(each) if each.assignment.replica == slow else each for each in present]
+    present = [because_it_is_slow(each) if each.assignment.replica == slow else each for each in present]
+    return keep_the_last(present, _enough(turn))
 
 
-def _departure(replica: Replica, planned: Planned, start: _Start) -> Departure:
+def _enough(turn: Turn) -> int:
+    """How many serve until their nodes go, where all are about to: what traffic needs. Recreate takes all at once."""
+    if turn.planned.spec.rollout.strategy is RolloutStrategy.Recreate:
+        return 0
+    return min(turn.scale.desired, max(1, turn.scale.needed))
+
+
+def _departure(replica: Replica, turn: Turn, start: _Start) -> Departure:
+    planned, fabric = turn.planned, start.free.fabric
     outdated = replica.assignment.revision != planned.revision
     makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))
-    displaced = displacement(replica, start.free.fabric) or makes_room
+    displaced = displacement(replica, fabric) or makes_room
     alone = (planned.pool.key.uid, replica.assignment.replica) in start.alone
     drain_seconds = planned.spec.rollout.drain_timeout_seconds
-    urgent = displaced is not None and is_urgent(replica, start.free.fabric, drain_seconds, start.now)
-    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes, alone, urgent)
+    urgent = displaced is not None and is_urgent(replica, fabric, drain_seconds, start.now)
+    serves = serves_seconds(replica, fabric, over_seconds(turn), start.now) if urgent else 0.0
+    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes, alone, urgent, serves)
 
 
 def _failure(turn: Turn, now: float) -> Failure | None:
@@ -309,6 +318,7 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
         tries_again_after_seconds(growth.added, free),
         wake_after_seconds(memory.speed, now),
         course.waits_seconds,
+        min((each.serves_seconds for each in course.moving if each.lasts), default=None),
         waits_on_seconds(course.waits, now) if course.waits is not None else None,
     )
     return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
@@ -330,14 +340,24 @@ def _replaced(course: Course, free: FreeMap) -> tuple[Departure, ...]:
 def _events(course: Course, free: FreeMap) -> tuple[Explanation, ...]:
     turn, planned = course.turn, course.turn.planned
     events = [loss.explanation for loss in turn.survivors.losses]
-    events += [
-        Explanation(each.displaced.reason, is_replaced(each)) for each in _replaced(course, free) if each.displaced
-    ]
+    for each in _replaced(course, free):
+        if each.displaced is not None:
+            told = f"; {serves_to_the_end(each)}" if each.lasts else ""
+            events.append(Explanation(each.displaced.reason, f"{is_replaced(each)}{told}"))
+    events += _last_ones(course)
     events += [told for told in (course.preempted, turn.taught, turn.scale.changed) if told is not None]
     before = planned.pool.status.plan
     if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
         events.append(_shape_event(before, planned.plan))
     return tuple(events)
+
+
+def _last_ones(course: Course) -> list[Explanation]:
+    """Those that leave just now though nobody serves after them, as their nodes go."""
+    if serving(course.present) or any(each.lasts for each in course.moving) or course.growth.desired < 1:
+        return []
+    last = [each for each in course.gone if each.urgent and each.ready and not each.alone]
+    return [Explanation(Reason.LastOneLeaves, leaves_last(each)) for each in last]
 
 
 def _shape_event(before: Plan | None, now: Plan) -> Explanation:

@@ -96,6 +96,7 @@ class Reason(StrEnum):
     Outdated = "Outdated"
     RolloutWaits = "RolloutWaits"
     RolloutBelowDemand = "RolloutBelowDemand"
+    LastOneLeaves = "LastOneLeaves"
     SlowerThanSiblings = "SlowerThanSiblings"
     CalibrationPhased = "CalibrationPhased"
     # scaling, in status

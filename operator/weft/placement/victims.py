@@ -26,6 +26,8 @@ class Departure:
 
     `bound` is where its pods are if another scheduler picked the nodes. `alone` says that it is ready and serves nobody
     yet, since the other half of its pair lacks as many; `urgent` that its node goes before a successor could serve.
+    Such a one may take requests for `serves_seconds` that have time to be over, and `lasts` says that it does, as
+    nobody else serves.
     """
 
     assignment: Assignment
@@ -35,6 +37,8 @@ class Departure:
     bound: tuple[str, ...] = ()
     alone: bool = False
     urgent: bool = False
+    serves_seconds: float = 0.0
+    lasts: bool = False
 
     @property
     def may_return(self) -> bool:
