@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
+import operator
 import re
 import threading
 import time
@@ -53,6 +55,10 @@ class Counts:
             if which is not None:
                 setattr(found, which, getattr(found, which) + float(value))
         return found
+
+    def __add__(self, other: Counts) -> Counts:
+        """The sums of both."""
+        return Counts(*map(operator.add, dataclasses.astuple(self), dataclasses.astuple(other)))
 
     @property
     def holds_requests(self) -> bool:
@@ -118,11 +124,11 @@ class Eyes:
 
     def received(self) -> float:
         """Prompt tokens that all decode pods, gone ones too, have fetched from the other half."""
-        return sum(engine.last.received for engine in self.of("decode"))
+        return self.counted().received
 
-    def computed(self) -> float:
-        """Prompt tokens that decode pods computed themselves."""
-        return sum(engine.last.computed for engine in self.of("decode"))
+    def counted(self) -> Counts:
+        """What all decode pods, gone ones too, have counted."""
+        return sum((engine.last for engine in self.of("decode")), Counts())
 
     def _watch(self) -> None:
         while not self._stop.wait(INTERVAL_SECONDS):

@@ -45,16 +45,17 @@ class Pair:
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[Phase]:
         """Note a change: KV has to move before it and after it."""
-        phase = Phase(name, time.monotonic(), received=[self.eyes.received()], computed=self.eyes.computed())
+        phase = Phase(name, time.monotonic())
+        phase.note(self.eyes.counted())
         self.phases.append(phase)
         self.say(name)
         try:
             yield phase
         finally:
             phase.ended = time.monotonic()
-            phase.received.append(self.eyes.received())
+            phase.note(self.eyes.counted())
         self.wait_until_kv_moves()
-        phase.received.append(self.eyes.received())
+        phase.note(self.eyes.counted())
 
     def wait_until_kv_moves(self) -> None:
         """Return once decode pods have fetched more than they had when this was asked."""

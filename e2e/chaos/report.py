@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from e2e.chaos.eyes import Engine
+    from e2e.chaos.eyes import Counts, Engine
     from e2e.chaos.traffic import Result
     from e2e.team import Json
 
@@ -21,16 +21,23 @@ if TYPE_CHECKING:
 class Phase:
     """One change, from the order to its end; monotonic seconds. `killed` are addresses of engines that were killed.
 
-    `received` are prompt tokens that decode pods had fetched: before the order, at the end, and a little later;
-    `computed` those that they had computed themselves before the order.
+    What decode pods had counted in all before the order, at the end and a little later: `received` are prompt tokens
+    that they had fetched, `computed` those that they had computed themselves, `failed_transfers` what did not arrive.
     """
 
     name: str
     started: float
     ended: float = 0.0
     received: list[float] = field(default_factory=list)
-    computed: float = 0.0
+    computed: list[float] = field(default_factory=list)
+    failed_transfers: list[float] = field(default_factory=list)
     killed: list[str] = field(default_factory=list)
+
+    def note(self, said: Counts) -> None:
+        """Add what decode pods have counted by now."""
+        self.received.append(said.received)
+        self.computed.append(said.computed)
+        self.failed_transfers.append(said.failed_transfers)
 
     @property
     def planned(self) -> bool:
@@ -76,14 +83,15 @@ class Report:
         path.write_text(json.dumps(self.json(), indent=1) + "\n")
 
     def table(self) -> str:
-        """A line a phase."""
-        heads = ("phase", "from", "to", "requests", "failed", "KV tokens", "TTFT p50", "max")
+        """A line a phase; prompt tokens are those that decode pods fetched and computed themselves."""
+        heads = ("phase", "from", "to", "requests", "failed", "fetched", "computed", "KV lost", "TTFT p50", "max")
         return "\n".join(_line(row) for row in (heads, *map(self._row, self.phases)))
 
     def _row(self, phase: Phase) -> tuple[str, ...]:
         told = self._phase(phase)
-        moved = phase.received[-1] - phase.received[0]
-        figures = (told["started"], told["ended"], told["requests"], told["failed"], moved)
+        counted = (phase.received, phase.computed, phase.failed_transfers)
+        grown = (each[-1] - each[0] for each in counted)
+        figures = (told["started"], told["ended"], told["requests"], told["failed"], *grown)
         return (phase.name, *(f"{each:.0f}" for each in figures), _or_dash(told["ttftP50"]), _or_dash(told["ttftMax"]))
 
     def _phase(self, phase: Phase) -> Json:
@@ -95,7 +103,8 @@ class Report:
             "requests": len(found),
             "failed": sum(not result.whole for result in found),
             "receivedPromptTokens": phase.received,
-            "computedPromptTokensBefore": phase.computed,
+            "computedPromptTokens": phase.computed,
+            "failedTransfers": phase.failed_transfers,
             "killed": phase.killed,
             **latencies(found),
         }
