@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.render.pools import plan, shape, spec
-from weft.domain.spec import KVSpec
+from weft.domain.spec import EngineSpec, KVSpec
 from weft.domain.workload import Role
 from weft.engines.environment import transports
 from weft.engines.launch import EnvValue, LaunchRequest
+from weft.engines.vllm_environment import variables
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,29 @@ def test_ucx_has_the_copies_of_the_accelerator_beside_the_wire(accelerator: str,
 
 def test_nothing_is_said_where_the_engine_may_choose() -> None:
     assert [*transports(LaunchRequest(spec(Role.Decode), plan(shape(accelerator="MI300X"))))] == []
+
+
+@pytest.mark.parametrize(
+    ("kv", "seconds"),
+    [
+        (KVSpec(), "20s"),
+        (KVSpec(transport="TCP"), "20s"),
+        (KVSpec(transport="RDMA"), None),
+        (KVSpec(transport="EFA"), None),
+        (KVSpec(connector="Mooncake"), None),
+    ],
+)
+def test_an_engine_stops_waiting_for_a_machine_that_is_gone(kv: KVSpec, seconds: str | None) -> None:
+    """`e2e/test_lost_prefill.py` pulls the cable: over TCP, the kernel alone would go on for a quarter of an hour."""
+    assert told(EngineSpec(), kv).get("UCX_TCP_USER_TIMEOUT") == seconds
+
+
+def test_a_user_may_say_how_long_an_engine_waits_for_one() -> None:
+    asked = EngineSpec(env=(("UCX_TCP_USER_TIMEOUT", "1m"),))
+    assert told(asked, KVSpec())["UCX_TCP_USER_TIMEOUT"] == "1m"
+
+
+def told(engine: EngineSpec, kv: KVSpec) -> dict[str, str | None]:
+    """The variables of a decode engine of vLLM."""
+    request = LaunchRequest(spec(Role.Decode, engine=engine, kv=kv), plan())
+    return {each.name: each.value for each in variables(request, ready_seconds=600)}

@@ -8,6 +8,7 @@ from weft.domain.units import GIB, parse_quantity
 from weft.engines import vllm_arguments as arguments
 from weft.engines.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.launch import EnvValue
+from weft.engines.libfabric import over_efa
 from weft.engines.vllm_connectors import uses_mooncake
 from weft.engines.vllm_ray import on_ray
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 NIXL_PORT = 5600
 MOONCAKE_PORT = 8998
+# A machine that is gone acknowledges nothing and refuses nothing: Linux alone would send to it again for a quarter of
+# an hour, and so long a request of decode would wait for KV that is lost.
+UNACKNOWLEDGED_SECONDS = 20
 _CPU_KV_FRACTION = 0.25  # of the pod's memory, where the user named it
 
 
@@ -51,6 +55,8 @@ def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
     yield EnvValue("VLLM_NIXL_SIDE_CHANNEL_HOST", field=POD_IP)
     yield EnvValue("VLLM_NIXL_SIDE_CHANNEL_PORT", str(NIXL_PORT))
     yield from transports(request)
+    if not over_efa(request.spec) and request.spec.kv.transport != "RDMA":
+        yield EnvValue("UCX_TCP_USER_TIMEOUT", f"{UNACKNOWLEDGED_SECONDS}s")
 
 
 def _cpu_kv_gib(request: LaunchRequest) -> int:
