@@ -20,6 +20,7 @@ from weft.domain import labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from e2e.cluster.node import RealNode
 
@@ -28,6 +29,24 @@ CLAIM = "tiny-llama"
 MODEL = "weft/tiny-llama"
 VERSION = "0.32.0"
 ENGINE_START_SECONDS = 240.0
+SMALL: Json = {
+    "engine": {"name": "VLLM", "version": VERSION, "args": ["--enforce-eager"]},
+    "workload": {"requestsPerSecond": 1, "inputTokens": {"mean": 64}, "outputTokens": {"mean": 32}},
+    "scaling": {"minReplicas": 1, "maxReplicas": 1},
+    "rollout": {"drainTimeout": "60s"},
+}
+
+
+def tiny_model(folder: Path) -> Json:
+    """The section of a model of one's own: weights from the team's claim, architecture inline."""
+    return {
+        "id": MODEL,
+        "servedNames": ["tiny"],
+        "source": {"pvc": {"claimName": CLAIM}},
+        "config": {"inline": json.loads((folder / "config.json").read_text())},
+        "precision": "FP32",
+        "maxModelLen": 1024,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +58,13 @@ class Team:
     namespace: str
 
     def tiny_model(self) -> Json:
-        """The model section: weights from the team's claim, architecture inline, as for any model of one's own."""
+        """The model section of a spec."""
         assert self.node.engine is not None
-        config = json.loads((self.node.engine.model / "config.json").read_text())
-        return {
-            "id": MODEL,
-            "servedNames": ["tiny"],
-            "source": {"pvc": {"claimName": CLAIM}},
-            "config": {"inline": config},
-            "precision": "FP32",
-            "maxModelLen": 1024,
-        }
+        return tiny_model(self.node.engine.model)
 
     def pool(self, name: str, **spec: Any) -> Json:  # noqa: ANN401 - any part of the spec
         """An InferencePool of the tiny model; keyword arguments replace whole sections."""
-        body: Json = {
-            "model": self.tiny_model(),
-            "engine": {"name": "VLLM", "version": VERSION, "args": ["--enforce-eager"]},
-            "workload": {"requestsPerSecond": 1, "inputTokens": {"mean": 64}, "outputTokens": {"mean": 32}},
-            "scaling": {"minReplicas": 1, "maxReplicas": 1},
-            "rollout": {"drainTimeout": "60s"},
-        }
+        body = {"model": self.tiny_model(), **SMALL}
         return self._resource("InferencePool", name, body | spec)
 
     def split(self, name: str, **spec: Any) -> Json:  # noqa: ANN401 - any part of the spec
@@ -158,12 +163,12 @@ class Endpoint:
     port: int
     timeout_seconds: float = 120.0
 
-    def complete(self, prompt: str = "Weft is", max_tokens: int = 4) -> Json:
-        """One completion; raises on anything but 200."""
+    def complete(self, prompt: str = "Weft is", max_tokens: int = 4, **more: object) -> Json:
+        """One completion; raises on anything but 200. `more` goes into the request."""
         body = {"model": "tiny", "prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True, "temperature": 0}
         request = urllib.request.Request(
             f"http://{self.host}:{self.port}/v1/completions",
-            data=json.dumps(body).encode(),
+            data=json.dumps(body | more).encode(),
             headers={"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=self.timeout_seconds) as answer:  # noqa: S310 - the same

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from e2e.cluster.engine_environment import EngineEnvironment
 
-__all__ = ["NodeOptions", "RealNode", "missing_tools"]
+__all__ = ["NodeOptions", "RealNode", "free_place", "missing_tools"]
 
 READY_TIMEOUT_SECONDS = 60.0  # usually 8
 PLACES = 4  # nodes at the same time on one machine
@@ -98,7 +98,7 @@ class RealNode:
         build.ensure((*options.control_plane.binaries, *COMPONENTS))
         engine = engine_environment.ensure() if options.engines else None
         with contextlib.ExitStack() as stack:
-            place = stack.enter_context(_free_place())
+            place = stack.enter_context(free_place())
             _remove_leftovers(place)
             node = cls(place, directory and directory.absolute(), options)
             node.engine = engine
@@ -230,7 +230,7 @@ def _default_directory(place: Place) -> Path:
 
 
 @contextlib.contextmanager
-def _free_place() -> Iterator[Place]:
+def free_place() -> Iterator[Place]:
     """Hold a place that no other process on this machine holds. An abstract socket is free when its holder is dead."""
     for number in range(PLACES):
         with socket.socket(socket.AF_UNIX) as holder:
@@ -255,7 +255,7 @@ def _clean() -> None:
     with contextlib.ExitStack() as held:
         for _ in range(PLACES):
             with contextlib.suppress(NodeFailedError):
-                _remove_leftovers(held.enter_context(_free_place()))
+                _remove_leftovers(held.enter_context(free_place()))
 
 
 def _say(line: str) -> None:
