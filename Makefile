@@ -4,12 +4,14 @@ BIN := .venv/bin
 WORKERS ?= 4
 RUNS ?= 1
 READY := .venv/.from-requirements-dev
+FITTING := .venv-predictors
+READY_TO_FIT := $(FITTING)/.from-requirements-predictors
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test e2e e2e-chaos demo cluster-up cluster-down crds bench lock clean
+.PHONY: help setup lint format test predictors e2e e2e-chaos demo cluster-up cluster-down crds bench lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +30,9 @@ format: $(READY) ## lay out the code and repair what can be repaired without a t
 
 test: lint ## lint, then unit, property, golden, protocol and API-server tests (the first run builds binaries with Go)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+predictors: $(READY_TO_FIT) ## Dynamo's predictors with the libraries that fit them, in an environment of their own: .venv-predictors
+	$(FITTING)/bin/python -m pytest tests/twin/policies bench/test_predictors.py
 
 e2e: $(READY) ## a real kubelet with real vLLM pods on the CPU and real NIXL (Linux, root, containerd)
 	$(BIN)/python -m pytest e2e --ignore=e2e/test_chaos.py --durations 12
@@ -57,9 +62,11 @@ lock: $(READY) ## resolve requirements/*.txt again; UPGRADE=--upgrade takes newe
 	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/runtime.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra plot --constraints requirements/runtime.txt \
 		--output-file requirements/dev.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra plot --extra predictors --constraints requirements/dev.txt \
+		--output-file requirements/predictors.txt
 
 clean: ## remove the environment, the caches and what runs have left in this folder
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(FITTING) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements/dev.txt
@@ -67,4 +74,10 @@ $(READY): requirements/dev.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --require-hashes --requirement requirements/dev.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(READY_TO_FIT): requirements/predictors.txt
+	$(PYTHON) -m venv $(FITTING)
+	$(FITTING)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/predictors.txt
+	$(FITTING)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -21,6 +21,7 @@ from bench.scaling_bench.results import complete, known
 from bench.scaling_bench.running import Run, points
 from bench.scaling_bench.scenarios import FIXED_RATIO, ORACLE, OWN_RULE, settings
 from bench.scaling_bench.tuning import best
+from weft.twin.policies import NAMES, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +62,7 @@ def tuned(options: argparse.Namespace) -> Iterator[Run]:
 
 def main(arguments: Sequence[str]) -> None:
     """Run what is missing, then write page and picture from all results that there are."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _chosen(arguments)
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
     if not chosen.read:
         complete([*judged(chosen)], chosen.results, chosen.jobs)
@@ -73,6 +74,17 @@ def main(arguments: Sequence[str]) -> None:
     chosen.page.write_text(as_page(told, chosen.page.with_suffix(".svg").name), encoding="utf-8")
     chosen.page.with_suffix(".svg").write_text(as_svg(rows), encoding="utf-8")
     print(json.dumps(told, indent=2, allow_nan=False))
+
+
+def _chosen(arguments: Sequence[str]) -> argparse.Namespace:
+    """What is asked for; ends with 2 where a rule that is to be run needs what is not installed."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    for policy in () if chosen.read else filter(NAMES.__contains__, chosen.policy):
+        missing = lacking(policy)
+        if missing is not None:
+            parser.error(f"--policy {missing}")
+    return chosen
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -31,6 +31,8 @@ how many requests the targets are (`slo`: p50, p90 or p95 of the same seconds, p
 targets, straight between two settings; a dash: none got there. *Best* is the most that any setting reached.
 The oracle knows the future: its counts are chosen in hindsight by what true engines need, with replicas that start as
 slowly, and with as little slack on top as reaches 95, 98 or 99 % in the same simulation.
+Dynamo's planner is `dynamo` where its forecast is the last value. Where it has been run with another of its predictors
+it has a row of its own: `dynamo-arima` has its default one. A predictor moves its floor, and not its steps by load.
 
 ![Requests within the SLO against GPU-hours, by rule]({picture})
 {tables}

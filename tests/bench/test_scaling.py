@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.scaling import main
 from bench.scaling_bench.frontiers import cells, hours_at
 from bench.scaling_bench.page import _section, as_page
 from bench.scaling_bench.plot import as_svg
@@ -90,6 +92,18 @@ def test_every_rule_has_several_points() -> None:
     assert points("weft") == len(RISKS)
     assert points("weft", split=True) == len(SPLIT_RISKS)
     assert all(points(rule) > 3 for rule in RULES)
+
+
+def test_a_rule_whose_library_is_not_here_is_refused_before_any_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "prophet", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["--policy", "static", "dynamo-prophet", "--results", str(tmp_path / "rows.jsonl")])
+    assert ended.value.code == 2
+    said = "--policy dynamo-prophet needs prophet, which is not here: install weft[predictors]"
+    assert capsys.readouterr().err.strip().endswith(said)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_fixed_ratio_is_judged_where_there_is_a_split_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -255,6 +256,12 @@ WRONG_TRACES = {
 @pytest.mark.parametrize(("options", "words"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
 def test_a_wrong_option_is_one_sentence(options: tuple[str, ...], words: str) -> None:
     is_refused(simulated(*options), words)
+
+
+def test_a_rule_whose_library_is_not_here_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pmdarima", None)
+    refused = simulated("--policy", "weft", "--policy", "dynamo-arima")
+    is_refused(refused, "--policy dynamo-arima needs pmdarima, which is not here: install weft[predictors]")
 
 
 @pytest.mark.parametrize(("content", "words"), WRONG_TRACES.values(), ids=WRONG_TRACES)

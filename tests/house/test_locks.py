@@ -14,7 +14,12 @@ REPOSITORY = Path(__file__).parents[2]
 LOCKS = REPOSITORY / "requirements"
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-DECLARED = {"runtime": PROJECT["dependencies"], "dev": [*EXTRAS["dev"], *EXTRAS["plot"]]}
+DEVELOPMENT = [*EXTRAS["dev"], *EXTRAS["plot"]]
+DECLARED = {
+    "runtime": PROJECT["dependencies"],
+    "dev": DEVELOPMENT,
+    "predictors": [*DEVELOPMENT, *EXTRAS["predictors"]],
+}
 
 
 def locked(name: str) -> list[tuple[Requirement, str]]:
@@ -32,19 +37,19 @@ def versions(name: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev"])
+@pytest.mark.parametrize("name", DECLARED)
 def test_every_package_is_pinned_by_version_and_hash(name: str) -> None:
     loose = [str(requirement) for requirement, hashes in locked(name) if "--hash=sha256:" not in hashes]
     assert [] == loose
     assert all(re.fullmatch(r"==[^,*]+", release) for releases in versions(name).values() for release in releases)
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev"])
+@pytest.mark.parametrize("name", DECLARED)
 def test_no_address_and_no_path_is_locked(name: str) -> None:
     assert re.search(r"://|--index|--find-links|(?:^|\s)/", (LOCKS / f"{name}.txt").read_text()) is None
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev"])
+@pytest.mark.parametrize("name", DECLARED)
 def test_what_is_declared_is_locked_in_a_release_that_fits(name: str) -> None:
     releases = versions(name)
     for declared in map(Requirement, DECLARED[name]):
@@ -53,10 +58,12 @@ def test_what_is_declared_is_locked_in_a_release_that_fits(name: str) -> None:
         assert all(declared.specifier.contains(release.removeprefix("==")) for release in pinned), str(declared)
 
 
-def test_development_runs_on_what_production_runs_on() -> None:
-    development = versions("dev")
-    assert versions("runtime") == {name: development.get(name) for name in versions("runtime")}
+@pytest.mark.parametrize(("name", "within"), [("runtime", "dev"), ("dev", "predictors")])
+def test_what_is_added_moves_no_release_of_what_was_there(name: str, within: str) -> None:
+    """Development runs on what production runs on, and so does what fits Dynamo's predictors."""
+    larger = versions(within)
+    assert versions(name) == {each: larger.get(each) for each in versions(name)}
 
 
 def test_the_runtime_stays_small() -> None:
-    assert {"pandas", "matplotlib", "scipy"}.isdisjoint(versions("runtime"))
+    assert {"pandas", "matplotlib", "scipy", "pmdarima", "prophet"}.isdisjoint(versions("runtime"))

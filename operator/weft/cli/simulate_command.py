@@ -18,7 +18,7 @@ from weft.cli.simulate_report import Report
 from weft.cli.simulating import cases_of
 from weft.cli.terminal import Format, print_data, show, working
 from weft.cli.whole_files import write_whole
-from weft.twin.policies import NAMES, default
+from weft.twin.policies import NAMES, default, lacking
 from weft.twin.simulation import WEFT, simulate_together
 
 if TYPE_CHECKING:
@@ -104,6 +104,9 @@ def _known(names: Sequence[str]) -> tuple[str, ...]:
             near = get_close_matches(name, POLICIES, 1)
             perhaps = f", perhaps {near[0]}" if near else ""
             raise CommandFailure(f"there is no policy {name!r:.80}{perhaps}: there are {', '.join(POLICIES)}")
+        missing = lacking(name) if name in NAMES else None
+        if missing is not None:
+            raise CommandFailure(f"--policy {missing}")
     return tuple(dict.fromkeys(names)) or (WEFT,)
 
 

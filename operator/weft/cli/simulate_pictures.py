@@ -64,8 +64,9 @@ class Panel:
 
 
 def look_of(policy: str) -> str:
-    """The class of a policy's colour."""
-    return f"p{_KNOWN.index(policy)}" if policy in _KNOWN else "p6"
+    """The class of a policy's colour; one that is not known has that of its family."""
+    known = policy if policy in _KNOWN else policy.partition("-")[0]
+    return f"p{_KNOWN.index(known)}" if known in _KNOWN else "p6"
 
 
 def panels(report: Report, scene: Scene) -> Iterator[Panel]:

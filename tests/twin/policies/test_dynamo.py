@@ -10,7 +10,7 @@ import pytest
 from tests.twin.policies.fluid import Fluid
 from tests.twin.policies.views import SPEED, STEPS, pod, view
 from weft.domain.workload import Role
-from weft.twin.policies.dynamo import DynamoOptions
+from weft.twin.policies.dynamo import DynamoOptions, _Forecast
 from weft.twin.policies.forward_pass import ForwardPass, Requests, Targets
 from weft.twin.policies.predictors import Kalman, PredictorName
 from weft.twin.steps import StepTable
@@ -111,6 +111,25 @@ def test_the_floor_comes_after_180_seconds_and_is_demand_over_capacity() -> None
     assert 3 == run(DynamoOptions(), 180, role=Role.Prefill, arriving=250.0)  # 250 / 100 = 2.5
 
 
+def test_the_floor_is_of_what_is_foretold_and_load_is_judged_by_what_was_seen() -> None:
+    """Answers grow by 20 tokens every three minutes: the filter goes on to 420, and none was longer than 400."""
+    forecast = _Forecast(PredictorName.Kalman)
+    seen = view(pod(), arriving=50.0)
+    assert seen.observation is not None
+    for interval in range(1, 16):
+        grown = replace(seen.observation, output_tokens=100.0 + 20.0 * interval)
+        forecast.look(180.0 * interval, replace(seen, observation=grown))
+        assert pytest.approx(50.0, rel=0.01) == forecast.end_interval(180.0 * interval)
+    assert 400.0 == forecast.seen(seen).answer
+    assert pytest.approx(420.0, rel=0.01) == forecast.coming(seen).answer
+
+
+@pytest.mark.parametrize("name", PredictorName)
+def test_a_planner_is_named_by_its_predictor(name: PredictorName) -> None:
+    expected = "dynamo" if name is PredictorName.Constant else f"dynamo-{name.value}"
+    assert expected == DynamoOptions(name).policy().name
+
+
 def test_the_floor_waits_while_replicas_start() -> None:
     assert run(DynamoOptions(), 180, role=Role.Decode, arriving=50.0, count=5) is None
 
@@ -171,7 +190,7 @@ def test_without_a_target_throughput_alone_counts() -> None:
 
 
 @pytest.mark.parametrize("rate", [12.0, 30.0, 90.0])
-@pytest.mark.parametrize("predictor", PredictorName)
+@pytest.mark.parametrize("predictor", [each for each in PredictorName if each.lacking is None])
 def test_it_settles_within_its_targets(rate: float, predictor: PredictorName) -> None:
     fluid = Fluid(DynamoOptions(predictor).policy(), lambda _: rate).run(7200.0)
     assert 1 == len(set(fluid.last_counts))

@@ -37,6 +37,7 @@ __all__ = [
     "default",
     "frontier",
     "grid",
+    "lacking",
     "tuned",
 ]
 
@@ -67,6 +68,12 @@ _WVA_RISK = ((0.85, 0.70), (0.50, 0.40), (0.25, 0.20), (0.12, 0.09), (0.06, 0.04
 _PARTS = (1.2, 1.0, 0.9, 0.8, 0.7, 0.62)  # a target below an unloaded step would be met by nothing
 _LOADS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.45)
 _STATIC = tuple(StaticOptions(part=part) for part in (0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0))
+
+
+def _dynamo(predictor: PredictorName) -> _Rule:
+    parts = tuple(DynamoOptions(predictor, part) for part in _PARTS)
+    return _Rule(DynamoOptions(predictor), parts, parts, "the part of the SLO given as targets")
+
 
 _RULES: dict[str, _Rule] = {
     "hpa": _Rule(
@@ -104,12 +111,10 @@ _RULES: dict[str, _Rule] = {
         tuple(WvaOptions(grow_at=grow, shrink_at=shrink) for grow, shrink in _WVA_RISK),
         "the parts of the capacity at which to grow and to shrink, the HPA's behaviour (chart or sample) and tolerance",
     ),
-    "dynamo": _Rule(
-        DynamoOptions(),
-        tuple(DynamoOptions(predictor, part) for predictor, part in product(PredictorName, _PARTS)),
-        tuple(DynamoOptions(target=part) for part in _PARTS),
-        "the predictor, and the part of the SLO given as targets",
-    ),
+    "dynamo": _dynamo(PredictorName.Constant),
+    "dynamo-kalman": _dynamo(PredictorName.Kalman),
+    "dynamo-arima": _dynamo(PredictorName.Arima),
+    "dynamo-prophet": _dynamo(PredictorName.Prophet),
     "heteroscale": _Rule(
         HeteroScaleOptions(),
         tuple(HeteroScaleOptions(load=load) for load in _LOADS),
@@ -145,3 +150,10 @@ def frontier(name: str) -> tuple[Options, ...]:
 def tuned(name: str) -> str:
     """In words, what its grid varies."""
     return _RULES[name].tuned
+
+
+def lacking(name: str) -> str | None:
+    """In a sentence, what a rule needs and has to be installed for it; None where nothing is missing."""
+    options = default(name)
+    library = options.predictor.lacking if isinstance(options, DynamoOptions) else None
+    return f"{name} needs {library}, which is not here: install weft[predictors]" if library else None

@@ -3,9 +3,9 @@
 Source: ai-dynamo/dynamo, `components/src/dynamo/planner/core`, September 2026.
 
 Throughput loop, every 180 s: requests, prompt and answer tokens are predicted one step ahead, each on its own, as
-means; `ceil(requests per second / rate of one engine)` is the floor of a pool, with the rate from `forward_pass`: of
-prompts within the TTFT in a prefill pool, of the largest batch within the ITL in a decode pool, of both in an
-aggregated one.
+means; hits in the prefix cache are taken as last seen. `ceil(requests per second / rate of one engine)` is the floor of
+a pool, with the rate from `forward_pass`: of prompts within the TTFT in a prefill pool, of the largest batch within the
+ITL in a decode pool, of both in an aggregated one.
 
 Load loop, every 5 s: of each engine the TTFT that its queue means and the ITL that its sequences mean. Up by ONE if
 EVERY engine is over its target; down by one if on every engine the load of N on N - 1 still fits: the KV memory, 80 %
@@ -17,6 +17,7 @@ What differs: it reads queues and caches by scrapes, not by an event of each pas
 prompt; the factor that corrects the profile is the smoothed mean TPOT over the pass that the scrape implies (of a
 prefill pool, the TTFT of engines without a queue). Requests are counted as the rate of each look, averaged over 180 s.
 The pools of a split are judged each on its own. No budget, no power limit, no speculative decoding.
+Both loops run here; by default (`enable_load_scaling`) the planner scales by forecast alone.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from typing import TYPE_CHECKING
 
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane
+from weft.twin.policies.by_library import INTERVAL_SECONDS
 from weft.twin.policies.forward_pass import ForwardPass, Requests, Targets
-from weft.twin.policies.predictors import PredictorName
+from weft.twin.policies.predictors import Constant, PredictorName
 from weft.twin.policies.signals import arrival_rate, busy, first_known, pods, strictest, waiting
 from weft.twin.policies.windows import Recent, Timer, replicas_for
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PodObservation
     from weft.twin.policy import PoolView
 
-THROUGHPUT_SECONDS = 180.0
+THROUGHPUT_SECONDS = INTERVAL_SECONDS
 LOAD_SECONDS = 5.0
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.0
 _NEWEST_WEIGHT = 0.1
@@ -149,8 +151,10 @@ class _Forecast:
     """The mean request and the rate: what was seen in an interval, and what comes next."""
 
     def __init__(self, predictor: PredictorName) -> None:
-        self._seen = [Recent(THROUGHPUT_SECONDS) for _ in range(4)]
-        self._predictors = [predictor.make() for _ in range(4)]
+        self._kept = [Recent(THROUGHPUT_SECONDS) for _ in range(4)]
+        self._last = [Constant() for _ in range(4)]
+        self._predictors = [*(predictor.make() for _ in range(3)), self._last[3]]
+        self._coming: list[float | None] = [None] * 4
 
     def look(self, now: float, view: PoolView) -> None:
         """Remember what an observation says."""
@@ -158,29 +162,40 @@ class _Forecast:
         if seen is None or seen.answered <= 0:
             return
         for kept, value in zip(
-            self._seen, (arrival_rate(seen), seen.input_tokens, seen.output_tokens, seen.prefix_hit), strict=True
+            self._kept, (arrival_rate(seen), seen.input_tokens, seen.output_tokens, seen.prefix_hit), strict=True
         ):
             if is_sane(value):
                 kept.add(now, value)
 
     def end_interval(self, now: float) -> float | None:
         """Take in what the interval showed; answers with the requests per second of the next, None without any."""
-        for kept, predictor in zip(self._seen, self._predictors, strict=True):
+        for kept, last, predictor in zip(self._kept, self._last, self._predictors, strict=True):
             kept.forget(now)
             if len(kept):
-                predictor.add(kept.mean * (THROUGHPUT_SECONDS if kept is self._seen[0] else 1.0))
-        coming = self._predictors[0].next() if len(self._seen[0]) else None
+                value = kept.mean * (THROUGHPUT_SECONDS if kept is self._kept[0] else 1.0)
+                last.add(value)
+                predictor.add(value)
+        self._coming = [predictor.next() for predictor in self._predictors]
+        coming = self._coming[0] if len(self._kept[0]) else None
         return None if coming is None else coming / THROUGHPUT_SECONDS
 
-    def requests(self, view: PoolView) -> Requests:
-        """The mean request that comes; what was declared where nothing was seen."""
-        prompt, answer, hit = (predictor.next() for predictor in self._predictors[1:])
-        declared = view.workload
-        return Requests.of(
-            first_known(prompt, declared.input_tokens),
-            first_known(answer, declared.output_tokens),
-            declared.prefix_hit if hit is None else hit,
-        )
+    def seen(self, view: PoolView) -> Requests:
+        """The mean request of the last interval; what was declared where nothing was seen."""
+        return _requests(view, [last.next() for last in self._last])
+
+    def coming(self, view: PoolView) -> Requests:
+        """The mean request of the interval that begins."""
+        return _requests(view, self._coming)
+
+
+def _requests(view: PoolView, values: list[float | None]) -> Requests:
+    _, prompt, answer, hit = values
+    declared = view.workload
+    return Requests.of(
+        first_known(prompt, declared.input_tokens),
+        first_known(answer, declared.output_tokens),
+        declared.prefix_hit if hit is None else hit,
+    )
 
 
 class _Pool:
@@ -196,7 +211,7 @@ class _Pool:
     def count(self, now: float, view: PoolView) -> int | None:
         """The count to ask for; None to hold."""
         self._forecast.look(now, view)
-        requests = self._forecast.requests(view)
+        requests = self._forecast.seen(view)
         self._correct(view, requests)
         if self._timer.due(now):
             self._set_floor(now, view)
@@ -220,7 +235,7 @@ class _Pool:
         coming = self._forecast.end_interval(now)
         passes, requests, targets = (
             ForwardPass(view.speed, self._factor),
-            self._forecast.requests(view),
+            self._forecast.coming(view),
             self._targets(view),
         )
         rate = {
@@ -260,13 +275,17 @@ def _prompt_ratios(view: PoolView, requests: Requests) -> list[float]:
 class Dynamo:
     """One planner of each pool, by its role."""
 
-    name = "dynamo"
     every_seconds = LOAD_SECONDS
 
     def __init__(self, options: DynamoOptions) -> None:
         """Nothing is remembered yet."""
         self.options = options
         self._pools: dict[str, _Pool] = {}
+
+    @property
+    def name(self) -> str:
+        predictor = self.options.predictor
+        return "dynamo" if predictor is PredictorName.Constant else f"dynamo-{predictor}"
 
     def counts(self, now: float, pools: tuple[PoolView, ...]) -> Mapping[str, int]:
         answers = {view.name: self._of(now, view).count(now, view) for view in pools}

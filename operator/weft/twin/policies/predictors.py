@@ -1,18 +1,19 @@
 """How Dynamo's planner guesses the next value of requests, prompt tokens and answer tokens, each on its own.
 
 Source: ai-dynamo/dynamo, `components/src/dynamo/planner/core/load/predictors.py` (September 2026). Zeros before the
-first other value are skipped. Two of its four predictors are here: auto-ARIMA, its default, and Prophet need libraries
-of their own, and the project's own study has scaling by forecast as the worst per GPU.
+first other value are skipped. Its default is auto-ARIMA, which like Prophet needs a library (`by_library`).
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import Protocol
+
+from weft.twin.policies.by_library import FEWEST_POINTS, Arima, Prophet
 
 _LEVEL_NOISE, _TREND_NOISE, _MEASUREMENT_NOISE = 1.0, 0.1, 10.0
 _FIRST_DOUBT = 1000.0
-_FEWEST_POINTS = 5
 
 
 class Predictor(Protocol):
@@ -64,7 +65,7 @@ class Kalman:
         self._correct(value)
 
     def next(self) -> float | None:
-        if self._points < _FEWEST_POINTS:
+        if self._points < FEWEST_POINTS:
             return self._last.next()
         return max(0.0, self._level + self._trend)
 
@@ -87,7 +88,24 @@ class PredictorName(StrEnum):
 
     Constant = "constant"
     Kalman = "kalman"
+    Arima = "arima"
+    Prophet = "prophet"
 
     def make(self) -> Predictor:
         """One that knows nothing yet."""
-        return Kalman() if self is PredictorName.Kalman else Constant()
+        return _MAKERS[self]()
+
+    @property
+    def lacking(self) -> str | None:
+        """The library that it needs and that is not here."""
+        library = _LIBRARIES.get(self)
+        return library if library is not None and find_spec(library) is None else None
+
+
+_MAKERS: dict[PredictorName, type[Predictor]] = {
+    PredictorName.Constant: Constant,
+    PredictorName.Kalman: Kalman,
+    PredictorName.Arima: Arima,
+    PredictorName.Prophet: Prophet,
+}
+_LIBRARIES = {PredictorName.Arima: "pmdarima", PredictorName.Prophet: "prophet"}
