@@ -25,7 +25,7 @@ INTERVAL_SECONDS = 180.0
 FEWEST_POINTS = 5
 PROPHET_POINTS = 50  # what it looks back on: two and a half hours
 _BEGIN = datetime(2024, 1, 1, tzinfo=UTC).replace(tzinfo=None)  # Prophet takes no zones
-_CHATTY = ("prophet", "cmdstanpy")
+_CHATTY, _NOBODY = ("prophet", "cmdstanpy"), logging.NullHandler()
 
 
 class Fitted(Protocol):
@@ -155,11 +155,9 @@ def _auto_arima(values: Sequence[float]) -> Fitted:
 def _by_prophet(points: Points, at: float) -> float:
     """With its defaults, but for intervals of confidence, which nobody reads and which move nothing."""
     with _silence():
-        import cmdstanpy  # noqa: F401, PLC0415 - no part of Weft; it sets how much it tells as it is loaded
-        from pandas import DataFrame  # noqa: PLC0415
+        from pandas import DataFrame  # noqa: PLC0415 - no part of Weft
         from prophet import Prophet as Model  # noqa: PLC0415
 
-        _hush()
         seconds, values = zip(*points, strict=True)
         model = Model(uncertainty_samples=0).fit(DataFrame({"ds": _times(seconds), "y": values}))
         return float(model.predict(DataFrame({"ds": _times([at])}))["yhat"].iloc[0])
@@ -173,15 +171,13 @@ def _logarithms(values: Sequence[float]) -> list[float]:
     return [math.log1p(value) for value in values]
 
 
-def _hush() -> None:
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Libraries warn of short series, and tell of every fit."""
-    _hush()
+    """Libraries warn of short series, and tell of every fit where nobody listens to their logs."""
+    for name in _CHATTY:
+        logger = logging.getLogger(name)
+        logger.addHandler(_NOBODY)
+        logger.setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
