@@ -189,6 +189,22 @@ def test_the_successor_of_one_that_stays_has_the_first_turn_as_if_it_were_gone()
     assert [("b-0",), ("b-9",)] == world.nodes_of("chat")
 
 
+def test_where_all_go_each_successor_that_serves_lets_one_of_them_leave() -> None:
+    """The first one does not take the traffic of all."""
+    here = loaded(external(3), 3, RolloutSpec(), demand=3.0)
+    world = here.world
+    fill_another_board(world)
+    world.nodes.append(board("b-8"))
+    give_notice(world, "b-0", "b-1", "b-2")
+    served = []
+    for _ in range(6):
+        here.turn()
+        served.append(world.serving("chat"))
+    assert ("b-8",) in world.nodes_of("chat")
+    assert 3 == len(world.nodes_of("chat"))
+    assert min(served) >= 3
+
+
 @pytest.mark.parametrize(("role", "name"), [(Role.Prefill, "pd-prefill"), (Role.Decode, "pd-decode")])
 def test_the_last_of_either_half_of_a_split_stays_as_well(role: Role, name: str) -> None:
     """A decode replica is asked half a minute longer, for the prompts that are under way; prefill answers one token."""
@@ -208,14 +224,24 @@ def test_the_last_of_either_half_of_a_split_stays_as_well(role: Role, name: str)
     assert all(world.serving(other) == 1 for other in others)
 
 
-def test_recreate_takes_it_at_once() -> None:
+def test_recreate_takes_it_at_once_where_it_replaces_a_revision_and_else_not() -> None:
     world = one(2, RolloutSpec(strategy=RolloutStrategy.Recreate))
+    give_notice(world, "b-0")
+    world.turn()
+    assert [("b-0",), ("b-1",)] == world.nodes_of("chat")
+    world = one(2, RolloutSpec(strategy=RolloutStrategy.Recreate))
+    known = world.pools["chat"]
+    assert known.spec is not None
+    world.pools["chat"] = replace(
+        known, spec=replace(known.spec, engine=replace(known.spec.engine, args=("--seed=7",)))
+    )
     give_notice(world, "b-0")
     world.turn()
     assert ("b-0",) not in world.nodes_of("chat")
 
 
 GOES = Explanation(Reason.NodeReclaimed, "node goes")
+BEFORE, NOTICED, SINCE = 0.0, 50.0, 60.0
 
 
 @st.composite
@@ -224,7 +250,7 @@ def departures(draw: st.DrawFn) -> list[Departure]:
     found = []
     for number in range(draw(st.integers(1, 6))):
         urgent, seconds = draw(st.booleans()), draw(st.sampled_from([0.0, 5.0, 50.0, 90.0]))
-        assignment = Assignment(number, "r", (f"n-{number}",), 8, 0.0)
+        assignment = Assignment(number, "r", (f"n-{number}",), 8, draw(st.sampled_from([BEFORE, SINCE])))
         ready, outdated, alone = draw(st.booleans()), draw(st.booleans()), draw(st.integers(0, 5)) == 0
         going = (GOES, (), alone, True, seconds) if urgent else (None, (), alone)
         found.append(Departure(assignment, ready, outdated, *going))
@@ -232,15 +258,18 @@ def departures(draw: st.DrawFn) -> list[Departure]:
 
 
 @given(departures(), st.integers(0, 6), st.integers(0, 2), st.integers(0, 2))
-def test_one_whose_node_goes_stays_only_where_nobody_else_serves_and_as_long_as_it_can(
+def test_those_whose_nodes_go_stay_only_where_nobody_else_served_before_and_as_long_as_they_can(
     replicas: list[Departure], enough: int, surge: int, unavailable: int
 ) -> None:
     rollout = RolloutSpec(max_surge=surge, max_unavailable=unavailable)
-    marked, free = keep_the_last(replicas, enough), FreeMap.of(Fabric(()))
+    marked, free = keep_the_last(replicas, enough, NOTICED), FreeMap.of(Fabric(()))
     gone = {each.assignment.replica for each in leaving(marked, enough, rollout, free)}
     able = [each for each in replicas if each.urgent and each.ready and not each.alone and each.serves_seconds > 0]
     stay = [each for each in marked if each.urgent and each.ready and each.assignment.replica not in gone]
-    expected = 0 if serving(replicas) else min(enough, len(able))
+    taken_over = any(
+        each.ready and not each.alone and not each.urgent and each.assignment.since < NOTICED for each in replicas
+    )
+    expected = 0 if taken_over else min(max(0, enough - serving(replicas)), len(able))
     assert expected == len(stay)
     let_go = [each.serves_seconds for each in able if each.assignment.replica in gone]
     assert min((each.serves_seconds for each in stay), default=90.0) >= max(let_go, default=0.0) or not expected

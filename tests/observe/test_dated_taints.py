@@ -89,10 +89,10 @@ class Node:
         return max(epoch_seconds(each["time"]) or 0.0 for each in entries if each["manager"] == manager)
 
 
-def test_a_real_api_server_dates_a_notice_and_other_edits_of_the_node_do_not_change_that(
+def test_a_real_api_server_dates_a_notice_and_edits_by_others_do_not_change_that(
     control_plane: ControlPlane,
 ) -> None:
-    """Neither a label nor a heartbeat; whoever writes the list of taints once more does."""
+    """Neither a label nor a heartbeat; whoever writes the taints once more does, and who wrote them with any edit."""
     with control_plane.api_client() as api:
         node = Node(Sender(api, TokenBucket(per_second=1000)))
         node.taint("handler", SPOT)
@@ -106,6 +106,14 @@ def test_a_real_api_server_dates_a_notice_and_other_edits_of_the_node_do_not_cha
 
         eventually(another_edit_comes_later)
         assert noted == read_node(node.body()).tainted
+
+        def its_writer_edits_the_node_again() -> None:
+            node.label("handler", None)
+            node.label("handler", "again")
+            assert node.time_of("handler") > noted
+
+        eventually(its_writer_edits_the_node_again)
+        assert node.time_of("handler") == read_node(node.body()).tainted
         node.taint("controller", SPOT, OTHER)
         assert node.time_of("controller") == read_node(node.body()).tainted
         assert node.time_of("controller") > noted

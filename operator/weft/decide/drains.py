@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Reason
@@ -10,7 +11,7 @@ from weft.engines import MARGIN_SECONDS, still_chosen_seconds
 from weft.scaling import is_sane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from weft.decide.course import Turn
     from weft.decide.health import Replica
@@ -44,6 +45,12 @@ def serves_seconds(replica: Replica, fabric: Fabric, needed_seconds: float, now:
     """
     left = (0.0 if each.began is None else each.left(now) for each in _notices(replica, fabric))
     return max(0.0, min(left, default=0.0) - needed_seconds)
+
+
+def noticed_at(replicas: Iterable[Replica], fabric: Fabric) -> float:
+    """When the first of their nodes was known to go, as far as anybody tells; epoch seconds."""
+    notices = (each for replica in replicas for each in _notices(replica, fabric))
+    return min((each.began for each in notices if each.began is not None), default=inf)
 
 
 def over_seconds(turn: Turn) -> float:

@@ -2,9 +2,9 @@
 
 Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
 only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
-back before a successor could serve, so that requests can finish; where nobody else serves the last stay as long as they
-can (ADR 0058). Who could stay (it makes room for another pool, or is slow) leaves only once as many others serve as are
-desired, whatever maxUnavailable allows.
+back before a successor could serve, so that requests can finish; where all are, as many as traffic needs stay as long
+as they can (ADR 0058). Who could stay (it makes room for another pool, or is slow) leaves only once as many others
+serve as are desired, whatever maxUnavailable allows.
 """
 
 from __future__ import annotations
@@ -69,12 +69,16 @@ def _goes_at_once(each: Departure) -> bool:
     return each.alone or (each.urgent and not each.lasts) or (not each.ready and not each.may_return)
 
 
-def keep_the_last(replicas: Sequence[Departure], enough: int) -> list[Departure]:
-    """The same; where nobody else serves, so many of the urgent ones last, those first that can for longest."""
+def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) -> list[Departure]:
+    """The same; where all went by a notice, so many serve on with what came since, those first that can for longest.
+
+    `noticed` is when the first of these nodes was known to go: who was there before and serves takes over at once.
+    """
     able = [each for each in replicas if each.urgent and each.ready and not each.alone and each.serves_seconds > 0]
-    if not able or serving(replicas):
+    if not able or any(_serves(each) and each.assignment.since < noticed for each in replicas):
         return list(replicas)
-    last = sorted(able, key=lambda each: (-each.serves_seconds, each.assignment.replica))[:enough]
+    last = sorted(able, key=lambda each: (-each.serves_seconds, each.assignment.replica))
+    last = last[: max(0, enough - serving(replicas))]
     return [replace(each, lasts=each in last) for each in replicas]
 
 
@@ -97,5 +101,10 @@ def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
 
 
 def serving(replicas: Sequence[Departure]) -> int:
-    """Those that answer requests, and will for a while."""
-    return sum(each.ready and not each.alone and not each.urgent for each in replicas)
+    """How many do."""
+    return sum(map(_serves, replicas))
+
+
+def _serves(each: Departure) -> bool:
+    """Whether it answers requests, and will for a while."""
+    return each.ready and not each.alone and not each.urgent

@@ -10,7 +10,7 @@ from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.course import Course, Turn
-from weft.decide.drains import displacement, is_urgent, over_seconds, serves_seconds
+from weft.decide.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
 from weft.decide.forecasts import start_up_now
 from weft.decide.ground import Ground
 from weft.decide.growth import Growth, behind, explain_again, grow
@@ -218,12 +218,19 @@ def _departures(turn: Turn, start: _Start) -> list[Departure]:
     present = [_departure(replica, turn, start) for replica in turn.survivors.replicas]
     slow = slow_one_that_goes(turn, present)
     present = [because_it_is_slow(each) if each.assignment.replica == slow else each for each in present]
-    return keep_the_last(present, _enough(turn))
+    if not any(each.urgent for each in present):
+        return present
+    noticed = noticed_at(turn.survivors.replicas, start.free.fabric)
+    return keep_the_last(present, _enough(turn, present), noticed)
 
 
-def _enough(turn: Turn) -> int:
-    """How many serve until their nodes go, where all are about to: what traffic needs. Recreate takes all at once."""
-    if turn.planned.spec.rollout.strategy is RolloutStrategy.Recreate:
+def _enough(turn: Turn, present: Sequence[Departure]) -> int:
+    """How many serve until their nodes go, where all are about to: what traffic needs.
+
+    Recreate takes all at once where it replaces a revision.
+    """
+    rollout = turn.planned.spec.rollout
+    if rollout.strategy is RolloutStrategy.Recreate and not rollout.paused and any(each.outdated for each in present):
         return 0
     return min(turn.scale.desired, max(1, turn.scale.needed))
 
