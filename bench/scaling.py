@@ -62,7 +62,7 @@ def tuned(options: argparse.Namespace) -> Iterator[Run]:
 
 def main(arguments: Sequence[str]) -> None:
     """Run what is missing, then write page and picture from all results that there are."""
-    chosen = _chosen(arguments)
+    chosen = asked_for(arguments)
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
     if not chosen.read:
         complete([*judged(chosen)], chosen.results, chosen.jobs)
@@ -76,14 +76,18 @@ def main(arguments: Sequence[str]) -> None:
     print(json.dumps(told, indent=2, allow_nan=False))
 
 
-def _chosen(arguments: Sequence[str]) -> argparse.Namespace:
-    """What is asked for; ends with 2 where a rule that is to be run needs what is not installed."""
+def asked_for(arguments: Sequence[str]) -> argparse.Namespace:
+    """What is asked for; ends with 2 where a rule that was named needs what is not installed, and leaves others out."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
-    for policy in () if chosen.read else filter(NAMES.__contains__, chosen.policy):
-        missing = lacking(policy)
-        if missing is not None:
-            parser.error(f"--policy {missing}")
+    named, chosen.policy = chosen.policy is not None, chosen.policy or list(settings().policies)
+    missing = {policy: lacking(policy) for policy in chosen.policy if policy in NAMES and not chosen.read}
+    for policy, why in missing.items():
+        if why is not None and named:
+            parser.error(f"--policy {why}")
+        if why is not None:
+            chosen.policy.remove(policy)
+            print(f"{why}: left out", file=sys.stderr)
     return chosen
 
 
@@ -92,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.scaling", description="Measure autoscaling.")
     add = parser.add_argument
     add("--scenario", nargs="+", choices=known_ones.scenarios, default=list(known_ones.scenarios))
-    add("--policy", nargs="+", choices=known_ones.policies, default=list(known_ones.policies))
+    add("--policy", nargs="+", choices=known_ones.policies, help="all that can be run here unless named")
     add("--start-up", nargs="+", type=float, default=list(known_ones.startup_seconds), metavar="SECONDS")
     add("--seed", nargs="+", type=int, default=list(known_ones.seeds))
     add("--minutes", type=float, default=0.0, help="only so much of each trace")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.scaling import main
+from bench.scaling import asked_for, main
 from bench.scaling_bench.frontiers import cells, hours_at
 from bench.scaling_bench.page import _section, as_page
 from bench.scaling_bench.plot import as_svg
@@ -104,6 +104,20 @@ def test_a_rule_whose_library_is_not_here_is_refused_before_any_run(
     said = "--policy dynamo-prophet needs prophet, which is not here: install weft[predictors]"
     assert capsys.readouterr().err.strip().endswith(said)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_where_no_rule_is_named_those_whose_library_is_not_here_are_left_out_and_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "prophet", None)
+    monkeypatch.setitem(sys.modules, "pmdarima", None)
+    rules = asked_for([]).policy
+    assert list(settings().policies) == [*rules[:10], "dynamo-arima", "dynamo-prophet", *rules[10:]]
+    assert capsys.readouterr().err.splitlines() == [
+        "dynamo-arima needs pmdarima, which is not here: install weft[predictors]: left out",
+        "dynamo-prophet needs prophet, which is not here: install weft[predictors]: left out",
+    ]
+    assert list(settings().policies) == asked_for(["--read"]).policy
 
 
 def test_a_fixed_ratio_is_judged_where_there_is_a_split_alone() -> None:
