@@ -249,7 +249,7 @@ def _points(line: Line, axis: _Axis, scene: Scene) -> Iterator[tuple[float, floa
             yield (scene.x(at), axis.y(value)) if math.isfinite(value) else None
         return
     times, values = only_changes(line.times, line.values)
-    ends = [*times.tolist(), scene.seconds][1:]
+    ends = [*times.tolist(), *line.times[-1:].tolist()][1:]
     for begin, end, value in zip(times.tolist(), ends, values.tolist(), strict=True):
         if math.isfinite(value):
             yield scene.x(begin), axis.y(value)

@@ -35,6 +35,9 @@ _KNOWN = (
     "oracle",
     "hpa-queue",
     "hpa-kv",
+    "dynamo-kalman",
+    "dynamo-arima",
+    "dynamo-prophet",
 )  # each has its colour
 _AMISS = frozenset(
     {
@@ -64,9 +67,8 @@ class Panel:
 
 
 def look_of(policy: str) -> str:
-    """The class of a policy's colour; one that is not known has that of its family."""
-    known = policy if policy in _KNOWN else policy.partition("-")[0]
-    return f"p{_KNOWN.index(known)}" if known in _KNOWN else "p6"
+    """The class of a policy's colour."""
+    return f"p{_KNOWN.index(policy)}" if policy in _KNOWN else "p6"
 
 
 def panels(report: Report, scene: Scene) -> Iterator[Panel]:

@@ -1,0 +1,27 @@
+"""Charts of `weft simulate`: what is drawn of lines that end apart."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from weft.cli.simulate_charts import Chart, Line, Scene, chart_svg
+
+SCENE = Scene(100.0)
+
+
+def test_what_a_policy_holds_is_drawn_until_its_own_end() -> None:
+    """One that is done at 40 s holds nothing for the minute that another goes on for."""
+    short = Line(np.array([0.0, 20.0, 40.0]), np.array([2.0, 3.0, 3.0]), "p0", steps=True)
+    long = Line(np.array([0.0, 100.0]), np.array([5.0, 5.0]), "p1", steps=True)
+    drawn = chart_svg(Chart((short, long)), SCENE, "GPUs")
+    ends = {
+        look: path.split("L")[-1].split()[0] for look, path in re.findall(r'class="line (p\d)" d="M([^"]+)"', drawn)
+    }
+    assert {"p0": f"{SCENE.x(40.0):.1f}", "p1": f"{SCENE.x(100.0):.1f}"} == ends
+
+
+def test_a_line_without_values_draws_nothing() -> None:
+    nothing = Line(np.zeros(0), np.zeros(0), "p0", steps=True)
+    assert "p0" not in chart_svg(Chart((nothing,)), SCENE, "GPUs")
