@@ -18,6 +18,7 @@ from e2e.cluster.boxes import boxes
 from e2e.cluster.engine_environment import ensure
 from e2e.cluster.images import patient_poll
 from e2e.cluster.node_engines import container_environment
+from e2e.cluster.sidecar import ASKED_OF_PREFILL
 from e2e.rendered_pair import rendered_pair
 from e2e.team import Endpoint
 from weft.domain.workload import Role
@@ -30,15 +31,6 @@ if TYPE_CHECKING:
     from e2e.team import Json
 
 START_SECONDS = 600.0  # of three engines at once on two cores: 60 where nothing else runs
-# What vllm-router adds to a request for a prefill engine.
-_FOR_ANOTHER = {
-    "do_remote_decode": True,
-    "do_remote_prefill": False,
-    "remote_engine_id": None,
-    "remote_block_ids": None,
-    "remote_host": None,
-    "remote_port": None,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +77,7 @@ class Engine:
 
     def prefill(self, prompt: str) -> Json:
         """Compute a prompt for another engine; gives what that one has to be told."""
-        found: Json = self.endpoint.complete(prompt, 1, kv_transfer_params=_FOR_ANOTHER)["kv_transfer_params"]
+        found: Json = self.endpoint.complete(prompt, 1, kv_transfer_params=ASKED_OF_PREFILL)["kv_transfer_params"]
         return found
 
 
