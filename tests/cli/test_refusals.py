@@ -143,7 +143,10 @@ def test_a_fabric_that_no_cluster_wrote_is_told_by_object_and_field(tmp_path: Pa
     ("arguments", "words"),
     [
         (("run", "--prometheus-url", "ftp://x"), "'ftp://x' is no URL of a Prometheus"),
-        (("run", "--allow-relaxation", "HostNetwork"), "'HostNetwork' cannot be allowed: IPCLock or RunAsRoot"),
+        (
+            ("run", "--allow-relaxation", "HostNetwork"),
+            "'HostNetwork' cannot be allowed: IPCLock or RunAsRoot or WritableRoot",
+        ),
         (("run", "--prometheus-url", "http://"), "'http://' is no URL of a Prometheus"),
         (("run", "--prometheus-url", "http://x:port"), "'http://x:port' is no URL of a Prometheus"),
         (("run", "--namespace", "A B"), "'A B' is no name of a namespace"),

@@ -19,7 +19,7 @@ from weft.domain.errors import Invalid
         ({"writers": 0}, "writers must be above zero"),
         ({"writes_per_second": 0.0}, "writes_per_second must be above zero"),
         ({"burst_writes": 0.5}, "burst_writes must be at least 1"),
-        ({"relaxations": ("HostNetwork",)}, "relaxations HostNetwork: allowed are IPCLock, RunAsRoot"),
+        ({"relaxations": ("HostNetwork",)}, "relaxations HostNetwork: allowed are IPCLock, RunAsRoot, WritableRoot"),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )

@@ -51,6 +51,14 @@ def test_without_both_words_no_pod_exists(spec: PoolSpec, reason: str, words: st
     assert all(each.kind != "Relaxed" for each in world.decision("chat").conditions)
 
 
+def test_a_writable_root_takes_both_words_too() -> None:
+    world = decided(asking("WritableRoot"))
+    assert world.condition("chat", "Planned")[1] == "RelaxationNotAllowed"
+    world = decided(permitting(asking("WritableRoot"), ["WritableRoot"]))
+    assert world.nodes_of("chat") == [("b-0",)]
+    assert world.condition("chat", "Relaxed")[:2] == ("True", "RelaxationAllowed")
+
+
 def test_what_is_asked_for_and_allowed_is_told_by_a_condition_and_a_metric() -> None:
     world = decided(permitting(asking(*BOTH), BOTH))
     assert world.nodes_of("chat") == [("b-0",)]

@@ -30,7 +30,7 @@ from weft.domain import spec
 from weft.domain.labels import GROUP, MANAGED_BY
 
 HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-Relaxation = Literal["IPCLock", "HostNetwork", "RunAsRoot"]
+Relaxation = Literal["IPCLock", "HostNetwork", "RunAsRoot", "WritableRoot"]
 
 _OURS = (
     {
@@ -70,7 +70,7 @@ class Pod(ApiModel):
         default_factory=list,
         max_length=8,
         description="Security restrictions to lift, once the administrator allows them: RunAsRoot (UID 0), and with "
-        "it IPCLock (capability IPC_LOCK, for RDMA). HostNetwork is refused so far.",
+        "it IPCLock (capability IPC_LOCK, for RDMA); WritableRoot, for NIM. HostNetwork is refused so far.",
         json_schema_extra=SET,
     )
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 LOCKS_MEMORY = "IPCLock"  # the capability IPC_LOCK
 RUNS_AS_ROOT = "RunAsRoot"
-CAN_BE_ALLOWED = (LOCKS_MEMORY, RUNS_AS_ROOT)
+WRITES_ROOT = "WritableRoot"  # the container's own file system, instead of volumes alone
+CAN_BE_ALLOWED = (LOCKS_MEMORY, RUNS_AS_ROOT, WRITES_ROOT)
 FLAG = "--allow-relaxation"  # of `weft run`
 
 

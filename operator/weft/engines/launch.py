@@ -138,7 +138,8 @@ class ContainerLaunch:
     deletion began, so that everybody stops choosing it; `grace_seconds` covers that and the engine's own drain.
     `annotations` are what others have to read off its pod. `api_servers` is how many the container has, on as many
     consecutive ports; None: one in the first pod of a replica, none in the others. `huge_pages` are the sizes
-    of those that it may use. `disk_bytes` of KV are below `DISK_PATH`.
+    of those that it may use. `disk_bytes` of KV are below `DISK_PATH`. With no command the image's own entry point gets
+    `args`; `user` is the one that the image was made for, where it is no matter of choice.
     """
 
     command: tuple[str, ...]
@@ -156,3 +157,5 @@ class ContainerLaunch:
     api_servers: int | None = None
     huge_pages: tuple[str, ...] = ()
     disk_bytes: int = 0
+    args: tuple[str, ...] = ()
+    user: int | None = None

@@ -26,10 +26,11 @@ def render_container(launch: ContainerLaunch, name: str, relaxations: Collection
     container: Json = {
         "name": name,
         "command": list(launch.command),
+        "args": list(launch.args),
         "env": _environment(launch),
         "ports": [{"name": port.name, "containerPort": port.number, "protocol": "TCP"} for port in launch.ports],
         "lifecycle": {"preStop": {"sleep": {"seconds": launch.pre_stop_seconds}}},
-        "securityContext": container_security(relaxations),
+        "securityContext": container_security(relaxations, launch.user),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(launch),
     }

@@ -1,10 +1,10 @@
-"""Security of pods: the Pod Security Standard `restricted`, but for what is asked for and an administrator allows."""
+"""Security of pods: Pod Security `restricted` and a read-only root, but for what an administrator allows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.relaxations import LOCKS_MEMORY, RUNS_AS_ROOT
+from weft.domain.relaxations import LOCKS_MEMORY, RUNS_AS_ROOT, WRITES_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,13 +28,18 @@ def pod_security() -> Json:
     }
 
 
-def container_security(relaxations: Collection[str] = ()) -> Json:
-    """`securityContext` of a container. Root is user 0 with the group of the pod's volumes, and no capability more."""
+def container_security(relaxations: Collection[str] = (), user: int | None = None) -> Json:
+    """`securityContext` of a container. Root is user 0 with the group of the pod's volumes, and no capability more.
+
+    `user` is whom the image's own files belong to, who has the group of the pod's volumes, too.
+    """
     added = {"add": ["IPC_LOCK"]} if LOCKS_MEMORY in relaxations else {}
+    own = {} if user is None else {"runAsUser": user, "runAsGroup": user}
     root = {"runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0} if RUNS_AS_ROOT in relaxations else {}
     return {
         "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
+        "readOnlyRootFilesystem": WRITES_ROOT not in relaxations,
         "capabilities": {"drop": ["ALL"], **added},
+        **own,
         **root,
     }
