@@ -81,6 +81,16 @@ async def test_both_halves_of_a_split_hear_of_its_front_and_each_engine_is_asked
     assert collector.engines_read == {Origin.Engine: 2, Origin.Prometheus: 0}
 
 
+async def test_a_nim_is_asked_where_its_proxy_answers() -> None:
+    """It has nothing at `/metrics`; what it hands on has the engine's own names."""
+    source = Scripted({"p": pages("vllm-0.32.0")})
+    collector = MetricsCollector(source)
+    release = EngineRelease(EngineName.VLLM, "0.32.0", "nvcr.io/nim/nvidia/vllm-model-free-nim:2.1.6")
+    await collector.collect((pool("chat", release),), (engine("p", "chat"),))
+    assert {(one.port, one.path) for one in source.asked.values()} == {(8000, "/v1/metrics")}
+    assert collector.observations()["chat"].complete
+
+
 async def test_an_engine_that_has_ever_restarted_is_asked_like_any_other() -> None:
     """volcano-sh/kthena#1403: one such pod ended all decisions about its group."""
     source = Scripted({"p": pages("vllm-0.32.0"), "q": pages("vllm-0.32.0")})

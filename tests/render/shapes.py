@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.render.nim_shapes import NIM_SHAPES
 from tests.render.option_shapes import OPTION_SHAPES
 from tests.render.pools import DEEPSEEK, LLAMA, behind_a_gateway, plan, pool, queued, shape, sharing, spec
 from tests.render.sglang_shapes import SGLANG_SHAPES
@@ -39,6 +40,7 @@ _TWO_STAGES = shape(8, "GB200", Precision.FP8, pipeline_parallel=2, gpus_per_pod
 
 SHAPES = {
     **SGLANG_SHAPES,
+    **NIM_SHAPES,
     "aggregated-tp1": pool(
         spec(
             engine=EngineSpec(

@@ -97,6 +97,26 @@ def test_the_release_that_is_kept_counts_and_not_the_default() -> None:
         wish.plan(release=kept)
 
 
+def in_a_nim() -> EngineSpec:
+    return EngineSpec(EngineName.VLLM, "0.31.0", "nvcr.io/nim/nvidia/vllm-model-free-nim:2.1.5")
+
+
+def test_a_nim_gets_a_shape_that_is_whole_in_one_pod() -> None:
+    """What a plain image would spread over two trays."""
+    pins = ShapePins(tensor_parallel=8)
+    assert Wish(LLAMA_405B, (GB200,), pins=pins, engine=release("0.31.0")).plan().shape.pods == 2
+    assert Wish(LLAMA_405B, (GB200,), precision=Precision.FP8, engine=in_a_nim()).plan().shape.pods == 1
+    with pytest.raises(Invalid, match="over 2 pods is not supported; allowed: one pod") as caught:
+        Wish(LLAMA_405B, (GB200,), pins=pins, engine=in_a_nim()).plan()
+    assert caught.value.reason is Reason.EngineUnsupported
+
+
+def test_a_nim_is_planned_on_nvidias_gpus_whatever_else_is_there() -> None:
+    assert Wish(LLAMA_8B, (MI300X, H200), engine=in_a_nim()).plan().shape.accelerator == "H200"
+    with pytest.raises(Invalid, match="runs on GPUs of NVIDIA, not on MI300X"):
+        Wish(LLAMA_8B, (MI300X,), engine=in_a_nim()).plan()
+
+
 def test_ranks_that_are_whole_in_their_pods_meet_in_every_release() -> None:
     pins = ShapePins(tensor_parallel=1, data_parallel=8)
     assert Wish(QWEN_MOE, (GB200,), pins=pins, engine=release("0.10.2")).plan().shape.pods == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.shape import EngineName
@@ -21,6 +22,7 @@ from weft.engines.launch import (
     MountKind,
     NamedPort,
 )
+from weft.engines.nim import METRICS_PATH, is_driven
 from weft.engines.series import EngineSeries
 from weft.engines.sglang import SGLang
 from weft.engines.sglang_series import sglang_series
@@ -32,6 +34,8 @@ from weft.engines.vllm_series import vllm_series
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from weft.domain.shape import EngineRelease
 
 __all__ = [
     "DISK_PATH",
@@ -54,6 +58,7 @@ __all__ = [
     "NamedPort",
     "adapter_for",
     "series_for",
+    "series_of",
     "still_chosen_seconds",
 ]
 
@@ -77,3 +82,9 @@ def adapter_for(engine: EngineName) -> EngineAdapter:
 def series_for(engine: EngineName, version: str) -> EngineSeries:
     """Names of the metrics that a version of an engine exposes; raises `Invalid` for a version without numbers."""
     return _SERIES[engine](version)
+
+
+def series_of(release: EngineRelease) -> EngineSeries:
+    """The same of a release in its image, which may have a proxy before the engine."""
+    found = series_for(release.name, release.version)
+    return replace(found, path=METRICS_PATH) if is_driven(release) else found

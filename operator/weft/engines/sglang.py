@@ -12,8 +12,10 @@ from weft.engines import sglang_arguments as arguments
 from weft.engines import sglang_environment as environment
 from weft.engines.batches import batch_arguments
 from weft.engines.disk_kv import disk_bytes
+from weft.engines.foreign_images import refuse_foreign_image
 from weft.engines.host_memory import refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
+from weft.engines.nim import Engine, as_the_engine_sees_it, is_driven, nim_launch
 from weft.engines.option_rules import refuse_options
 from weft.engines.sglang_conflicts import sglang_argument_conflict, sglang_env_conflict
 from weft.engines.sglang_failure import sglang_failure
@@ -66,19 +68,15 @@ class SGLang:
         refuse_what_vllm_alone_does(request.spec, "SGLang")
         _refuse_old(request)
         _refuse_conflicts(request)
+        if is_driven(request.plan.engine):
+            return _behind_a_proxy(request)
         leads = request.rank == 0
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
         return ContainerLaunch(
             command=(
                 *("python3", "-m", "sglang.launch_server"),
-                *arguments.model(request),
-                *arguments.parallel(request),
-                *arguments.kv_cache(request),
-                *arguments.kv_transfer(request),
-                *arguments.speculative(request),
-                *arguments.api_key(request),
-                *arguments.metrics(request),
-                *batch_arguments(request),
+                *arguments.weights(request),
+                *_flags(request),
                 *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
                 *request.spec.engine.args,
             ),
@@ -124,6 +122,28 @@ class SGLang:
         return sglang_failure(text)
 
 
+def _flags(request: LaunchRequest) -> tuple[str, ...]:
+    """What the plan and the spec come to, without the weights and where the server listens."""
+    return (
+        *arguments.model(request),
+        *arguments.parallel(request),
+        *arguments.kv_cache(request),
+        *arguments.kv_transfer(request),
+        *arguments.speculative(request),
+        *arguments.api_key(request),
+        *arguments.metrics(request),
+        *batch_arguments(request),
+    )
+
+
+def _behind_a_proxy(request: LaunchRequest) -> ContainerLaunch:
+    """The same in a NIM, which starts it."""
+    inside = as_the_engine_sees_it(request)
+    kept = disk_bytes(request.spec, request.plan.shape)
+    engine = Engine(_flags(inside), environment.variables(inside), shared_memory_bytes(request), kept)
+    return nim_launch(request, engine, PORT)
+
+
 def _refuse_old(request: LaunchRequest) -> None:
     version = request.plan.engine.version
     if parse_version(version) < OLDEST:
@@ -133,6 +153,7 @@ def _refuse_old(request: LaunchRequest) -> None:
 def _refuse_conflicts(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first argument or variable that contradicts the plan."""
     spec, shape = request.spec, request.plan.shape
+    refuse_foreign_image(request.plan.engine)
     conflict = sglang_argument_conflict(spec.engine.args, shape) or sglang_env_conflict(tuple(dict(spec.engine.env)))
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)

@@ -42,12 +42,16 @@ _ALGORITHMS = {"MTP": "EAGLE", "EAGLE3": "EAGLE3", "DraftModel": "STANDALONE", "
 _DRAFT_FOR_ONE_RANK = frozenset({"DraftModel", "NGram"})
 
 
+def weights(request: LaunchRequest) -> Arguments:
+    """Where they are."""
+    return ("--model-path", model_location(request))
+
+
 def model(request: LaunchRequest) -> Arguments:
-    """Weights, the name, revision, precision, context and adapters."""
+    """The name, revision, precision, context and adapters."""
     spec = request.spec.model
     source, context = spec.source, spec.max_context_tokens
     return (
-        *("--model-path", model_location(request)),
         *("--served-model-name", _served_name(spec)),
         *(("--revision", source.revision) if source is not None and source.revision else ()),
         *_streamed(request),

@@ -10,6 +10,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import SourceKind
+from weft.engines.foreign_images import foreign_server
 from weft.engines.libfabric import over_efa
 from weft.engines.precision import precision_conflict
 from weft.engines.speculative import refuse_drafting
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.engines.launch import LaunchRequest
-
-# By a part of the image's name: what it is, and why the plan of a pool could not be kept in it (ADR 0048).
-_OTHER_SERVERS = {
-    "/nim/": ("a NIM", "which keeps its own choice of backend and shape"),
-    "tritonserver": ("Triton", "which keeps the shape that its model repository was built for"),
-}
 
 
 def refuse_what_it_cannot(request: LaunchRequest) -> None:
@@ -61,7 +56,7 @@ def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
 
 def _engine_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     spec, engine = request.spec, request.plan.engine
-    other, why = next((found for part, found in _OTHER_SERVERS.items() if part in engine.image), ("", ""))
+    other, why = foreign_server(engine.image) or ("", "")
     instead = (
         f"leave engine.image out, or name one with trtllm-serve, not {other}, {why}; model.source takes the weights"
     )

@@ -25,6 +25,11 @@ def parse_version(text: str) -> Version:
     return numbers + (0,) * (3 - len(numbers))
 
 
+def dotted(version: Version) -> str:
+    """As people write it: 2.0.10."""
+    return ".".join(map(str, version))
+
+
 def release_order(text: str) -> Order:
     """As `parse_version`, with candidates before their release: 1.3.0rc9, 1.3.0rc12, 1.3.0."""
     match = _CANDIDATE.match(text)

@@ -14,8 +14,10 @@ from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
 from weft.engines import vllm_ray
 from weft.engines.batches import batch_arguments
+from weft.engines.foreign_images import refuse_foreign_image
 from weft.engines.host_memory import memory_for_vllm, refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
+from weft.engines.nim import Engine, as_the_engine_sees_it, is_driven, nim_launch
 from weft.engines.option_rules import refuse_options
 from weft.engines.sizing import (
     MARGIN_SECONDS,
@@ -62,6 +64,8 @@ class VLLM:
         """
         version = parse_version(request.plan.engine.version)
         _refuse_conflicts(request)
+        if is_driven(request.plan.engine):
+            return _behind_a_proxy(request)
         servers, together = balancing.api_servers(request), request.balancing is not Balancing.Internal
         ready_seconds = startup_seconds(request.weight_bytes)
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
@@ -104,17 +108,31 @@ def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...
         "vllm",
         "serve",
         model_location(request),
+        *_flags(request),
+        *(("--shutdown-timeout", str(drain_seconds)) if drain_seconds is not None else ()),
+        "--port",
+        str(PORT),
+        *request.spec.engine.args,
+    )
+
+
+def _flags(request: LaunchRequest) -> tuple[str, ...]:
+    """What the plan and the spec come to, without where the server listens and how it ends."""
+    return (
         *arguments.model(request),
         *arguments.parallel(request),
         *arguments.kv_cache(request),
         *connectors.kv_transfer(request),
         *arguments.speculative(request.spec.engine.speculative_json),
         *batch_arguments(request),
-        *(("--shutdown-timeout", str(drain_seconds)) if drain_seconds is not None else ()),
-        "--port",
-        str(PORT),
-        *request.spec.engine.args,
     )
+
+
+def _behind_a_proxy(request: LaunchRequest) -> ContainerLaunch:
+    """The same in a NIM, which starts it."""
+    inside, ready_seconds = as_the_engine_sees_it(request), startup_seconds(request.weight_bytes)
+    engine = Engine(_flags(inside), environment.variables(inside, ready_seconds), memory_for_vllm(request))
+    return nim_launch(request, engine, PORT)
 
 
 def _startup_probe(request: LaunchRequest, ready_seconds: int) -> HttpProbe:
@@ -133,6 +151,7 @@ def _probed(request: LaunchRequest) -> int:
 def _refuse_conflicts(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first argument or variable that contradicts the plan."""
     spec, shape = request.spec, request.plan.shape
+    refuse_foreign_image(request.plan.engine)
     vllm_ray.refuse_what_cannot_run_on_ray(request)
     balancing.refuse_what_cannot_be_balanced(request)
     conflict = vllm_argument_conflict(spec.engine.args, shape) or vllm_env_conflict(tuple(dict(spec.engine.env)))

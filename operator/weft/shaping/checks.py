@@ -15,6 +15,7 @@ from weft.domain.workload import Role
 from weft.engines.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.engines.handover import context_conflict, tensor_conflict
 from weft.engines.libfabric import over_efa
+from weft.engines.nim import nim_shape_conflict
 from weft.engines.option_rules import options_shape_conflict
 from weft.engines.precision import precision_conflict
 from weft.engines.sglang_handover import sglang_tensor_conflict
@@ -182,6 +183,10 @@ def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
     )
 
 
+def _the_image_is_made_for_it(case: Case) -> Explanation | None:
+    return nim_shape_conflict(case.request.spec.engine.image, case.option.shape)
+
+
 def _the_engine_has_such_ranks(case: Case) -> Explanation | None:
     """TensorRT-LLM knows attention that is whole on every GPU of a group, and such that is cut over all of them."""
     why = tensorrt_llm_shape_conflict(case.option.shape)
@@ -345,6 +350,7 @@ CLAIMS: tuple[Claim, ...] = (
     _replica_stays_in_a_domain_unless_stages_may_leave,
     _pods_are_equal_parts_of_nodes,
     _the_release_forms_groups_over_pods,
+    _the_image_is_made_for_it,
     _the_engine_has_such_ranks,
     _ranks_keep_their_stages_in_one_pod,
     balancing_conflict,

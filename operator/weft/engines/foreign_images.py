@@ -1,0 +1,41 @@
+"""Images whose entry point is a server of its own, as far as their names tell (ADR 0048, ADR 0061)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.shape import EngineName
+from weft.engines.nim import MODEL_FREE, OLDEST, is_driven, is_nim
+from weft.engines.versions import dotted
+
+if TYPE_CHECKING:
+    from weft.domain.shape import EngineRelease
+
+_TRITON = "tritonserver"
+# What such an image is, and why the plan of a pool could not be kept in it.
+A_NIM = ("a NIM", "which keeps its own choice of backend and shape")
+_A_TRITON = ("Triton", "which keeps the shape that its model repository was built for")
+
+
+def foreign_server(image: str) -> tuple[str, str] | None:
+    """What the image is and what speaks against it; None for one of an engine itself."""
+    if is_nim(image):
+        return A_NIM
+    return _A_TRITON if _TRITON in image else None
+
+
+def refuse_foreign_image(release: EngineRelease) -> None:
+    """Raise `Invalid` for an image that is known to be no image of vLLM or SGLang, and no NIM that Weft drives."""
+    found = foreign_server(release.image)
+    if found is None or is_driven(release):
+        return
+    what, why = found
+    named = "vLLM" if release.name is EngineName.VLLM else release.name.value
+    either = f"a NIM for any model ({release.name.value.lower()}-{MODEL_FREE}) by a tag from {dotted(OLDEST)} to 2.x"
+    raise Invalid(
+        Reason.FeatureUnsupported,
+        f"engine.image {release.image} is not supported on {named}: leave it out, or name an image of {named} or "
+        f"{either}; this one is {what}, {why}",
+    )

@@ -1,0 +1,209 @@
+"""NVIDIA's NIM for LLMs 2, of which Weft drives what brings no model of its own: a proxy before vLLM or SGLang.
+
+From the documentation of 2.0.0 to 2.1.6 (ADR 0061): words behind `nim-serve` go to the engine and win over what NIM
+would choose; the proxy answers `/v1/health/ready` and `/v1/metrics`, and 404 where plain engines have theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.catalog import load
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.relaxations import RUNS_AS_ROOT, WRITES_ROOT
+from weft.domain.shape import EngineName
+from weft.domain.spec import Balancing, RouterKind, SourceKind
+from weft.domain.workload import Role
+from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, ModelMount, MountKind, NamedPort
+from weft.engines.sizing import MARGIN_SECONDS, PROBE_SECONDS, UNROUTING_SECONDS, startup_seconds
+from weft.engines.versions import parse_version
+from weft.engines.weights import model_location, model_mount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.domain.shape import EngineRelease, Shape
+    from weft.engines.launch import LaunchRequest
+    from weft.engines.versions import Version
+
+MODEL_FREE = "model-free-nim"  # NVIDIA's images that serve any model: vllm-model-free-nim, sglang-model-free-nim
+OLDEST: Version = (2, 0, 10)  # before, NVIDIA's pages ask for a key of NGC, whatever the model is
+METRICS_PATH = "/v1/metrics"
+_TOO_NEW: Version = (3, 0, 0)
+_READY = "/v1/health/ready"
+_ANSWER_SECONDS = 20  # SGLang generates a token for an answer about its health
+_CACHE = "/opt/nim/.cache"
+_USER = 1000  # `nvs`, whom the image's folders belong to
+_FOLDER = "/nim/"
+_SIZES = {
+    EngineName.VLLM: ("--tensor-parallel-size", "--pipeline-parallel-size"),
+    EngineName.SGLang: ("--tp-size", "--pp-size"),
+}
+_INSTEAD = {
+    "NIM_SERVER_PORT": "Weft sets it",
+    "NIM_HEALTH_PORT": "Weft sets it",
+    "NIM_MODEL_PATH": "use spec.model.id or spec.model.source",
+    "NIM_CACHE_PATH": "use spec.model.source.huggingFace.cacheClaimName",
+    "NIM_SERVED_MODEL_NAME": "use spec.model.servedNames",
+    "NIM_MAX_MODEL_LEN": "use spec.model.maxModelLen",
+    "NIM_MODEL_PROFILE": "use spec.shape",
+    "NIM_TENSOR_PARALLEL_SIZE": "use spec.shape.tensorParallel",
+    "NIM_PIPELINE_PARALLEL_SIZE": "use spec.shape.pipelineParallel",
+    "NIM_NUM_COMPUTE_NODES": "use spec.shape",
+    "NIM_PASSTHROUGH_ARGS": "use spec.engine.args, where they can be checked",
+    "NIM_SPECDEC_ARGS": "use spec.engine.speculative",
+    "NIM_PEFT_SOURCE": "adapters are not supported in a NIM",
+    "NIM_SSL_MODE": "probes and metrics speak plain HTTP inside the cluster",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What the adapter of the engine behind the proxy says: its flags, its variables, and what it keeps in memory."""
+
+    flags: tuple[str, ...]
+    env: tuple[EnvValue, ...]
+    shared_memory_bytes: int
+    disk_bytes: int = 0
+
+
+def is_nim(image: str) -> bool:
+    """Whether the image's name says that it is a NIM, of whatever release."""
+    return _FOLDER in image or MODEL_FREE in _name_and_tag(image)[0]
+
+
+def is_driven(release: EngineRelease) -> bool:
+    """Whether it is a NIM that Weft can keep to a plan: one for any model, of this engine and of a known release."""
+    name, tag = _name_and_tag(release.image)
+    if not name.startswith(f"{release.name.value.lower()}-{MODEL_FREE}") or not tag[:1].isdigit():
+        return False
+    return OLDEST <= parse_version(tag) < _TOO_NEW
+
+
+def as_the_engine_sees_it(request: LaunchRequest) -> LaunchRequest:
+    """The same without what NIM does before it: it downloads, and hands the engine a folder."""
+    model = request.spec.model
+    if model.source is None:
+        return request
+    source = replace(model.source, revision=None, cache=None)
+    return replace(request, spec=replace(request.spec, model=replace(model, source=source)))
+
+
+def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLaunch:
+    """The image's own entry point with the engine's flags, for a replica of one pod.
+
+    What SIGTERM does to open requests nobody says, so that the whole drain is before it.
+    """
+    refuse_what_a_nim_cannot(request)
+    drain_seconds = UNROUTING_SECONDS + int(request.spec.rollout.drain_timeout_seconds)
+    failures = startup_seconds(request.weight_bytes) // PROBE_SECONDS
+    return ContainerLaunch(
+        command=(),
+        args=("nim-serve", *_sizes_of_one(request.plan.shape), *engine.flags, *request.spec.engine.args),
+        env=(*engine.env, *_variables(request, port)),
+        ports=(NamedPort("http", port),),
+        pre_stop_seconds=drain_seconds,
+        grace_seconds=drain_seconds + MARGIN_SECONDS,
+        startup=HttpProbe(_READY, port, PROBE_SECONDS, failures=failures),
+        readiness=HttpProbe(_READY, port, timeout=_ANSWER_SECONDS),
+        shared_memory_bytes=engine.shared_memory_bytes,
+        model_mount=_mount(request),
+        disk_bytes=engine.disk_bytes,
+        user=_USER,
+    )
+
+
+def nim_shape_conflict(image: str | None, shape: Shape) -> Explanation | None:
+    """Why a replica cannot be in such an image: NIM joins several pods on a Ray of its own, and is made for CUDA."""
+    if image is None or not is_nim(image):
+        return None
+    if shape.pods > 1:
+        message = f"a NIM ({image}) over {shape.pods} pods is not supported; allowed: one pod, or another engine.image"
+        return Explanation(Reason.EngineUnsupported, message)
+    if load().accelerator(shape.accelerator).vendor != "nvidia":
+        message = f"a NIM ({image}) runs on GPUs of NVIDIA, not on {shape.accelerator}; allowed: another engine.image"
+        return Explanation(Reason.EngineUnsupported, message)
+    return None
+
+
+def refuse_what_a_nim_cannot(request: LaunchRequest) -> None:
+    """Raise `Invalid` for the first wish that cannot be fulfilled, with what is allowed."""
+    unfit = nim_shape_conflict(request.plan.engine.image, request.plan.shape)
+    if unfit is not None:
+        raise Invalid(unfit.reason, unfit.message)
+    for wrong, field, allowed in (*_model_claims(request), *_pool_claims(request), *_pod_claims(request)):
+        if wrong:
+            raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported in a NIM: {allowed}")
+    taken = next((name for name, _ in request.spec.engine.env if name in _INSTEAD), None)
+    if taken is not None:
+        raise Invalid(Reason.ArgumentConflict, f"engine.env may not set {taken}: {_INSTEAD[taken]}")
+
+
+def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
+    model = request.spec.model
+    uri = model.source is not None and model.source.kind is SourceKind.URI
+    yield uri, "model.source.uri", "use huggingFace, pvc or image"
+    warm = model.source is not None and model.source.warm_up
+    yield warm, "model.source.huggingFace.warmUp", "remove it, as it downloads itself; cacheClaimName keeps that"
+    yield bool(model.adapters), "model.adapters", "remove it, or use an image of the engine itself"
+
+
+def _pool_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
+    spec, plain = request.spec, "use an image of the engine itself"
+    yield spec.engine.version is None, "engine.image without engine.version", "say which release of the engine it has"
+    yield spec.role is not Role.Aggregated, f"role {spec.role.value}", f"use Aggregated, or {plain[4:]}"
+    yield spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"
+    several = spec.balancing is not Balancing.Internal
+    yield several, f"shape.dataParallelBalancing {spec.balancing.value}", "use Internal"
+    managed = spec.router.kind is RouterKind.Managed
+    yield managed, "router.type Managed", "use None or Gateway, as routers ask for /health, where its proxy has nothing"
+    asks_for_keys = spec.router.api_key_secret is not None
+    yield asks_for_keys, "router.apiKeySecretRef", "remove it, as its proxy may ask the engine without the key"
+
+
+def _pod_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
+    relaxations = request.spec.pod.relaxations
+    sealed = WRITES_ROOT not in relaxations
+    yield sealed, "a read-only root", f"add {WRITES_ROOT} to pod.relaxations, as it writes into its own image"
+    yield RUNS_AS_ROOT in relaxations, f"pod.relaxations {RUNS_AS_ROOT}", "remove it, as it runs as its own user"
+
+
+def _sizes_of_one(shape: Shape) -> tuple[str, ...]:
+    """What engines take for granted and NIM would take from a profile of its choice, by the GPUs that it sees."""
+    tensor, stages = _SIZES[shape.engine]
+    group = shape.tensor_parallel * (shape.data_parallel if shape.engine is EngineName.SGLang else 1)
+    return (
+        *((tensor, "1") if group == 1 else ()),
+        *((stages, "1") if shape.pipeline_parallel == 1 else ()),
+    )
+
+
+def _variables(request: LaunchRequest, port: int) -> tuple[EnvValue, ...]:
+    """Health is told where requests go, whatever port an image has for it."""
+    ports = (EnvValue(name, str(port)) for name in ("NIM_SERVER_PORT", "NIM_HEALTH_PORT"))
+    return (*ports, EnvValue("NIM_MODEL_PATH", _model_path(request)))
+
+
+def _model_path(request: LaunchRequest) -> str:
+    """A folder of the pod, or a repository at a revision."""
+    location, source = model_location(request), request.spec.model.source
+    if location.startswith("/"):
+        return location
+    revision = source.revision if source is not None else None
+    return f"hf://{location}:{revision}" if revision else f"hf://{location}"
+
+
+def _mount(request: LaunchRequest) -> ModelMount:
+    """The weights, or room for what is downloaded, on a claim where one is named."""
+    found = model_mount(request.spec.model)
+    if found is None:
+        return ModelMount(MountKind.EmptyDir, "", _CACHE, writable=True)
+    return replace(found, path=_CACHE) if found.writable else found
+
+
+def _name_and_tag(image: str) -> tuple[str, str]:
+    """Of an image reference: the last part of the path, and the tag, which may be empty."""
+    name, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
+    return name, tag
