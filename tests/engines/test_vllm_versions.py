@@ -24,6 +24,8 @@ from weft.engines.versions import parse_version
         ("0.12.0", "request_computed_tokens", None),
         ("0.13.0", "request_computed_tokens", "vllm:request_prefill_kv_computed_tokens"),
         ("0.33.0", "transfer", "vllm:nixl_xfer_time_seconds"),
+        ("0.11.0", "failed_transfers", None),
+        ("0.11.2", "failed_transfers", "vllm:nixl_num_failed_transfers_total"),
         ("0.33.0", "finished", "vllm:request_success_total"),
     ],
 )

@@ -104,6 +104,37 @@ async def test_percentiles_of_transfers_are_known_where_they_are_counted_by_buck
     assert all(0.01 < seconds <= 0.025 for _, seconds in seen.transfers)
 
 
+@pytest.mark.parametrize(
+    ("release", "done", "failed"),
+    [
+        ("vllm-0.33.0", 30.0, 3.0),
+        ("vllm-0.25.1", 30.0, 3.0),
+        ("vllm-0.20.2", None, None),
+        ("sglang-0.5.23", 30.0, None),
+    ],
+)
+async def test_transfers_are_counted_where_the_engine_tells_how_they_ended(
+    release: str, done: float | None, failed: float | None
+) -> None:
+    """Of both ranks that share requests; one that never said so has not failed."""
+    (pod,) = (await observed(series_for(*split(release)), *pages(release))).pods
+    assert (pod.transfers_done, pod.transfers_failed) == (done, failed)
+
+
+@pytest.mark.parametrize(("counted", "failed"), [((50, 0), 0.0), ((50, 2), 2.0), ((50, 50), 0.0), ((50, 53), 3.0)])
+async def test_an_engine_that_starts_anew_has_failed_no_more_than_it_says(
+    counted: tuple[int, int], failed: float
+) -> None:
+    """A counter that falls counts from zero again: what failed before is of the past."""
+    series = series_for(EngineName.VLLM, "0.20.2")
+    told = [
+        f'{page}\nvllm:nixl_num_failed_transfers_total{{engine="0"}} {count}\n'
+        for page, count in zip(pages("vllm-0.20.2"), counted, strict=True)
+    ]
+    (pod,) = (await observed(series, *told)).pods
+    assert pod.transfers_failed == failed
+
+
 @pytest.mark.parametrize("release", [*RELEASES, "vllm-0.32.0"])
 async def test_prometheus_tells_the_same_of_each_release(release: str) -> None:
     series = series_for(*split(release))

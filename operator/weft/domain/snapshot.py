@@ -118,6 +118,8 @@ class PodObservation:
     Rates are per second, times seconds, `kv_usage` a fraction, `age_seconds` the age of the newest sample.
     `computed_input_tokens` are those of a prompt that were computed, the rest was cached. `waiting` is for capacity,
     `waiting_for_kv` for KV to arrive or to leave. `startup_seconds` passed from the pod's binding until it was ready.
+    `transfers_done` and `transfers_failed` are KV transfers that this engine was to fetch, as many as ended in the
+    window, counted once for each rank that takes part.
     """
 
     pod: str
@@ -137,6 +139,8 @@ class PodObservation:
     waiting_for_kv: float | None = None
     startup_seconds: float | None = None
     start: Start | None = None
+    transfers_done: float | None = None
+    transfers_failed: float | None = None
 
 
 @made_often

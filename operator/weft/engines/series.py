@@ -34,6 +34,7 @@ class EngineSeries:
     prefix_hits: str | None = None  # in tokens
     input_tokens: str | None = None  # where the histogram of prompt lengths is not there
     output_tokens: str | None = None  # as above
+    failed_transfers: str | None = None  # KV transfers that this engine was to fetch
     # histograms
     ttft: str
     inter_token: str | None = None
@@ -88,7 +89,14 @@ class EngineSeries:
         kinds = (
             *(self.running, self.waiting, self.kv_usage, self.waiting_by_reason, *self.waiting_for_kv, self.startup),
             *(self.loading, self.hit_rate, self.finished, self.prefix_queries, self.prefix_hits, self.input_tokens),
-            *(self.output_tokens, self.ttft, self.inter_token, self.tpot, self.request_input_tokens),
+            *(
+                self.output_tokens,
+                self.failed_transfers,
+                self.ttft,
+                self.inter_token,
+                self.tpot,
+                self.request_input_tokens,
+            ),
             *(self.request_output_tokens, self.request_computed_tokens, self.transfer),
             *(name for _, name in self.other_names),
         )

@@ -18,6 +18,7 @@ _OTHER_NAMES = (
     ("tpot", "vllm:request_time_per_output_token_seconds"),
     ("waiting_by_reason", "vllm:num_requests_waiting_by_reason"),
     ("request_computed_tokens", "vllm:request_prefill_kv_computed_tokens"),
+    ("failed_transfers", "vllm:nixl_num_failed_transfers_total"),
     ("transfer", "vllm:nixl_xfer_time_seconds"),
     ("transfer", "vllm:mooncake_xfer_time_seconds"),
 )
@@ -38,6 +39,7 @@ def vllm_series(version: str) -> EngineSeries:
         finished="vllm:request_success_total",
         prefix_queries=since("0.9.2", "prefix_cache_queries_total") or "vllm:gpu_prefix_cache_queries_total",
         prefix_hits=since("0.9.2", "prefix_cache_hits_total") or "vllm:gpu_prefix_cache_hits_total",
+        failed_transfers=since("0.11.2", "nixl_num_failed_transfers_total"),
         ttft="vllm:time_to_first_token_seconds",
         inter_token=since("0.10.2", "inter_token_latency_seconds") or "vllm:time_per_output_token_seconds",
         tpot=since("0.11.2", "request_time_per_output_token_seconds"),

@@ -101,6 +101,8 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         waiting_for_kv=window.waiting_for_kv,
         startup_seconds=_startup(target, window),
         start=_start(target, window),
+        transfers_done=window.transfers_done,
+        transfers_failed=window.transfers_failed,
     )
 
 

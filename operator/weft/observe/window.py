@@ -179,6 +179,16 @@ class Window:
         return None if mean is None else mean * self.series.transfer_unit_seconds
 
     @property
+    def transfers_done(self) -> float | None:
+        """KV transfers that ended well, where the engine counts them."""
+        return self.increase(None if self.series.transfer is None else f"{self.series.transfer}_count")
+
+    @property
+    def transfers_failed(self) -> float | None:
+        """KV transfers that failed; None where the engine does not tell."""
+        return self.increase(self.series.failed_transfers)
+
+    @property
     def transfer_buckets(self) -> Buckets:
         """Growth of the buckets of the time of a KV transfer, in seconds; none where the engine only has a gauge."""
         unit = self.series.transfer_unit_seconds

@@ -106,6 +106,7 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, start: St
         waiting_for_kv=last.waiting_for_kv,
         startup_seconds=None if start is None else float(sum(start.phases)),
         start=start,
+        transfers_done=transfers,
     )
     return SeenEngine(pod, growth)
 
