@@ -10,9 +10,10 @@ from tests.fabric.cluster import board
 from weft.control.fabric_gauges import MOST_DOMAINS
 from weft.control.telemetry import Telemetry
 from weft.domain.decision import Decisions
+from weft.domain.reasons import Reason
 from weft.domain.room import DomainRoom
 from weft.domain.shape import Calibration
-from weft.domain.snapshot import SlowReplica, SpeedMemory
+from weft.domain.snapshot import Outlier, Outliers
 
 POOLS = 50
 ROUNDS = 20
@@ -50,8 +51,8 @@ def test_factors_are_shown_exactly_once_there_are_any() -> None:
 def test_replicas_that_are_named_as_slow_are_told_and_no_others() -> None:
     world = World.of([board("b-0")], pool("chat", pool_spec(1)))
     snapshot, decisions, telemetry = world.snapshot(), world.decide(), Telemetry()
-    slow = (SlowReplica(2, "chat-2-0", 800.0, 1.75, 1000.0), SlowReplica(3, "chat-3-0", 900.0, 1.6))
-    memory = {"uid-chat": replace(decisions.memory["uid-chat"], speed=SpeedMemory(1000.0, slow))}
+    slow = (Outlier(2, "chat-2-0", 800.0, 1.75, 1000.0), Outlier(3, "chat-3-0", 900.0, 1.6))
+    memory = {"uid-chat": replace(decisions.memory["uid-chat"], outliers=Outliers(1000.0, slow))}
     telemetry.show(snapshot, replace(decisions, memory=memory))
     shown = [
         line for line in telemetry.text().decode().splitlines() if line.startswith("weft_pool_slow_replica_ratio{")
@@ -59,6 +60,18 @@ def test_replicas_that_are_named_as_slow_are_told_and_no_others() -> None:
     assert ['weft_pool_slow_replica_ratio{namespace="team",pool="chat",replica="2"} 1.75'] == shown
     telemetry.show(snapshot, decisions)
     assert "weft_pool_slow_replica_ratio{" not in telemetry.text().decode()
+
+
+def test_part_of_its_transfers_that_fails_is_told_of_replicas_that_are_named_for_that() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec(1)))
+    snapshot, decisions, telemetry = world.snapshot(), world.decide(), Telemetry()
+    named = [(2, Reason.CutOffFromPrefill), (3, Reason.TransfersFail), (4, Reason.SlowerThanSiblings)]
+    found = tuple(Outlier(replica, f"chat-{replica}-0", 800.0, 0.25, 1000.0, why=why) for replica, why in named)
+    memory = {"uid-chat": replace(decisions.memory["uid-chat"], outliers=Outliers(1000.0, found))}
+    telemetry.show(snapshot, replace(decisions, memory=memory))
+    metric = "weft_pool_failed_transfer_ratio{"
+    shown = [line for line in telemetry.text().decode().splitlines() if line.startswith(metric)]
+    assert [f'{metric}namespace="team",pool="chat",replica="{replica}"}} 0.25' for replica in (2, 3)] == shown
 
 
 def _fabric_lines(telemetry: Telemetry, metric: str) -> list[str]:

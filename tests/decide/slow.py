@@ -68,11 +68,12 @@ def pod(name: str, times: float = 1.0, rate: float = 2.0, prompt: float = 1000.0
     )
 
 
-def ready_ones(world: World) -> list[tuple[int, str]]:
+def ready_ones(world: World, pool: str = "chat") -> list[tuple[int, str]]:
     """First pods of ready replicas that are assigned, by id."""
-    assigned = {each.replica for each in world.status("chat").assignments}
-    pods = (each for each in world.pods.values() if each.ready and not each.terminating and each.identity is not None)
-    found = ((each.identity.replica, each.name) for each in pods if each.identity is not None)
+    assigned = {each.replica for each in world.status(pool).assignments}
+    pods = (each for each in world.pods.values() if each.ready and not each.terminating)
+    known = ((each.identity, each.name) for each in pods if each.identity is not None)
+    found = ((identity.replica, name) for identity, name in known if identity.pool_uid == f"uid-{pool}")
     return sorted((replica, name) for replica, name in found if replica in assigned)
 
 

@@ -15,15 +15,15 @@ from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
     from tests.decide.world import World
-    from weft.domain.snapshot import SpeedMemory
+    from weft.domain.snapshot import Outliers
 
 SLOW = {2: 2.0}
 SAID = "has been slower than its siblings for 3 min, at no higher load"
 
 
-def speed(world: World) -> SpeedMemory | None:
+def outliers(world: World) -> Outliers | None:
     known = world.memory.get("uid-chat")
-    return known.speed if known is not None else None
+    return known.outliers if known is not None else None
 
 
 def placed(world: World) -> str:
@@ -160,7 +160,7 @@ def test_one_that_gets_as_fast_again_is_named_no_more() -> None:
     assert f"replica 2 {SAID}" in placed(world)
     run(world, {2: 1.1}, 1)
     assert "slower" not in placed(world)
-    assert speed(world) is None
+    assert outliers(world) is None
 
 
 def test_its_figures_are_no_part_of_what_is_learnt() -> None:

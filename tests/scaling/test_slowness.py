@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.cases import Pool, seen
-from weft.domain.snapshot import PodObservation, PoolObservation, SlowReplica, SpeedMemory
+from weft.domain.snapshot import Outlier, Outliers, PodObservation, PoolObservation
 from weft.domain.workload import Role
-from weft.scaling.slowness import is_whole, stands_out, times_slower, watched, without_slow
+from weft.scaling.outliers import watched
+from weft.scaling.slowness import is_whole, stands_out, times_slower, without_outliers
 
 FAST = PodObservation(
     "chat-0", 2.0, requests_per_second=2.0, input_tokens=1000.0, output_tokens=200.0, ttft_mean=0.2, tpot_mean=0.02
@@ -84,7 +85,7 @@ def test_a_clock_that_was_set_back_makes_nobody_slow_for_longer() -> None:
     memory = watched(None, pods(slow()), range(4), Role.Decode, NOW)
     memory = watched(memory, pods(slow()), range(4), Role.Decode, NOW - 3600)
     assert memory is not None
-    assert [(each.replica, each.since, each.named) for each in memory.slow] == [(3, NOW - 3600, None)]
+    assert [(each.replica, each.since, each.named) for each in memory.found] == [(3, NOW - 3600, None)]
 
 
 def test_a_look_is_whole_when_every_replica_tells_everything() -> None:
@@ -94,19 +95,19 @@ def test_a_look_is_whole_when_every_replica_tells_everything() -> None:
     assert not any(is_whole(each) for each in partial)
 
 
-NAMED = SpeedMemory(NOW, (SlowReplica(3, "chat-3", NOW - 200, 2.0, NOW),))
+NAMED = Outliers(NOW, (Outlier(3, "chat-3", NOW - 200, 2.0, NOW),))
 
 
 def test_a_pool_without_its_slow_replica_does_what_the_others_do() -> None:
     every = tuple(pods(slow(requests_per_second=1.0, input_tokens=900.0)).values())
     whole = PoolObservation(4, 4, 2.0, requests_per_second=7.0, tpot_mean=0.0229, input_tokens=986.0, pods=every)
-    found = without_slow(whole, NAMED)
+    found = without_outliers(whole, NAMED)
     assert found is not None
     assert (found.expected, found.answered, found.requests_per_second) == (3, 3, 6.0)
     assert found.tpot_mean == pytest.approx(0.02)
     assert found.input_tokens == pytest.approx(1000.0)
-    assert without_slow(whole, replace(NAMED, slow=(replace(NAMED.slow[0], named=None),))) is whole
-    assert without_slow(whole, None) is whole
+    assert without_outliers(whole, replace(NAMED, found=(replace(NAMED.found[0], named=None),))) is whole
+    assert without_outliers(whole, None) is whole
 
 
 def test_the_capacity_that_a_saturated_pool_shows_is_that_of_the_others() -> None:
@@ -114,11 +115,11 @@ def test_the_capacity_that_a_saturated_pool_shows_is_that_of_the_others() -> Non
     rates = [1.0, 1.0, 1.0, 0.2]
     every = tuple(replace(FAST, pod=f"chat-{i}", requests_per_second=rate) for i, rate in enumerate(rates))
     counts = []
-    for speed in (None, NAMED):
+    for outliers in (None, NAMED):
         pool = Pool(capacity=2.0, current=4).configured(max_replicas=100)
         pool.step(seen(3.2, 4, waiting=40.0))
         assert pool.answer is not None
-        pool.answer = replace(pool.answer, memory=replace(pool.answer.memory, speed=speed))
+        pool.answer = replace(pool.answer, memory=replace(pool.answer.memory, outliers=outliers))
         pool.current = 4
         saturated = replace(seen(3.2, 4, waiting=40.0), pods=every)
         pool.configured(max_replicas=4).run(saturated, 60)

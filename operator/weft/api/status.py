@@ -50,7 +50,7 @@ class ConditionStatus(ApiModel):
 
     type: ReasonWord = Field(
         description="Ready, Planned, ArgumentsUnknown, Relaxed, Placed, CapacityRequested, SLOMet, NetworkBound, "
-        "Reconciling, Stalled."
+        "TransfersFailing, Reconciling, Stalled."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _ORDER = (
     *("Planned", "ArgumentsUnknown", "Relaxed", "Placed", "Ready", "CapacityRequested"),
-    *("SLOMet", "NetworkBound", "Reconciling", "Stalled"),
+    *("SLOMet", "NetworkBound", "TransfersFailing", "Reconciling", "Stalled"),
 )
 SLOW_TIMES = 2.0  # a transfer that takes so many times what it should
 _OBSERVED = {
@@ -29,7 +29,10 @@ _OBSERVED = {
     "prefixHitPercent": "{} % of prompts cached",
     "attainmentPercent": "{} % within the SLO",
 }
-_BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "CapacityRequested", "NetworkBound", "Reconciling", "Stalled"}
+_BAD_WHEN_TRUE = {
+    *("ArgumentsUnknown", "Relaxed", "CapacityRequested", "NetworkBound", "TransfersFailing"),
+    *("Reconciling", "Stalled"),
+}
 
 
 def explanation(body: Json) -> RenderableType:

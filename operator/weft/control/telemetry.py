@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from weft.control.fabric_gauges import FabricGauges
 from weft.control.split_gauges import SplitGauges
 from weft.control.traffic_gauges import TrafficGauges
+from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +69,9 @@ class Telemetry:
         self._slow = self._gauge(
             "weft_pool_slow_replica_ratio", "Latency of a slow replica over that of its siblings", (*POOL, "replica")
         )
+        self._failing = self._gauge(
+            "weft_pool_failed_transfer_ratio", "KV transfers that fail at a replica, 0 to 1", (*POOL, "replica")
+        )
         self._fabric = FabricGauges(self.registry)
         self._traffic = TrafficGauges(self.registry)
         self._splits = SplitGauges(self.registry)
@@ -83,6 +87,7 @@ class Telemetry:
             ),
             self._calibration,
             self._slow,
+            self._failing,
         )
 
     def count_write(self, kind: str, verb: str) -> None:
@@ -107,7 +112,7 @@ class Telemetry:
                 self._show_decision(place, decision)
                 self._traffic.show(place, snapshot.observations.get(decision.key.uid))
                 self._show_learning(place, decisions.memory.get(decision.key.uid))
-                self._show_slow(place, decisions.memory.get(decision.key.uid))
+                self._show_outliers(place, decisions.memory.get(decision.key.uid))
                 self._ready.labels(*place).set(_ready_replicas(snapshot, decision.key.uid))
 
     def text(self) -> bytes:
@@ -142,12 +147,12 @@ class Telemetry:
             if tail is not None:
                 self._calibration.labels(*place, kind).set(tail)
 
-    def _show_slow(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
-        """Replicas that are named as slow."""
-        speed = memory.speed if memory is not None else None
-        for each in speed.slow if speed is not None else ():
-            if each.named is not None:
-                self._slow.labels(*place, str(each.replica)).set(each.times)
+    def _show_outliers(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
+        """Replicas that are named as slow, or as failing to fetch KV."""
+        outliers = memory.outliers if memory is not None else None
+        for each in outliers.named if outliers is not None else ():
+            gauge = self._slow if each.why is Reason.SlowerThanSiblings else self._failing
+            gauge.labels(*place, str(each.replica)).set(each.worse)
 
     def _gauge(self, name: str, text: str, names: tuple[str, ...]) -> Gauge:
         return Gauge(name, text, names, registry=self.registry)

@@ -23,10 +23,10 @@ from weft.decide.learning import Course, learn, unwatched, watch
 from weft.decide.making_room import Purse
 from weft.decide.network import network_bound
 from weft.decide.order import Unit, in_order
+from weft.decide.outliers import look_for_outliers
 from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts
 from weft.decide.promises import free_map
-from weft.decide.slow_replicas import compare_speeds
 from weft.decide.steps import Outcome, take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
@@ -76,7 +76,7 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     """
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
     facts, roll = Facts(fabric, catalog), Roll.of(snapshot)
-    snapshot = learn(compare_speeds(snapshot, roll), facts, roll)
+    snapshot = learn(look_for_outliers(snapshot, roll), facts, roll)
     pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)
     stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, pairs))

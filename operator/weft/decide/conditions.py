@@ -1,4 +1,4 @@
-"""The conditions that deciding owns, and two that are there only while True; NetworkBound has a module of its own.
+"""The conditions that deciding owns, and some that are there only while True; two have modules of their own.
 
 Messages carry no live numbers, so that a steady state writes nothing; the numbers are in `status.observed` and on
 `/metrics`.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
-    from weft.domain.snapshot import PoolObservation, RolloutWait, ScaleMemory
+    from weft.domain.snapshot import Outlier, PoolObservation, RolloutWait, ScaleMemory
     from weft.domain.status import Failure, Handover
     from weft.placement import Departure
     from weft.scaling import ScaleAnswer
@@ -61,7 +61,7 @@ class Course:
 
     `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one,
     which open the nodes `opening`. `preempted` says which replica goes for a pool of higher priority. `no_room` says
-    that a slow replica has no successor for want of room, `replaced_as_slow` which one gets one by this pass; `remarks`
+    that an outlier has no successor for want of room, `replaced` which one gets one by this pass; `remarks`
     are told beside where the replicas are. `took` is when it last waited for what lower pools give up, and
     `waits_seconds` how long it waits until quotas count that. `present` are all replicas that a rollout weighs, with
     what its traffic needs, and `waits` is what the next pass shall know of a rollout that waits.
@@ -76,7 +76,7 @@ class Course:
     awaited: Explanation | None = None
     opening: tuple[str, ...] = ()
     preempted: Explanation | None = None
-    replaced_as_slow: int | None = None
+    replaced: Outlier | None = None
     no_room: bool = False
     remarks: tuple[str, ...] = ()
     took: float | None = None

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from weft.perf import ReplicaModel
 
 _LIVE = ("SLOMet", "NetworkBound")
-_KINDS = ("Planned", "ArgumentsUnknown", "Relaxed", "Placed", *_LIVE, "CapacityRequested")
-_BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "NetworkBound", "CapacityRequested"}
+_KINDS = ("Planned", "ArgumentsUnknown", "Relaxed", "Placed", *_LIVE, "TransfersFailing", "CapacityRequested")
+_BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "NetworkBound", "TransfersFailing", "CapacityRequested"}
 
 
 def decide_splits(

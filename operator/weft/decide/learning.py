@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from weft.decide.standing import Standing
     from weft.decide.survivors import Roll
     from weft.domain.shape import Percentiles, Plan
-    from weft.domain.snapshot import CalibrationMemory, PoolObservation, PoolRecord, ScaleMemory, Snapshot, SpeedMemory
+    from weft.domain.snapshot import CalibrationMemory, Outliers, PoolObservation, PoolRecord, ScaleMemory, Snapshot
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
 
@@ -57,24 +57,24 @@ class Course:
     sound: Standing | None = None
 
     def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
-        """This course as calibration sees it: what is slow for reasons of its own is no fault of the model."""
+        """This course as calibration sees it: what is worse for reasons of its own is no fault of the model."""
         bound = network_bound(self.spec.role, self.spec.slo, observation)
         return calibrating.Look(
             subject=self.subject,
             role=self.spec.role,
             now=now,
-            ready=self._ready(observation, memory.speed if memory is not None else None),
+            ready=self._ready(observation, memory.outliers if memory is not None else None),
             observation=observation,
             loads=memory.loads if memory is not None else (),
             network_bound=bound.status == conditions.TRUE,
         )
 
-    def _ready(self, observation: PoolObservation | None, speed: SpeedMemory | None) -> tuple[str, ...]:
-        """Pods that report and are the first of a replica that is ready as it should be, and not slow."""
+    def _ready(self, observation: PoolObservation | None, outliers: Outliers | None) -> tuple[str, ...]:
+        """Pods that report and are the first of a replica that is ready and does as it should."""
         reporting = [each.pod for each in observation.pods] if observation is not None else []
-        if speed is not None:
-            slow = {each.pod for each in speed.slow if each.named is not None}
-            reporting = [pod for pod in reporting if pod not in slow]
+        if outliers is not None:
+            worse = {each.pod for each in outliers.named}
+            reporting = [pod for pod in reporting if pod not in worse]
         sound = self.sound
         if sound is not None and sound.ready and not sound.strays and sound.revisions <= {self.revision}:
             return tuple(reporting)

@@ -3,8 +3,8 @@
 Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
 only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
 back before a successor could serve, so that requests can finish; where all are, as many as traffic needs stay as long
-as they can (ADR 0058). Who could stay (it makes room for another pool, or is slow) leaves only once as many others
-serve as are desired, whatever maxUnavailable allows.
+as they can (ADR 0058). Who could stay (it makes room for another pool, or does worse than its siblings) leaves only
+once as many others serve as are desired, whatever maxUnavailable allows.
 """
 
 from __future__ import annotations

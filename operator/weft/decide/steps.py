@@ -19,6 +19,14 @@ from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits
 from weft.decide.moving import moves_under_way, still_told
 from weft.decide.need import needed_now
 from weft.decide.network import network_bound
+from weft.decide.outliers import (
+    because_it_does_worse,
+    outlier_events,
+    outlier_that_goes,
+    outliers_after,
+    replace_outliers,
+    transfers_failing,
+)
 from weft.decide.pairing import alone_in, rollout_of
 from weft.decide.placing import capacity_request, is_replaced, leaves_last, placement_of, serves_to_the_end
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
@@ -26,7 +34,6 @@ from weft.decide.promises import held_by, holds_of
 from weft.decide.quota_preemption import keep_room, take_room
 from weft.decide.rollout import arriving, keep_the_last, leaving, serving, without
 from weft.decide.rounds import Fill, fill_of, in_rounds
-from weft.decide.slow_replicas import because_it_is_slow, replace_slow, slow_events, slow_one_that_goes, speed_after
 from weft.decide.spares import gives_way_to_its_spare, keep_spares
 from weft.decide.succession import tries_again_after_seconds
 from weft.decide.weighing import NOTHING_TO_WEIGH, say_what_traffic_holds, waits_on_seconds, weigh
@@ -37,7 +44,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure, choose_victims
 from weft.scaling import live_figures
-from weft.scaling.slowness import wake_after_seconds
+from weft.scaling.outliers import wake_after_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +96,7 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     preempt(courses, free, now)
     if ground.accounts.by_namespace:
         take_room(courses, ground)
-    replace_slow(courses, free, now)
+    replace_outliers(courses, free, now)
     return tuple(_outcome(course, free, now) for course in every)
 
 
@@ -216,8 +223,10 @@ def _stays_as_it_is(turn: Turn, start: _Start) -> bool:
 def _departures(turn: Turn, start: _Start) -> list[Departure]:
     """All replicas, each with why it has to go or may, where that is so."""
     present = [_departure(replica, turn, start) for replica in turn.survivors.replicas]
-    slow = slow_one_that_goes(turn, present)
-    present = [because_it_is_slow(each) if each.assignment.replica == slow else each for each in present]
+    worse = outlier_that_goes(turn, present)
+    if worse is not None:
+        goes = (each.assignment.replica == worse.replica for each in present)
+        present = [because_it_does_worse(each, worse) if one else each for each, one in zip(present, goes, strict=True)]
     if not any(each.urgent for each in present):
         return present
     noticed = noticed_at(turn.survivors.replicas, start.free.fabric)
@@ -308,12 +317,13 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
             conditions.placed(placement_of(course, free.fabric, now)),
             conditions.slo_met(planned.spec.slo, turn.observation),
             network_bound(planned.spec.role, planned.spec.slo, turn.observation),
+            *transfers_failing(course, now),
             *conditions.capacity_requested(request),
         ),
-        (*_events(course, free), *slow_events(course), *weighed),
+        (*_events(course, free), *outlier_events(course), *weighed),
         request,
     )
-    memory = speed_after(course, now)
+    memory = outliers_after(course, now)
     if course.took is not None:
         memory = changed(memory, took=course.took)
     if course.waits != memory.waits:
@@ -323,7 +333,7 @@ def _outcome(course: Course, free: FreeMap, now: float) -> Outcome:
         remaining_seconds(course.failure, now) or None,
         turn.survivors.wake_after_seconds(growth.kept, now),
         tries_again_after_seconds(growth.added, free),
-        wake_after_seconds(memory.speed, now),
+        wake_after_seconds(memory.outliers, now),
         course.waits_seconds,
         min((each.serves_seconds for each in course.moving if each.lasts), default=None),
         waits_on_seconds(course.waits, now) if course.waits is not None else None,

@@ -46,8 +46,8 @@ class PoolDecision:
 
     `status` replaces the persisted one; `recommended` is what Auto would run (written in External mode too);
     `conditions` are Planned, Placed, SLOMet and NetworkBound, ArgumentsUnknown where the engine's release does not know
-    some of the user's, Relaxed where pods may do more than `restricted`, and CapacityRequested while there is a
-    `request`;
+    some of the user's, Relaxed where pods may do more than `restricted`, TransfersFailing where some decode replica
+    cannot fetch KV, and CapacityRequested while there is a `request`;
     `events` are things that happened in this pass (a replica failed, a scale-up) and deserve a Kubernetes event.
     """
 

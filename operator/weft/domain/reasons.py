@@ -98,6 +98,8 @@ class Reason(StrEnum):
     RolloutBelowDemand = "RolloutBelowDemand"
     LastOneLeaves = "LastOneLeaves"
     SlowerThanSiblings = "SlowerThanSiblings"
+    CutOffFromPrefill = "CutOffFromPrefill"
+    TransfersFail = "TransfersFail"
     CalibrationPhased = "CalibrationPhased"
     # scaling, in status
     Steady = "Steady"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weft.domain.made_often import made_often
+from weft.domain.reasons import Reason
 from weft.domain.reports import Reports
 
 if TYPE_CHECKING:
@@ -233,33 +234,44 @@ class CalibrationMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class SlowReplica:
-    """A replica that is slower than its siblings at no higher load, and its first pod.
+class Outlier:
+    """A replica that does worse than it should, and its first pod.
 
-    `since` is the first whole look that found it so without a break, None after a break; `named` is when that had
-    lasted, and `told` whether an event said so; `times` is its latency over the median of its siblings, as last seen.
+    `why` is SlowerThanSiblings, CutOffFromPrefill, or TransfersFail where its siblings do no better. `since` is the
+    first whole look that found it so without a break, None after a break; `named` is when that had lasted, and `told`
+    whether an event said so. `worse` is, as last seen, its latency over the median of its siblings, or the part of its
+    KV transfers that failed.
     """
 
     replica: int
     pod: str
     since: float | None
-    times: float
+    worse: float
     named: float | None = None
     told: bool = False
+    why: Reason = Reason.SlowerThanSiblings
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedMemory:
-    """How fast the replicas of a pool are beside each other. Times are epoch seconds.
+class Outliers:
+    """Which replicas of a pool do worse than they should. Times are epoch seconds.
 
-    `seen` is the last look at all of them; `replaced` is the replica that goes once its successor serves, and `begun`
-    when the last such was decided.
+    `seen` is the last look at all of them; `replaced` is the one that goes once its successor serves, and `begun` when
+    the last such was decided. `mended` is when the last one that was cut off was, and `newer` its successor: those with
+    its id or a later one came after that.
     """
 
     seen: float
-    slow: tuple[SlowReplica, ...] = ()
-    replaced: int | None = None
+    found: tuple[Outlier, ...] = ()
+    replaced: Outlier | None = None
     begun: float | None = None
+    mended: float | None = None
+    newer: int = 0
+
+    @property
+    def named(self) -> tuple[Outlier, ...]:
+        """Those that have done worse for long enough."""
+        return tuple([each for each in self.found if each.named is not None])
 
 
 @made_often
@@ -299,8 +311,8 @@ class ScaleMemory:
     was `declared`, `lengths` those of the last minutes, and `lost` the nodes that do not answer, each with the time
     when that was first seen.
     `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
-    bind a pod of it, each with the time when that was given up. `speed` tells of slow replicas, where there are any,
-    and `forecast` what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
+    bind a pod of it, each with the time when that was given up. `outliers` are replicas that do worse than they should,
+    and `forecast` is what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
     when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
     `lasting` are the requests per second that came, averaged over the time that they stay, None before any were seen.
     `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room
@@ -317,7 +329,7 @@ class ScaleMemory:
     lost: tuple[tuple[str, float], ...] = ()
     calibration: CalibrationMemory | None = None
     refused_by: tuple[tuple[str, float], ...] = ()
-    speed: SpeedMemory | None = None
+    outliers: Outliers | None = None
     kept: tuple[tuple[float, int], ...] = ()
     forecast: ForecastState | None = None
     answering: tuple[str, ...] = ()

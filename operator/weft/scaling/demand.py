@@ -19,7 +19,7 @@ from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, SURELY, with_chance
 from weft.scaling.risk import margin_now
 from weft.scaling.sight import counted_rate, offered_rate
-from weft.scaling.slowness import without_slow
+from weft.scaling.slowness import without_outliers
 from weft.scaling.staying import over_the_stay
 
 if TYPE_CHECKING:
@@ -228,8 +228,8 @@ def _true_capacity(sight: Sight) -> float:
 
 
 def _rate_of_one(sight: Sight, reading: Reading) -> float:
-    """Requests per second of a replica that is as fast as most."""
-    usual = without_slow(sight.request.observation, sight.memory.speed)
+    """Requests per second of a replica that does as most do."""
+    usual = without_outliers(sight.request.observation, sight.memory.outliers)
     if usual is None or usual.requests_per_second is None:
         return reading.rate / reading.answered
     return usual.requests_per_second / usual.answered

@@ -1,7 +1,6 @@
 """Replicas that are much slower than their siblings at no higher load: a GPU that is throttled, a NIC that lost a lane.
 
-Compared are means over the same window, so that a load which all of them feel makes none of them stand out. What is
-seen counts only in whole looks: a scrape that is missing starts the time anew.
+Compared are means over the same window, so that a load which all of them feel makes none of them stand out.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.domain.snapshot import SlowReplica, SpeedMemory
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane, what_is_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from weft.domain.snapshot import PodObservation, PoolObservation
+    from weft.domain.snapshot import Outliers, PodObservation, PoolObservation
 
     _Figure = Callable[[PodObservation], float | None]
 
@@ -26,18 +24,15 @@ if TYPE_CHECKING:
 SLOW_TPOT, SLOW_TTFT = 1.5, 2.0
 # One that was named is slow no more below this; in between it stays named, or it would be named and cleared in turns.
 RECOVERED = 1.2
-SLOW_SECONDS = 180.0  # so long without a break before it is named
-LONGEST_GAP_SECONDS = 60.0  # between two looks: nobody knows what was in a longer one
 LEAST_SIBLINGS = 3
 ENOUGH_REQUESTS_PER_SECOND = 0.25  # 15 requests in a minute, the shorter window of both sources
 MOST_LOAD = 1.1  # of rate and lengths, over the median of the siblings: beyond, the load may be why
 MOST_SLOW = 0.25  # of the replicas: more than that have something else in common
-SHORTEST_APART_SECONDS = 3600.0  # between two that are replaced
 
 
-def without_slow(observation: PoolObservation | None, speed: SpeedMemory | None) -> PoolObservation | None:
-    """What a pool does without the replicas that are named as slow: its rate, means and load, as far as pods tell."""
-    named = {each.pod for each in speed.slow if each.named is not None} if speed is not None else frozenset[str]()
+def without_outliers(observation: PoolObservation | None, outliers: Outliers | None) -> PoolObservation | None:
+    """What a pool does without the replicas that are named as worse: its rate, means and load, as far as pods tell."""
+    named = {each.pod for each in outliers.named} if outliers is not None else frozenset[str]()
     if observation is None or named.isdisjoint(pod.pod for pod in observation.pods):
         return observation
     pods = tuple(pod for pod in observation.pods if pod.pod not in named)
@@ -104,71 +99,6 @@ def recovered(pods: Mapping[int, PodObservation], role: Role) -> frozenset[int]:
     known = tuple(pods.values())
     figures = [(figure, _ordered(known, figure)) for figure, _ in _latencies(role)]
     return frozenset(replica for replica, pod in pods.items() if _is_as_fast(pod, figures))
-
-
-def watched(
-    memory: SpeedMemory | None,
-    pods: Mapping[int, PodObservation] | None,
-    present: Collection[int],
-    role: Role,
-    now: float,
-) -> SpeedMemory | None:
-    """The memory after one more look at the pods by replica, None where they are not all to be seen.
-
-    `present` are the replicas that there are. Nothing is remembered where none is slow, or was replaced in the hour.
-    """
-    before = memory or SpeedMemory(now)
-    begun = None if before.begun is None else min(before.begun, now)
-    kept = tuple(each for each in before.slow if each.replica in present)
-    replaced = before.replaced if before.replaced in present else None
-    if pods is None:
-        named = tuple(replace(each, since=None) for each in kept if each.named is not None)
-        return _or_nothing(SpeedMemory(before.seen, named, replaced, begun), now)
-    unbroken = 0 <= now - before.seen <= LONGEST_GAP_SECONDS
-    known = {each.replica: each if unbroken else replace(each, since=None) for each in kept}
-    slow, well = times_slower(pods, role), recovered(pods, role)
-    found = [_seen(known.get(replica), replica, pods[replica].pod, times, now) for replica, times in slow.items()]
-    stays = (each for replica, each in known.items() if replica not in slow and replica not in well)
-    found += [replace(each, since=None) for each in stays if each.named is not None]
-    ordered = tuple(sorted(found, key=lambda each: each.replica))
-    return _or_nothing(SpeedMemory(now, ordered, replaced, begun), now)
-
-
-def next_to_go(memory: SpeedMemory | None, now: float) -> SlowReplica | None:
-    """The replica that has been slow for the longest time, up to this very look; None where it is not its time."""
-    if memory is None or wait_seconds(memory, now) > 0 or memory.seen != now:
-        return None
-    due = [each for each in memory.slow if each.named is not None and lasting(each, now)]
-    return min(due, key=lambda each: (each.since or now, each.replica), default=None)
-
-
-def wait_seconds(memory: SpeedMemory, now: float) -> float:
-    """Until another replica may be replaced."""
-    return 0.0 if memory.begun is None else max(0.0, memory.begun + SHORTEST_APART_SECONDS - now)
-
-
-def lasting(each: SlowReplica, now: float) -> bool:
-    """Whether it was slow throughout the time that it takes to be named."""
-    return each.since is not None and now - each.since >= SLOW_SECONDS
-
-
-def wake_after_seconds(memory: SpeedMemory | None, now: float) -> float | None:
-    """When time alone would name a replica, or let one go."""
-    if memory is None or not memory.slow:
-        return None
-    waits = [each.since + SLOW_SECONDS - now for each in memory.slow if each.since is not None]
-    waits.append(wait_seconds(memory, now))
-    return min((wait for wait in waits if wait > 0), default=None)
-
-
-def _seen(before: SlowReplica | None, replica: int, pod: str, times: float, now: float) -> SlowReplica:
-    known = before or SlowReplica(replica, pod, None, times)
-    found = replace(known, times=times, since=now if known.since is None else min(known.since, now))
-    return replace(found, named=now) if found.named is None and lasting(found, now) else found
-
-
-def _or_nothing(memory: SpeedMemory, now: float) -> SpeedMemory | None:
-    return memory if memory.slow or memory.replaced is not None or wait_seconds(memory, now) > 0 else None
 
 
 def _latencies(role: Role) -> tuple[tuple[_Figure, float], ...]:

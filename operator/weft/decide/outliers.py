@@ -1,0 +1,225 @@
+"""Replicas that do worse than they should: named, and replaced one at a time where another one would do better.
+
+The successor comes first and the worse one leaves once as many others serve as are desired. Who is under way is known
+in memory alone: after a restart all is seen anew, and a successor that is there already may be the one that leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.decide.conditions import TRUE
+from weft.decide.growth import add_one
+from weft.decide.learning import unwatched
+from weft.decide.rollout import limits_of
+from weft.domain.changed import changed
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
+from weft.domain.spec import RolloutStrategy
+from weft.domain.status import Condition
+from weft.placement import Departure
+from weft.scaling.outliers import came_in_vain, next_to_go, wait_seconds, watched, worth_a_look
+from weft.scaling.slowness import is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from weft.decide.course import Course, Turn
+    from weft.decide.health import Replica
+    from weft.decide.survivors import Roll
+    from weft.domain.snapshot import Outlier, Outliers, PodObservation, PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.workload import Role
+    from weft.placement import FreeMap
+
+REMEMBERED = 4096  # pools
+_LAST: LastAnswers[tuple[tuple[PodObservation, ...], Role], bool] = LastAnswers(REMEMBERED)
+_SAID = {
+    Reason.SlowerThanSiblings: "has been slower than its siblings for 3 min, at no higher load",
+    Reason.CutOffFromPrefill: "has failed for 5 min to fetch KV as its siblings do, and computes such prompts itself",
+    Reason.TransfersFail: "has failed for 5 min to fetch part of its KV, and computes such prompts itself",
+}
+_MOST_NAMED = 5  # in one message
+
+
+def look_for_outliers(snapshot: Snapshot, roll: Roll) -> Snapshot:
+    """The snapshot with one more look at how the replicas of each pool do beside each other in its memory."""
+    learnt: dict[str, ScaleMemory] = {}
+    for pool in snapshot.pools:
+        known = snapshot.memory.get(pool.key.uid)
+        if known is None or pool.spec is None:
+            continue
+        seen = snapshot.observations.get(pool.key.uid)
+        if known.outliers is None and (seen is None or not _is_worth_a_look(pool.key.uid, seen.pods, pool.spec.role)):
+            continue
+        outliers = _compared(pool, known.outliers, snapshot, roll)
+        if outliers != known.outliers:
+            learnt[pool.key.uid] = replace(known, outliers=outliers)
+    return replace(snapshot, memory={**snapshot.memory, **learnt}) if learnt else snapshot
+
+
+def _is_worth_a_look(uid: str, pods: tuple[PodObservation, ...], role: Role) -> bool:
+    """The same pods of a pool are looked at once: metrics come less often than passes."""
+    return _LAST.ask(uid, (pods, role), lambda question: worth_a_look(*question))
+
+
+def _compared(pool: PoolRecord, known: Outliers | None, snapshot: Snapshot, roll: Roll) -> Outliers | None:
+    replicas, observation = roll.replicas(pool), snapshot.observations.get(pool.key.uid)
+    pods = None
+    if pool.spec is None:
+        return known
+    if observation is not None and is_whole(observation):
+        pods = _pods_of(replicas, pool.status.revision, {each.pod: each for each in observation.pods})
+    return watched(known, pods, {each.assignment.replica for each in replicas}, pool.spec.role, snapshot.now)
+
+
+def _pods_of(
+    replicas: Iterable[Replica], revision: str, told: dict[str, PodObservation]
+) -> dict[int, PodObservation] | None:
+    """By replica, of all that are ready and of one revision; None where one of them does not tell."""
+    ready = [each for each in replicas if each.ready and each.assignment.revision == revision]
+    names = {each.assignment.replica: each.pods[0].name for each in ready}
+    return {replica: told[name] for replica, name in names.items()} if told.keys() >= set(names.values()) else None
+
+
+def outlier_that_goes(turn: Turn, present: Sequence[Departure]) -> Outlier | None:
+    """The replica whose successor is there, or on its way; nobody once the others are too few to let it go."""
+    outliers = turn.memory.outliers
+    if outliers is None or outliers.replaced is None:
+        return None
+    others = (each for each in present if each.assignment.replica != outliers.replaced.replica)
+    staying = sum(not each.outdated and each.displaced is None for each in others)
+    return outliers.replaced if staying >= turn.scale.desired else None
+
+
+def because_it_does_worse(departure: Departure, outlier: Outlier) -> Departure:
+    """The same replica, which leaves once another serves in its place."""
+    if departure.displaced is not None:
+        return departure
+    return replace(departure, displaced=Explanation(outlier.why, f"it {_SAID[outlier.why]}"))
+
+
+def replace_outliers(units: Iterable[Sequence[Course]], free: FreeMap, now: float) -> None:
+    """Place a successor of one such replica a pool, with what everybody else has left free, and say who is slow."""
+    for courses in units:
+        for course in courses:
+            if course.turn.memory.outliers is not None:
+                _replace_one(course, courses, free, now)
+                course.remarks = tuple(_who_is_slow(course, now))
+
+
+def _replace_one(course: Course, unit: Sequence[Course], free: FreeMap, now: float) -> None:
+    turn = course.turn
+    due = next_to_go(turn.memory.outliers, now)
+    if due is None or _what_forbids(turn) is not None or not _is_settled(course):
+        return
+    worse = next((each for each in turn.survivors.replicas if each.assignment.replica == due.replica), None)
+    if worse is None or not add_one(course.growth, [each.growth for each in unit], free, now, avoiding=worse.nodes):
+        course.no_room = worse is not None
+        return
+    departure = Departure(worse.assignment, ready=True, outdated=False)
+    course.moving = (*course.moving, because_it_does_worse(departure, due))
+    course.replaced = due
+
+
+def _is_settled(course: Course) -> bool:
+    """Whether as many as are desired serve, all of the revision that is planned, and nobody comes or leaves."""
+    turn, growth = course.turn, course.growth
+    replicas, revision = turn.survivors.replicas, turn.planned.revision
+    stands = all(each.ready and each.assignment.revision == revision for each in replicas)
+    moves = (*course.gone, *course.moving, *growth.added, *turn.left, *turn.survivors.losses)
+    waits = growth.refusal is not None or course.awaited is not None or course.preempted is not None
+    return stands and not moves and not waits and len(replicas) == growth.desired
+
+
+def _what_forbids(turn: Turn) -> str | None:
+    """Why no such replica of the pool is replaced, as its spec says."""
+    rollout = turn.planned.spec.rollout
+    if turn.asked is not None:
+        return "its place is for another scheduler to choose"
+    if rollout.paused:
+        return "rollout.paused is set"
+    if rollout.strategy is RolloutStrategy.Recreate:
+        return "with rollout.strategy Recreate nothing is replaced first"
+    return "rollout.maxSurge lets nothing come first" if limits_of(rollout, turn.scale.desired).surge < 1 else None
+
+
+def _who_is_slow(course: Course, now: float) -> Iterator[str]:
+    """Who is slow and stays for now; who is cut off has a condition of its own."""
+    for each in _named(course):
+        if each.why is Reason.SlowerThanSiblings and each.replica not in _leaving(course):
+            yield f"{_told(each)}{_why_it_stays(course, each, now)}"
+
+
+def transfers_failing(course: Course, now: float) -> tuple[Condition, ...]:
+    """Which decode replicas cannot fetch KV, and whether they are replaced; no condition where all fetch theirs."""
+    named = [each for each in _named(course) if each.why is not Reason.SlowerThanSiblings]
+    cut_off = [each for each in named if each.why is Reason.CutOffFromPrefill]
+    if not named:
+        return ()
+    alike = [each for each in named if all(each.replica != other.replica for other in cut_off)]
+    parts = [f"{_told(each)}{_what_comes_of_it(course, each, now)}" for each in cut_off[:_MOST_NAMED]]
+    parts += [f"{len(cut_off) - _MOST_NAMED} more are cut off like that"] if len(cut_off) > _MOST_NAMED else []
+    parts += [_all_alike(alike)] if alike else []
+    return (Condition("TransfersFailing", TRUE, Explanation((cut_off or named)[0].why, "; ".join(parts))),)
+
+
+def _what_comes_of_it(course: Course, each: Outlier, now: float) -> str:
+    return ", and is replaced" if each.replica in _leaving(course) else _why_it_stays(course, each, now)
+
+
+def _all_alike(named: Sequence[Outlier]) -> str:
+    """Where no sibling does better, replacing one of them would help nobody."""
+    who = f"replica {named[0].replica} {_SAID[Reason.TransfersFail]}"
+    if len(named) > 1:
+        listed = ", ".join(str(each.replica) for each in named[:_MOST_NAMED])
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        failed = "have failed for 5 min to fetch part of their KV, and compute such prompts themselves"
+        who = f"replicas {listed}{more} {failed}"
+    return f"{who}; nobody is replaced for that, as too few siblings do better to say that another one would"
+
+
+def _why_it_stays(course: Course, each: Outlier, now: float) -> str:
+    """The words behind what is said of a replica; none where it is its turn soon."""
+    outliers = outliers_after(course, now).outliers
+    why = _what_forbids(course.turn)
+    if why is None and outliers is not None and came_in_vain(outliers, each, now):
+        why = "it came after one that was replaced for the same, so that something else is the cause"
+    elif why is None and outliers is not None and wait_seconds(outliers, now) > 0:
+        why = "at most one is replaced in an hour"
+    elif why is None and course.no_room:
+        why = "nothing has room for its successor"
+    return "" if why is None else f", and stays: {why}"
+
+
+def _named(course: Course) -> tuple[Outlier, ...]:
+    outliers = course.turn.memory.outliers
+    return outliers.named if outliers is not None else ()
+
+
+def _leaving(course: Course) -> set[int]:
+    return {each.assignment.replica for each in (*course.moving, *course.gone)}
+
+
+def _told(each: Outlier) -> str:
+    return f"replica {each.replica} {_SAID[each.why]}"
+
+
+def outliers_after(course: Course, now: float) -> ScaleMemory:
+    """The memory of a pool with what this pass began and told."""
+    memory, begun = course.turn.memory, course.replaced
+    if memory.outliers is None:
+        return memory
+    told = tuple(replace(each, told=each.named is not None) for each in memory.outliers.found)
+    outliers = replace(memory.outliers, found=told)
+    if begun is None:
+        return changed(memory, outliers=outliers)
+    outliers = replace(outliers, replaced=begun, begun=now)
+    if begun.why is Reason.CutOffFromPrefill:
+        outliers = replace(outliers, mended=now, newer=course.growth.added[-1].replica)
+    return unwatched(changed(memory, outliers=outliers))
+
+
+def outlier_events(course: Course) -> list[Explanation]:
+    """Replicas that were named just now and are not replaced at once: that is an event of its own."""
+    return [Explanation(each.why, _told(each)) for each in _named(course) if not each.told and each != course.replaced]

@@ -1,0 +1,136 @@
+"""Which replicas do worse than they should, look by look, and when one of them may be replaced.
+
+What is seen counts only in whole looks: a scrape that is missing starts the time anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Reason
+from weft.domain.snapshot import Outlier, Outliers
+from weft.domain.workload import Role
+from weft.scaling.cut_off import failing, fetches_well
+from weft.scaling.slowness import recovered, stands_out, times_slower
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from weft.domain.snapshot import PodObservation
+
+# So long without a break before one is named. A prefill engine that dies makes transfers fail until everybody has
+# noticed, and windows of metrics remember it for two minutes.
+PATIENCE_SECONDS = {Reason.SlowerThanSiblings: 180.0, Reason.CutOffFromPrefill: 300.0, Reason.TransfersFail: 300.0}
+REPLACED = frozenset({Reason.SlowerThanSiblings, Reason.CutOffFromPrefill})  # where another one would do better
+LONGEST_GAP_SECONDS = 60.0  # between two looks: nobody knows what was in a longer one
+SHORTEST_APART_SECONDS = 3600.0  # between two that are replaced
+# After one that was cut off: if its successor is, too, or who came later, replacing replicas does not help.
+MENDED_SECONDS = 86_400.0
+
+
+def worth_a_look(pods: Sequence[PodObservation], role: Role) -> bool:
+    """Whether any replica may be worse than it should: cheap, and False for nearly every pool."""
+    return stands_out(pods, role) or (role is Role.Decode and any(pod.transfers_failed for pod in pods))
+
+
+def watched(
+    memory: Outliers | None,
+    pods: Mapping[int, PodObservation] | None,
+    present: Collection[int],
+    role: Role,
+    now: float,
+) -> Outliers | None:
+    """The memory after one more look at the pods by replica, None where they are not all to be seen.
+
+    `present` are the replicas that there are. Nothing is remembered where all are well and none was replaced lately.
+    """
+    before = _up_to(memory or Outliers(now), present, now)
+    if pods is None:
+        named = tuple(replace(each, since=None) for each in before.named)
+        return _or_nothing(replace(before, found=named), now)
+    unbroken = 0 <= now - before.seen <= LONGEST_GAP_SECONDS
+    known = {(each.replica, each.why): each if unbroken else replace(each, since=None) for each in before.found}
+    worse = {(replica, why): times for replica, why, times in _worse(pods, role)}
+    found = [_seen(known.get(key), key, pods[key[0]].pod, times, now) for key, times in worse.items()]
+    rest = [each for key, each in known.items() if key not in worse and each.named is not None]
+    found += [replace(each, since=None) for each in _not_well(rest, pods, role)]
+    ordered = tuple(sorted(found, key=lambda each: (each.replica, each.why)))
+    return _or_nothing(replace(before, seen=now, found=ordered), now)
+
+
+def next_to_go(memory: Outliers | None, now: float) -> Outlier | None:
+    """The replica that has been worse for the longest time, up to this very look; None where it is not its time."""
+    if memory is None or wait_seconds(memory, now) > 0 or memory.seen != now:
+        return None
+    due = [each for each in memory.named if _lasting(each, now) and each.why in REPLACED]
+    due = [each for each in due if not came_in_vain(memory, each, now)]
+    return min(due, key=lambda each: (each.since or now, each.replica), default=None)
+
+
+def came_in_vain(memory: Outliers, each: Outlier, now: float) -> bool:
+    """Whether it is cut off although it came after one that was replaced for that."""
+    lately = memory.mended is not None and now - memory.mended < MENDED_SECONDS
+    return lately and each.why is Reason.CutOffFromPrefill and each.replica >= memory.newer
+
+
+def wait_seconds(memory: Outliers, now: float) -> float:
+    """Until another replica may be replaced."""
+    return 0.0 if memory.begun is None else max(0.0, memory.begun + SHORTEST_APART_SECONDS - now)
+
+
+def wake_after_seconds(memory: Outliers | None, now: float) -> float | None:
+    """When time alone would name a replica, or let one go."""
+    if memory is None or not memory.found:
+        return None
+    waits = [each.since + PATIENCE_SECONDS[each.why] - now for each in memory.found if each.since is not None]
+    waits.append(wait_seconds(memory, now))
+    return min((wait for wait in waits if wait > 0), default=None)
+
+
+def _up_to(memory: Outliers, present: Collection[int], now: float) -> Outliers:
+    """What of it is about replicas that there still are; a clock that was set back makes nothing last longer."""
+    gone = memory.replaced is None or memory.replaced.replica not in present
+    return replace(
+        memory,
+        found=tuple([each for each in memory.found if each.replica in present]),
+        replaced=None if gone else memory.replaced,
+        begun=None if memory.begun is None else min(memory.begun, now),
+        mended=None if memory.mended is None else min(memory.mended, now),
+    )
+
+
+def _worse(pods: Mapping[int, PodObservation], role: Role) -> Iterator[tuple[int, Reason, float]]:
+    """(replica, why, how much worse)."""
+    for replica, times in times_slower(pods, role).items():
+        yield replica, Reason.SlowerThanSiblings, times
+    if role is Role.Decode:
+        for replica, (why, share) in failing(pods).items():
+            yield replica, why, share
+
+
+def _not_well(named: Sequence[Outlier], pods: Mapping[int, PodObservation], role: Role) -> Iterator[Outlier]:
+    """Those that are not seen to be as good as they should: who is not seen at all stays named."""
+    fast = recovered(pods, role) if any(each.why is Reason.SlowerThanSiblings for each in named) else frozenset[int]()
+    for each in named:
+        pod = pods.get(each.replica)
+        fetches = pod is not None and each.why is not Reason.SlowerThanSiblings and fetches_well(pod, each.worse)
+        if not fetches and not (each.why is Reason.SlowerThanSiblings and each.replica in fast):
+            yield each
+
+
+def _lasting(each: Outlier, now: float) -> bool:
+    """Whether it was worse throughout the time that it takes to be named."""
+    return each.since is not None and now - each.since >= PATIENCE_SECONDS[each.why]
+
+
+def _seen(before: Outlier | None, key: tuple[int, Reason], pod: str, worse: float, now: float) -> Outlier:
+    known = before or Outlier(key[0], pod, None, worse, why=key[1])
+    found = replace(known, worse=worse, since=now if known.since is None else min(known.since, now))
+    return replace(found, named=now) if found.named is None and _lasting(found, now) else found
+
+
+def _or_nothing(memory: Outliers, now: float) -> Outliers | None:
+    lately = memory.mended is not None and now - memory.mended < MENDED_SECONDS
+    kept = memory.found or memory.replaced is not None or wait_seconds(memory, now) > 0 or lately
+    return memory if kept else None
