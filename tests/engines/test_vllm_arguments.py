@@ -54,10 +54,7 @@ def test_a_precision_that_needs_another_checkpoint_is_refused() -> None:
     [
         (spec(model=ModelSpec("m", adapters=(("a", "x/a"), ("b", "/b")))), "--max-loras 2 --lora-modules a=x/a b=/b"),
         (spec(kv=KVSpec(Precision.FP8)), "--kv-cache-dtype fp8"),
-        (
-            spec(kv=KVSpec(offload_json='{"size": "64Gi", "backend": "LMCache"}')),
-            "--kv-offloading-size 64 --kv-offloading-backend lmcache",
-        ),
+        (spec(kv=KVSpec(offload_json='{"size": "64Gi"}')), "--kv-offloading-size 64 --kv-offloading-backend native"),
         (
             spec(engine=EngineSpec(speculative_json='{"method": "MTP", "tokens": 2}')),
             '--speculative-config {"method":"mtp","num_speculative_tokens":2}',

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.render.pools import DEEPSEEK, LLAMA, plan, pool, shape, spec
 from weft.domain.hardware import Precision
-from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, SourceKind
+from weft.domain.shape import EngineName, EngineRelease
+from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, SourceKind
 
 _PVC = ModelSource(SourceKind.PVC, "weights", "deepseek/v3")
 _S3 = ModelSource(SourceKind.URI, "s3://models/llama", secret="store")
@@ -14,6 +15,7 @@ _BALANCED = (
     *("--enable-eplb", "--eplb-config.num_redundant_experts", "32"),
     *("--enable-dbo", "--all2all-backend", "deepep_low_latency"),
 )
+_KEEPS_ON_DISKS = EngineRelease(EngineName.VLLM, "0.33.0", "vllm/vllm-openai:v0.33.0")
 _ORDERLY = ("--structured-outputs-config.backend", "xgrammar", "--scheduling-policy", "priority")
 
 
@@ -22,6 +24,11 @@ def _drafting(wish: str) -> EngineSpec:
 
 
 OPTION_SHAPES = {
+    "lmcache-on-disks": pool(
+        spec(kv=KVSpec(offload_json='{"backend":"LMCache","size":"256Gi","diskGiB":2000}')),
+        plan(shape(8), _KEEPS_ON_DISKS),
+        ("node-a",),
+    ),
     "adapters": pool(
         spec(
             model=ModelSpec(LLAMA, adapters=(("legal", "acme/legal"), ("code", "/adapters/code")), adapter_rank=64),

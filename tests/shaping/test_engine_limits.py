@@ -199,20 +199,23 @@ def test_offload_of_kv_takes_a_release_that_knows_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "version", "words"),
+    ("engine", "version", "backend", "words"),
     [
-        (EngineName.VLLM, "0.32.0", "VLLM 0.32.0 keeps no KV on disks within a size"),
-        (EngineName.TensorRTLLM, "1.2.1", "allowed: none of it, or engine.name SGLang"),
-        (EngineName.SGLang, "0.5.13", "allowed: 0.5.14 or later"),
-        (EngineName.SGLang, "0.5.14", None),
+        (EngineName.VLLM, "0.32.0", "Native", "VLLM 0.32.0 keeps no KV on disks within a size"),
+        (EngineName.VLLM, "0.33.0", "Native", "backend LMCache with 0.33.0 or later, or engine.name SGLang"),
+        (EngineName.VLLM, "0.32.0", "LMCache", "allowed: 0.33.0 or later"),
+        (EngineName.VLLM, "0.33.0", "LMCache", None),
+        (EngineName.TensorRTLLM, "1.2.1", "Native", "allowed: none of it, or engine.name SGLang"),
+        (EngineName.SGLang, "0.5.13", "Native", "allowed: 0.5.14 or later"),
+        (EngineName.SGLang, "0.5.14", "Native", None),
     ],
 )
 def test_kv_on_disks_takes_an_engine_that_keeps_within_a_size(
-    engine: EngineName, version: str, words: str | None
+    engine: EngineName, version: str, backend: str, words: str | None
 ) -> None:
     """Others write until the disk of the node is full, or nothing."""
     request = Wish(LLAMA_8B, (H100,), engine=EngineSpec(name=engine, version=version)).request()
-    kept = KVSpec(offload_json='{"size":"400Gi","diskGiB":1000}')
+    kept = KVSpec(offload_json=f'{{"backend":"{backend}","size":"400Gi","diskGiB":1000}}')
     asked = replace(request, spec=replace(request.spec, kv=kept))
     if words is None:
         assert choose(asked, CATALOG).shape.engine is engine

@@ -1,7 +1,8 @@
 """KV on disks of nodes: how much, where, and what is refused before a disk would be full.
 
 Read from SGLang's packages 0.5.13, 0.5.14, 0.5.15 and 0.5.23: `--hicache-storage-backend file` writes pages below one
-directory. From 0.5.14 on each rank deletes its least recently used ones before it has more than a size.
+directory. From 0.5.14 on each rank deletes its least recently used ones before it has more than a size. What vLLM keeps
+there is in `lmcache.py`.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def disk_bytes(spec: PoolSpec, shape: Shape) -> int:
 
 
 def disk_arguments(request: LaunchRequest) -> tuple[str, ...]:
-    """The tier behind host memory; raises `Invalid` for words of the user's that would take its place or its bound."""
+    """SGLang's tier behind host memory; raises `Invalid` for words of the user's that would undo it or its bound."""
     if not disk_bytes(request.spec, request.plan.shape):
         return ()
-    _refuse_others(request.spec)
+    refuse_beside_disks(request.spec, _FLAGS, (_VARIABLES,))
     return (_BACKEND, "file")
 
 
@@ -53,10 +54,11 @@ def disk_variables(request: LaunchRequest) -> Iterator[EnvValue]:
         yield EnvValue(f"{_VARIABLES}MAX_SIZE", str(int(kept * FILLED / shape.gpus_per_pod)))
 
 
-def _refuse_others(spec: PoolSpec) -> None:
+def refuse_beside_disks(spec: PoolSpec, flags: tuple[str, ...], variables: tuple[str, ...]) -> None:
+    """Raise `Invalid` for words of the user's that decide the same; `variables` are beginnings of their names."""
     users = [
-        *(f"engine.args {flag}" for flag in _FLAGS if given(spec.engine.args, flag)),
-        *(f"engine.env {name}" for name, _ in spec.engine.env if name.startswith(_VARIABLES)),
+        *(f"engine.args {flag}" for flag in flags if given(spec.engine.args, flag)),
+        *(f"engine.env {name}" for name, _ in spec.engine.env if name.startswith(variables)),
     ]
     if users:
         message = f"{users[0]} contradicts kvCache.offload.diskGiB, which decides it: remove one of the two"

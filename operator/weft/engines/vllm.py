@@ -14,9 +14,11 @@ from weft.engines import vllm_connectors as connectors
 from weft.engines import vllm_environment as environment
 from weft.engines import vllm_ray
 from weft.engines.batches import batch_arguments
+from weft.engines.disk_kv import disk_bytes
 from weft.engines.foreign_images import refuse_foreign_image
 from weft.engines.host_memory import memory_for_vllm, refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
+from weft.engines.lmcache import refuse_adapters_beside_lmcache
 from weft.engines.nim import Engine, as_the_engine_sees_it, is_driven, nim_launch
 from weft.engines.option_rules import refuse_options
 from weft.engines.sizing import (
@@ -85,6 +87,7 @@ class VLLM:
             model_mount=model_mount(request.spec.model),
             secrets_as_env=secrets_as_env(request.spec.model),
             api_servers=servers if together else None,
+            disk_bytes=disk_bytes(request.spec, request.plan.shape),
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
@@ -160,6 +163,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
         raise Invalid(conflict.reason, conflict.message)
     refuse_options(request)
     refuse_drafting(request)
+    refuse_adapters_beside_lmcache(spec)
     refuse_too_little_memory(request)
 
 

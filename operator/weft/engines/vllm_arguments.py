@@ -12,6 +12,7 @@ from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.domain.workload import Role
 from weft.engines import vllm_ray
+from weft.engines.lmcache import names_lmcache
 from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
@@ -114,9 +115,9 @@ def _nodes(request: LaunchRequest) -> Arguments:
 
 
 def _offload(request: LaunchRequest) -> Arguments:
-    """Host memory as a second tier, of pools that move no KV. The flag counts one data-parallel rank, in GiB."""
+    """Host memory as a second tier where no connector is named. The flag counts one data-parallel rank, in GiB."""
     wish_json = request.spec.kv.offload_json
-    if wish_json is None or moves_kv(request):
+    if wish_json is None or moves_kv(request) or names_lmcache(request):
         return ()
     wish = json.loads(wish_json)
     gib, backend = parse_quantity(wish["size"]) / request.plan.shape.data_parallel / GIB, wish.get("backend", "Native")

@@ -1,4 +1,4 @@
-"""`--kv-transfer-config` of vLLM: what moves KV between the halves of a split, and beside it to host memory."""
+"""`--kv-transfer-config` of vLLM: what moves KV between the halves of a split, and to host memory and disks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
 from weft.engines.handover import wire_of
 from weft.engines.libfabric import BACKEND, over_efa, refuse_what_lacks_efa
+from weft.engines.lmcache import lmcache, names_lmcache
 from weft.engines.versions import parse_version
 from weft.engines.vllm_arguments import compact_json, moves_kv
 
@@ -24,18 +25,17 @@ OFFLOADS_BESIDE_NIXL: Version = (0, 22, 0)  # where both connectors and their un
 
 
 def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
-    """The connector; nothing for a pool that moves no KV. Raises `Invalid` for one that the release lacks.
+    """The connector; nothing for a pool that needs none. Raises `Invalid` for one that the release lacks.
 
     A prompt whose KV does not arrive is computed again instead of failing its request, where the version can. Host
     memory is a connector too, and the second of two in a half.
     """
-    if not moves_kv(request):
+    if moves_kv(request):
+        config = _of_a_half(request)
+    elif names_lmcache(request):
+        config = lmcache(request)
+    else:
         return ()
-    _refuse_what_lacks(request)
-    config = _mooncake(request) if uses_mooncake(request) else _nixl(request)
-    if request.spec.kv.offload_json is not None:
-        both = {"connectors": [config, _host_memory(request)]}
-        config = {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": both}
     if parse_version(request.plan.engine.version) >= RECOMPUTES_LOST_KV:
         config["kv_load_failure_policy"] = "recompute"
     return ("--kv-transfer-config", compact_json(config))
@@ -44,6 +44,15 @@ def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
 def uses_mooncake(request: LaunchRequest) -> bool:
     """Whether KV travels over Mooncake, whose prefill side listens where a front asks for its engines."""
     return moves_kv(request) and request.spec.kv.connector == "Mooncake"
+
+
+def _of_a_half(request: LaunchRequest) -> dict[str, Any]:
+    _refuse_what_lacks(request)
+    config = _mooncake(request) if uses_mooncake(request) else _nixl(request)
+    if request.spec.kv.offload_json is None:
+        return config
+    both = {"connectors": [config, _host_memory(request)]}
+    return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": both}
 
 
 def _refuse_what_lacks(request: LaunchRequest) -> None:

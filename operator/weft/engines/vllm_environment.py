@@ -9,6 +9,7 @@ from weft.engines import vllm_arguments as arguments
 from weft.engines.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.launch import EnvValue
 from weft.engines.libfabric import over_efa
+from weft.engines.lmcache import lmcache_variables
 from weft.engines.vllm_connectors import uses_mooncake
 from weft.engines.vllm_ray import on_ray
 
@@ -39,6 +40,7 @@ def _ours(request: LaunchRequest, ready_seconds: int) -> Iterator[EnvValue]:
     yield from hub(request.spec.model)
     yield from _kv_transfer(request)
     yield from between_pods(request)
+    yield from lmcache_variables(request)
     if request.on_cpu:
         yield EnvValue("VLLM_CPU_KVCACHE_SPACE", str(_cpu_kv_gib(request)))
     secret = request.spec.router.api_key_secret

@@ -23,7 +23,7 @@ from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
 from weft.perf import footprint, sequence_bytes_per_gpu
 from weft.shaping.balancing import balancing_conflict
 from weft.shaping.case import Case
-from weft.shaping.host_kv import disk_kv_conflict, host_kv_conflict
+from weft.shaping.host_kv import disk_kv_conflict, host_kv_conflict, lmcache_conflict
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -362,6 +362,7 @@ CLAIMS: tuple[Claim, ...] = (
     _weight_blocks_stay_whole,
     _the_release_offloads_kv,
     disk_kv_conflict,
+    lmcache_conflict,
     _the_release_moves_kv_over_efa,
     _groups_hand_over_kv,
     _weights_fit,

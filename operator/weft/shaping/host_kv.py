@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.catalog.limits import numbers
+from weft.domain.model import LinearAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.units import GIB
+from weft.domain.workload import Role
 from weft.engines.disk_kv import disk_bytes
 from weft.engines.host_memory import offloaded_bytes
+from weft.engines.lmcache import keeps_by_lmcache
 from weft.perf import footprint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.shaping.case import Case
 
 # SGLang's packages: an assertion up to 0.5.14, a warning from 0.5.15 on.
@@ -39,11 +44,42 @@ def host_kv_conflict(case: Case) -> Explanation | None:
 
 def disk_kv_conflict(case: Case) -> Explanation | None:
     """Why the release would fill the disks of nodes, or keeps nothing there."""
-    able = case.limits.kv_disk
-    if not disk_bytes(case.request.spec, case.option.shape) or (able and able.include(case.engine_version)):
+    able, spec, shape = case.limits.kv_disk, case.request.spec, case.option.shape
+    if not disk_bytes(spec, shape):
         return None
-    allowed = "none of it, or engine.name SGLang" if able is None else able
+    by_itself = shape.engine is EngineName.VLLM and not keeps_by_lmcache(spec)
+    if able and not by_itself and able.include(case.engine_version):
+        return None
+    lmcache = f"kvCache.offload.backend LMCache with {able}, " if by_itself else ""
+    allowed = able if able and not by_itself else f"none of it, {lmcache}or engine.name SGLang"
     return Explanation(
         Reason.EngineUnsupported,
         f"{case.release} keeps no KV on disks within a size, as kvCache.offload.diskGiB asks for; allowed: {allowed}",
     )
+
+
+def lmcache_conflict(case: Case) -> Explanation | None:
+    """Why LMCache would find none of its KV again in such a replica, or that of another rank."""
+    spec, shape = case.request.spec, case.option.shape
+    if spec.role is not Role.Aggregated or shape.engine is not EngineName.VLLM or not keeps_by_lmcache(spec):
+        return None
+    why = next((sentence for wrong, sentence in _lmcache_claims(case) if wrong), None)
+    return Explanation(Reason.ShapeInvalid, f"kvCache.offload.backend LMCache {why}") if why is not None else None
+
+
+def _lmcache_claims(case: Case) -> Iterator[tuple[bool, str]]:
+    """Each with the sentence that goes with it where it holds. Read from LMCache 0.3.9 to 0.5.6."""
+    shape, architecture = case.option.shape, case.request.architecture
+    instead = "allowed: 1, or Native"
+    yield shape.ranks_per_pod == 0, f"asks the GPUs of one pod alone; pods of a rank: {instead}"
+    latent_stages = architecture.is_latent and shape.pipeline_parallel > 1
+    yield latent_stages, f"keeps latent KV of the first stage alone; shape.pipelineParallel: {instead}"
+    shared = shape.decode_context_parallel > 1
+    yield shared, f"knows no KV cache that GPUs share; shape.decodeContextParallel: {instead}"
+    recurs = any(isinstance(block.mixer, LinearAttention) for block in architecture.blocks)
+    yield recurs, f"does not start for a model with recurrences as {architecture.model_id}; allowed: Native"
+    if disk_bytes(case.request.spec, shape):
+        several = shape.ranks_per_pod > 1
+        yield several, "has one folder for all ranks of a pod; data-parallel ranks of a pod with diskGiB: allowed: 1"
+        others = case.option.accelerator.vendor != "nvidia"
+        yield others, "keeps within diskGiB in images for NVIDIA GPUs alone; allowed: those, or none of it"
