@@ -62,7 +62,8 @@ def _refuse_what_lacks(request: LaunchRequest) -> None:
         raise Invalid(
             Reason.FeatureUnsupported,
             f"kvTransfer.connector LMCache is not supported in a {role.value} pool: it hands KV over by the word of a "
-            "proxy of its own, and vllm-router pairs halves over nixl, mooncake and moriio alone; use NIXL",
+            "proxy of its own, which neither vllm-router nor llm-d's sidecar is; use NIXL, and kvCache.offload beside "
+            "it where prefixes come again",
         )
     if kv.connector == "Mooncake":
         _refuse_older(request, BRINGS_MOONCAKE, "brings no Mooncake", "use NIXL")
