@@ -16,6 +16,7 @@ from weft.domain.shape import EngineName, EngineRelease, Plan
 from weft.domain.spec import (
     Balancing,
     EngineSpec,
+    KVSpec,
     ModelSource,
     ModelSpec,
     PodSpec,
@@ -25,6 +26,7 @@ from weft.domain.spec import (
     RouterSpec,
     SourceKind,
 )
+from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines import LaunchRequest, adapter_for, series_for, series_of
 from weft.engines.nim import is_driven
@@ -176,6 +178,24 @@ def test_requests_have_all_of_the_drain_before_sigterm() -> None:
     assert found.pre_stop_seconds == 5 + 120
     assert found.grace_seconds == 5 + 120 + 5
     assert "--shutdown-timeout" not in found.args
+
+
+@pytest.mark.parametrize(
+    ("release", "offload"),
+    [
+        (
+            EngineRelease(EngineName.VLLM, "0.33.0", f"{MODEL_FREE}:2.1.6"),
+            '{"size":"64Gi","backend":"LMCache","diskGiB":200}',
+        ),
+        (NIM_SGLANG, '{"size":"64Gi","diskGiB":200}'),
+    ],
+    ids=str,
+)
+def test_kv_on_disks_has_its_volume_there_too(release: EngineRelease, offload: str) -> None:
+    wanted = in_a_nim(release, kv=KVSpec(offload_json=offload))
+
+    assert launched(wanted, planned(release)).disk_bytes == 200 * GIB
+    assert launched(in_a_nim(release), planned(release)).disk_bytes == 0
 
 
 def test_it_runs_as_the_user_that_its_files_belong_to_and_writes_them() -> None:

@@ -61,12 +61,12 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What the adapter of the engine behind the proxy says: its flags, its variables, and what it keeps in memory."""
+    """What the adapter of the engine behind the proxy says: flags, variables, and what is kept in memory and on disks."""
 
     flags: tuple[str, ...]
     env: tuple[EnvValue, ...]
     shared_memory_bytes: int
-    disk_bytes: int = 0
+    disk_bytes: int
 
 
 def is_nim(image: str) -> bool:

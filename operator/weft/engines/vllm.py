@@ -134,7 +134,8 @@ def _flags(request: LaunchRequest) -> tuple[str, ...]:
 def _behind_a_proxy(request: LaunchRequest) -> ContainerLaunch:
     """The same in a NIM, which starts it."""
     inside, ready_seconds = as_the_engine_sees_it(request), startup_seconds(request.weight_bytes)
-    engine = Engine(_flags(inside), environment.variables(inside, ready_seconds), memory_for_vllm(request))
+    variables, disk = environment.variables(inside, ready_seconds), disk_bytes(request.spec, request.plan.shape)
+    engine = Engine(_flags(inside), variables, memory_for_vllm(request), disk)
     return nim_launch(request, engine, PORT)
 
 
