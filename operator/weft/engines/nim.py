@@ -61,7 +61,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What the adapter of the engine behind the proxy says: flags, variables, and what is kept in memory and on disks."""
+    """What the adapter of the engine behind the proxy says: flags, variables, what is kept in memory and on disks."""
 
     flags: tuple[str, ...]
     env: tuple[EnvValue, ...]
