@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import socket
 import subprocess
 import sys
@@ -150,21 +149,6 @@ class OperatorProcess:
     def _samples(families: Iterable[Metric], name: str, labels: Mapping[str, str]) -> list[float]:
         samples = (sample for family in families for sample in family.samples)
         return [each.value for each in samples if each.name == name and labels.items() <= each.labels.items()]
-
-    def resident_bytes(self) -> int | None:
-        """Resident memory of the process and its children; None when it has ended."""
-        pid = self.process.pid
-        return _resident_of_tree(pid) if self.process.running else None
-
-
-def _resident_of_tree(pid: int) -> int:
-    folder = Path("/proc") / str(pid)
-    try:
-        pages = int((folder / "statm").read_text().split()[1])
-        children = (folder / "task" / str(pid) / "children").read_text().split()
-    except (OSError, IndexError):
-        return 0
-    return pages * resource.getpagesize() + sum(_resident_of_tree(int(child)) for child in children)
 
 
 def free_port() -> int:

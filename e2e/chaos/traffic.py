@@ -119,10 +119,6 @@ class Traffic:
         for thread in self._threads:
             thread.join()
 
-    def whole_since(self, moment: float) -> int:
-        """How many requests that began after that moment have come back whole."""
-        return sum(result.whole and result.started > moment for result in self.results)
-
     def _run(self) -> None:
         while not self._stop.is_set():
             result = self._ask(next(self._numbers))

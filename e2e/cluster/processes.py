@@ -84,17 +84,9 @@ class Process:
     def running(self) -> bool:
         return self._running is not None and self._running.poll() is None
 
-    def suspend(self) -> None:
-        """Freeze it: connections stay open and nothing answers."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-
     def terminate(self) -> None:
         """Ask it to end, without waiting."""
         self._signal(signal.SIGTERM)
-        self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Ask it to end, and kill it after its grace. Does nothing when it does not run."""

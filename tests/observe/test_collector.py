@@ -91,16 +91,6 @@ async def test_a_nim_is_asked_where_its_proxy_answers() -> None:
     assert collector.observations()["chat"].complete
 
 
-async def test_an_engine_that_has_ever_restarted_is_asked_like_any_other() -> None:
-    """volcano-sh/kthena#1403: one such pod ended all decisions about its group."""
-    source = Scripted({"p": pages("vllm-0.32.0"), "q": pages("vllm-0.32.0")})
-    collector = MetricsCollector(source)
-    pods = (replace(engine("p", "chat"), restarts=3), engine("q", "chat"))
-    await collector.collect((pool("chat", EngineRelease(EngineName.VLLM, "0.32.0", "image")),), pods)
-    assert collector.observations()["chat"].complete
-    assert {"p", "q"} == source.asked.keys()
-
-
 async def test_what_an_engine_told_grows_older_until_it_tells_again() -> None:
     """Whoever waits for an idle engine has to know of when that was."""
     now = [100.0]

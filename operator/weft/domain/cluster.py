@@ -118,7 +118,6 @@ class PodRecord:
     ready: bool = False
     routed: bool = False
     terminating: bool = False
-    restarts: int = 0
     created: float = 0.0
     released: float | None = None  # when its last scheduling gate went away, as far as conditions tell
     ip: str | None = None

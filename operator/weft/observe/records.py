@@ -82,7 +82,6 @@ def read_pod(body: Json) -> PodRecord | None:
         ready=_condition(status, "Ready").get("status") == "True",
         routed=(meta.get("labels") or {}).get(labels.ROUTED) == "true",
         terminating=meta.get("deletionTimestamp") is not None,
-        restarts=sum(int(c.get("restartCount") or 0) for c in _container_statuses(status)),
         created=epoch_seconds(meta.get("creationTimestamp")) or 0.0,
         released=None if gated or queued or identity is None else _released(meta, scheduled),
         ip=status.get("podIP") or None,
