@@ -13,7 +13,8 @@ from weft.catalog.drafting import dense_drafting_layer, drafting_layer
 from weft.domain.hardware import Precision
 from weft.domain.shape import Limit
 from weft.perf import ReplicaModel, footprint, kv_tokens, sequence_bytes_per_gpu
-from weft.perf.speculation import Draft, Speculation, draft_replica
+from weft.perf.replica import draft_replica
+from weft.perf.speculation import Draft, Speculation
 from weft.perf.steps import stepper
 
 LLAMA_8B = "Llama-3.1-8B-Instruct"

@@ -13,7 +13,7 @@ from weft.decide import conditions
 from weft.decide.accounts import Accounts
 from weft.decide.budgets import Claim, charge_owed, claim_of, priority_of, share_out
 from weft.decide.counts import Prospect, count, prospects
-from weft.decide.course import Turn
+from weft.decide.course import Outcome, Turn
 from weft.decide.forecasts import keep_forecasts
 from weft.decide.ground import Ground
 from weft.decide.halves import decide_splits
@@ -27,7 +27,7 @@ from weft.decide.outliers import look_for_outliers
 from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts
 from weft.decide.promises import free_map
-from weft.decide.steps import Outcome, take_turns
+from weft.decide.steps import take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.domain.changed import changed

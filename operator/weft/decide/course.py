@@ -1,11 +1,10 @@
-"""What is known of one pool while a pass decides about it."""
+"""What is known of one pool while a pass decides about it, and what comes of that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.decide.weighing import NOTHING_TO_WEIGH
 from weft.domain.made_often import made_often
 
 if TYPE_CHECKING:
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
     from weft.decide.growth import Growth
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
-    from weft.decide.weighing import Weighing
     from weft.domain.cluster import PodRecord
+    from weft.domain.decision import PoolDecision
     from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import Outlier, PoolObservation, RolloutWait, ScaleMemory
@@ -53,6 +52,20 @@ class Turn:
     def draining(self) -> bool:
         """Whether pods of another revision still exist although nothing assigns them any more."""
         return any(pod.identity is not None and pod.identity.revision != self.planned.revision for pod in self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """How many replicas the rollout of a pool leaves serving for its traffic, 0 where only its limits count.
+
+    `waits` is what is known of a rollout that waited when the last pass ended.
+    """
+
+    needed: int
+    waits: RolloutWait | None = None
+
+
+NOTHING_TO_WEIGH = Weighing(0)
 
 
 @dataclass(slots=True)
@@ -94,3 +107,13 @@ class Course:
     def wanted(self) -> int:
         """How many replicas it would have, whatever quotas pay for."""
         return self.growth.desired if self.turn.share is None else self.turn.share.want
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A pool's decision, what to remember of it, and when time alone would change it."""
+
+    decision: PoolDecision
+    memory: ScaleMemory | None
+    wake_after_seconds: float | None

@@ -18,7 +18,7 @@ from weft.scaling import is_carried_along, is_worth_a_write, kept_now, restored
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.decide.steps import Outcome
+    from weft.decide.course import Outcome
     from weft.domain.forecast import ForecastState
     from weft.domain.snapshot import Snapshot
     from weft.domain.start_up import StartUp

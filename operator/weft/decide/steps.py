@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.decide import conditions
 from weft.decide.backoff import failed_again, forgiven, remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
-from weft.decide.course import Course, Turn
+from weft.decide.course import NOTHING_TO_WEIGH, Course, Outcome, Turn
 from weft.decide.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
 from weft.decide.forecasts import start_up_now
 from weft.decide.ground import Ground
@@ -36,10 +36,9 @@ from weft.decide.rollout import arriving, keep_the_last, leaving, serving, witho
 from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.decide.spares import gives_way_to_its_spare, keep_spares
 from weft.decide.succession import tries_again_after_seconds
-from weft.decide.weighing import NOTHING_TO_WEIGH, say_what_traffic_holds, waits_on_seconds, weigh
+from weft.decide.weighing import say_what_traffic_holds, waits_on_seconds, weigh
 from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure, choose_victims
@@ -53,19 +52,8 @@ if TYPE_CHECKING:
     from weft.decide.making_room import Purse
     from weft.decide.moving import Moves
     from weft.domain.shape import Plan
-    from weft.domain.snapshot import ScaleMemory
     from weft.domain.status import Failure
     from weft.placement import FreeMap
-
-
-@made_often
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A pool's decision, what to remember of it, and when time alone would change it."""
-
-    decision: PoolDecision
-    memory: ScaleMemory | None
-    wake_after_seconds: float | None
 
 
 def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, purse: Purse) -> tuple[Outcome, ...]:

@@ -6,10 +6,11 @@ nothing comes first and traffic does not fall, what the user allows is done all 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.backoff import remaining_seconds
+from weft.decide.course import Weighing
 from weft.decide.pairing import rollout_of, rolls_as_a_pair
 from weft.decide.rollout import has_to_go, limits_of, serving
 from weft.domain.figures import seconds
@@ -33,24 +34,6 @@ _OF_THE_ENGINE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Weighing:
-    """How many replicas the rollout of a pool leaves serving for its traffic, 0 where only its limits count.
-
-    `waits` is what is known of a rollout that waited when the last pass ended.
-    """
-
-    needed: int
-    waits: RolloutWait | None = None
-
-    def is_over(self, now: float) -> bool:
-        """Whether it has waited long enough: for the rest of the rollout the limits of the spec count alone."""
-        return self.waits is not None and now - self.waits.since >= PATIENCE_SECONDS
-
-
-NOTHING_TO_WEIGH = Weighing(0)
-
-
 def weigh(turn: Turn, unit: Sequence[Turn], now: float) -> Weighing:
     """Of one pool, which may be half of a split (`unit`).
 
@@ -58,7 +41,7 @@ def weigh(turn: Turn, unit: Sequence[Turn], now: float) -> Weighing:
     counterpart and serve nobody.
     """
     found = _alone(turn, now)
-    if len(unit) == 1 or found.is_over(now) or not rolls_as_a_pair(turn):
+    if len(unit) == 1 or _is_over(found, now) or not rolls_as_a_pair(turn):
         return found
     others = (each for each in unit if each is not turn and rolls_as_a_pair(each))
     held = any(_binds(_alone(each, now), each) for each in others)
@@ -70,7 +53,12 @@ def _alone(turn: Turn, now: float) -> Weighing:
     if waits is not None and waits.since > now:  # the clock was set back
         waits = replace(waits, since=now)
     found = Weighing(turn.scale.needed, waits)
-    return replace(found, needed=0) if found.is_over(now) else found
+    return replace(found, needed=0) if _is_over(found, now) else found
+
+
+def _is_over(weighing: Weighing, now: float) -> bool:
+    """Whether it has waited long enough: for the rest of the rollout the limits of the spec count alone."""
+    return weighing.waits is not None and now - weighing.waits.since >= PATIENCE_SECONDS
 
 
 def _binds(weighing: Weighing, turn: Turn) -> bool:
@@ -86,7 +74,7 @@ def _still_waits(course: Course, now: float) -> RolloutWait | None:
     stay = [each for each in course.present if each not in course.gone]
     rollout, desired = rollout_of(turn), turn.scale.desired
     outgoing = [each for each in stay if has_to_go(each, rollout) and not each.could_stay]
-    if not outgoing or weighing.is_over(now):
+    if not outgoing or _is_over(weighing, now):
         return weighing.waits if outgoing else None
     allowed = serving(stay) > desired - limits_of(rollout, desired).unavailable
     held = allowed and any(each.ready and not each.alone for each in outgoing)
@@ -112,7 +100,7 @@ def say_what_traffic_holds(course: Course, now: float) -> tuple[Explanation, ...
     It notes what the next pass shall know.
     """
     course.waits = waits = _still_waits(course, now)
-    if course.weighing.is_over(now):
+    if _is_over(course.weighing, now):
         return tuple(_below_need(course))
     if waits is None or not waits.told:
         return ()

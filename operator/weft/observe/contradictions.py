@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.observe.window import Window
 
 # Whoever is inside for longer than two scrapes of a usual Prometheus are apart is seen by one of them.
@@ -15,7 +18,16 @@ LONG_TOKEN_SECONDS = 1.0
 MOST_TIMES = 2.0
 
 
-def contradictions(window: Window) -> frozenset[str]:
+def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
+    """The windows of one pool, without latencies that cannot be.
+
+    What one of them contradicts none is believed: they run one build, and a new one was not seen for long.
+    """
+    contradicted = frozenset[str]().union(*map(_contradictions, windows))
+    return [replace(window, contradicted=contradicted) for window in windows] if contradicted else windows
+
+
+def _contradictions(window: Window) -> frozenset[str]:
     """Which of `ttft` and `tpot` would need far more requests inside than any scrape of the window showed.
 
     Little's law: answers per second times the mean stay is the mean number inside. Those who were there when the window

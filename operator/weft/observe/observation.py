@@ -12,6 +12,7 @@ from weft.domain.start_up import KEPT_STARTS
 from weft.observe.arithmetic import log_normal_quantile, merged, percentiles, unresolved
 from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, missing
+from weft.observe.contradictions import without_contradicted
 from weft.observe.starts import with_weights
 from weft.observe.window import Window
 
@@ -135,7 +136,7 @@ def observe_pool(
     expected = list(targets)
     fresh = [(target, histories[target.uid]) for target in expected if target.uid in histories]
     fresh = [(target, history) for target, history in fresh if history.age_seconds <= STALE_SECONDS]
-    read = Window.of_pool([history for _, history in fresh], series)
+    read = without_contradicted([Window.of(history, series) for _, history in fresh])
     seen = [_Seen.of(target, window) for (target, _), window in zip(fresh, read, strict=True)]
     answered = [each for each in seen if each.pod.requests_per_second is not None]
     windows = [each.window for each in answered]

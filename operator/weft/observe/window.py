@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.observe.contradictions import contradictions
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from weft.domain.snapshot import Buckets
     from weft.engines.series import EngineSeries
     from weft.observe.history import History
@@ -33,16 +29,7 @@ class Window:
     @classmethod
     def of(cls, history: History, expected: EngineSeries) -> Window:
         """Choose the names by what was seen."""
-        found = cls(history, expected.as_shown(history.shows), expected)
-        contradicted = contradictions(found)
-        return replace(found, contradicted=contradicted) if contradicted else found
-
-    @classmethod
-    def of_pool(cls, histories: Sequence[History], expected: EngineSeries) -> list[Window]:
-        """What one of them contradicts none is believed: they run one build, and a new one was not seen for long."""
-        windows = [cls.of(history, expected) for history in histories]
-        contradicted = frozenset[str]().union(*(window.contradicted for window in windows))
-        return [replace(window, contradicted=contradicted) for window in windows] if contradicted else windows
+        return cls(history, expected.as_shown(history.shows), expected)
 
     def gauge(self, name: str | None) -> tuple[float, ...]:
         """The newest value of each series of a gauge."""

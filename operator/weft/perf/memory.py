@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weft.catalog.parameters import dense_parameters, embedding_parameters, expert_parameters, mixer_parameters
 from weft.domain.hardware import Precision
 from weft.perf.attention import readings
-from weft.perf.speculation import draft_replica
+from weft.perf.replica import draft_replica
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
@@ -52,3 +52,13 @@ def stored_kv(wish: Precision | None, computed: Precision) -> Precision:
     if wish is None or wish is Precision.BF16:
         return Precision.FP32 if computed is Precision.FP32 else Precision.BF16
     return wish
+
+
+def draft_replica(replica: ReplicaModel) -> ReplicaModel | None:
+    """The draft on the GPUs of its model: whole in the last pipeline stage."""
+    speculation = replica.speculation
+    if speculation is None or speculation.draft is None:
+        return None
+    draft = speculation.draft
+    shape = replace(replica.shape, pipeline_parallel=1, precision=draft.precision or replica.shape.precision)
+    return replace(replica, architecture=draft.architecture, shape=shape, speculation=None)

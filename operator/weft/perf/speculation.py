@@ -7,13 +7,12 @@ tokens of each sequence: little while a step waits for memory, and k + 1 times t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.model import Architecture
-    from weft.perf.replica import ReplicaModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,3 @@ class Speculation:
     def accepted(self) -> float:
         """Tokens of one sequence that a step yields, on average."""
         return sum(self.acceptance**token for token in range(self.tokens + 1))
-
-
-def draft_replica(replica: ReplicaModel) -> ReplicaModel | None:
-    """The draft on the GPUs of its model: whole in the last pipeline stage."""
-    speculation = replica.speculation
-    if speculation is None or speculation.draft is None:
-        return None
-    draft = speculation.draft
-    shape = replace(replica.shape, pipeline_parallel=1, precision=draft.precision or replica.shape.precision)
-    return replace(replica, architecture=draft.architecture, shape=shape, speculation=None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.shape import Limit
-from weft.perf.speculation import draft_replica
+from weft.perf.replica import draft_replica
 from weft.perf.work import Workshop, workshop
 
 if TYPE_CHECKING:

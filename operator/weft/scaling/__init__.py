@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from weft.scaling.attainment import is_resolved
-from weft.scaling.bounds import Ceiling
 from weft.scaling.keeping import is_carried_along, is_worth_a_write, kept_now, restored
 from weft.scaling.lengths_seen import remembered
 from weft.scaling.live import live_figures, live_workload, replaced_values
@@ -12,7 +11,7 @@ from weft.scaling.ratio import RatioGuard
 from weft.scaling.reading import backlog, is_sane, kv_in_use, read_percentile
 from weft.scaling.risk import without_costs
 from weft.scaling.settle import ScaleAnswer
-from weft.scaling.sight import ScaleRequest
+from weft.scaling.sight import Ceiling, ScaleRequest
 from weft.scaling.split import scale_split
 
 __all__ = [

@@ -11,17 +11,9 @@ from weft.domain.spec import MOST_NODES, MOST_REPLICAS, ScalingMode
 
 if TYPE_CHECKING:
     from weft.domain.spec import ScalingSpec
-    from weft.scaling.sight import ScaleRequest
+    from weft.scaling.sight import Ceiling, ScaleRequest
 
 REMEMBERED = 4096  # of as many kinds of bounds
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """What is left to a pool of a budget that it shares with others, in replicas, and who says so."""
-
-    replicas: int
-    why: Explanation
 
 
 @dataclass(frozen=True, slots=True)

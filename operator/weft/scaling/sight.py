@@ -38,10 +38,17 @@ if TYPE_CHECKING:
     from weft.domain.spec import ScalingSpec
     from weft.domain.start_up import Start, StartUp
     from weft.domain.workload import Role
-    from weft.scaling.bounds import Ceiling
 
 # Metrics that were gone for longer than this were gone: the stabilisation window starts anew.
 GAP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What is left to a pool of a budget that it shares with others, in replicas, and who says so."""
+
+    replicas: int
+    why: Explanation
 
 
 @made_often
