@@ -61,23 +61,23 @@ class EndlessBackoff:
 
 
 def settings() -> kopf.OperatorSettings:
-    """Settings of the framework, each with the reason that our reference on kopf gives for it."""
+    """Settings of the framework: seconds where they are times, and names of ours where it might ever write."""
     chosen = kopf.OperatorSettings()
     chosen.networking.error_backoffs = EndlessBackoff()
-    chosen.networking.request_timeout = 30
+    chosen.networking.request_timeout = 30  # 300 by itself, which hides a server that hangs
     chosen.networking.connect_timeout = 10
-    chosen.watching.server_timeout = 300
+    chosen.watching.server_timeout = 300  # no stream lasts for ever: one that died in silence is opened anew
     chosen.watching.client_timeout = 330
     chosen.watching.connect_timeout = 10
-    chosen.execution.max_workers = 2
+    chosen.execution.max_workers = 2  # our handlers are coroutines; by itself it would go by the node's processors
     chosen.persistence.finalizer = f"{labels.GROUP}/finalizer"
     chosen.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=labels.GROUP)
     chosen.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=labels.GROUP)
     chosen.posting.enabled = False
-    chosen.peering.standalone = True
+    chosen.peering.standalone = True  # peers pause each other and elect nobody
     chosen.scanning.disabled = True  # neither CRDs nor namespaces need to be listed
     chosen.queueing.exit_timeout = 1.0
-    chosen.process.ultimate_exiting_timeout = 25
+    chosen.process.ultimate_exiting_timeout = 25  # 600 by itself, beyond the grace period of our pod
     return chosen
 
 
