@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter as Counted
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -13,8 +14,9 @@ from weft.control.traffic_gauges import TrafficGauges
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions, PoolDecision
     from weft.domain.snapshot import ScaleMemory, Snapshot
     from weft.observe.history import Origin
@@ -76,15 +78,13 @@ class Telemetry:
         self._traffic = TrafficGauges(self.registry)
         self._splits = SplitGauges(self.registry)
         self._per_pool = (
-            *(
-                self._condition,
-                self._requested,
-                self._replicas,
-                self._recommended,
-                self._assigned,
-                self._ready,
-                self._capacity,
-            ),
+            self._condition,
+            self._requested,
+            self._replicas,
+            self._recommended,
+            self._assigned,
+            self._ready,
+            self._capacity,
             self._calibration,
             self._slow,
             self._failing,
@@ -107,13 +107,14 @@ class Telemetry:
             for gauge in self._per_pool:
                 gauge.clear()
             self._traffic.clear()
+            ready = ready_replicas(snapshot.pods)
             for decision in decisions.pools:
                 place = (decision.key.namespace, decision.key.name)
                 self._show_decision(place, decision)
                 self._traffic.show(place, snapshot.observations.get(decision.key.uid))
                 self._show_learning(place, decisions.memory.get(decision.key.uid))
                 self._show_outliers(place, decisions.memory.get(decision.key.uid))
-                self._ready.labels(*place).set(_ready_replicas(snapshot, decision.key.uid))
+                self._ready.labels(*place).set(ready[decision.key.uid])
 
     def text(self) -> bytes:
         """The exposition now."""
@@ -158,11 +159,11 @@ class Telemetry:
         return Gauge(name, text, names, registry=self.registry)
 
 
-def _ready_replicas(snapshot: Snapshot, pool_uid: str) -> int:
-    """Replicas all of whose pods that take requests are ready."""
-    ready: dict[int, bool] = {}
-    for pod in snapshot.pods:
-        if pod.identity is not None and pod.identity.pool_uid == pool_uid and pod.api_servers:
-            number = pod.identity.replica
-            ready[number] = ready.get(number, True) and pod.ready and not pod.terminating
-    return sum(ready.values())
+def ready_replicas(pods: Iterable[PodRecord]) -> Counted[str]:
+    """How many replicas of each pool, by its UID, have all pods ready that take requests."""
+    ready: dict[tuple[str, int], bool] = {}
+    for pod in pods:
+        if pod.identity is not None and pod.api_servers:
+            replica = pod.identity.pool_uid, pod.identity.replica
+            ready[replica] = ready.get(replica, True) and pod.ready and not pod.terminating
+    return Counted(uid for (uid, _), are in ready.items() if are)
