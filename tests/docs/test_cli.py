@@ -8,9 +8,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from tests.cli.terminal import weft
 from weft.cli.failure import __doc__ as exit_codes
+from weft.cli.main import app
 from weft.cli.predicting import ADDED, NEEDED
 from weft.cli.simulate_command import POLICIES
 from weft.twin.made_up import SHAPES
@@ -55,6 +57,14 @@ def test_there_are_samples_of_every_command_that_needs_no_cluster() -> None:
     """Else the test above would hold for an empty page."""
     assert {command.split()[0] for command, _ in WITHOUT_A_CLUSTER} == ALONE
     assert {"explain", "top", "crds"} <= {command.split()[0] for command, _ in SAMPLES}
+
+
+@pytest.mark.parametrize("command", ["plan", "simulate", "predict", "explain", "fabric", "replay", "run"])
+def test_every_option_of_a_command_is_in_its_section(command: str) -> None:
+    """By its long or its short name."""
+    section = next(each for each in PAGE.split("\n## ") if each.startswith(f"weft {command}"))
+    names = [each.opts for each in get_command(app).commands[command].params if each.name != "help"]  # type: ignore[attr-defined]
+    assert [] == [each for each in names if each[0].startswith("-") and not any(name in section for name in each)]
 
 
 def test_the_predictions_of_the_page_are_those_that_the_sample_writes() -> None:
