@@ -31,7 +31,7 @@ LATE_SECONDS = 2.0  # a request that comes this long before SIGTERM is not done 
 
 
 def test_a_pool_becomes_ready_and_answers(operator: OperatorProcess, team: Team) -> None:
-    """E1: assignment first, pods gated and then released, a completion through the Service, kubectl reads well."""
+    """Assignment first, pods gated and then released, a completion through the Service, kubectl reads well."""
     assert operator.is_ready()
     since = team.version_now()
     team.apply(team.pool("first"))
@@ -76,13 +76,13 @@ def has_the_predicted_kv_cache(team: Team, pod: Json) -> None:
 
 
 def test_load_grows_a_pool_and_silence_shrinks_it_without_losing_a_token(operator: OperatorProcess, team: Team) -> None:
-    """E2 with metrics scraped directly: 1 to 2 real pods and back; a stream on the removed pod ends whole."""
+    """With metrics scraped directly: 1 to 2 real pods and back; a stream on the removed pod ends whole."""
     assert operator.is_ready()
     grow_and_shrink(team)
 
 
 def grow_and_shrink(team: Team, at_the_top: Callable[[], object] = lambda: None) -> None:
-    """The whole of E2; `at_the_top` looks around while two replicas serve."""
+    """From 1 to 2 real pods and back; `at_the_top` looks around while two replicas serve."""
     team.apply(team.pool("busy", scaling={"minReplicas": 1, "maxReplicas": 2, "scaleDownDelay": "20s"}))
     team.wait_for("wpool", "busy", "Ready")
     address = team.service_address("busy")
@@ -155,7 +155,7 @@ class Streamed:
 
 
 def test_a_killed_engine_is_replaced_and_the_reason_stays_visible(operator: OperatorProcess, team: Team) -> None:
-    """E4: the process dies inside its container; another replica id takes its place after a back-off."""
+    """The process dies inside its container; another replica id takes its place after a back-off."""
     assert operator.is_ready()
     team.apply(team.pool("fragile"))
     team.wait_for("wpool", "fragile", "Ready")
@@ -186,7 +186,7 @@ def test_a_killed_engine_is_replaced_and_the_reason_stays_visible(operator: Oper
 def test_a_wrong_engine_flag_is_told_in_the_engines_own_words_and_its_correction_recovers(
     operator: OperatorProcess, team: Team
 ) -> None:
-    """E4: the condition carries the line that vLLM printed; nobody has to delete anything afterwards."""
+    """The condition carries the line that vLLM printed; nobody has to delete anything afterwards."""
     assert operator.is_ready()
     engine = team.pool("wrong")["spec"]["engine"]
     team.apply(team.pool("wrong", engine=engine | {"args": ["--no-such-flag-exists"]}))
@@ -216,7 +216,7 @@ def weightless(node: RealNode, team: Team) -> str:
 def test_a_failure_inside_the_engines_core_is_read_from_its_log(
     operator: OperatorProcess, team: Team, weightless: str
 ) -> None:
-    """E4: forbidden to read the log, Weft names the command; allowed to, it tells the cause; corrected, it recovers."""
+    """Forbidden to read the log, Weft names the command; allowed to, it tells the cause; corrected, it recovers."""
     assert operator.is_ready()
     model = team.tiny_model()
 

@@ -60,7 +60,7 @@ def tells_of_both(operator: OperatorProcess) -> None:
 def test_load_seen_by_prometheus_grows_and_shrinks_a_pool_just_the_same(
     node: RealNode, operator: OperatorProcess, team: Team
 ) -> None:
-    """E2 with a real Prometheus server as the source: it is what the operator knows both engines from."""
+    """The same with a real Prometheus server as the source: it is what the operator knows both engines from."""
     with (
         PrometheusServer.start(node.cluster, team.namespace) as prometheus,
         in_place_of(operator, node, "--prometheus-url", prometheus.url) as asking,

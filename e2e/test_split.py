@@ -20,7 +20,7 @@ PROMPT = "A long enough prompt that prefill has something to hand over: " * 4
 
 @pytest.mark.timeout(900)
 def test_a_split_answers_and_its_prompt_came_over_nixl(operator: OperatorProcess, team: Team) -> None:
-    """E3: the decode pod's own metrics count the prompt tokens that it did not compute."""
+    """The decode pod's own metrics count the prompt tokens that it did not compute."""
     assert operator.is_ready()
     team.kubectl("apply", "-k", str(REPOSITORY / "manifests" / "router"))
     team.apply(team.split("pair"))

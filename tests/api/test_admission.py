@@ -1,4 +1,4 @@
-"""Design section 4 on the real API server: what is wrong is refused in words, what is right comes back unchanged."""
+"""Both resources on the real API server: what is wrong is refused in words, what is right comes back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Design section 4: a PDSplit is two whole pools; each side says what it does differently."""
+"""A PDSplit is two whole pools; each side says what it does differently."""
 
 from __future__ import annotations
 

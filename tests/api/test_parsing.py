@@ -1,4 +1,4 @@
-"""Design section 4: a body becomes a record; one that cannot be understood says which field is wrong."""
+"""A body becomes a record; one that cannot be understood says which field is wrong."""
 
 from __future__ import annotations
 

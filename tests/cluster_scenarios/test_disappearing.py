@@ -1,4 +1,4 @@
-"""What goes away without a farewell: pods deleted by force, and the namespace under a pool (design 7, S10)."""
+"""What goes away without a farewell: pods deleted by force, and the namespace under a pool (S10)."""
 
 from __future__ import annotations
 

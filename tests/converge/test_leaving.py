@@ -1,4 +1,4 @@
-"""A replica leaves its front, then finishes what its engine tells of, then goes (design 7; ADR 0036)."""
+"""A replica leaves its front, then finishes what its engine tells of, then goes (ADR 0036)."""
 
 from __future__ import annotations
 

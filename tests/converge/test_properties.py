@@ -89,7 +89,7 @@ def test_no_pod_is_created_twice_or_without_assignment(found: tuple[PodRecord, .
 
 @given(clusters)
 def test_no_pod_is_created_for_a_replica_that_was_complete(found: tuple[PodRecord, ...]) -> None:
-    """Ids are never reused (design 7), whatever is left of the replica."""
+    """Ids are never reused, whatever is left of the replica."""
     made = {action.body["metadata"]["name"] for action in actions_for(found) if isinstance(action, CreatePod)}
     assert made.isdisjoint({pod_name(POOL.key, FIRST.replica, rank) for rank in (0, 1)})
 

@@ -1,4 +1,4 @@
-"""Pods match assignments: created gated, released together, drained in order, never mended (design 7 and 9)."""
+"""Pods match assignments: created gated, released together, drained in order, never mended."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_a_pod_of_a_running_replica_is_never_created_again() -> None:
 
 @pytest.mark.parametrize("record", [one_pod(), two_pods()], ids=["one pod", "two pods"])
 def test_nothing_is_created_again_when_every_pod_of_a_replica_vanished(record: PoolRecord) -> None:
-    """Design 7: its id is used up. Deciding sees the same and replaces it."""
+    """Its id is used up. Deciding sees the same and replaces it."""
     world = started(record)
     world.pods.clear()
     assert world.look(record).actions == ()

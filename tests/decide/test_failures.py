@@ -336,7 +336,7 @@ def test_a_leader_that_only_lost_a_peer_says_so() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["running on", "restarted"])
 def test_a_replica_that_vanished_without_a_trace_is_replaced_under_a_new_id(restarted: bool) -> None:  # noqa: FBT001
-    """Design 7, for `kubectl delete --force`: nobody sees the pod end, and a new process remembers nothing."""
+    """As by `kubectl delete --force`: nobody sees the pod end, and a new process remembers nothing."""
     world = serving_world()
     world.turn(12)
     del world.pods["chat-0-0"]

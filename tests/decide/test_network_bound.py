@@ -1,4 +1,4 @@
-"""When KV transfers, and not engines, are what a split waits for (design 8)."""
+"""When KV transfers, and not engines, are what a split waits for."""
 
 from __future__ import annotations
 

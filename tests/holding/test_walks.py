@@ -1,7 +1,7 @@
 """Whatever happens between deciding, creating, releasing and binding: nothing is promised twice and all comes to rest.
 
 Walks over everything that may happen to a cluster, with the operator's passes, the scheduler and the kubelets in any
-order between, and an operator that dies after any of its writes. Rules of design section 9: S1, S2, S3, S9, L1, L5.
+order between, and an operator that dies after any of its writes. Rules of docs/rules.md: S1, S2, S3, S9, L1, L5.
 """
 
 from __future__ import annotations

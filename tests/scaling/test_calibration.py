@@ -1,4 +1,4 @@
-"""Design section 6: two factors are learnt from live metrics, robustly and slowly, and never from what is not whole."""
+"""Two factors are learnt from live metrics, robustly and slowly, and never from what is not whole."""
 
 from __future__ import annotations
 

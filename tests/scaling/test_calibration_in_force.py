@@ -1,4 +1,4 @@
-"""Design section 6: which learnt factors decisions use, and which of them the status keeps."""
+"""Which learnt factors decisions use, and which of them the status keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which shape is chosen (design section 5), on facts that anybody who serves these models knows."""
+"""Which shape is chosen, on facts that anybody who serves these models knows."""
 
 from __future__ import annotations
 

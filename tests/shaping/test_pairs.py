@@ -1,4 +1,4 @@
-"""Design section 5 for both halves of a split: whatever is chosen, prefill can hand its KV cache to decode."""
+"""Both halves of a split: whatever is chosen, prefill can hand its KV cache to decode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A split whose KV travels too slowly: Weft says so and buys nothing for those who wait for it (design section 8)."""
+"""A split whose KV travels too slowly: Weft says so and buys nothing for those who wait for it."""
 
 from __future__ import annotations
 

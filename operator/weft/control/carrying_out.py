@@ -45,7 +45,7 @@ class Carrier:
 
         A pod that is refused, or what its replica shares, ends the creation of pods and nothing else; what may pass
         (`Retry`) ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not
-        looked at again (S10). While the refusal of a pod still backs off (`pods_wait`) none is created.
+        looked at again (rule S10). While the refusal of a pod still backs off (`pods_wait`) none is created.
         """
         first: WeftError | None = None
         for wave in waves(actions, self.largest):

@@ -1,4 +1,4 @@
-"""The condition NetworkBound: KV transfers, and not engines, are what requests of a split wait for (design section 8).
+"""The condition NetworkBound: KV transfers, and not engines, are what requests of a split wait for.
 
 More GPUs would not help then. It takes a target for the first token that is missed, engines that have room, and
 transfers that make up most of it: on average, in the tail that is missed, or in the line before them.

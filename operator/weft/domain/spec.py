@@ -201,7 +201,7 @@ class ScalingMode(StrEnum):
     External = "External"
 
 
-# A status object must stay far below the API server's limit (design section 4).
+# A status must stay far below the 1.5 MiB that etcd takes of an object.
 MOST_REPLICAS, MOST_NODES = 1_000, 2_000
 _MOST_NEEDED = 1_000_000  # any larger wish is a broken metric; bounds cut it further
 
@@ -237,7 +237,7 @@ class ScalingSpec:
         return min(self.max_replicas, budget, MOST_REPLICAS, MOST_NODES // max(1, pods))
 
     def needed(self, requests_per_second: float, capacity: float) -> int:
-        """Replicas for a rate: ceil(rate x (1 + headroom) / capacity of one), at least 1 (design section 8).
+        """Replicas for a rate: ceil(rate x (1 + headroom) / capacity of one), at least 1.
 
         `capacity` is above 0.
         """

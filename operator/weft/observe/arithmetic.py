@@ -141,7 +141,7 @@ def _ends(ordered: list[tuple[float, float]]) -> Ends | None:
 
 
 def percentiles(buckets: Buckets, mean: float | None = None) -> tuple[tuple[int, float], ...]:
-    """The percentiles of design section 4, or nothing without observations.
+    """Those percentiles that an SLO may name, or nothing without observations.
 
     Where the buckets cannot resolve one, the mean stands for it, as far as the bucket allows; without it, nothing does.
     """

@@ -2,7 +2,7 @@
 
 Demand is the greater of what is offered now and expected to persist, with the user's headroom, and of what is forecast
 for the time when a replica that is ordered now is ready, with a margin for how far forecasts of this pool have been
-off. Needed replicas = demand / capacity of one replica (design section 8).
+off. Needed replicas = demand / capacity of one replica.
 """
 
 from __future__ import annotations

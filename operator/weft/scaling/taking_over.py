@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.domain.calibration import Subject
     from weft.domain.snapshot import CalibrationMemory
 
-# Factors in force change when they are 5 % off, at most every 5 minutes (design L3). The first few follow as they are
+# Factors in force change when they are 5 % off, at most every 5 minutes (rule L3). The first few follow as they are
 # measured: until then a count is made of guesses, and a guess that errs costs GPUs for as long as it lasts.
 NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS, SHORTEST_AT_FIRST_SECONDS = 0.05, 300.0, 120.0
 SHOWN_STEP = 0.02  # of a factor's logarithm

@@ -1,4 +1,4 @@
-"""Why a shape cannot be: claims in the order of design section 5. The first that does not hold gives the reason."""
+"""Why a shape cannot be: claims in their order, of which the first that does not hold gives the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model + SLO + supplies -> the shape of one replica, with the reasons of the losers (design section 5)."""
+"""Model + SLO + supplies -> the shape of one replica, with the reasons of the losers."""
 
 from __future__ import annotations
 
