@@ -10,11 +10,11 @@ import pytest
 from tests.cli.statuses import decided
 from tests.cli.terminal import listed, node, pod, pool, split, weft, written
 from weft.cli.explain_page import explanation, is_ready
-from weft.cli.figures import counted, figure, moment
+from weft.cli.figures import figure, moment
 from weft.cli.reference import parse_reference
 from weft.cli.terminal import console
 from weft.cli.top_page import top_page
-from weft.domain.figures import digits, seconds
+from weft.domain.figures import counted, digits, seconds
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,6 +12,7 @@ from pydantic.config import JsonDict, JsonValue
 from weft.api.rules import VALIDATIONS, ApiModel, Json, refusal
 from weft.domain import hardware, spec, workload
 from weft.domain.errors import Invalid
+from weft.domain.spec import MOST_REPLICAS
 from weft.domain.units import DURATION_PATTERN, parse_duration_seconds, parse_quantity
 
 Item = TypeVar("Item")
@@ -22,8 +23,6 @@ ATOMIC: JsonDict = {LIST_TYPE: "atomic"}
 BY_NAME: JsonDict = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["name"]}
 ATOMIC_MAP: JsonDict = {"x-kubernetes-map-type": "atomic"}
 
-MAX_REPLICAS = 1000  # assignments of more would bring a status near the 1.5 MiB that etcd takes
-MAX_NODES_OF_REPLICA = 2000
 MAX_MESSAGE_CHARACTERS = 4096
 MAX_TOKENS = 100_000_000
 MAX_REQUESTS_PER_SECOND = 1_000_000
@@ -94,7 +93,7 @@ def _int_or_percent(value: object) -> int | str:
     if not _is_int_or_string(value):
         raise refusal(_LIMIT_REFUSED)
     number = value if isinstance(value, int) else _percent(value)
-    if number is None or not 0 <= number <= MAX_REPLICAS:
+    if number is None or not 0 <= number <= MOST_REPLICAS:
         raise refusal(_LIMIT_REFUSED)
     return value
 

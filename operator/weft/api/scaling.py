@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from weft.api.fields import (
-    MAX_REPLICAS,
     Duration,
     Instant,
     IntOrPercent,
@@ -19,6 +18,7 @@ from weft.api.fields import (
 )
 from weft.api.rules import ApiModel, Rule, refusal
 from weft.domain import spec
+from weft.domain.spec import MOST_REPLICAS
 
 
 def _counted(what: str) -> AfterValidator:
@@ -42,10 +42,10 @@ class ScalingBounds(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (MIN_NOT_ABOVE_MAX,)
 
-    min_replicas: Annotated[int, Field(le=MAX_REPLICAS), _counted("minReplicas")] = Field(
+    min_replicas: Annotated[int, Field(le=MOST_REPLICAS), _counted("minReplicas")] = Field(
         default=1, description="Fewest replicas, at least 1.", json_schema_extra=counted_from_one("minReplicas")
     )
-    max_replicas: Annotated[int, Field(ge=1, le=MAX_REPLICAS)] = Field(
+    max_replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = Field(
         default=10, description="Most replicas, up to 1000."
     )
     max_gpus: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
@@ -54,7 +54,7 @@ class ScalingBounds(ApiModel):
         description="Most GPUs that all replicas together hold; in a PDSplit for each side alone. It wins over "
         "minReplicas, and the condition Placed says so. Unset: no limit.",
     )
-    max_step: Annotated[int, Field(ge=1, le=MAX_REPLICAS)] | None = described(
+    max_step: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] | None = described(
         "Most replicas that demand adds or removes within a minute. Unset: no limit."
     )
     scale_down_delay: Duration = Field(
@@ -112,7 +112,7 @@ class Scaling(ScalingBounds):
         description="Auto: Weft decides the count and replicas must be absent. External: replicas is required and "
         "belongs to a person, HPA or KEDA through /scale; Weft writes status.recommendedReplicas.",
     )
-    replicas: Annotated[int, Field(le=MAX_REPLICAS), _counted("replicas")] | None = Field(
+    replicas: Annotated[int, Field(le=MOST_REPLICAS), _counted("replicas")] | None = Field(
         default=None,
         description="Replicas to run, in External mode only: at least 1, and kept within minReplicas and maxReplicas.",
         json_schema_extra=counted_from_one("replicas"),

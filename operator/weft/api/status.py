@@ -11,8 +11,6 @@ from weft.api.fields import (
     ATOMIC,
     LIST_TYPE,
     MAX_MESSAGE_CHARACTERS,
-    MAX_NODES_OF_REPLICA,
-    MAX_REPLICAS,
     SET,
     Instant,
     LabelKey,
@@ -21,6 +19,7 @@ from weft.api.fields import (
     described,
 )
 from weft.api.rules import ApiModel
+from weft.domain.spec import MOST_NODES, MOST_REPLICAS
 
 # Exact decimals of our own writing, so that what is read back is what was decided.
 Figure = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$")]
@@ -134,11 +133,11 @@ class HandoverStatus(ApiModel):
 
     scheduler: Literal["Kueue"] = Field(description="Who picks the nodes.")
     queue: Node = Field(description="Name of the LocalQueue, in this namespace.")
-    pods: Annotated[int, Field(ge=1, le=MAX_NODES_OF_REPLICA)] = Field(description="Pods of the replica.")
+    pods: Annotated[int, Field(ge=1, le=MOST_NODES)] = Field(description="Pods of the replica.")
     level: Annotated[str, Field(max_length=317)] = Field(
         default="", description="Node label of the topology level that each group of its pods shares; empty: none."
     )
-    group: Annotated[int, Field(ge=0, le=MAX_NODES_OF_REPLICA)] = Field(
+    group: Annotated[int, Field(ge=0, le=MOST_NODES)] = Field(
         default=0, description="Pods that have to be in one domain of that level."
     )
     product: ProductStatus | None = described("How nodes with the planned accelerator are known.")
@@ -148,7 +147,7 @@ class ComputeDomainStatus(ApiModel):
     """The replica has a ComputeDomain, by which its pods share memory over NVLink."""
 
     cliques: list[LabelValue] = Field(
-        max_length=MAX_NODES_OF_REPLICA,
+        max_length=MOST_NODES,
         description="NVLink clique of each pod, by rank, or the one of all; empty: not known.",
         json_schema_extra=ATOMIC,
     )
@@ -160,7 +159,7 @@ class AssignmentStatus(ApiModel):
     replica: Count = Field(description="Id of the replica; never used again.")
     revision: Word = Field(description="Hash of what its pods are rendered from.")
     nodes: list[Node] = Field(
-        max_length=MAX_NODES_OF_REPLICA,
+        max_length=MOST_NODES,
         description="Node of each pod, by rank; none where another scheduler picks them.",
         json_schema_extra=ATOMIC,
     )
@@ -293,7 +292,7 @@ class InferencePoolStatus(ApiModel):
     plan: PlanStatus | None = described("The chosen shape and why.")
     assignments: list[AssignmentStatus] | None = Field(
         default=None,
-        max_length=MAX_REPLICAS,
+        max_length=MOST_REPLICAS,
         description="Nodes of each replica.",
         json_schema_extra=BY_REPLICA,
     )
@@ -313,13 +312,13 @@ class InferencePoolStatus(ApiModel):
     start_up: StartUpStatus | None = described("What a start of a replica takes.")
     moves: list[RelocationStatus] | None = Field(
         default=None,
-        max_length=MAX_REPLICAS,
+        max_length=MOST_REPLICAS,
         description="Replicas that make room for other pools, and those that did so in the last hour.",
         json_schema_extra=ATOMIC,
     )
     opening: list[Node] | None = Field(
         default=None,
-        max_length=MAX_NODES_OF_REPLICA,
+        max_length=MOST_NODES,
         description="Nodes that replicas of other pools leave for the next one of this pool.",
         json_schema_extra=ATOMIC,
     )

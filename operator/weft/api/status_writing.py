@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from weft.api.fields import MAX_MESSAGE_CHARACTERS, MAX_REPLICAS
+from weft.api.fields import MAX_MESSAGE_CHARACTERS
 from weft.api.figures import figure, instant, milliseconds
 from weft.api.live_figures import observed_figures
+from weft.domain.spec import MOST_REPLICAS
 from weft.domain.start_up import PHASES
 
 if TYPE_CHECKING:
@@ -40,14 +41,14 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         revision=status.revision,
         engine=_engine(status.engine),
         plan=_plan(status.plan) if status.plan else None,
-        assignments=[_assignment(assignment) for assignment in status.assignments[:MAX_REPLICAS]] or None,
+        assignments=[_assignment(assignment) for assignment in status.assignments[:MOST_REPLICAS]] or None,
         failure=_failure(status.failure) if status.failure else None,
         scale=_explained(status.scale) if status.scale else None,
         observed=observed_figures(status.observed, live_status.get("observed"), now),
         calibration=[_calibrated(each) for each in status.calibration] or None,
         forecast=_forecast(status.forecast) if status.forecast else None,
         startUp=_start_up(status.start_up) if status.start_up else None,
-        moves=[_relocation(each) for each in status.moves[:MAX_REPLICAS]] or None,
+        moves=[_relocation(each) for each in status.moves[:MOST_REPLICAS]] or None,
         opening=list(status.opening) or None,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.failure import CommandFailure
 from weft.cli.files import of_kind
 from weft.cli.running import classes_of
-from weft.domain.cluster import PodPhase
 from weft.domain.errors import Invalid
 from weft.domain.quotas import COUNT_OF_PODS, limited_device
 from weft.domain.units import parse_quantity
@@ -25,7 +24,6 @@ _IN_EVERY_CLUSTER: Classes = {
     "system-cluster-critical": (2_000_000_000, True),
     "system-node-critical": (2_000_001_000, True),
 }
-_ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
 
 
 def classes_in(documents: list[Json], world: World) -> Classes:
@@ -99,7 +97,7 @@ def _refuse_no_scopes(name: str, spec: Json) -> None:
 
 
 def _used(namespace: str, hard: Json, world: World) -> Iterator[tuple[str, str]]:
-    pods = [pod for pod in world.pods if pod.namespace == namespace and pod.phase not in _ENDED]
+    pods = [pod for pod in world.pods if pod.namespace == namespace and not pod.ended]
     for limit in hard:
         device = limited_device(limit)
         if device is not None:

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.figures import counted
+from weft.domain.figures import counted
 from weft.domain.reasons import Reason
 from weft.engines.host_memory import pod_needs
 from weft.placement import Neighbours, Slot, compare, find_slot, natural

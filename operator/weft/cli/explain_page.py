@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.api.figures import read_milliseconds
-from weft.cli.figures import counted, figure, moment
+from weft.cli.figures import figure, moment
+from weft.domain.figures import counted
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from weft.cli.fabric_page import FREE, LOST, PROMISED, SPARE, cells, headline
 from weft.cli.fabric_tables import holes, is_outlined, legend, share, troubles
-from weft.cli.figures import counted
+from weft.domain.figures import counted
 from weft.placement import natural
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from weft.cli.figures import counted
 from weft.cli.tables import headed_table
-from weft.domain.figures import digits
+from weft.domain.figures import counted, digits
 from weft.domain.units import GIB
 
 if TYPE_CHECKING:

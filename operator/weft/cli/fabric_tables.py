@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from weft.cli.fabric_page import FREE, LOST, PROMISED, SPARE, USED, cells
-from weft.cli.figures import counted
+from weft.domain.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Figures and moments of a status as people read them, and a plural where there is one."""
+"""Figures and moments of a status as people read them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,3 @@ def figure(text: str) -> str:
 def moment(text: str) -> str:
     """A time of a status without fractions of a second."""
     return re.sub(r"\.[0-9]+Z$", "Z", text)
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 GPU`, `8 GPUs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

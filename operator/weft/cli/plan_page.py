@@ -10,11 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.figures import counted
 from weft.cli.study import whole_cost
 from weft.cli.study_page import cost_rows, form_data, other_way, sentences, study_data
 from weft.cli.tables import headed_table
-from weft.domain.figures import digits, seconds
+from weft.domain.figures import counted, digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 

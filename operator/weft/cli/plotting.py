@@ -17,10 +17,10 @@ import numpy as np
 
 from weft.cli.dark_svg import also_dark
 from weft.cli.failure import CommandFailure
-from weft.cli.figures import counted
 from weft.cli.picture import PER_GPU, PER_USER, decades
 from weft.cli.placing_labels import Box, Label, Placed, Scene, placed
 from weft.cli.whole_files import write_whole
+from weft.domain.figures import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,11 +13,11 @@ from rich.text import Text
 from weft import __version__
 from weft.catalog import load
 from weft.cli.failure import CommandFailure
-from weft.cli.figures import counted
 from weft.cli.tables import headed_table
 from weft.cli.terminal import Format, show, write
 from weft.decide import decide
 from weft.domain.coded import NotCoded, coded, decoded
+from weft.domain.figures import counted
 from weft.domain.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.figures import counted
 from weft.cli.simulate_report import PERCENTS, Figures, percent, slo_words, time, times_least
 from weft.cli.simulate_series import clock
-from weft.domain.figures import digits, seconds
+from weft.domain.figures import counted, digits, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.figures import counted
 from weft.cli.study import whole_cost
 from weft.cli.tables import headed_table
-from weft.domain.figures import digits, seconds
+from weft.domain.figures import counted, digits, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 from weft.domain.units import duration

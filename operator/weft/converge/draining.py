@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.converge.replicas import has_ended
 from weft.domain.action import DeletePod, UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import EngineWord
@@ -158,7 +157,7 @@ def _next_to_go(replica: Replica, fabric: Fabric) -> tuple[PodRecord, ...]:
     Where workers answer requests too, all go together: each serves on until the drain is over, and needs the others.
     """
     leader = replica.leader
-    if leader is None or has_ended(leader) or not replica.released:
+    if leader is None or leader.ended or not replica.released:
         return replica.live
     if any(pod.api_servers for pod in replica.live if pod is not leader):
         return replica.live

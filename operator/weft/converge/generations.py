@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.converge.replicas import has_ended
 from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def kept_for_their_front(
 
 
 def _is_before(pool: PoolRecord, pod: PodRecord) -> bool:
-    return pod.front_of is not None and pod.front_of == pool.split_uid and not has_ended(pod)
+    return pod.front_of is not None and pod.front_of == pool.split_uid and not pod.ended
 
 
 def pair_of_replica(replica: Replica) -> str:
@@ -128,7 +127,7 @@ def pair_of_replica(replica: Replica) -> str:
 
 def answers(replica: Replica) -> bool:
     """Whether fronts may choose it: one of its pods is Ready, carries the label and is not being deleted."""
-    return any(pod.ready and pod.routed and not has_ended(pod) for pod in replica.live)
+    return any(pod.ready and pod.routed and not pod.ended for pod in replica.live)
 
 
 def _counted(pair: str, halves: Sequence[Sequence[Replica]]) -> Generation:

@@ -14,7 +14,7 @@ from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire
 from weft.converge.generations import kept_for_their_front
 from weft.converge.objects import Surroundings
 from weft.converge.phases import with_phases
-from weft.converge.replicas import has_ended, rank_of, replicas_of
+from weft.converge.replicas import rank_of, replicas_of
 from weft.converge.serving import front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain.errors import Blocked, Invalid
@@ -158,7 +158,7 @@ def _heeded(pool: PoolRecord, known: Iterable[PodRecord]) -> LeavesBy | None:
     """The same, or nothing where no front is known that sees a label go: clients keep connections that they have."""
     leaves_by, owners = _leaves_by(pool), {pool.key.uid, pool.split_uid} - {None}
     routers = (pod for pod in known if pod.front_of in owners and pod.namespace == pool.key.namespace)
-    heeded = _has_a_front(pool, RouterKind.Gateway) or any(not has_ended(pod) for pod in routers)
+    heeded = _has_a_front(pool, RouterKind.Gateway) or any(not pod.ended for pod in routers)
     return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.domain.cluster import PodPhase
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord
     from weft.domain.status import Assignment
-
-_ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ class Replica:
 
     def __post_init__(self) -> None:
         """Look at the pods once."""
-        lost = any(pod.terminating or has_ended(pod) or pod.failure is not None for pod in self.pods)
+        lost = any(pod.terminating or pod.ended or pod.failure is not None for pod in self.pods)
         broken = lost or (not self.whole and (self.complete or self.released))
         object.__setattr__(self, "lost_a_pod", lost)
         object.__setattr__(self, "broken", broken)
@@ -85,8 +81,3 @@ def replicas_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Replica, .
 def rank_of(pod: PodRecord) -> int:
     """Rank of a pod of ours."""
     return pod.identity.rank if pod.identity is not None else 0
-
-
-def has_ended(pod: PodRecord) -> bool:
-    """Whether its containers are gone for good."""
-    return pod.phase in _ENDED

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from weft.converge.domains import has_compute_domain
-from weft.converge.replicas import has_ended, rank_of
+from weft.converge.replicas import rank_of
 from weft.domain.action import ApplyObject, CreatePod, ReleasePods
 from weft.placement import domain_lost, leaves_domain, slot_is_still_free
 from weft.render import COMPUTE_DOMAIN, compute_domain_name, render_compute_domain, render_pods, revision_asked
@@ -101,7 +101,7 @@ def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:
         if replica.assignment is None or replica.assignment.handover is not None:
             continue
         for pod in replica.live:
-            if not pod.gated and pod.node is None and not has_ended(pod):
+            if not pod.gated and pod.node is None and not pod.ended:
                 awaited[replica.assignment.nodes[rank_of(pod)]] += replica.assignment.gpus_per_pod
     return awaited
 

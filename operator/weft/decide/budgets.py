@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from weft.decide.accounts import Accounts, leaves_room
 from weft.decide.need import needed_now
 from weft.decide.rounds import Fill, fill_of, in_rounds
-from weft.domain.cluster import PodPhase
 from weft.scaling import Ceiling
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll, told: Poo
     paid = sum(is_paid(each, roll.now) for each in seen.replicas)
     staying = {each.assignment.replica for each in seen.replicas}
     leaving = [pod for pod in roll.pods_of(planned.pool) if pod.identity and pod.identity.replica not in staying]
-    counted = [pod for pod in leaving if pod.phase not in {PodPhase.Succeeded, PodPhase.Failed}]
+    counted = [pod for pod in leaving if not pod.ended]
     shape, gpus = planned.plan.shape, sum(count for pod in counted for _, count in pod.requests)
     back = min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))
     return Claim(planned, min(want, paid + back), want, needed_now(planned, told, want))

@@ -173,7 +173,7 @@ def somebody_deletes_it(replica: Replica, around: Surroundings) -> Loss | None:
 
 def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
     """An engine that ended, or a container that cannot start; engines are never restarted in place."""
-    ended = [pod for pod in replica.pods if pod.failure is not None or pod.phase in _ENDED]
+    ended = [pod for pod in replica.pods if pod.failure is not None or pod.ended]
     if not ended:
         return None
     explanation = explain_end(ended, around.read_failure, of_several=replica.assignment.pods > 1)
@@ -234,7 +234,6 @@ def _loss(replica: Replica, reason: Reason, what: str, *, counts: bool) -> Loss:
     return Loss(replica.assignment, explanation, counts)
 
 
-_ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
 # What takes a node or a pod away also ends pods, so it is looked for first.
 _CLAIMS = (
     its_node_went_away,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
+from weft.domain.spec import carrying
 from weft.scaling import backlog
 
 if TYPE_CHECKING:
     from weft.decide.planning import Planned
     from weft.domain.snapshot import PoolObservation
-
-_ROUNDING = 1e-9
 
 
 def needed_now(planned: Planned, seen: PoolObservation | None, want: int) -> int:
@@ -22,7 +20,6 @@ def needed_now(planned: Planned, seen: PoolObservation | None, want: int) -> int
     capacity, spec = planned.capacity, planned.spec
     if seen is None or not seen.complete or seen.requests_per_second is None or not capacity > 0.0:
         return want
-    rate = seen.requests_per_second
-    if not isfinite(rate) or backlog(seen, spec.role) > seen.answered:
+    if backlog(seen, spec.role) > seen.answered:
         return want
-    return min(want, max(spec.scaling.min_replicas, ceil(rate / capacity - _ROUNDING)))
+    return min(want, max(spec.scaling.min_replicas, carrying(seen.requests_per_second, capacity)))

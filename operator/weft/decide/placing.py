@@ -11,6 +11,7 @@ from weft.decide.backoff import remaining_seconds
 from weft.decide.handover import waiting_in_queue
 from weft.decide.rollout import limits_of
 from weft.domain.decision import CapacityRequest
+from weft.domain.figures import counted
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
@@ -76,7 +77,7 @@ def _all_placed(course: Course, fabric: Fabric) -> Explanation:
 
 
 def _at_home(homes: _Homes, fabric: Fabric) -> Explanation:
-    told = f"{_replicas(homes.desired)} placed: {homes.shape}{_blast_radius(homes.placed, fabric)}"
+    told = f"{counted(homes.desired, 'replica')} placed: {homes.shape}{_blast_radius(homes.placed, fabric)}"
     return Explanation(Reason.AllPlaced, told)
 
 
@@ -202,7 +203,3 @@ def capacity_request(growth: Growth) -> CapacityRequest | None:
     if growth.planned.spec.placement.domain is DomainRule.Preferred:
         stages = shape.pods // max(1, shape.domain_group_gpus // shape.gpus_per_pod)
     return CapacityRequest(shape.accelerator, missing * stages, shape.pods // stages, shape.gpus_per_pod)
-
-
-def _replicas(count: int) -> str:
-    return f"{count} replica" if count == 1 else f"{count} replicas"

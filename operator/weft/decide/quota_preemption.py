@@ -26,7 +26,6 @@ from weft.decide.preemption import (
 )
 from weft.decide.promises import holder_name
 from weft.decide.yielding import are_in_step, could_yield, drain, holds_of_all
-from weft.domain.cluster import PodPhase
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from weft.placement import FreeMap
 
 _COUNTED = Explanation(Reason.Preempting, "waits until its quota is counted without the pods that left")
-_ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
 
 
 def keep_room(peers: Iterable[Sequence[Course]], units: Sequence[Sequence[Course]], ground: Ground) -> None:
@@ -132,7 +130,7 @@ def _leaving_pods(course: Course) -> Iterator[PodRecord]:
     going = {each.assignment.replica for each in course.gone}
     replicas = course.turn.survivors.replicas if going else ()
     staying = (pod for each in replicas if each.assignment.replica in going for pod in each.pods)
-    yield from (pod for pod in (*course.turn.left, *staying) if pod.phase not in _ENDED)
+    yield from (pod for pod in (*course.turn.left, *staying) if not pod.ended)
 
 
 def _until_counted(peers: Iterable[Sequence[Course]], now: float) -> float:

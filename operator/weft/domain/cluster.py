@@ -142,6 +142,11 @@ class PodRecord:
         return int(self.identity.rank == 0) if self.servers is None else self.servers
 
     @property
+    def ended(self) -> bool:
+        """Whether its containers are over, for better or worse: it holds nothing, and no quota counts it."""
+        return self.phase is PodPhase.Succeeded or self.phase is PodPhase.Failed
+
+    @property
     def unscheduled(self) -> bool:
         """Whether we released it, but it is on no node yet."""
         return not self.gated and self.node is None and self.phase is PodPhase.Pending
@@ -162,8 +167,7 @@ class PodRecord:
 
         Terminating pods hold theirs until they are gone.
         """
-        ended = self.phase is PodPhase.Succeeded or self.phase is PodPhase.Failed
-        return self.node is not None and not ended and self.front_of is None
+        return self.node is not None and not self.ended and self.front_of is None
 
 
 @dataclass(frozen=True, slots=True)

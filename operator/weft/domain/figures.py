@@ -1,4 +1,4 @@
-"""Figures as people read them: three significant digits, and a unit that fits."""
+"""Figures as people read them: three significant digits, a unit that fits, and a plural where there is one."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def seconds(value: float) -> str:
     if value >= _MANY * _MINUTE:
         return f"{digits(value / _MINUTE)} min"
     return f"{digits(value)} s" if value >= 1 else f"{digits(value * 1000)} ms"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 GPU`, `8 GPUs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
+from weft.domain.figures import counted
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ScalingMode
@@ -186,7 +187,7 @@ def _missing(sight: Sight, want: Want) -> Explanation:
     if request.previous is not None and seen is not None and request.now - seen <= GAP_SECONDS:
         return request.previous
     what = sight.problem or want.because
-    return Explanation(Reason.HoldMetricsMissing, f"{what}: holding {_counted(request.current)}")
+    return Explanation(Reason.HoldMetricsMissing, f"{what}: holding {counted(request.current, 'replica')}")
 
 
 def _why_not_more(sight: Sight, bounds: Bounds) -> tuple[Explanation, float | None]:
@@ -221,8 +222,4 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
 
 @functools.lru_cache(maxsize=1024)  # counts
 def _steady(replicas: int) -> Explanation:
-    return Explanation(Reason.Steady, f"demand needs {_counted(replicas)}")
-
-
-def _counted(replicas: int) -> str:
-    return "1 replica" if replicas == 1 else f"{replicas} replicas"
+    return Explanation(Reason.Steady, f"demand needs {counted(replicas, 'replica')}")

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
-from weft.domain.cluster import PodPhase
 from weft.domain.quotas import COUNT_OF_PODS, limited_device
 
 if TYPE_CHECKING:
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 
     from weft.domain.quotas import QuotaRecord
     from weft.twin.pods import SimulatedPod
-
-_ENDED = frozenset({PodPhase.Succeeded, PodPhase.Failed})
 
 
 def counted(quotas: Iterable[QuotaRecord], pods: Iterable[SimulatedPod]) -> tuple[QuotaRecord, ...]:
@@ -35,7 +32,7 @@ def refuse(quotas: Iterable[QuotaRecord], pods: Iterable[SimulatedPod], asked: S
 
 
 def _counts(quota: QuotaRecord, pod: SimulatedPod) -> bool:
-    at_home = pod.record.namespace == quota.namespace and pod.record.phase not in _ENDED
+    at_home = pod.record.namespace == quota.namespace and not pod.record.ended
     return at_home and quota.counts(pod.priority_class, sized=pod.sized)
 
 
