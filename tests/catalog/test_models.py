@@ -9,7 +9,7 @@ import pytest
 from tests.catalog.configs import windows
 from tests.yardstick import assert_quick
 from weft.catalog import KnownModel, load, parameter_count
-from weft.catalog.parameters import active_parameter_count
+from weft.catalog.parameters import embedding_parameters, expert_parameters
 from weft.domain.hardware import Precision
 from weft.domain.model import Block, GroupedAttention, LatentAttention, LinearAttention
 
@@ -59,8 +59,10 @@ def test_parameters_are_within_two_percent_of_the_published_count(model: KnownMo
 def test_active_parameters_are_within_five_percent_of_the_published_count(model_id: str, billions: float) -> None:
     """Published counts differ in whether they have the embedding table or the LM head; either may be meant."""
     architecture = known(model_id)
-    active = active_parameter_count(architecture)
-    table = architecture.vocabulary * architecture.hidden
+    experts, table = architecture.experts, architecture.vocabulary * architecture.hidden
+    idle = experts.count - experts.per_token if experts else 0
+    unmet = architecture.expert_layers * idle * expert_parameters(architecture.hidden, experts) if experts else 0
+    active = parameter_count(architecture) - unmet - embedding_parameters(architecture) + table
     counts = [active, active + table, active - table]
     assert min(abs(count / (billions * 1e9) - 1) for count in counts) < 0.05
 

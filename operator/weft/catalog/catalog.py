@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -124,10 +124,6 @@ class Catalog:
     def automatic(self) -> tuple[EngineName, ...]:
         """The engines to choose from where a pool names none, the default one first."""
         return tuple(facts.name for facts in self.engines if facts.automatic)
-
-    def as_if_all_were_automatic(self) -> Catalog:
-        """The same facts, with every engine to choose from where a pool names none."""
-        return replace(self, engines=tuple(replace(facts, automatic=True) for facts in self.engines))
 
     def release(self, engine: EngineName, version: str | None, vendor: str) -> EngineRelease:
         """An engine at a version (None: the default) with its image for a vendor's accelerators.

@@ -99,20 +99,8 @@ def parameter_count(architecture: Architecture) -> int:
     """All parameters of the language model, within a fraction of a percent."""
     hidden, experts = architecture.hidden, architecture.experts
     routed = architecture.expert_layers * experts.count * expert_parameters(hidden, experts) if experts else 0
-    return routed + embedding_parameters(architecture) + _met_by_every_token(architecture)
-
-
-def active_parameter_count(architecture: Architecture) -> int:
-    """Parameters that one token meets, the LM head among them and the embedding table not."""
-    hidden, experts = architecture.hidden, architecture.experts
-    routed = architecture.expert_layers * experts.per_token * expert_parameters(hidden, experts) if experts else 0
-    return routed + architecture.vocabulary * hidden + _met_by_every_token(architecture)
-
-
-def _met_by_every_token(architecture: Architecture) -> int:
-    """Layers without their routed experts."""
-    hidden = architecture.hidden
-    return sum(
+    met_by_every_token = sum(
         block.count * (mixer_parameters(hidden, block.mixer).total + dense_parameters(hidden, block.feed_forward))
         for block in architecture.blocks
     )
+    return routed + embedding_parameters(architecture) + met_by_every_token

@@ -50,45 +50,34 @@ class Telemetry:
             "weft_engines_read", "Engines whose metrics are known, by who told them", ("origin",)
         )
         self.loop_lag = self._gauge("weft_loop_lag_seconds", "How late the event loop ran its last timer", ())
-        self._condition = self._gauge(
-            "weft_pool_condition", "1 while a condition is True", (*POOL, "condition", "reason")
-        )
-        self._requested = self._gauge(
+        self._per_pool: list[Gauge] = []
+        self._condition = self._of_pools("weft_pool_condition", "1 while a condition is True", "condition", "reason")
+        self._requested = self._of_pools(
             "weft_pool_capacity_requested_gpus",
             "GPUs that no hole of the fabric offers: domain_gpus of them free in one NVLink domain, node_gpus a node",
-            (*POOL, "accelerator", "domain_gpus", "node_gpus"),
+            "accelerator",
+            "domain_gpus",
+            "node_gpus",
         )
-        self._replicas = self._gauge("weft_pool_desired_replicas", "Replicas that should run", POOL)
-        self._recommended = self._gauge("weft_pool_recommended_replicas", "Replicas that Weft would run", POOL)
-        self._assigned = self._gauge("weft_pool_assigned_replicas", "Replicas that have their nodes", POOL)
-        self._ready = self._gauge("weft_pool_ready_replicas", "Ready replicas", POOL)
-        self._capacity = self._gauge("weft_pool_replica_capacity", "Predicted requests per second per replica", POOL)
-        self._calibration = self._gauge(
+        self._replicas = self._of_pools("weft_pool_desired_replicas", "Replicas that should run")
+        self._recommended = self._of_pools("weft_pool_recommended_replicas", "Replicas that Weft would run")
+        self._assigned = self._of_pools("weft_pool_assigned_replicas", "Replicas that have their nodes")
+        self._ready = self._of_pools("weft_pool_ready_replicas", "Ready replicas")
+        self._capacity = self._of_pools("weft_pool_replica_capacity", "Predicted requests per second per replica")
+        self._calibration = self._of_pools(
             "weft_calibration",
             "Measured over predicted time of prompts and of decode steps, and their tails",
-            (*POOL, "kind"),
+            "kind",
         )
-        self._slow = self._gauge(
-            "weft_pool_slow_replica_ratio", "Latency of a slow replica over that of its siblings", (*POOL, "replica")
+        self._slow = self._of_pools(
+            "weft_pool_slow_replica_ratio", "Latency of a slow replica over that of its siblings", "replica"
         )
-        self._failing = self._gauge(
-            "weft_pool_failed_transfer_ratio", "KV transfers that fail at a replica, 0 to 1", (*POOL, "replica")
+        self._failing = self._of_pools(
+            "weft_pool_failed_transfer_ratio", "KV transfers that fail at a replica, 0 to 1", "replica"
         )
         self._fabric = FabricGauges(self.registry)
         self._traffic = TrafficGauges(self.registry)
         self._splits = SplitGauges(self.registry)
-        self._per_pool = (
-            self._condition,
-            self._requested,
-            self._replicas,
-            self._recommended,
-            self._assigned,
-            self._ready,
-            self._capacity,
-            self._calibration,
-            self._slow,
-            self._failing,
-        )
 
     def count_write(self, kind: str, verb: str) -> None:
         """One write that was carried out."""
@@ -154,6 +143,11 @@ class Telemetry:
         for each in outliers.named if outliers is not None else ():
             gauge = self._slow if each.why is Reason.SlowerThanSiblings else self._failing
             gauge.labels(*place, str(each.replica)).set(each.worse)
+
+    def _of_pools(self, name: str, text: str, *names: str) -> Gauge:
+        gauge = self._gauge(name, text, (*POOL, *names))
+        self._per_pool.append(gauge)
+        return gauge
 
     def _gauge(self, name: str, text: str, names: tuple[str, ...]) -> Gauge:
         return Gauge(name, text, names, registry=self.registry)
