@@ -285,7 +285,9 @@ async def test_a_prometheus_that_is_not_there_is_away(executor: ThreadPoolExecut
 class TestQueries:
     def test_name_the_pods_the_families_and_the_window(self) -> None:
         text = selector("team", ["pod-a", "pod.b"], ["vllm:x_total"], 120)
-        assert text == '{__name__=~"(vllm:x_total)(|_bucket|_sum|_count)",namespace="team",pod=~"pod-a|pod[.]b"}[120s]'
+        assert (
+            text == '{__name__=~"(vllm[:_]x_total)(|_bucket|_sum|_count)",namespace="team",pod=~"pod-a|pod[.]b"}[120s]'
+        )
 
     @pytest.mark.parametrize(
         ("namespace", "pod", "name"),

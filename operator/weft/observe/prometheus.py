@@ -18,18 +18,25 @@ from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
 from weft.observe.exposition import HISTOGRAM_PARTS
 from weft.observe.history import History, Origin, series_key
+from weft.observe.observation import STALE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from concurrent.futures import Executor
     from datetime import datetime
 
     from weft.observe.arithmetic import Sample
     from weft.observe.history import SeriesKey, Target
 
+    Lines = dict[SeriesKey, tuple[Sample, ...]]
+    Scraper = tuple[str, ...]
+
 WINDOW_SECONDS = 120
 QUERY_TIMEOUT_SECONDS = 10
 PODS_PER_QUERY = 50  # keeps the query far below the usual 8 KiB of a URL
+
+# What tells the jobs, addresses and servers apart that samples of one pod come from: the last two of pairs of servers.
+SCRAPER_LABELS = ("job", "instance", "prometheus", "prometheus_replica", "replica")
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _REPLICA = "[0-9a-f]{5}-[0-9]+-[0-9]+"  # of the name of a pod, behind the pool's
@@ -42,6 +49,9 @@ class PrometheusAway(Exception):  # noqa: N818 - says what happened
 
 class PrometheusSource:
     """A `MetricsSource` over PromQL. Expects the usual `namespace` and `pod` labels on every series.
+
+    Colons in names may be stored as underscores: Python's client writes them so (0.23 and later) for a server that asks
+    for OpenMetrics without UTF-8 names, as Prometheus 2 does, and vLLM and SGLang are served by that client.
 
     A server whose clock was set back answers with what it scraped in the past, and takes in nothing new until its clock
     is where it was: while its samples end before those that it told earlier, it counts as away.
@@ -79,14 +89,16 @@ class PrometheusSource:
     def _collect(self, targets: list[Target]) -> dict[str, History]:
         now = self._server_time()
         uids = {(target.namespace, target.pod): target.uid for target in targets}
-        lines: dict[str, dict[SeriesKey, tuple[Sample, ...]]] = defaultdict(dict)
+        names = _by_stored_name(targets)
+        told: dict[str, dict[Scraper, Lines]] = defaultdict(lambda: defaultdict(dict))
         for query in queries(targets, self._window_seconds):
-            for result in self._ask(query):
-                tags = result.get("metric") or {}
+            for tags, samples in _matrix(self._ask(query)):
                 uid = uids.get((tags.get("namespace", ""), tags.get("pod", "")))
                 if uid is not None:
-                    key = series_key(tags.get("__name__", ""), {k: v for k, v in tags.items() if k != "__name__"})
-                    lines[uid][key] = _samples(result.get("values") or ())
+                    stored = tags.pop("__name__", "")
+                    scraper = tuple(tags.get(label, "") for label in SCRAPER_LABELS)
+                    told[uid][scraper][series_key(names.get(stored, stored), tags)] = samples
+        lines = {uid: _of_one_scraper(found) for uid, found in told.items()}
         self._check_order(at for series in lines.values() for samples in series.values() for at, _ in samples[-1:])
         return {uid: History(now, series, Origin.Prometheus) for uid, series in lines.items()}
 
@@ -107,7 +119,7 @@ class PrometheusSource:
     def _ask(self, query: str) -> Any:  # noqa: ANN401 - the JSON of the answer
         try:
             return self._client.custom_query(query=query)
-        except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError) as error:
+        except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError) as error:
             raise PrometheusAway(f"{type(error).__name__}: {error}") from error
 
 
@@ -124,7 +136,7 @@ def queries(targets: Iterable[Target], window_seconds: int) -> list[str]:
 
 def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_seconds: int) -> str:
     """PromQL for the raw samples of a window. Raises `Bug` for a part that is no name: nothing else may get in."""
-    families = [_checked(_METRIC_NAME, name) for name in names]
+    families = [_checked(_METRIC_NAME, name).replace(":", "[:_]") for name in names]
     wanted = f"({'|'.join(families)})({'|'.join(HISTOGRAM_PARTS)})"
     chosen = "|".join(_checked(_DNS_NAME, pod).replace(".", "[.]") for pod in pods)
     place = _checked(_DNS_NAME, namespace)
@@ -135,7 +147,8 @@ def rate_of_all(namespace: str, pool: str, counter: str, span_seconds: float) ->
     """PromQL for what all pods of a pool counted a second, gone ones among them. Raises `Bug` as `selector`."""
     name, place = _checked(_DNS_NAME, pool).replace(".", "[.]"), _checked(_DNS_NAME, namespace)
     chosen = f'namespace="{place}",pod=~"{name}-{_REPLICA}"'
-    return f"sum(rate({_checked(_METRIC_NAME, counter)}{{{chosen}}}[{span_seconds:.0f}s]))"
+    stored = dict.fromkeys((_checked(_METRIC_NAME, counter), _stored_name(counter)))
+    return f"sum({' or '.join(f'rate({each}{{{chosen}}}[{span_seconds:.0f}s])' for each in stored)})"
 
 
 def in_groups(targets: Iterable[Target]) -> list[list[Target]]:
@@ -152,6 +165,42 @@ def _checked(pattern: re.Pattern[str], text: str) -> str:
     if not pattern.fullmatch(text):
         raise Bug(Reason.MetricsMissing, f"{text!r} cannot be part of a query")
     return text
+
+
+def _of_one_scraper(found: Mapping[Scraper, Lines]) -> Lines:
+    """What one job of one server tells of a pod, where several scrape it: of those that still do, who tells the most.
+
+    Jobs add labels of their own, so that the same series of two of them would count twice. Another instance is what had
+    this name before.
+    """
+    newest = {
+        scraper: max((at for samples in lines.values() for at, _ in samples[-1:]), default=-math.inf)
+        for scraper, lines in found.items()
+    }
+    fresh = max(newest.values()) - STALE_SECONDS
+    return found[max(sorted(found), key=lambda scraper: (newest[scraper] >= fresh, len(found[scraper])))]
+
+
+def _stored_name(name: str) -> str:
+    return name.replace(":", "_")
+
+
+def _by_stored_name(targets: Iterable[Target]) -> dict[str, str]:
+    """What samples of the wanted families are called where colons are stored as underscores, and by the engine."""
+    families = {name for target in targets for name in target.names if ":" in name}
+    return {_stored_name(f"{name}{part}"): f"{name}{part}" for name in families for part in HISTOGRAM_PARTS}
+
+
+def _matrix(answer: Any) -> list[tuple[dict[str, str], tuple[Sample, ...]]]:  # noqa: ANN401 - JSON
+    """Labels and samples of each series of an answer. Raises `PrometheusAway` for one that is none."""
+    try:
+        return [(_tags(each.get("metric") or {}), _samples(each.get("values") or ())) for each in answer]
+    except (AttributeError, TypeError) as error:
+        raise PrometheusAway(f"its answer is no matrix: {error}") from error
+
+
+def _tags(told: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(text) for name, text in told.items()}
 
 
 def _samples(values: Iterable[Any]) -> tuple[Sample, ...]:
