@@ -13,6 +13,7 @@ from weft.domain.shape import EngineName
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
 from weft.engines import FRONTS, series_for
+from weft.observe.history import History
 from weft.observe.observation import observe_pool
 from weft.observe.targets import fronts_of
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.domain.snapshot import PoolObservation
-    from weft.observe.history import Target
+    from weft.observe.arithmetic import Sample
+    from weft.observe.history import SeriesKey, Target
 
 SERIES = series_for(EngineName.VLLM, "0.32.0")
 POOL = PoolRecord(ResourceKey("InferencePool", "team", "chat", "pool"), 1, None, PoolStatus())
@@ -87,6 +89,29 @@ async def test_a_restarted_front_counts_from_zero() -> None:
     name = 'sgl_router_requests_total{route="/v1/completions"}'
     seen = await observed({"a": ("", ""), "f": (f"{name} 5000\n", f"{name} 12\n")}, (front(),))
     assert seen.arrivals == 12
+
+
+@pytest.mark.parametrize("missing", range(13))
+def test_a_series_that_one_page_lacks_was_not_born_after_it(missing: int) -> None:
+    """Two routes of two and one requests a second; a torn page hides one of them, whose million is no arrival."""
+    name = "sgl_router_requests_total"
+    pages = [(5.0 * number, 1e6 + 10.0 * number, 5e6 + 5.0 * number) for number in range(13)]
+    shown: dict[SeriesKey, tuple[Sample, ...]] = {
+        (name, (("route", "/v1/completions"),)): tuple((at, one) for at, one, _ in pages),
+        (name, (("route", "/v1/responses"),)): tuple((at, other) for at, _, other in pages if at != 5.0 * missing),
+    }
+    seen = observe_pool((), {"f": History(60.0, shown)}, SERIES, (front(),))
+    assert seen.arrivals == pytest.approx(30, abs=15)
+
+
+def test_a_series_that_appears_has_counted_from_zero() -> None:
+    name = "sgl_router_requests_total"
+    shown: dict[SeriesKey, tuple[Sample, ...]] = {
+        (name, (("route", "/v1/completions"),)): tuple((5.0 * number, 0.0) for number in range(13)),
+        (name, (("route", "/v1/responses"),)): ((55.0, 7.0), (60.0, 9.0)),
+    }
+    seen = observe_pool((), {"f": History(60.0, shown)}, SERIES, (front(),))
+    assert seen.arrivals == 9
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,8 @@ async def test_what_is_switched_off_is_said_with_its_switch() -> None:
 
 async def test_an_engine_that_nobody_asked_yet_answers_nothing_per_second() -> None:
     """SGLang's counters are born with the first request; idle is not the same as missing."""
-    gauges = "\n".join(
-        f'sglang:{name}{{engine_type="unified",model_name="m",tp_rank="0"}} 0.0'
+    gauges = "".join(
+        f'sglang:{name}{{engine_type="unified",model_name="m",tp_rank="0"}} 0.0\n'
         for name in ("num_running_reqs", "num_queue_reqs", "token_usage")
     )
     series = series_for(EngineName.SGLang, "0.5.23")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,29 +17,52 @@ if TYPE_CHECKING:
     from weft.observe.history import SeriesKey
 
 HISTOGRAM_PARTS = ("", "_bucket", "_sum", "_count")
+# Of the families asked for: 72 data-parallel ranks on one page have half as many.
+MOST_SAMPLES = 20_000
+# Series whose labels were read: those of a scrape come again in the next one, and in that of each replica of a pool.
+REMEMBERED = 32_768
+_NO_COUNT = -1.25e-300
 
 
 def parse(text: str, names: Iterable[str]) -> dict[SeriesKey, float]:
     """Values of the samples of `names` (a histogram's name stands for its buckets, sum and count).
 
     Lines of other families are skipped before parsing, comments too: an engine exposes hundreds of series. Lines that
-    are not in the format are left out.
+    are not in the format are left out, and so is one without an end, whose number may be cut off. Nothing is read of a
+    page with more than `MOST_SAMPLES`.
     """
     wanted = {f"{name}{part}" for name in names for part in HISTOGRAM_PARTS}
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text[: text.rfind("\n") + 1].split("\n")]
     lines = [line for line in lines if _name_of(line) in wanted]
-    samples = _samples(lines)
-    if samples is None:
-        samples = [sample for line in lines for sample in _samples([line]) or ()]
-    return {series_key(s.name, s.labels): float(s.value) for s in samples}
+    if len(lines) > MOST_SAMPLES:
+        return {}
+    return dict(sample for line in lines for sample in _told(line))
 
 
-def _samples(lines: list[str]) -> list[Sample] | None:
-    """All samples of these lines, or None where one of them is not in the format."""
+def _told(line: str) -> list[tuple[SeriesKey, float]]:
+    """The sample of a line, or nothing."""
+    series, _, value = line.rpartition(" ")
+    key = _key(series) if series.endswith("}") or " " not in series else None
+    if key is None:
+        return [(series_key(sample.name, sample.labels), float(sample.value)) for sample in _samples(line)]
     try:
-        families = list(text_string_to_metric_families("\n".join([*lines, ""])))
+        return [(key, float(value))]
+    except ValueError:
+        return []
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _key(series: str) -> SeriesKey | None:
+    """Of what precedes a value; None where that is more than a series, or none."""
+    found = _samples(f"{series} {_NO_COUNT}")
+    return series_key(found[0].name, found[0].labels) if [each.value for each in found] == [_NO_COUNT] else None
+
+
+def _samples(line: str) -> list[Sample]:
+    try:
+        families = list(text_string_to_metric_families(f"{line}\n"))
     except (ValueError, IndexError, KeyError):
-        return None
+        return []
     return [sample for family in families for sample in family.samples]
 
 

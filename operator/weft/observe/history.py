@@ -20,6 +20,8 @@ SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those 
 
 # Ranks that compute one request together: where each has series of its own, they tell the same requests.
 LOCKSTEP_LABELS = {"tp_rank", "pp_rank", "moe_ep_rank"}
+# SGLang tells a queue by priority as well, and all of it without one: as `priority=""`, which Prometheus leaves out.
+PART_LABEL = "priority"
 TARGET_LABELS = {"instance", "job", "namespace", "pod", "container", "endpoint", "service", "node", "prometheus"}
 
 
@@ -61,11 +63,15 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Samples by series. `now` is on the same clock as the samples' times, and no other."""
+    """Samples by series. `now` is on the same clock as the samples' times, and no other.
+
+    A series whose samples begin later than `begun`, and later than others, was born in between.
+    """
 
     now: float
     series: Mapping[SeriesKey, tuple[Sample, ...]] = field(hash=False)
     origin: Origin = Origin.Engine
+    begun: float = -math.inf
     _by_name: dict[str, list[SeriesKey]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -108,7 +114,7 @@ class History:
 
     def increase_from_birth(self, name: str, wanted: Labels = ()) -> float | None:
         """As `increase`, where a series that was not there at first has grown from zero."""
-        oldest = min((samples[0][0] for samples in self.series.values() if samples), default=math.inf)
+        oldest = max(self.begun, min((samples[0][0] for samples in self.series.values() if samples), default=math.inf))
         lines = [samples for samples in self._of(name, wanted) if samples]
         return _sum(increase(((oldest, 0.0), *line) if line[0][0] > oldest else line) for line in lines)
 
@@ -127,7 +133,7 @@ class History:
         newest = max((at for samples in self.series.values() for at, _ in samples), default=self.now)
         kept = (key for name in names for key in self._by_name.get(name, ()))
         series = {key: _since(self.series[key], newest - seconds) for key in kept}
-        return History(self.now, series, self.origin)
+        return History(self.now, series, self.origin, newest - seconds)
 
     @property
     def span_seconds(self) -> float:
@@ -142,7 +148,12 @@ class History:
 
     def most(self, name: str) -> float:
         """The most that a gauge was in the window, summed over its series; 0 without any."""
-        return sum(max((value for _, value in usable(samples)), default=0.0) for samples in self._of(name, ()))
+        return sum(self.peaks(name))
+
+    def peaks(self, name: str) -> tuple[float, ...]:
+        """The most that each series of a gauge was in the window."""
+        lines = (usable(samples) for samples in self._of(name, ()))
+        return tuple(max(value for _, value in line) for line in lines if line)
 
     def mean(self, name: str) -> float | None:
         """Mean observation of the histogram `name` over the window; None when nothing was observed."""
@@ -150,7 +161,7 @@ class History:
         return total / count if total is not None and count else None
 
     def _of(self, name: str, wanted: Labels) -> Iterable[tuple[Sample, ...]]:
-        return (self.series[key] for key in self._keys(name, wanted))
+        return (self.series[key] for key in _wholes(self._keys(name, wanted)))
 
     def _keys(self, name: str, wanted: Labels) -> Iterable[SeriesKey]:
         """Series of that name, of ranks in lockstep the first alone.
@@ -167,6 +178,13 @@ class History:
         for key in sorted(keys):
             first.setdefault(tuple(tag for tag in key[1] if tag[0] not in LOCKSTEP_LABELS), key)
         return first.values()
+
+
+def _wholes(keys: Iterable[SeriesKey]) -> Iterable[SeriesKey]:
+    """Without the parts of what is told as a whole, too."""
+    every = list(keys)
+    parts = {key for key in every if any(label == PART_LABEL and text for label, text in key[1])}
+    return every if len(parts) in {0, len(every)} else [key for key in every if key not in parts]
 
 
 def series_key(name: str, tags: Mapping[str, str]) -> SeriesKey:
