@@ -193,3 +193,19 @@ class TestLogNormalQuantile:
         above = next(bound for bound in self.TOKENS if bound >= true)
         below = max((bound for bound in self.TOKENS if bound < above), default=0.0)
         assert below * (1 - 1e-9) <= value <= above * (1 + 1e-9)
+
+
+@given(st.lists(st.tuples(anything, anything), max_size=12), st.one_of(st.none(), anything))
+def test_no_histogram_stops_the_reading_of_others(buckets: list[tuple[float, float]], mean: float | None) -> None:
+    """Counts beyond 2^53, bounds that are no numbers, and whatever else a page may say."""
+    for fraction in (0.5, 0.95, 0.99):
+        log_normal_quantile(tuple(buckets), fraction)
+        quantile(tuple(buckets), fraction)
+    percentiles(tuple(buckets), mean)
+    unresolved(tuple(buckets))
+
+
+def test_more_observations_than_a_number_can_tell_apart_have_a_percentile() -> None:
+    found = log_normal_quantile(((1.0, 0.0), (10.0, 9e17), (100.0, 1e18), (math.inf, 1e18)), 0.95)
+    assert found is not None
+    assert 10.0 < found < 100.0

@@ -12,7 +12,7 @@ from tests.scaling.cases import Pool, seen
 from tests.scaling.test_properties import observations, specs
 from tests.scaling.test_split import pair, step
 from weft.domain.reasons import Reason
-from weft.domain.snapshot import PoolObservation
+from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.spec import ScalingMode, ScalingSpec
 
 
@@ -121,6 +121,20 @@ def test_silence_never_takes_a_replica_away(
             assert answer.desired >= before.desired
             assert answer.recommended >= before.recommended
             before = answer
+
+
+@pytest.mark.parametrize("gauge", ["waiting", "running"])
+def test_a_pool_of_which_one_replica_tells_no_load_keeps_what_it_has(gauge: str) -> None:
+    """The queue of that one is in no sum: none of what the others tell is all of it."""
+    told = PodObservation("a", 5.0, requests_per_second=0.5, waiting=0.0, running=1.0)
+    untold = replace(told, pod="b", **{gauge: None})  # type: ignore[arg-type]
+    pool = Pool(current=4)
+    pool.run(replace(seen(1.0, 2), pods=(told, untold)), 900)
+    assert pool.current == 4
+    assert pool.answer is not None
+    assert pool.answer.explanation.reason is Reason.HoldMetricsMissing
+    pool.run(replace(seen(1.0, 2), pods=(told, replace(told, pod="b"))), 900)
+    assert pool.current == 1
 
 
 @given(looks=st.lists(st.tuples(st.one_of(silences, observations), st.floats(0, 200)), max_size=12))

@@ -23,6 +23,7 @@ PERCENTILES = (50, 90, 95, 99)
 # Of all observations: a bucket below which there are fewer says little of where in it they are.
 ENOUGH_BELOW = 0.05
 
+_NEARLY_ALL = math.nextafter(1.0, 0.0)
 _NORMAL = NormalDist()
 
 
@@ -98,7 +99,7 @@ def log_normal_quantile(buckets: Buckets, fraction: float) -> float | None:
             if lower <= 0.0 or below < ENOUGH_BELOW * total or math.isinf(upper):
                 return None
             all_but_half_a_one = max(1.0 - 0.5 / total, (1.0 + fraction) / 2.0)
-            shares = (below / total, fraction, min(count / total, all_but_half_a_one))
+            shares = (below / total, fraction, min(count / total, all_but_half_a_one, _NEARLY_ALL))
             first, wanted, last = map(_NORMAL.inv_cdf, shares)
             return lower * math.exp(math.log(upper / lower) * (wanted - first) / (last - first))
     return None

@@ -10,7 +10,7 @@ from weft.domain.made_often import made_often
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import PoolObservation
+    from weft.domain.snapshot import PodObservation, PoolObservation
 
 # Four scrapes of our own, two of a usual Prometheus: older values say nothing about now.
 FRESH_SECONDS = 60.0
@@ -45,18 +45,18 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
     missing = what_is_missing(observation)
     if missing is not None or observation is None or observation.requests_per_second is None:
         return missing or ""
-    complete = observation.complete and is_sane(observation.waiting)
+    told = is_sane(observation.waiting) and is_sane(observation.running)
     arrivals, seconds = observation.arrivals, observation.arrival_seconds
-    told = is_sane(arrivals) and is_sane(seconds) and seconds > 0
+    counted = is_sane(arrivals) and is_sane(seconds) and seconds > 0
     return Reading(
         observation.requests_per_second,
         backlog(observation, role),
         _or_zero(observation.waiting) + _or_zero(observation.running),
         observation.answered,
-        whole=complete and is_sane(observation.running),
-        arrivals=_or_zero(arrivals) if told else 0.0,
-        arrival_seconds=_or_zero(seconds) if told else 0.0,
-        at_front=told and observation.arrivals_at_front,
+        whole=observation.complete and told and all(map(_tells_its_load, observation.pods)),
+        arrivals=_or_zero(arrivals) if counted else 0.0,
+        arrival_seconds=_or_zero(seconds) if counted else 0.0,
+        at_front=counted and observation.arrivals_at_front,
     )
 
 
@@ -85,6 +85,11 @@ def what_is_missing(observation: PoolObservation | None) -> str | None:
     if not is_sane(observation.requests_per_second):
         return "the request rate is missing or not a number"
     return None
+
+
+def _tells_its_load(pod: PodObservation) -> bool:
+    """One that does not would count as idle in the sums."""
+    return is_sane(pod.waiting) and is_sane(pod.running)
 
 
 def _is_fresh(observation: PoolObservation) -> bool:
