@@ -9,6 +9,7 @@ import pytest
 from tests.observe.pages import observed, pages, said, scraped, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
+from weft.observe.exposition import MOST_SAMPLES
 from weft.observe.observation import observe_pool
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
@@ -47,6 +48,24 @@ async def test_a_page_that_was_cut_off_keeps_what_was_whole() -> None:
     cut = SECOND[: SECOND.index("vllm:request_generation_tokens_bucket") + 60]
     seen = await observed(SERIES, FIRST, SECOND, cut)
     assert seen.running == 6
+
+
+@pytest.mark.parametrize("digits", range(1, 5))
+async def test_a_number_that_was_cut_off_is_none(digits: int) -> None:
+    """`1234567` as `12` would be a restart, and the next whole page a million answers."""
+    name = 'vllm:request_success_total{engine="0",finished_reason="stop",model_name="m"}'
+    gauge = 'vllm:num_requests_running{engine="0",model_name="m"} 1\n'
+    whole = [f"{gauge}{name} {count}\n" for count in (1234567, 1234577, 1234587)]
+    cut = f"{gauge}{name} {'1234577'[:digits]}"
+    seen = await observed(SERIES, whole[0], cut, whole[2])
+    assert seen.requests_per_second == pytest.approx(20 / 60)
+
+
+async def test_a_page_of_more_series_than_any_engine_has_is_no_answer() -> None:
+    """Reading it would take the operator's time from everybody else."""
+    many = "".join(f'vllm:num_requests_running{{engine="{number}"}} 1\n' for number in range(MOST_SAMPLES + 1))
+    seen = await observed(SERIES, FIRST + many, SECOND + many)
+    assert (seen.answered, seen.complete) == (0, False)
 
 
 async def test_several_models_on_one_page_are_one_load() -> None:
@@ -154,6 +173,54 @@ class TestBuckets:
         seen = await observed(SERIES, *texts)
         assert seen.ttft == ()
         assert seen.ttft_mean == pytest.approx(0.38)
+
+
+class TestQueuesByPriority:
+    """SGLang with `--enable-priority-scheduling`: all requests without a priority, and again by each of them."""
+
+    ENGINE = series_for(EngineName.SGLang, "0.5.23")
+    LABELS = 'engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
+
+    def page(self, whole: str, finished: int) -> str:
+        told = {"num_running_reqs": (7, 5, 2), "num_queue_reqs": (4, 0, 4), "num_decode_transfer_queue_reqs": (3, 2, 1)}
+        lines = [f"sglang:num_requests_total{{{self.LABELS}}} {finished}", f"sglang:token_usage{{{self.LABELS}}} 0.5"]
+        for name, (every, *parts) in told.items():
+            lines.append(f"sglang:{name}{{{self.LABELS}{whole}}} {every}")
+            lines += [f'sglang:{name}{{{self.LABELS},priority="{at}"}} {part}' for at, part in enumerate(parts)]
+        return "\n".join([*lines, ""])
+
+    @pytest.mark.parametrize("whole", [',priority=""', ""], ids=["as scraped", "as Prometheus stores it"])
+    async def test_are_counted_once(self, whole: str) -> None:
+        seen = await observed(self.ENGINE, self.page(whole, 10), self.page(whole, 20))
+        assert (seen.running, seen.waiting, seen.waiting_for_kv) == (7, 4, 3)
+
+    async def test_count_where_nothing_tells_all_of_them(self) -> None:
+        seen = await observed(self.ENGINE, *(self.page(',priority="2"', finished) for finished in (10, 20)))
+        assert (seen.running, seen.waiting) == (14, 8)
+
+
+class TestPercent:
+    """A ratio that is told in percent by whatever stands before the engine."""
+
+    NAME = "vllm:kv_cache_usage_perc"
+
+    async def test_is_named_and_not_believed(self) -> None:
+        seen = await observed(SERIES, *(times_as_much(text, 100.0, self.NAME) for text in (FIRST, SECOND)))
+        assert (seen.kv_usage, seen.missing) == (None, ())
+        assert "KV use is above 1, which no ratio is: it is not used, and may be told in percent" in said(seen)
+
+    async def test_of_one_pod_is_believed_of_no_other_and_of_none_that_is_idle_by_now(self) -> None:
+        busy, idle = ([times_as_much(text, times, self.NAME) for text in (FIRST, SECOND)] for times in (100.0, 0.0))
+        pods = (target(SERIES, "busy"), target(SERIES, "idle"))
+        texts = {"busy": (busy[0], idle[1]), "idle": (idle[0], idle[1])}
+        assert observe_pool(pods, await scraped(pods, texts), SERIES).kv_usage is None
+
+    async def test_is_not_suspected_of_a_cache_that_is_full(self) -> None:
+        full = times_as_much(SECOND, 0.0, self.NAME).replace(f"{self.NAME}{{", "ignored{")
+        full += "".join(f'{self.NAME}{{engine="{rank}",model_name="m"}} 1.0\n' for rank in range(8))
+        seen = await observed(SERIES, full, full)
+        assert seen.kv_usage == 1.0
+        assert not any("percent" in sentence for sentence in said(seen))
 
 
 class TestOtherUnits:

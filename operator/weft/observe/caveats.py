@@ -27,6 +27,7 @@ _LATENCIES = {
     "tpot": "tpot",
     "inter_token": "tpot",
 }
+_RATIOS = {"kv_usage": "KV use is", "hit_rate": "the hit rate of the prefix cache is"}
 
 
 def missing(windows: list[Window]) -> tuple[str, ...]:
@@ -84,8 +85,11 @@ def _renamed(windows: list[Window]) -> Iterator[Caveat]:
 
 def _contradicted(windows: list[Window]) -> Iterator[Caveat]:
     for figure in sorted(frozenset[str]().union(*(window.contradicted for window in windows))):
-        why = "contradicts how few requests are inside: it is not used, and may be told in another unit"
-        yield Caveat(f"{figure.upper()} {why}", figure)
+        if figure in _RATIOS:
+            yield Caveat(f"{_RATIOS[figure]} above 1, which no ratio is: it is not used, and may be told in percent")
+        else:
+            why = "contradicts how few requests are inside: it is not used, and may be told in another unit"
+            yield Caveat(f"{figure.upper()} {why}", figure)
 
 
 def _other_name(window: Window, shown: str | None, usual: str | None) -> str:

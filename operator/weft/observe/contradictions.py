@@ -1,4 +1,4 @@
-"""Latencies that cannot be: milliseconds in a histogram of seconds, where nobody was inside for as long as it says."""
+"""Figures that cannot be: percent in a gauge of a ratio, milliseconds where nobody was inside for as many seconds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ LONG_SECONDS = 30.0
 LONG_TOKEN_SECONDS = 1.0
 # Maxima fall between scrapes, and long requests that end together weigh more than those that stay.
 MOST_TIMES = 2.0
+# Of a ratio, which is 1 at most.
+MOST_RATIO = 1.1
+RATIOS = ("kv_usage", "hit_rate")
 
 
 def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
-    """The windows of one pool, without latencies that cannot be.
+    """The windows of one pool, without figures that cannot be.
 
     What one of them contradicts none is believed: they run one build, and a new one was not seen for long.
     """
@@ -28,6 +31,16 @@ def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
 
 
 def _contradictions(window: Window) -> frozenset[str]:
+    """The figures that cannot be: some of `ttft`, `tpot`, `kv_usage` and `hit_rate`."""
+    return _too_long(window) | {figure for figure in RATIOS if _is_no_ratio(window, figure)}
+
+
+def _is_no_ratio(window: Window, figure: str) -> bool:
+    name = getattr(window.series, figure)
+    return name is not None and any(peak > MOST_RATIO for peak in window.history.peaks(name))
+
+
+def _too_long(window: Window) -> frozenset[str]:
     """Which of `ttft` and `tpot` would need far more requests inside than any scrape of the window showed.
 
     Little's law: answers per second times the mean stay is the mean number inside. Those who were there when the window

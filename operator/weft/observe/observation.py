@@ -93,7 +93,7 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         computed_input_tokens=window.computed_input_tokens,
         waiting=window.waiting,
         running=_total(window.gauge(window.series.running)),
-        kv_usage=_mean(window.gauge(window.series.kv_usage)),
+        kv_usage=window.ratio("kv_usage"),
         ttft=percentiles(found.ttft, ttft_mean),
         tpot=percentiles(found.tpot, tpot_mean),
         ttft_mean=ttft_mean,
@@ -147,7 +147,7 @@ def observe_pool(
         arrived=arrivals(windows, list(fronts), histories),
         rate=_rate_of_all(windows),
         prefix_tokens=_prefix_tokens(windows),
-        hit_rate=_mean(_all(_mean(window.gauge(window.series.hit_rate)) for window in windows)),
+        hit_rate=_mean(_all(window.ratio("hit_rate") for window in windows)),
         missing=missing(told),
         caveats=caveats(told, found.ttft, found.tpot),
     )

@@ -18,7 +18,8 @@ DEFERRED = (("reason", "deferred"),)
 class Window:
     """Samples and names. `expected` are the names of the engine's version, `series` those that are there.
 
-    `contradicted` are latencies (`ttft`, `tpot`) that cannot be, which are read as if they were not there.
+    `contradicted` are figures (`ttft`, `tpot`, `kv_usage`, `hit_rate`) that cannot be, which are read as if they were
+    not there.
     """
 
     history: History
@@ -34,6 +35,11 @@ class Window:
     def gauge(self, name: str | None) -> tuple[float, ...]:
         """The newest value of each series of a gauge."""
         return self.history.gauge(name) if name is not None else ()
+
+    def ratio(self, figure: str) -> float | None:
+        """Mean of the newest values of `kv_usage` or `hit_rate` over the series of it."""
+        found = () if figure in self.contradicted else self.gauge(getattr(self.series, figure))
+        return sum(found) / len(found) if found else None
 
     def increase(self, name: str | None) -> float | None:
         """Growth of a counter over the window."""
