@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections import UserDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,13 +15,14 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import EngineWord, PoolRecord, ResourceKey
 from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import PoolStatus
+from weft.observe.arithmetic import Sample
 from weft.observe.collector import AT_A_GATEWAY, MetricsCollector
-from weft.observe.history import Origin
+from weft.observe.history import History, Origin, SeriesKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, ValuesView
 
-    from weft.observe.history import History, Target
+    from weft.observe.history import Target
 
 ROUTER_TEXTS = pages("vllm-router-0.1.17")
 
@@ -120,3 +124,38 @@ async def test_a_pool_behind_a_gateway_says_when_its_picker_tells_nothing() -> N
     await collector.collect(pools, (engine("p", "Managed"),))
     told = {uid: AT_A_GATEWAY in seen.caveats for uid, seen in collector.observations().items()}
     assert told == {"None": False, "Managed": False, "Gateway": True}
+
+
+class Slow(UserDict[SeriesKey, tuple[Sample, ...]]):
+    """Series that are there once the event loop has turned."""
+
+    def __init__(self, turned: threading.Event) -> None:
+        super().__init__()
+        self.turned = turned
+        self.in_time: list[bool] = []
+
+    def values(self) -> ValuesView[tuple[Sample, ...]]:
+        self.in_time.append(self.turned.wait(5.0 if all(self.in_time) else 0.0))
+        return super().values()
+
+
+class OfSlowSeries:
+    """A source of them."""
+
+    def __init__(self, series: Slow) -> None:
+        self.series = series
+
+    async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
+        asyncio.get_running_loop().call_soon(self.series.turned.set)
+        return {target.uid: History(0.0, self.series) for target in targets}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_probes_are_answered_while_many_replicas_are_read() -> None:
+    series = Slow(threading.Event())
+    release = EngineRelease(EngineName.VLLM, "0.32.0", "")
+    await MetricsCollector(OfSlowSeries(series)).collect([pool("p", release)], (engine("e", "p"),))
+    assert series.in_time
+    assert all(series.in_time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -18,13 +19,16 @@ from weft.observe.targets import fronts_of, targets_of
 from weft.observe.whole_replicas import of_whole_replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import EngineWord, PoolObservation, PoolRecord
     from weft.engines.series import EngineSeries
     from weft.observe.history import History
     from weft.observe.sources import MetricsSource
+
+    # A pool, how its engine is read, its replicas and what counts the requests before them.
+    _Asked = tuple[PoolRecord, EngineSeries, tuple[Target, ...], tuple[Target, ...]]
 
 AT_A_GATEWAY = Caveat("the Gateway's endpoint picker tells nothing: requests count once an engine has taken them")
 
@@ -66,14 +70,10 @@ class MetricsCollector:
         engines = {page.uid: page for _, _, targets, _ in asked for each in targets for page in (each, *each.pages)}
         every |= engines  # whatever a Service selects
         histories = await self._source.collect(every.values())
-        leaving = {pod.uid for pod in pods if pod.finishing}
-        whole = of_whole_replicas((target for _, _, targets, _ in asked for target in targets), histories)
-        observed = {
-            pool.key.uid: _with_what_is_not_told(pool, observe_pool(staying(targets, leaving), whole, series, fronts))
-            for pool, series, targets, fronts in asked
-        }
+        at, leaving = self._clock(), {pod.uid for pod in pods if pod.finishing}
+        whole, observed = await asyncio.to_thread(_read, asked, histories, leaving)  # seconds, of a thousand replicas
         pages = {pool.key.uid: (targets, series, whole) for pool, series, targets, _ in asked}
-        self._seen = _Seen(self._clock(), observed, pages)
+        self._seen = _Seen(at, observed, pages)
         read = Counter(history.origin for uid, history in histories.items() if uid in engines)
         self.engines_read = {origin: read[origin] for origin in Origin}
 
@@ -96,6 +96,17 @@ class MetricsCollector:
     async def close(self) -> None:
         """Close the source."""
         await self._source.close()
+
+
+def _read(
+    asked: Sequence[_Asked], histories: Mapping[str, History], leaving: Container[str]
+) -> tuple[dict[str, History], dict[str, PoolObservation]]:
+    """Windows of whole replicas, and what each pool was observed to do, by its UID."""
+    whole = of_whole_replicas((target for _, _, targets, _ in asked for target in targets), histories)
+    return whole, {
+        pool.key.uid: _with_what_is_not_told(pool, observe_pool(staying(targets, leaving), whole, series, fronts))
+        for pool, series, targets, fronts in asked
+    }
 
 
 def staying(targets: Iterable[Target], leaving: Container[str]) -> list[Target]:

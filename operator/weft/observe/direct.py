@@ -42,7 +42,7 @@ class DirectSource:
         self._rings = {target.uid: self._rings.get(target.uid, deque()) for target in wanted}
         slots = asyncio.Semaphore(SCRAPES_AT_ONCE)
         await asyncio.gather(*(self._scrape(target, slots) for target in wanted))
-        return self.windows()
+        return await asyncio.to_thread(self.windows)
 
     def windows(self) -> dict[str, History]:
         """What is remembered, by pod UID."""
