@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 OWNER = {"apiVersion": labels.API_VERSION, "kind": "InferencePool", "uid": "u1", "controller": True, "name": "chat"}
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "team", "name": "p", "ownerReferences": [OWNER]}}
+POD: Json = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"namespace": "team", "name": "p", "ownerReferences": [OWNER]},
+}
 SERVICE = {**POD, "kind": "Service"}
 KEY = ResourceKey("InferencePool", "team", "chat", "u1")
 
@@ -124,7 +128,6 @@ def test_a_deletion_names_the_uid(outbox: Outbox) -> None:
 @pytest.mark.parametrize(
     ("action", "status"),
     [
-        (CreatePod(POD), 409),
         (DeletePod("team", "p", "ua"), 404),
         (DeletePod("team", "p", "ua"), 409),
         (UnroutePod("team", "p", "ua", 0.0), 422),
@@ -132,12 +135,63 @@ def test_a_deletion_names_the_uid(outbox: Outbox) -> None:
         (UnroutePod("team", "p", "ua", 0.0), 409),
         (ReleasePods("team", (("p", "ua"),)), 422),
     ],
-    ids=["created", "deleted", "another-uid", "unrouted", "gone", "unrouted-another-uid", "released"],
+    ids=["deleted", "another-uid", "unrouted", "gone", "unrouted-another-uid", "released"],
 )
 def test_what_is_done_already_is_a_success_and_no_write(outbox: Outbox, action: Any, status: int) -> None:  # noqa: ANN401 - any action
     outbox.answers(status)
     outbox.writer.carry_out(action)
     assert outbox.counted == []
+
+
+def as_it_is(outbox: Outbox, status: int, pod: Json, message: str = "") -> None:
+    """Answer every write with a status, and every read with the pod."""
+    refusal = json.dumps({"message": message})
+    outbox.server.answer = lambda request: (
+        web.json_response(pod) if request.method == "GET" else web.Response(status=status, text=refusal)
+    )
+
+
+def test_a_pod_that_was_created_already_is_a_success_and_no_write(outbox: Outbox) -> None:
+    as_it_is(outbox, 409, {**POD, "metadata": {**POD["metadata"], "uid": "ua"}})
+    outbox.writer.carry_out(CreatePod(POD))
+    assert outbox.counted == []
+
+
+def test_a_pod_that_a_conflict_over_a_quota_kept_from_being_created_is_tried_again(outbox: Outbox) -> None:
+    """The same status as for a pod that is there: the API server gave up writing to the ResourceQuota."""
+    outbox.answers(409, 'Operation cannot be fulfilled on resourcequotas "gpus": the object has been modified')
+    with pytest.raises(Retry) as conflict:
+        outbox.writer.carry_out(CreatePod(POD))
+    assert "resourcequotas" in str(conflict.value)
+
+
+GATED = {"schedulingGates": [{"name": labels.GATE}]}
+DENIED = "ValidatingAdmissionPolicy 'owners' with binding 'all' denied request: no owner"
+
+
+@pytest.mark.parametrize(
+    ("action", "pod", "refused"),
+    [
+        (ReleasePods("team", (("p", "ua"),)), {"metadata": {"uid": "ua"}, "spec": GATED}, True),
+        (ReleasePods("team", (("p", "ua"),)), {"metadata": {"uid": "ub"}, "spec": GATED}, False),
+        (ReleasePods("team", (("p", "ua"),)), {"metadata": {"uid": "ua"}, "spec": {}}, False),
+        (UnroutePod("team", "p", "ua", 0.0), {"metadata": {"uid": "ua", "labels": {labels.ROUTED: "true"}}}, True),
+        (UnroutePod("team", "p", "ua", 0.0), {"metadata": {"uid": "ua"}}, False),
+    ],
+    ids=["gated", "another pod", "released", "routed", "unrouted"],
+)
+def test_a_policy_that_refuses_as_a_patch_fails_is_told_by_what_is_left(
+    outbox: Outbox, action: ReleasePods | UnroutePod, pod: Json, *, refused: bool
+) -> None:
+    """Both are 422: a test in the patch that fails, and a ValidatingAdmissionPolicy that names no reason."""
+    as_it_is(outbox, 422, pod, DENIED)
+    told = None
+    try:
+        outbox.writer.carry_out(action)
+    except Invalid as error:
+        told = error
+    assert refused is (told is not None)
+    assert told is None or (told.reason, str(told)) == (Reason.PodRefused, DENIED)
 
 
 def test_a_namespace_that_is_being_deleted_is_no_refusal_of_the_pod(outbox: Outbox) -> None:
@@ -158,9 +212,11 @@ def test_a_namespace_that_is_being_deleted_is_no_refusal_of_the_pod(outbox: Outb
         (403, 'pods is forbidden: User "x" cannot create resource "pods"', Blocked, Reason.NotPermitted),
         (422, 'Pod "p" is invalid: spec', Invalid, Reason.PodRefused),
         (500, "etcd is away", Retry, Reason.ApiUnavailable),
+        (500, 'Internal error occurred: failed calling webhook "m.io": refused', Blocked, Reason.PodRefused),
+        (500, 'admission webhook "m.io" denied the request: out of order', Blocked, Reason.PodRefused),
         (429, "slow down", Retry, Reason.ApiUnavailable),
     ],
-    ids=["quota", "pod-security", "rbac", "invalid", "server", "busy"],
+    ids=["quota", "pod-security", "rbac", "invalid", "server", "webhook away", "webhook fails", "busy"],
 )
 def test_a_refusal_says_who_can_change_it(
     outbox: Outbox, status: int, message: str, error: type[WeftError], reason: Reason

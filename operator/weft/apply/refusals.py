@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.apply.sending import CONFLICT, FORBIDDEN, NOT_FOUND
+from weft.apply.sending import CONFLICT, FORBIDDEN, NOT_FOUND, SERVER_ERRORS
 from weft.domain.errors import Blocked, Invalid, Retry, WeftError
 from weft.domain.reasons import Reason
 
@@ -19,7 +19,7 @@ def refused(answer: Answer) -> WeftError:
         return Blocked(Reason.NamespaceTerminating, "the namespace is being deleted: nothing is created in it any more")
     if answer.status == FORBIDDEN:
         return not_permitted(message) if is_rbac(message) else Blocked(Reason.PodRefused, message)
-    if answer.status == NOT_FOUND:
+    if answer.status == NOT_FOUND or answer.status >= SERVER_ERRORS:  # of the latter, those of webhooks alone come here
         return Blocked(Reason.PodRefused, message)
     if answer.status == CONFLICT:
         return Retry(Reason.StatusConflict, message)

@@ -30,6 +30,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 PLAIN_JSON = "application/json"
 _NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_OF_WEBHOOKS = ('failed calling webhook "', 'admission webhook "')  # with status 500, or what the webhook chose
 WRITE_TIMEOUT_SECONDS = (5.0, 30.0)
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, TOO_MANY = 401, 403, 404, 409, 422, 429
@@ -63,6 +64,11 @@ class Answer:
     def message(self) -> str:
         """The API server's own words."""
         return str(self.body.get("message") or f"HTTP {self.status}")
+
+    @property
+    def of_a_webhook(self) -> bool:
+        """Whether an admission webhook refused it, or could not be asked: the API server itself is well."""
+        return any(words in self.message for words in _OF_WEBHOOKS)
 
 
 class RetryLater(Retry):
@@ -113,7 +119,7 @@ class Sender:
         if seconds is not None and status in {TOO_MANY, 503}:
             self._bucket.hold(seconds)
             raise RetryLater(answer.message, seconds)
-        if status in {UNAUTHORIZED, TOO_MANY} or status >= SERVER_ERRORS:
+        if status in {UNAUTHORIZED, TOO_MANY} or (status >= SERVER_ERRORS and not answer.of_a_webhook):
             raise Retry(Reason.ApiUnavailable, answer.message)
         return answer
 

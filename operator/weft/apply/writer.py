@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, assert_never
 
@@ -53,7 +54,7 @@ class Writer:
                 self._create_pod(action.body)
             case ReleasePods():
                 for name, uid in action.pods:
-                    self._patch_pod(action.namespace, name, [_same(uid), *_GATE_REMOVED])
+                    self._release(action.namespace, name, uid)
             case UnroutePod():
                 self._unroute(action)
             case DeletePod():
@@ -101,23 +102,37 @@ class Writer:
         query = (("fieldManager", labels.CONVERGE_MANAGER),)
         answer = self._write(namespace, "Pod", Request("POST", object_path("v1", "pods", namespace), query, body))
         if answer.status == CONFLICT:
-            self._expect_ours(object_path("v1", "pods", namespace, name), body)
+            if self._expect_ours(object_path("v1", "pods", namespace, name), body) is None:
+                raise Retry(Reason.ApiUnavailable, answer.message)  # of another object: a quota that many write to
         elif not answer.ok:
             raise refused(answer)
+
+    def _release(self, namespace: str, name: str, uid: str) -> None:
+        path = object_path("v1", "pods", namespace, name)
+        self._patch_pod(namespace, Request("PATCH", path, (), [_same(uid), *_GATE_REMOVED], JSON_PATCH), uid, _is_gated)
 
     def _unroute(self, action: UnroutePod) -> None:
         """A merge patch, as a pod may have no annotations yet: the API server compares the UID in it."""
         told = datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         meta = {"uid": action.uid, "labels": {labels.ROUTED: None}, "annotations": {labels.UNROUTED: told}}
-        self._patch_pod(action.namespace, action.name, {"metadata": meta}, MERGE_PATCH)
+        path = object_path("v1", "pods", action.namespace, action.name)
+        request = Request("PATCH", path, (), {"metadata": meta}, MERGE_PATCH)
+        self._patch_pod(action.namespace, request, action.uid, _is_routed)
 
-    def _patch_pod(self, namespace: str, name: str, patch: list[Json] | Json, content_type: str = JSON_PATCH) -> None:
-        query = (("fieldManager", labels.CONVERGE_MANAGER),)
-        request = Request("PATCH", object_path("v1", "pods", namespace, name), query, patch, content_type)
+    def _patch_pod(self, namespace: str, request: Request, uid: str, is_left: Callable[[Json], bool]) -> None:
+        """Patch one pod. `is_left` says of a pod as it is whether there is still something to patch."""
+        request = replace(request, query=(("fieldManager", labels.CONVERGE_MANAGER),))
         answer = self._write(namespace, "Pod", request)
-        # 422: another pod of that name, or no gate or label left: what we wanted is so, or is decided anew next pass
-        if not answer.ok and answer.status not in {NOT_FOUND, UNPROCESSABLE, CONFLICT}:
+        if answer.ok or answer.status in {NOT_FOUND, CONFLICT}:
+            return
+        # 422: another pod of that name, or no gate or label left: what we wanted is so, or is decided anew next pass.
+        # A ValidatingAdmissionPolicy refuses with 422, too, unless it names another reason.
+        if answer.status != UNPROCESSABLE or self._is_left(request.path, uid, is_left):
             raise refused(answer)
+
+    def _is_left(self, path: str, uid: str, is_left: Callable[[Json], bool]) -> bool:
+        found = self._sender.get(path)
+        return found.ok and found.body["metadata"].get("uid") == uid and is_left(found.body)
 
     def _apply(self, action: ApplyObject) -> None:
         body, meta = action.body, action.body["metadata"]
@@ -196,6 +211,14 @@ _GATE_REMOVED = (
     {"op": "test", "path": "/spec/schedulingGates/0/name", "value": labels.GATE},
     {"op": "remove", "path": "/spec/schedulingGates/0"},
 )
+
+
+def _is_gated(pod: Json) -> bool:
+    return any(gate.get("name") == labels.GATE for gate in pod["spec"].get("schedulingGates") or ())
+
+
+def _is_routed(pod: Json) -> bool:
+    return labels.ROUTED in (pod["metadata"].get("labels") or {})
 
 
 def _same(uid: str) -> Json:
