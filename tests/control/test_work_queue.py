@@ -62,6 +62,19 @@ async def test_a_delay_named_by_the_server_is_the_least() -> None:
     assert queue.failed("a", 1, at_least_seconds=30) == 30
 
 
+async def test_a_pass_that_is_wanted_sooner_does_not_end_a_back_off() -> None:
+    """A conflict over the status, say, while a used up quota backs off; the end of the back-off still rings."""
+    queue = WorkQueue()
+    queue.add("a")
+    queue.failed(await queue.take(), 1)
+    queue.add_after("a", 0.01)
+    assert await asyncio.wait_for(queue.take(), 0.5) == "a"
+    assert queue.is_backing_off("a", 1)
+    queue.release("a")
+    assert await asyncio.wait_for(queue.take(), 5.0) == "a"
+    assert not queue.is_backing_off("a", 1)
+
+
 async def test_of_several_delays_the_soonest_counts() -> None:
     queue = WorkQueue()
     queue.add_after("a", 60)

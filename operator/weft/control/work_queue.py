@@ -14,6 +14,7 @@ LONGEST_BACKOFF_SECONDS = 300.0
 class _Failures:
     generation: int
     count: int
+    until: float  # in the loop's time
 
 
 class WorkQueue:
@@ -68,17 +69,18 @@ class WorkQueue:
         """
         known = self._failures.get(key)
         count = known.count + 1 if known is not None and known.generation == generation else 1
-        self._failures[key] = _Failures(generation, count)
         seconds = max(at_least_seconds, backoff_seconds(count) * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+        until = asyncio.get_running_loop().time() + seconds
+        self._failures[key] = _Failures(generation, count, until)
         self._again.discard(key)
         self.release(key)
         self.add_after(key, seconds)
         return seconds
 
     def is_backing_off(self, key: str, generation: int) -> bool:
-        """Whether a failure of this very generation still has to wait."""
+        """Whether a failure of this very generation still has to wait, whatever else brings a pass before."""
         known = self._failures.get(key)
-        return known is not None and known.generation == generation and key in self._timers
+        return known is not None and known.generation == generation and _seconds_left(known) > 0
 
     def forget(self, key: str) -> None:
         """The key is gone for good."""
@@ -104,6 +106,13 @@ class WorkQueue:
     def _ring(self, key: str) -> None:
         self._timers.pop(key, None)
         self.add(key)
+        known = self._failures.get(key)
+        if known is not None and (seconds := _seconds_left(known)) > 0:
+            self.add_after(key, seconds)
+
+
+def _seconds_left(failures: _Failures) -> float:
+    return failures.until - asyncio.get_running_loop().time()
 
 
 def backoff_seconds(failures: int) -> float:
