@@ -257,6 +257,29 @@ class TestFailure:
         assert record is not None
         assert record.failure == expected
 
+    @pytest.mark.parametrize(
+        ("state", "expected"),
+        [
+            ({"running": {}}, None),
+            ({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, None),
+            ({"waiting": {"reason": "CrashLoopBackOff"}}, ContainerFailure("OOMKilled", "", 137)),
+            ({"waiting": {"reason": "ErrImagePull", "message": "no"}}, ContainerFailure("ErrImagePull", "no")),
+        ],
+        ids=["runs again", "just ended", "again and again", "image"],
+    )
+    def test_is_no_sidecar_that_the_kubelet_starts_anew(self, state: Json, expected: ContainerFailure | None) -> None:
+        """Ours before a Gateway, or one that a mesh injects: the engine beside it goes on."""
+        proxy = {"name": "proxy", "restartPolicy": "Always"}
+        told = {
+            "name": "proxy",
+            "state": state,
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+            "restartCount": 1,
+        }
+        record = read_pod(pod({"initContainerStatuses": [told]}, {"containers": [{}], "initContainers": [proxy]}))
+        assert record is not None
+        assert record.failure == expected
+
 
 class TestRequests:
     def test_sum_containers_and_take_the_largest_init_container(self) -> None:

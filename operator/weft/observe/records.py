@@ -25,7 +25,7 @@ from weft.render import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from weft.schedulers import kueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 Json = dict[str, Any]
 Devices = tuple[tuple[str, int], ...]
@@ -36,6 +36,7 @@ _EACH_COUNT = re.compile(r", (?=\d+ )")
 _OTHER_NODES = re.compile(r"\[NodeAffinity\]|node affinity/selector")
 _DIGIT = re.compile("[0-9]")
 _WAITING_IS_NORMAL = {"", "ContainerCreating", "PodInitializing"}
+_CRASHES = "CrashLoopBackOff"
 
 
 def read_node(body: Json) -> NodeRecord:
@@ -86,7 +87,7 @@ def read_pod(body: Json) -> PodRecord | None:
         released=None if gated or queued or identity is None else _released(meta, scheduled),
         ip=status.get("podIP") or None,
         message=scheduler_words(scheduled),
-        failure=read_failure(status),
+        failure=read_failure(status, _sidecars(spec)),
         priority=int(spec.get("priority") or 0),
         stopped=_stopped(_condition(status, kueue.TAKEN_AWAY)),
         startup_seconds=startup_seconds(status) if identity is not None else None,
@@ -179,10 +180,13 @@ def scheduler_words(condition: Json) -> str:
     return ", ".join(telling or reasons)
 
 
-def read_failure(status: Json) -> ContainerFailure | None:
-    """How a container ended or why it cannot start; else how the kubelet ended the whole pod; else None."""
+def read_failure(status: Json, sidecars: Collection[str] = ()) -> ContainerFailure | None:
+    """How a container ended or why it cannot start; else how the kubelet ended the whole pod; else None.
+
+    The kubelet starts `sidecars` anew: one that ended is no failure before it does so again and again.
+    """
     for container in _container_statuses(status):
-        failure = _container_failure(container)
+        failure = _container_failure(container, restarts=container.get("name") in sidecars)
         if failure is not None:
             return failure
     if status.get("phase") == "Failed":
@@ -190,11 +194,19 @@ def read_failure(status: Json) -> ContainerFailure | None:
     return None
 
 
-def _container_failure(container: Json) -> ContainerFailure | None:
+def _sidecars(spec: Json) -> set[str]:
+    """Names of containers that run beside the others and are started anew: ours, and those that a mesh injects."""
+    return {str(c.get("name")) for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
+
+
+def _container_failure(container: Json, *, restarts: bool) -> ContainerFailure | None:
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
-    if waiting.get("reason", "") not in _WAITING_IS_NORMAL and waiting.get("reason") != "CrashLoopBackOff":
+    crashes = waiting.get("reason") == _CRASHES
+    if waiting.get("reason", "") not in _WAITING_IS_NORMAL and not crashes:
         return ContainerFailure(str(waiting["reason"]), str(waiting.get("message") or ""))
+    if restarts and not crashes:
+        return None
     ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
     if not ended or (container.get("_init") and ended.get("exitCode") == 0):
         return None
