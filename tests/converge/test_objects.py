@@ -54,6 +54,17 @@ def test_an_edited_object_is_put_back() -> None:
     assert applied(world, ONE) == [("Service", "chat")]
 
 
+@pytest.mark.parametrize("kind", ["Service", "PodDisruptionBudget"])
+def test_a_selector_to_which_somebody_added_a_label_is_put_back(kind: str) -> None:
+    """It is one value: with a label more it chooses nobody, while all that we render is there."""
+    world = settled(ONE)
+    selector = world.objects[kind, "chat"]["spec"]["selector"]
+    selector.get("matchLabels", selector)["app"] = "other"
+    assert applied(world, ONE) == [(kind, "chat")]
+    world.settle(ONE)
+    assert applied(world, ONE) == []
+
+
 def test_defaults_of_the_api_server_and_other_spellings_are_no_difference() -> None:
     world = settled(FRONTED)
     service = world.objects["Service", "chat"]
@@ -215,6 +226,7 @@ def test_a_wrong_edit_of_a_serving_pool_stalls_it_and_keeps_it_serving() -> None
         ([{"name": "x", "v": 2}], [{"name": "x", "v": 1}], False),
         (["a", "b"], ["a"], False),
         ([{"name": "x"}], [], False),
+        ({"selector": {"a": "1", "b": "2"}}, {"selector": {"a": "1"}}, False),
         ({"limits": {"memory": "1Gi"}}, {"limits": {"memory": "1024Mi"}}, True),
         ({"value": "1Gi"}, {"value": "1024Mi"}, False),
         ([{"name": "x", "v": 1}, {"name": "x", "v": 2}], [{"name": "x", "v": 1}, {"name": "x", "v": 2}], True),

@@ -8,11 +8,15 @@ from weft.domain.errors import Invalid
 from weft.domain.units import parse_quantity
 
 _QUANTITIES = {"requests", "limits", "sizeLimit"}
+_SELECTOR = "selector"
 
 
 def has_all_of(observed: Any, wanted: Any, field: str = "") -> bool:  # noqa: ANN401 - any JSON value
-    """Whether `observed` holds everything in `wanted`; below `field` quantities are compared as numbers."""
-    if isinstance(wanted, dict):
+    """Whether `observed` holds everything in `wanted`; below `field` quantities are compared as numbers.
+
+    A selector is one value: with one label more it chooses others, or nobody.
+    """
+    if isinstance(wanted, dict) and field != _SELECTOR:
         return isinstance(observed, dict) and all(
             key in observed and has_all_of(observed[key], value, field if field in _QUANTITIES else key)
             for key, value in wanted.items()
