@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.domain.labels import API_VERSION
 from weft.observe.resource_cache import ResourceCache, Seen
 
 Json = dict[str, Any]
@@ -42,6 +43,19 @@ def test_a_deleted_object_does_not_come_back_with_a_late_echo() -> None:
     cache.drop("a")
     assert not cache.put(body("a", 6))
     assert cache.bodies("InferencePool") == ()
+
+
+def test_the_split_is_told_of_each_change_of_its_child_and_of_its_end() -> None:
+    """A child that somebody deletes is made anew at once, and not at the next resync."""
+    woken = Woken()
+    cache = ResourceCache(woken.append)
+    child = body("a", 5)
+    child["metadata"]["ownerReferences"] = [
+        {"apiVersion": API_VERSION, "kind": "PDSplit", "uid": "s", "controller": True}
+    ]
+    cache.put(child)
+    cache.drop("a")
+    assert woken == ["a", "s", "a", "s"]
 
 
 def test_a_list_removes_what_vanished_unseen() -> None:

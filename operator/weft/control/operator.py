@@ -121,7 +121,7 @@ class Operator:
         options, (executor, writing) = self._options, executors
         clock = ClusterClock()
         reader, sender, telemetry = Reader(client, clock.hear), Sender(client, bucket), Telemetry()
-        resources = ResourceCache(lambda uid: _resource_changed(resources, changed, uid))
+        resources = ResourceCache(changed)
         resources.expect(options.namespaces)
         cluster = ClusterCache(reader, options.namespaces, changed)
         return Context(
@@ -171,15 +171,6 @@ def _spread(wake: Wake, wants: list[Callable[[str | None], None]], uid: str | No
     wake.ring()
     for want in wants:
         want(uid)
-
-
-def _resource_changed(resources: ResourceCache, changed: Callable[[str | None], None], uid: str) -> None:
-    """A resource changed: so did, as far as converging goes, the split that owns it."""
-    changed(uid)
-    body = resources.body(uid)
-    for owner in (body or {}).get("metadata", {}).get("ownerReferences") or ():
-        if owner.get("controller"):
-            changed(str(owner["uid"]))
 
 
 def _source(options: RunOptions, executor: ThreadPoolExecutor) -> MetricsSource:

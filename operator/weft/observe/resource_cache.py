@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.domain.labels import API_VERSION
 from weft.observe.reading import resource_path
+from weft.observe.records import controller_uid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,7 +38,8 @@ class Seen:
 class ResourceCache:
     """Bodies by UID. Thread-safe; older versions of an object never replace newer ones.
 
-    `changed` is called with the UID, from the caller's thread, whenever a newer body came in or one went away.
+    `changed` is called with the UID, from the caller's thread, whenever a newer body came in or one went away, and with
+    that of the split that owns it: as far as converging goes, it changed too.
     """
 
     def __init__(self, changed: Callable[[str], None]) -> None:
@@ -60,9 +62,12 @@ class ResourceCache:
         """Whether every expected list came in at least once."""
         return self._expected is not None and self._expected <= self._listed
 
-    def _changed(self, uid: str) -> None:
+    def _changed(self, body: Json) -> None:
         self.revision += 1  # a lost update between threads still leaves it changed
-        self._uid_changed(uid)
+        self._uid_changed(str(body["metadata"]["uid"]))
+        owner = controller_uid(body["metadata"])
+        if owner is not None:
+            self._uid_changed(owner)
 
     def put(self, body: Json) -> bool:
         """Take a body in, unless it is older than what is known; says whether it was news."""
@@ -72,7 +77,7 @@ class ResourceCache:
             if uid in self._gone or (known is not None and version_of(known) >= version):
                 return False
             self._bodies[uid] = body
-        self._changed(uid)
+        self._changed(body)
         return True
 
     def drop(self, uid: str, version: int = 0) -> None:
@@ -83,7 +88,7 @@ class ResourceCache:
             while len(self._gone) > 10_000:  # noqa: PLR2004 - far more than deletions within one list interval
                 self._gone.pop(next(iter(self._gone)))
         if known is not None:
-            self._changed(uid)
+            self._changed(known)
 
     def replace(self, seen: Seen) -> int:
         """Take in a complete list and drop what it lacks; says how many phantoms went.
