@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from tests.holding.cluster import Cluster
+from tests.holding.cluster import Cluster, bound_to, stamp
 from tests.holding.operation import TEAM, Json, Operation
 from weft.api import parse_split, pool_status, split_converge_status, split_status
 from weft.catalog import load
@@ -18,6 +18,7 @@ from weft.domain.decision import PoolDecision
 from weft.domain.snapshot import Snapshot, SplitRecord
 
 HALVES = ("prefill", "decode")
+GRACE_SECONDS = 330.0  # of routers
 MADE = {"labels": {}, "generation": 1, "resourceVersion": "1"}
 
 
@@ -68,9 +69,12 @@ class Pair(Operation):
         now, snapshot = self.cluster.now, self.snapshot()
         self.last = decide(snapshot, load())
         self.memory = dict(self.last.memory)
+        refused = {self.bodies[name]["metadata"]["uid"] for name in self.edited if name in self.bodies}
         for each in in_safe_order(self.last.pools, snapshot.pools):
             assert isinstance(each.decision, PoolDecision)
             decision = each.decision
+            if not refused.isdisjoint({decision.key.uid, *each.after}):
+                continue
             live = self.bodies[decision.key.name].get("status") or {}
             self._persist(decision.key.name, labels.DECIDE_MANAGER, pool_status(decision, live, now))
         for told in self.last.splits:
@@ -143,10 +147,21 @@ class Pair(Operation):
             self.cluster.revision += 1
 
     def _end(self, name: str) -> None:
+        pod = self.cluster.pods[name]
+        if bound_to(pod) in self.cluster.wedged:  # it stays terminating
+            pod["metadata"].setdefault("deletionTimestamp", stamp(self.cluster.now + GRACE_SECONDS))
+            return
         self.going[name] += 1
         self.cluster.revision += 1
         if self.going[name] > self.ending_turns:
             del self.cluster.pods[name], self.going[name]
+
+    def wedge_a_router(self, node: str) -> str:
+        """The kubelet of one router ends no pod any more; gives the router."""
+        self.cluster.wedged.add(node)
+        name = self._router_pods()[0]
+        self.cluster.pods[name]["spec"]["nodeName"] = node
+        return name
 
     def routers(self) -> Counter[str]:
         """Routers that take new requests, by the pair behind them: those that the Service chooses."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.holding.cluster import boards
 from tests.holding.operation import Died
-from tests.holding.pairs import HALVES, Pair, split_body
+from tests.holding.pairs import GRACE_SECONDS, HALVES, Pair, split_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +135,24 @@ def test_without_room_for_a_second_generation_recreate_stops_the_first_one() -> 
     (new,) = world.pairs()
     assert new != old
     assert world.routers() == {new: 2}
+
+
+def test_a_router_on_a_dead_node_keeps_the_pair_before_it_for_its_grace_period_and_no_longer() -> None:
+    """Until then it may have streams; nobody takes it from the API, and the pair would hold its GPUs for ever."""
+    world = serving(2, 2, nodes=4)
+    (old,) = world.pairs()
+    router = world.wedge_a_router("b-3")
+    newer(world)
+    while "deletionTimestamp" not in world.cluster.pods[router]["metadata"]:
+        world.turn()
+    over = world.cluster.now + GRACE_SECONDS
+    while world.cluster.now < over:
+        assert world.is_pair(old)
+        world.turn(1, 30.0)
+    world.turn(5, 30.0)
+    assert router in world.cluster.pods
+    assert old not in world.pairs()
+    assert all(world.is_pair(pair) for pair in world.routers())
 
 
 @pytest.mark.parametrize("lives", [3, 5, 7])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # So many routers of the larger generation tell a quarter of its replicas from another, where fewer do not.
 ROUTERS_WHILE_TWO = 4
 NEARLY = 0.25  # of a router
+OVERDUE_SECONDS = 60.0  # after its grace period a router that is still there has a kubelet that does not answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +95,18 @@ def _in_proportion(shares: dict[str, float], usual: int) -> dict[str, int]:
 
 
 def kept_for_their_front(
-    pool: PoolRecord, replicas: Sequence[Replica], pods: Iterable[PodRecord]
+    pool: PoolRecord, replicas: Sequence[Replica], pods: Iterable[PodRecord], now: float
 ) -> tuple[Replica, ...]:
     """The last replica of each earlier pair that is to leave, while routers of that pair may still choose it.
 
     Only once a successor answers on this side, which so needs none of its GPUs; nothing is kept where all shall go
-    first (`Recreate`).
+    first (`Recreate`), nor for a router on a dead node, which is there long after its streams have ended.
     """
     if pool.spec is None or not pool.spec.pair or pool.spec.rollout.strategy is RolloutStrategy.Recreate:
         return ()
     if not any(replica.ready and pair_of_replica(replica) == pool.spec.pair for replica in replicas):
         return ()
-    chosen_by = {pod.pair for pod in pods if pod.namespace == pool.key.namespace and _is_before(pool, pod)}
+    chosen_by = {pod.pair for pod in pods if pod.namespace == pool.key.namespace and _is_before(pool, pod, now)}
     last: dict[str, Replica] = {}
     for replica in replicas:
         if answers(replica):
@@ -116,8 +117,9 @@ def kept_for_their_front(
     return tuple(each for pair, each in last.items() if pair in outlived and each.assignment is None)
 
 
-def _is_before(pool: PoolRecord, pod: PodRecord) -> bool:
-    return pod.front_of is not None and pod.front_of == pool.split_uid and not pod.ended
+def _is_before(pool: PoolRecord, pod: PodRecord, now: float) -> bool:
+    overdue = pod.gone_by is not None and now - pod.gone_by > OVERDUE_SECONDS
+    return pod.front_of is not None and pod.front_of == pool.split_uid and not pod.ended and not overdue
 
 
 def pair_of_replica(replica: Replica) -> str:

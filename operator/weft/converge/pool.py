@@ -71,7 +71,8 @@ def converge_pool(
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
         return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
-    kept, leaving = kept_for_their_front(pool, replicas, known), Leaving.of(pool.spec, _heeded(pool, known), heard)
+    kept = kept_for_their_front(pool, replicas, known, heard.now)
+    leaving = Leaving.of(pool.spec, _heeded(pool, known), heard)
     going = [replica for replica in replicas if replica not in kept]
     retired = tuple(action for replica in going for action in retire(replica, fabric, leaving))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))

@@ -129,6 +129,7 @@ class PodRecord:
     front_of: str | None = None  # UID of the pool or split before which it routes
     pair: str = ""  # of a half of a split, and of the front before it: only the same meet
     unrouted: float | None = None  # when we took the label away
+    gone_by: float | None = None  # a router that terminates: when its grace period is over
     loading: float | None = None
     download: Download | None = None
     servers: int | None = None  # API servers, on as many consecutive ports, where its pod tells

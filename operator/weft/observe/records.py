@@ -94,6 +94,7 @@ def read_pod(body: Json) -> PodRecord | None:
         front_of=front_of or None,
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
         unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
+        gone_by=epoch_seconds(meta.get("deletionTimestamp")) if front_of else None,
         loading=_loading(status) if identity is not None else None,
         download=_download(status) if identity is not None else None,
         servers=_servers(meta) if identity is not None else None,
