@@ -131,6 +131,11 @@ class World:
             merge(known, body)
         self._applied[*key, action.manager] = copy.deepcopy(body)
 
+    def forget(self, kind: str, name: str) -> None:
+        """An object that somebody deleted, and what everybody applied of it."""
+        self.objects.pop((kind, name), None)
+        self._applied = {key: body for key, body in self._applied.items() if key[:2] != (kind, name)}
+
     # what scheduler, kubelet and garbage collection do
 
     def run(self) -> None:

@@ -73,6 +73,11 @@ class Cluster:
         """As the API server keeps it; to be written to."""
         return self._world.objects[kind, name]
 
+    def forget_object(self, kind: str, name: str) -> None:
+        """Somebody deletes it."""
+        self._world.forget(kind, name)
+        self.revision += 1
+
     def carry_out(self, action: Action) -> None:
         """What the API server does with a write."""
         before = set(self.pods)
