@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fabric.cluster import AMD, NVIDIA
+from tests.fabric.cluster import AMD, NVIDIA, tray
+from tests.yardstick import assert_no_steeper
 from weft.catalog import load
 from weft.domain.cluster import NodeRecord, PodPhase, PodRecord, Taint
 from weft.domain.fabric import Fabric
@@ -16,6 +19,9 @@ from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports, TopologyReport
 from weft.fabric import build_fabric
 from weft.observe.records import read_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 Json = dict[str, Any]
 H200 = {"nvidia.com/gpu.product": "NVIDIA-H200"}
@@ -208,3 +214,25 @@ def test_counts_are_never_negative_and_what_leaves_is_never_free(
             assert one.free <= one.total
             assert one.leaving is None or one.unusable is not None
             assert len(one.tiers) == len(domain.tiers) == len(found.domains[0].tiers)
+
+
+def in_one_clique(count: int, *, zoned: bool) -> list[NodeRecord]:
+    """Trays that a label joins, each in a zone of its own or all in none."""
+    zones = ({"topology.kubernetes.io/zone": f"z{index}"} if zoned else {} for index in range(count))
+    return [tray(f"t{index}", "c.1", zone) for index, zone in enumerate(zones)]
+
+
+def in_one_compute_domain(nodes: list[NodeRecord]) -> Reports:
+    """Of which none is ready."""
+    members = tuple(DomainMember(each.name, "c.1", ready=False) for each in nodes)
+    return Reports(compute_domains=(ComputeDomainReport("team", "chat", members),))
+
+
+@pytest.mark.parametrize("what", ["a zone for each", "one ComputeDomain"])
+def test_what_joins_all_nodes_is_read_in_linear_time(what: str) -> None:
+    def readings(count: int) -> Iterator[Callable[[], Fabric]]:
+        nodes = in_one_clique(count, zoned=what == "a zone for each")
+        reports = in_one_compute_domain(nodes) if what == "one ComputeDomain" else Reports()
+        return repeat(partial(build_fabric, nodes, (), load(), reports))
+
+    assert_no_steeper(readings(500), readings(4000), times=16)

@@ -152,13 +152,14 @@ def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, li
     zones = {member.zone for member in members}
     if len(zones) == 2 and "" in zones:  # noqa: PLR2004 - one zone beside none
         members = [replace(member, zone=max(zones)) for member in members]
-    kinds = sorted({member.kind for member in members})
+    kinds: dict[tuple[str, str], list[Member]] = defaultdict(list)
+    for member in members:
+        kinds[member.kind].append(member)
     if len(kinds) == 1:
         yield value, members
         return
-    for zone, accelerator in kinds:
-        part = [member for member in members if member.kind == (zone, accelerator)]
-        yield "/".join(filter(None, (value, zone, accelerator))), part
+    for kind, part in sorted(kinds.items()):
+        yield "/".join(filter(None, (value, *kind))), part
 
 
 def _unlike(taken: Mapping[str, Part], name: str, source: str) -> str:

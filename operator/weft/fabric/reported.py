@@ -51,8 +51,9 @@ def by_node(reports: Reports) -> Mapping[str, Reported]:
         devices[device.node].append(device)
     memberships: dict[str, list[_Membership]] = defaultdict(list)
     for domain in sorted(reports.compute_domains, key=str):
+        up = any(member.ready for member in domain.members)
         for member in domain.members:
-            memberships[member.node].append(_Membership(domain, member))
+            memberships[member.node].append(_Membership(domain, member, up))
     return {
         node: replace(_reported(devices[node], memberships[node]), channels=node in channels)
         for node in sorted({*devices, *memberships, *channels})
@@ -71,20 +72,19 @@ def _newest(devices: Iterable[DeviceReport]) -> list[DeviceReport]:
 
 @dataclass(frozen=True, slots=True)
 class _Membership:
-    """A node in a ComputeDomain. One that goes away takes its daemons down, which says nothing of the node."""
+    """A node in a ComputeDomain, and whether any of that one's nodes is ready (`up`).
+
+    One that goes away takes its daemons down, which says nothing of the node.
+    """
 
     domain: ComputeDomainReport
     member: DomainMember
+    up: bool
 
     @property
     def broken(self) -> bool:
         """Whether the node is not ready in it and should be."""
         return not self.member.ready and not self.domain.terminating
-
-    @property
-    def up(self) -> bool:
-        """Whether any of its nodes is ready."""
-        return any(member.ready for member in self.domain.members)
 
 
 def _reported(devices: list[DeviceReport], memberships: list[_Membership]) -> Reported:
