@@ -228,3 +228,12 @@ def test_a_second_pass_changes_nothing() -> None:
     before = world.pools
     world.decide()
     assert before == world.pools
+
+
+def test_of_two_quotas_that_are_used_up_the_first_by_name_is_told() -> None:
+    """Whatever the order in which they are listed."""
+    for names in (("a", "b"), ("b", "a")):
+        world = limited(6, {GPUS: 8}, three("chat"))
+        world.quotas = tuple(replace(world.quotas[0], name=name) for name in names)
+        world.turn(3)
+        assert "ResourceQuota a " in world.condition("chat", "Placed")[2]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.cli.following import Followed
     from weft.domain.cluster import PodRecord
+    from weft.domain.fabric import FabricNode
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
     from weft.domain.status import Assignment
@@ -78,7 +79,7 @@ def drain(snapshot: Snapshot, nodes: Collection[str], catalog: Catalog) -> Drain
         there,
         tuple(change for change in followed.changes if change.pool.uid in concerned),
         tuple(_staying(there, followed)),
-        tuple(_others(start, nodes)),
+        tuple(_others(start, [node for name, node in fabric.nodes().items() if name in nodes])),
         _untouched(start, followed, concerned),
         tuple(change for change in followed.changes if change.pool.uid not in concerned),
         len(calm.changes) if calm is not None else 0,
@@ -148,12 +149,13 @@ def _staying(there: tuple[tuple[ResourceKey, Assignment], ...], followed: Follow
         yield Staying(key, assignment.replica, assignment.nodes, placed, left)
 
 
-def _others(snapshot: Snapshot, nodes: Collection[str]) -> Iterator[tuple[str, int]]:
-    known = {pool.key.uid for pool in snapshot.pools}
+def _others(snapshot: Snapshot, there: Collection[FabricNode]) -> Iterator[tuple[str, int]]:
+    known, resources = {pool.key.uid for pool in snapshot.pools}, {node.name: node.resource for node in there}
     for pod in sorted(snapshot.pods, key=lambda pod: (pod.namespace, pod.name)):
         ours = pod.identity is not None and pod.identity.pool_uid in known
-        if not ours and pod.node in nodes and pod.holds_devices:
-            yield f"{pod.namespace}/{pod.name}", sum(count for _, count in pod.requests)
+        gpus = pod.asks_for(resources.get(pod.node or "", ""))
+        if not ours and pod.holds_devices and gpus > 0:
+            yield f"{pod.namespace}/{pod.name}", gpus
 
 
 def _untouched(start: Snapshot, followed: Followed, concerned: Collection[str]) -> tuple[ResourceKey, ...]:

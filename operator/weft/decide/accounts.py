@@ -49,7 +49,7 @@ class Accounts:
     def of(cls, quotas: Iterable[QuotaRecord]) -> Self:
         """What is left of them as they were last counted."""
         accounts = cls()
-        for quota in quotas:
+        for quota in sorted(quotas, key=lambda each: (each.namespace, each.name)):
             used = dict(quota.used)
             accounts.by_namespace[quota.namespace] += [
                 Account(quota, limit, hard, hard - used.get(limit, 0)) for limit, hard in quota.hard
@@ -82,10 +82,10 @@ class Accounts:
     def give_back(self, planned: Planned, pods: Iterable[PodRecord]) -> None:
         """Count pods of a pool no more."""
         gone = list(pods)
-        gpus = sum(count for pod in gone for _, count in pod.requests)
         for account in self._of(planned.pool.key.namespace, planned.spec) if gone else ():
             if account.needed(planned.plan.shape) > 0:
-                account.left += len(gone) if account.limit in COUNT_OF_PODS else gpus
+                device = limited_device(account.limit)
+                account.left += len(gone) if device is None else sum(pod.asks_for(device) for pod in gone)
 
     def count_both(self, one: Planned, other: Planned) -> bool:
         """Whether a limit counts replicas of either."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft.decide.accounts import Accounts, leaves_room
 from weft.decide.need import needed_now
 from weft.decide.rounds import Fill, fill_of, in_rounds
+from weft.render.facts import device_resource
 from weft.scaling import Ceiling
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll, told: Poo
     staying = {each.assignment.replica for each in seen.replicas}
     leaving = [pod for pod in roll.pods_of(planned.pool) if pod.identity and pod.identity.replica not in staying]
     counted = [pod for pod in leaving if not pod.ended]
-    shape, gpus = planned.plan.shape, sum(count for pod in counted for _, count in pod.requests)
+    shape, device = planned.plan.shape, device_resource(planned.plan.shape)
+    gpus = sum(pod.asks_for(device) for pod in counted)
     back = min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))
     return Claim(planned, min(want, paid + back), want, needed_now(planned, told, want))
 

@@ -72,11 +72,12 @@ def holds_of(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> list[H
 
 
 def held_by(pool: PoolRecord, pods: Iterable[PodRecord], fabric: Fabric) -> list[Hold]:
-    """What bound pods of a pool hold until they are gone."""
+    """GPUs that bound pods of a pool hold until they are gone."""
+    nodes = fabric.nodes()
     return [
         Hold(
             pod.node,
-            sum(count for _, count in pod.requests),
+            pod.asks_for(nodes[pod.node].resource) if pod.node in nodes else 0,
             holder_name(pool),
             int(pod.identity is not None and has_joined(pool, pod.identity.replica, pod.node, fabric)),
         )

@@ -162,6 +162,10 @@ class PodRecord:
         """What it waits for in the scheduler's words, where there are any."""
         return f"pod {self.name} waits for the scheduler: {self.message}" if self.unscheduled and self.message else None
 
+    def asks_for(self, resource: str) -> int:
+        """Devices of one resource that it requests: beside accelerators there may be those of a network."""
+        return dict(self.requests).get(resource, 0)
+
     @property
     def holds_devices(self) -> bool:
         """Whether it occupies what it requests: bound and not ended. Routers request none.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from weft.catalog import load
 from weft.domain.changed import changed
 from weft.observe.records import read_pod
 
@@ -84,8 +86,8 @@ class SimulatedPod:
 
     @property
     def gpus(self) -> int:
-        """Devices that it asks for."""
-        return sum(count for _, count in self.record.requests)
+        """GPUs that it asks for; network devices are none."""
+        return sum(count for name, count in self.record.requests if name in _accelerators())
 
     @property
     def waits(self) -> bool:
@@ -107,6 +109,12 @@ class SimulatedPod:
     def change(self, **members: Any) -> None:  # noqa: ANN401 - as `dataclasses.replace`
         """The API server shows something else."""
         self.record = changed(self.record, **members)
+
+
+@functools.cache
+def _accelerators() -> frozenset[str]:
+    """Extended resources of accelerators."""
+    return frozenset(accelerator.resource for accelerator in load().accelerators)
 
 
 def what_keeps_off(pod: SimulatedPod, node: NodeRecord | None, held: dict[str, int]) -> str:
