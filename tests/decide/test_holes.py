@@ -177,3 +177,25 @@ def test_both_halves_of_a_split_take_shapes_that_have_a_place() -> None:
         assert world.serving("pd-prefill") >= 1
         assert world.serving("pd-decode") >= 1
     assert best == shapes_of(world)
+
+
+def test_a_replica_that_left_for_another_shape_leaves_once() -> None:
+    """It waits behind its gates on a rack that the spec no longer allows, and the best shape on boards has no place."""
+    taken = ONE_OF_EIGHT - best_gpus() + 1
+    jobs = [busy("job", "b-0", taken)]
+    world = World.of([*rack("a.1", 1), board("b-0")], pool("chat", pool_spec(1, accelerator="GB200")), pods=jobs)
+    world.decide()
+    assert [("a.1-t0",)] == world.nodes_of("chat")
+    world.edit("chat", free_spec())
+    world.decide()
+    assert [("b-0",)] == world.nodes_of("chat")
+    assert "HolesTooSmall" == world.condition("chat", "Planned")[1]
+
+
+def test_a_half_without_its_other_half_changes_no_shape() -> None:
+    """As while its child pools are being made: the decision for everybody else goes on."""
+    taken = ONE_OF_EIGHT - best_gpus() + 1
+    world = open_split(taken, taken, taken)
+    del world.pools["pd-decode"]
+    world.decide()
+    assert "pd-prefill" in {each.key.name for each in world.decide().pools}

@@ -131,7 +131,7 @@ def _pair_as_wished(
     split: SplitRecord, before: Sequence[Terms], wishes: Sequence[Wish | None], facts: Facts
 ) -> list[Planned | None]:
     wished = [(half.spec, wish.shape) for (half, _), wish in zip(before, wishes, strict=True) if wish is not None]
-    if split.spec is None or not all(allows(spec, shape) for spec, shape in wished):
+    if split.spec is None or len(before) < len(HALVES) or not all(allows(spec, shape) for spec, shape in wished):
         return []
     try:
         requests = [request_as(half, wish, facts) for (half, _), wish in zip(before, wishes, strict=True)]

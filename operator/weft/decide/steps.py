@@ -90,10 +90,14 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
 
 @dataclass(frozen=True, slots=True)
 class _Start(Ground):
-    """What everybody starts from: the ground, which replicas make room, and which have no other half yet."""
+    """What everybody starts from: the ground, which replicas make room, and which have no other half yet.
+
+    `gone` are those that left when the same pools set out in other shapes: what they had is free already.
+    """
 
     moves: Moves
     alone: frozenset[tuple[str, int]] = frozenset()
+    gone: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -120,7 +124,7 @@ class _Rising:
         if not self.looked:
             self.looked = True
             if (fitting := shapes_with_a_place(self.together, self.start.free, self.replan)) is not None:
-                self.together[:] = _together(fitting, self.start)
+                self.together[:] = _anew(fitting, self.together, self.start)
         goes_on = grow(self._growths(), self.start.free, self.start.now)
         keep_spares(self._growths(), self.start.free)
         return goes_on
@@ -153,6 +157,14 @@ def _all_set_out(units: Sequence[Sequence[Turn]], start: _Start, replan: Replan)
     return [found[index] for index in range(len(units))]
 
 
+def _anew(turns: Sequence[Turn], before: Sequence[Course], start: _Start) -> list[Course]:
+    """The same pools in other shapes: who left has left, and spares are kept once."""
+    for hold in (hold for course in before for hold in course.growth.spares):
+        start.free.release(hold)
+    gone = {(course.turn.planned.pool.key.uid, each.assignment.replica) for course in before for each in course.gone}
+    return _together(turns, replace(start, gone=frozenset(gone)))
+
+
 def _together(turns: Sequence[Turn], start: _Start) -> list[Course]:
     """One pool, or both halves of a split, that set out."""
     alone = alone_in(turns) if len(turns) > 1 else start.alone
@@ -162,7 +174,7 @@ def _together(turns: Sequence[Turn], start: _Start) -> list[Course]:
 
 def _set_out(turn: Turn, start: _Start, unit: Sequence[Turn]) -> Course:
     """Let replicas leave and count how many are missing; places are looked for afterwards."""
-    planned, pool, free, now = turn.planned, turn.planned.pool, start.free, start.now
+    planned, pool, now = turn.planned, turn.planned.pool, start.now
     desired = turn.scale.desired
     if _stays_as_it_is(turn, start):
         kept = [replica.assignment for replica in turn.survivors.replicas]
@@ -173,10 +185,7 @@ def _set_out(turn: Turn, start: _Start, unit: Sequence[Turn]) -> Course:
     lets_go = rollout.max_unavailable != 0 or rollout.max_surge == 0
     going = lets_go and [each for each in present if each.outdated or each.displaced is not None]
     weighing = weigh(turn, unit, now) if going else NOTHING_TO_WEIGH
-    gone = leaving(present, desired, rollout, free, weighing.needed)
-    gone += tuple(each for each in without(gone, present) if gives_way_to_its_spare(each, turn, free))
-    for each in gone:
-        _take_back(turn, each, free)
+    gone = _let_go(present, turn, start, weighing.needed)
     stay = without(gone, present)
     missing = arriving(stay, desired, rollout)
     if remaining_seconds(failure, now) > 0 or _waits_for_drain(turn, stay, gone):
@@ -196,13 +205,27 @@ def _set_out(turn: Turn, start: _Start, unit: Sequence[Turn]) -> Course:
     return course
 
 
+def _let_go(present: Sequence[Departure], turn: Turn, start: _Start, needed: int) -> tuple[Departure, ...]:
+    """Who leaves now. What they had is given back once, however often their pool sets out."""
+    left = {replica for uid, replica in start.gone if uid == turn.planned.pool.key.uid}
+    gone = leaving(present, turn.scale.desired, rollout_of(turn), start.free, needed)
+    rest = without(gone, present)
+    gone += tuple(
+        each for each in rest if each.assignment.replica in left or gives_way_to_its_spare(each, turn, start.free)
+    )
+    for each in gone:
+        if each.assignment.replica not in left:
+            _take_back(turn, each, start.free)
+    return gone
+
+
 def _stays_as_it_is(turn: Turn, start: _Start) -> bool:
     """Whether as many replicas as there should be serve in the planned revision, and none has to move.
 
     Nobody leaves and nobody comes then, which is so for nearly every pool in nearly every pass.
     """
     standing = turn.survivors.standing
-    if standing is None or not standing.ready or turn.asked is not None or start.moves.bind(turn):
+    if standing is None or not standing.ready or turn.asked is not None or start.moves.bind(turn) or start.gone:
         return False
     as_planned = len(standing.replicas) == turn.scale.desired and standing.revisions <= {turn.planned.revision}
     return as_planned and start.free.fabric.troubled().isdisjoint(standing.nodes)
