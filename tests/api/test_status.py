@@ -138,6 +138,16 @@ def test_no_status_raises(status: Any) -> None:  # noqa: ANN401 - any JSON
     parse_pool({"status": dict.fromkeys(names, status)})
 
 
+@settings(max_examples=25)
+@given(DECISIONS.filter(lambda decision: decision.status.plan is not None), st.sampled_from(["ttft", "tpot"]))
+def test_a_prediction_without_a_percentile_is_as_if_never_written(decision: PoolDecision, latency: str) -> None:
+    """Its schema takes a map of any percentiles, and one bad object stops no other."""
+    written = pool_status(decision, {}, NOW)
+    del written["plan"]["prediction"][latency]["p95"]
+    record = parse_pool({"status": written})
+    assert (None, decision.status.assignments) == (record.status.plan, record.status.assignments)
+
+
 def test_a_reason_of_a_newer_weft_is_as_if_never_written() -> None:
     """F20: a rollback reads what the newer version wrote."""
     status = {"scale": {"reason": "InventedTomorrow", "message": ""}, "desiredReplicas": 3}

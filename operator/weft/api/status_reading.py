@@ -97,7 +97,7 @@ def _read(body: object, model: type[Shown], read: Callable[[Shown], Value]) -> V
         return None
     try:
         return read(model.model_validate(body))
-    except (ValidationError, ValueError, OverflowError):
+    except (ValidationError, LookupError, ValueError, OverflowError):
         return None
 
 

@@ -100,9 +100,11 @@ def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:
     for replica in replicas:
         if replica.assignment is None or replica.assignment.handover is not None:
             continue
+        places = dict(enumerate(replica.assignment.nodes))
         for pod in replica.live:
-            if not pod.gated and pod.node is None and not pod.ended:
-                awaited[replica.assignment.nodes[rank_of(pod)]] += replica.assignment.gpus_per_pod
+            waits = not pod.gated and pod.node is None and not pod.ended
+            if waits and (node := places.get(rank_of(pod))) is not None:  # anybody may edit the label of its rank
+                awaited[node] += replica.assignment.gpus_per_pod
     return awaited
 
 
