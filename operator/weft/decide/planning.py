@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
 NOTABLE_CHANGE = 0.05
+# Of one NVLink domain: a node that tells of more is wrong, and shapes of every size up to that are looked at.
+MOST_GPUS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,13 @@ class Facts:
         """Whether a pool with this placement could use anything, free or not."""
         if placement not in self.supplies:
             self.supplies[placement] = tuple(
-                Supply(each.accelerator, each.memory_bytes, each.largest_domain_gpus, each.gpus_per_node, each.shared)
+                Supply(
+                    each.accelerator,
+                    each.memory_bytes,
+                    min(each.largest_domain_gpus, MOST_GPUS),
+                    min(each.gpus_per_node, MOST_GPUS),
+                    each.shared,
+                )
                 for each in suppliers(self.fabric, placement)
             )
         return bool(self.supplies[placement])
