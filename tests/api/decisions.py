@@ -85,7 +85,7 @@ PLACED = st.builds(
     INSTANTS,
     complete=st.booleans(),
     handover=st.none() | HANDOVERS,
-)
+).filter(lambda each: each.pods > 0)
 ASSIGNMENTS = st.lists(
     PLACED | st.builds(sharing, PLACED, st.lists(VALUES, min_size=1, max_size=2)),
     max_size=4,

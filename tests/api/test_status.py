@@ -148,6 +148,26 @@ def test_a_prediction_without_a_percentile_is_as_if_never_written(decision: Pool
     assert (None, decision.status.assignments) == (record.status.plan, record.status.assignments)
 
 
+@pytest.mark.parametrize("size", ["tensorParallel", "gpusPerPod", "expertParallel", "decodeContextParallel"])
+@settings(max_examples=10)
+@given(decision=DECISIONS.filter(lambda decision: decision.status.plan is not None))
+def test_a_shape_without_gpus_is_as_if_never_written(size: str, decision: PoolDecision) -> None:
+    written = pool_status(decision, {}, NOW)
+    written["plan"][size] = 0
+    assert parse_pool({"status": written}).status.plan is None
+
+
+@pytest.mark.parametrize("nothing", [{"nodes": []}, {"gpusPerPod": 0}], ids=["no pods", "no GPUs"])
+def test_a_replica_of_nothing_is_as_if_never_written(nothing: Json) -> None:
+    """It would count as one that serves, with no pod to be missed. Its id is never used again."""
+    replica = {"replica": 4, "revision": "r", "nodes": ["a"], "gpusPerPod": 8, "since": "2026-07-01T08:00:00Z"}
+    whole, empty = (
+        parse_pool({"status": {"nextReplica": 5, "assignments": [each]}}).status
+        for each in (replica, {**replica, **nothing})
+    )
+    assert (1, 0, 5) == (len(whole.assignments), len(empty.assignments), empty.next_replica)
+
+
 def test_a_reason_of_a_newer_weft_is_as_if_never_written() -> None:
     """F20: a rollback reads what the newer version wrote."""
     status = {"scale": {"reason": "InventedTomorrow", "message": ""}, "desiredReplicas": 3}

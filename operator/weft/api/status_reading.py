@@ -119,7 +119,8 @@ def _explanation(read: Any) -> Explanation:  # noqa: ANN401 - anything with a re
 
 
 def _shape(read: shown.ShapeFields) -> Shape:
-    return Shape(
+    """Raises `ValueError` for sizes that nothing has: the schema says only that they are no less than 0."""
+    shape = Shape(
         engine=EngineName(read.engine),
         accelerator=read.accelerator,
         precision=read.precision,
@@ -131,6 +132,9 @@ def _shape(read: shown.ShapeFields) -> Shape:
         decode_context_parallel=read.decode_context_parallel,
         prefill_context_parallel=read.prefill_context_parallel,
     )
+    if min(shape.gpus, shape.expert_parallel, shape.decode_context_parallel, shape.gpus_per_pod) < 1:
+        raise ValueError("a shape has GPUs, and so have its pods")
+    return shape
 
 
 def _prediction(read: shown.PredictionStatus) -> Prediction:
@@ -166,6 +170,9 @@ def _candidate(read: shown.AlternativeStatus) -> Candidate:
 
 
 def _assignment(read: shown.AssignmentStatus) -> Assignment:
+    """Raises `ValueError` for a replica without pods or GPUs, which would count as one that serves."""
+    if read.gpus_per_pod < 1 or (not read.nodes and read.handover is None):
+        raise ValueError("a replica has pods, and each of them has GPUs")
     nodes, since = tuple(read.nodes), read_instant(read.since)
     handover = _handover(read.handover) if read.handover is not None else None
     shared = _compute_domain(read.compute_domain.cliques, len(nodes)) if read.compute_domain is not None else None
