@@ -82,6 +82,16 @@ def test_a_label_named_like_a_node_does_not_swallow_it() -> None:
     assert sorted(names for names in domains(fabric).values()) == [["b-0"], ["t-0"]]
 
 
+def test_a_clique_without_a_cluster_uuid_joins_nobody() -> None:
+    """NVML reports one of zeros where no fabric joins nodes, and it is the same on every board."""
+    nowhere = {"nvidia.com/gpu.clique": "00000000-0000-0000-0000-000000000000.0"}
+    fabric = fabric_of(board("b-0", labels=nowhere), board("b-1", labels=nowhere))
+    assert domains(fabric) == {"b-0": ["b-0"], "b-1": ["b-1"]}
+    racked = fabric_of(*(tray(name, nowhere["nvidia.com/gpu.clique"], {TOPOGRAPH: "rack"}) for name in ("t-0", "t-1")))
+    assert domains(racked) == {"rack": ["t-0", "t-1"]}
+    assert () == fabric.notes == racked.notes
+
+
 def test_one_clique_with_two_topograph_domains_is_believed_and_noted() -> None:
     fabric = fabric_of(tray("t-0", "c.1", {TOPOGRAPH: "x"}), tray("t-1", "c.1", {TOPOGRAPH: "y"}))
     assert domains(fabric) == {"c.1": ["t-0", "t-1"]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, Member, member_of
-from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, topograph_domain
+from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def cliques_of_racks(members: Iterable[Member]) -> Racks:
     """The cliques that nodes with each value of a rack label are in."""
     found: Racks = defaultdict(set)
     for member in members:
-        if clique := member.labels.get(CLIQUE):
+        if clique := clique_of(member.labels):
             for label in RACK_LABELS:
                 if rack := member.labels.get(label):
                     found[label, rack].add(clique)
@@ -130,7 +130,7 @@ def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
 
 def _cliques(member: Member, _: Catalog) -> Iterator[Explanation]:
     """What ComputeDomains found when their pods started, beside the label of today."""
-    label, cliques = member.labels.get(CLIQUE, ""), member.reported.cliques
+    label, cliques = clique_of(member.labels), member.reported.cliques
     others = [clique for clique in cliques if clique != label]
     if label and others:
         yield Explanation(

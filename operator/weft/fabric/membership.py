@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 # What NVML itself reports; only written where a multi-node NVLink fabric is up.
 CLIQUE = "nvidia.com/gpu.clique"
+# The cluster UUID that NVML reports where no fabric joins nodes: every board has it, so that it joins none.
+NO_FABRIC = "00000000-0000-0000-0000-000000000000"
 TOPOGRAPH = ("accelerator.topograph.run/domain", "network.topology.nvidia.com/accelerator")
 # Names of a rack. Some providers write them on 8-GPU boards too (a capacity block, a network subblock), where they are
 # no NVLink domain, so they count only for parts whose NVLink leaves the node.
@@ -33,15 +35,26 @@ def membership(
 
     Where NVLink can leave the node, rack labels come before that. Both cliques are what NVML says.
     """
-    if labels.get(CLIQUE):
-        return CLIQUE, labels[CLIQUE]
-    if len(cliques) == 1:
+    if clique := clique_of(labels):
+        return CLIQUE, clique
+    if len(cliques) == 1 and names_a_fabric(cliques[0]):
         return CLIQUE, cliques[0]
     if accelerator.domain_gpus > accelerator.gpus_per_node:
         for key in RACK_LABELS:
             if labels.get(key):
                 return key, labels[key]
     return NODE, node
+
+
+def clique_of(labels: Mapping[str, str]) -> str:
+    """The clique in the node's label, or an empty string where it names no fabric."""
+    clique = labels.get(CLIQUE, "")
+    return clique if names_a_fabric(clique) else ""
+
+
+def names_a_fabric(clique: str) -> bool:
+    """Whether nodes of one clique share NVLink: not those without a cluster UUID."""
+    return not clique.startswith(NO_FABRIC)
 
 
 def zone_of(labels: Mapping[str, str]) -> str:
