@@ -260,6 +260,11 @@ def test_a_node_with_more_gpus_than_a_row_can_show_is_told_in_numbers(tmp_path: 
     assert (tmp_path / "f.html").stat().st_size < 100_000
 
 
+def test_a_pod_that_asks_for_more_than_its_node_has_fills_its_row(tmp_path: Path) -> None:
+    """Who names a node goes past the scheduler, and may ask for anything."""
+    assert "■■■■■■■■  0 of 8 free" in page(tmp_path, node("b"), pod("greedy", "b", 2**63))
+
+
 def test_an_empty_fabric_has_a_page_too(tmp_path: Path) -> None:
     bare = node("plain", gpus=0)
     bare["metadata"]["labels"] = {}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from tests.cli.terminal import node, pod, pool, split, weft, written
+from tests.yardstick import assert_no_steeper
+from weft.cli.planning import the_resources
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 Json = dict[str, Any]
@@ -170,3 +175,10 @@ def test_an_option_that_cannot_be_is_refused_before_anything_else(
     ending = weft(*arguments)
     assert words in ending.sentence
     assert (ending.code, ending.out) == (2, "")
+
+
+def test_resources_of_a_file_are_told_apart_in_linear_time() -> None:
+    def readings(count: int) -> Iterator[Callable[[], object]]:
+        return repeat(partial(the_resources, [pool(name=f"p{index}") for index in range(count)], "default"))
+
+    assert_no_steeper(readings(250), readings(2000), times=16)

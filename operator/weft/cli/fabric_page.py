@@ -72,7 +72,7 @@ def cells(tray: Tray) -> list[tuple[str, Sitter | None]]:
         return []
     marks: list[tuple[str, Sitter | None]] = []
     for sitter in tray.sitters:
-        marks += [(PROMISED if sitter.promised else USED, sitter)] * sitter.gpus
+        marks += [(PROMISED if sitter.promised else USED, sitter)] * min(sitter.gpus, tray.node.total)
     held = sum(sitter.gpus for sitter in tray.sitters if not sitter.promised)
     marks += [(USED, None)] * max(0, tray.node.used - held)
     rest = LOST if tray.faulty else SPARE if tray.spare_of else FREE

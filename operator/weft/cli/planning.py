@@ -6,6 +6,7 @@ A plan from files starts from nothing: no pod of the planned resources runs, and
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -184,8 +185,9 @@ def _ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[
     if not ours:
         raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{_but(documents)}")
     names = [(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]) for body in ours]
+    times = Counter(names)
     for kind, namespace, name in names:
-        if names.count((kind, namespace, name)) > 1:
+        if times[kind, namespace, name] > 1:
             raise CommandFailure(f"{kind}/{name} is there twice in namespace {namespace}: give each a name of its own")
     return ours
 
