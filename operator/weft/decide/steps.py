@@ -30,7 +30,7 @@ from weft.decide.outliers import (
 from weft.decide.pairing import alone_in, rollout_of
 from weft.decide.placing import capacity_request, is_replaced, leaves_last, placement_of, serves_to_the_end
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
-from weft.decide.promises import held_by, holds_of
+from weft.decide.promises import take_back
 from weft.decide.quota_preemption import keep_room, take_room
 from weft.decide.rollout import arriving, keep_the_last, leaving, serving, without
 from weft.decide.rounds import Fill, fill_of, in_rounds
@@ -215,7 +215,7 @@ def _let_go(present: Sequence[Departure], turn: Turn, start: _Start, needed: int
     )
     for each in gone:
         if each.assignment.replica not in left:
-            _take_back(turn, each, start.free)
+            take_back(turn, each, start.free)
     return gone
 
 
@@ -275,18 +275,6 @@ def _failure(turn: Turn, now: float) -> Failure | None:
     failures = [loss for loss in turn.survivors.losses if loss.counts and loss.assignment.revision == planned.revision]
     before = forgiven(status.failure, planned.revision, now, some_ready=ready and not failures)
     return failed_again(before, failures, planned.revision, now)
-
-
-def _take_back(turn: Turn, departure: Departure, free: FreeMap) -> None:
-    """Promises of a replica that leaves are free at once; what its pods hold is free when they are gone."""
-    number = departure.assignment.replica
-    replica = next(each for each in turn.survivors.replicas if each.assignment.replica == number)
-    holds = holds_of(turn.planned.pool, departure.assignment, free.fabric)
-    for rank, hold in enumerate(holds):
-        if rank not in replica.bound:
-            free.release(hold)
-    for hold in held_by(turn.planned.pool, replica.pods, free.fabric):
-        free.vacate(hold)
 
 
 def _waits_for_drain(turn: Turn, stay: list[Departure], gone: tuple[Departure, ...]) -> bool:
