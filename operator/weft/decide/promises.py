@@ -16,7 +16,6 @@ from weft.render import compute_domain_name, is_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from weft.decide.course import Turn
     from weft.decide.health import Replica
     from weft.decide.standing import Standing
     from weft.domain.cluster import PodRecord
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolRecord, ResourceKey
     from weft.domain.status import Assignment
-    from weft.placement import Departure
 
 
 def free_map(fabric: Fabric, pods: tuple[PodRecord, ...], pools: Iterable[PoolRecord]) -> FreeMap:
@@ -127,13 +125,10 @@ def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: 
     return None
 
 
-def take_back(turn: Turn, departure: Departure, free: FreeMap) -> None:
+def take_back(pool: PoolRecord, replica: Replica, free: FreeMap) -> None:
     """Promises of a replica that leaves are free at once; what its pods hold is free when they are gone."""
-    number = departure.assignment.replica
-    replica = next(each for each in turn.survivors.replicas if each.assignment.replica == number)
-    holds = holds_of(turn.planned.pool, departure.assignment, free.fabric)
-    for rank, hold in enumerate(holds):
+    for rank, hold in enumerate(holds_of(pool, replica.assignment, free.fabric)):
         if rank not in replica.bound:
             free.release(hold)
-    for hold in held_by(turn.planned.pool, replica.pods, free.fabric):
+    for hold in held_by(pool, replica.pods, free.fabric):
         free.vacate(hold)

@@ -213,9 +213,10 @@ def _let_go(present: Sequence[Departure], turn: Turn, start: _Start, needed: int
     gone += tuple(
         each for each in rest if each.assignment.replica in left or gives_way_to_its_spare(each, turn, start.free)
     )
-    for each in gone:
-        if each.assignment.replica not in left:
-            take_back(turn, each, start.free)
+    leaves = {each.assignment.replica for each in gone} - left
+    for replica in turn.survivors.replicas:
+        if replica.assignment.replica in leaves:
+            take_back(turn.planned.pool, replica, start.free)
     return gone
 
 
