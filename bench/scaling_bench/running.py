@@ -92,6 +92,7 @@ HELD = (
 )
 RATIO_WITHIN = 1.15  # as counts are whole numbers
 RATIO_BIN_SECONDS = 300.0
+FLEET_SECONDS = 300.0  # from one count of replicas that a row keeps to the next
 ROOM = 5.0  # times the mean fleet that the cluster holds, so that no rule is short of GPUs
 PERCENTS = (50.0, 90.0, 99.0)
 NAME = "bench"
@@ -285,7 +286,11 @@ def _told(outcome: Outcome) -> Json:
         "changes": sum(pool.changes for pool in outcome.pools),
         "ttft_seconds": _percentiles(counted.ttft),
         "tpot_seconds": _percentiles(counted.tpot),
-        "fleet": [[moment.at, *(sample.paid for sample in moment.pools)] for moment in outcome.timeline[::5]],
+        "fleet": [
+            [moment.at, *(sample.paid for sample in moment.pools)]
+            for moment in outcome.timeline
+            if not moment.at % FLEET_SECONDS
+        ],
         "wall_seconds": round(outcome.wall_seconds, 1),
         "peak_megabytes": round(KIBI * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MEGA),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from tests.twin.simulated import INPUT, OUTPUT, Written, chat, duo, setting, trace
 from weft.domain.reasons import Reason
 from weft.twin.front import FrontOptions
-from weft.twin.simulation import FINISH_SECONDS, simulate
+from weft.twin.simulation import FINISH_SECONDS, USUAL_MOMENTS, sample_seconds, simulate
 from weft.twin.start_up import Fault, FaultKind, StartUp
 from weft.twin.steps import StepTable
 from weft.twin.trace import Trace
@@ -56,13 +57,41 @@ def test_a_step_in_the_demand_grows_the_pool_and_its_end_shrinks_it_without_a_lo
     assert outcome.pools[0].changes == sum(reason in {Reason.ScaleUp, Reason.ScaleDown} for reason in reasons(outcome))
 
 
+def test_an_order_in_a_short_trace_is_drawn_within_two_seconds() -> None:
+    outcome = simulate(setting(trace((180.0, 1.0), (420.0, 6.0)), chat(), start_up=EVEN))
+    wanted = [(moment.at, moment.pools[0].desired) for moment in outcome.timeline]
+    drawn = [later for (_, before), (later, after) in pairwise(wanted) if before != after]
+    ordered = [each.at for each in outcome.told if each.explanation.reason in {Reason.ScaleUp, Reason.ScaleDown}]
+    assert len(drawn) == len(ordered) > 0
+    assert all(0.0 <= at - order <= 2.0 for at, order in zip(drawn, ordered, strict=True))
+    assert len(outcome.timeline) <= USUAL_MOMENTS + 2
+
+
+@pytest.mark.parametrize(
+    ("trace_seconds", "apart"), [(0.0, 1.0), (300.0, 1.0), (600.0, 2.0), (3600.0, 15.0), (86400.0, 60.0), (1e7, 60.0)]
+)
+def test_moments_are_a_minute_apart_and_closer_in_short_traces(trace_seconds: float, apart: float) -> None:
+    assert sample_seconds(trace_seconds) == apart
+    assert 60.0 % apart == 0.0
+
+
+def test_how_often_is_looked_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = setting(trace((180.0, 1.0), (420.0, 6.0)), chat(), until_answered=True)
+    often = simulate(found)
+    monkeypatch.setattr("weft.twin.simulation.SAMPLE_SECONDS", (60.0,))
+    seldom = simulate(found)
+    assert len(often.timeline) > 20 * len(seldom.timeline)
+    assert often.answers.ttft.tobytes() == seldom.answers.ttft.tobytes()
+    assert (often.told, often.pools, often.seconds) == (seldom.told, seldom.pools, seldom.seconds)
+
+
 @pytest.mark.parametrize("factor", [1.0, 2.5])
 def test_a_step_buys_what_it_needs_and_little_for_the_backlog_of_its_starts(factor: float) -> None:
     """2 to 12 requests/s need 11 replicas; those that start for minutes find a backlog that takes a few more."""
     slow = replace(EVEN, image_seconds=factor * EVEN.image_seconds, weights_seconds=factor * EVEN.weights_seconds)
     step = trace((600.0, 2.0), (600.0, 12.0))
     outcome = simulate(setting(step, chat(max_replicas=60), start_up=slow, boards=8))
-    counts = [moment.pools[0].desired for moment in outcome.timeline if moment.at > 600.0]
+    counts = [moment.pools[0].desired for moment in outcome.timeline if moment.at >= 660.0]
     assert counts[0] >= 11
     assert max(counts) <= 1.5 * 11
 
@@ -134,7 +163,7 @@ def test_both_halves_of_a_split_serve_and_are_counted_apart() -> None:
 
 def test_a_policy_counts_both_halves_of_a_split() -> None:
     outcome = simulate(duo(trace((480.0, 1.0)), start_up=EVEN), Written((0.0, 2), (300.0, 3)))
-    assert [sample.ready for sample in outcome.timeline[4].pools] == [2, 2]
+    assert [samples(outcome, 240.0, half).ready for half in (0, 1)] == [2, 2]
     assert [sample.ready for sample in outcome.timeline[-1].pools] == [3, 3]
 
 

@@ -63,7 +63,7 @@ class FleetReport:
 class Totals:
     """Of all resources under one policy; `attainment` is the part of all requests that met the SLO of theirs.
 
-    `meets` is whether every SLO holds, None without requests. `most_held` are GPUs, looked at once a minute.
+    `meets` is whether every SLO holds, None without requests. `most_held` are GPUs at the moments of the timeline.
     """
 
     requests: int

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from weft.twin.speed import EngineSpeed
     from weft.twin.start_up import Fault
 
-SAMPLE_SECONDS = 60.0  # from one moment of the timeline to the next
+SAMPLE_SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0)  # what may lie between two moments of a timeline
+USUAL_MOMENTS = 300  # until the last arrival at most, unless they are a minute apart
 BRING_UP_SECONDS = 3600.0  # before the trace: a fleet that is not up by then begins as it is
 FINISH_SECONDS = 900.0  # after the last arrival: what is not answered by then has failed
 SHORTEST_SLEEP_SECONDS = 0.05
@@ -120,6 +121,7 @@ class Simulation:
             setting.classes,
         )
         self._decide_at = self._sample_at = 0.0
+        self._sample_seconds = sample_seconds(setting.seconds)
         self._policies_at = [0.0] * len(policies)
         self._policy_at = min(self._policies_at, default=inf)
         self._revision = -1
@@ -201,7 +203,7 @@ class Simulation:
             self._turn(now)
         if now >= self._sample_at:
             self._sample(now)
-            self._sample_at = now + SAMPLE_SECONDS
+            self._sample_at = now + self._sample_seconds
 
     def _turn(self, now: float) -> None:
         operation, observations = self._operation, self._observed(now)
@@ -304,6 +306,14 @@ class Simulation:
             cost=seconds / 3600.0 * cost,
             changes=self._changes.get(uid, 0),
         )
+
+
+def sample_seconds(seconds: float) -> float:
+    """From one moment of the timeline to the next, for traces of so many seconds: short ones are looked at more often.
+
+    A minute at most, and a part of it, so that every whole minute is a moment.
+    """
+    return next((step for step in SAMPLE_SECONDS if seconds <= step * USUAL_MOMENTS), SAMPLE_SECONDS[-1])
 
 
 def slo_of(pools: Iterable[PoolRecord]) -> Slo:
