@@ -106,6 +106,12 @@ def test_a_pool_without_requests_is_told(url: str, monkeypatch: pytest.MonkeyPat
     assert 2 == refused.value.exit_code
 
 
+def test_more_requests_than_can_be_drawn_are_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Prometheus, "rate", 1e12)
+    with pytest.raises(CommandFailure, match=r"there are 3\.6e\+15 requests: take fewer --hours"):
+        live_trace(Recorded(url, 1.0, "team", "chat", VLLM), 7)
+
+
 def test_the_command_simulates_them(tmp_path: Path, url: str) -> None:
     files = written(tmp_path / "pool.yaml", pool()), written(tmp_path / "nodes.yaml", listed(node("board-0")))
     asked = ("simulate", "-f", files[0], "--fabric", files[1], "--from-prometheus", url, "--hours", "0.1", "-o", "json")

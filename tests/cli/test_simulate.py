@@ -232,6 +232,8 @@ WRONG_OPTIONS = {
     "nothing but warm-up": (("--warm-up", "60"), "--warm-up leaves nothing"),
     "a negative start-up": (("--start-up", "-1"), "'--start-up'"),
     "no requests at all": (("--scale", "0"), "'--scale'"),
+    "too many requests": (("--scale", "1e6"), "--scale: 1.24e+08 requests are more than the 50,000,000"),
+    "hardly a request": (("--scale", "1e-6"), "nobody gets a request: give a trace or a larger --scale than 1e-06"),
     "no number": (("--scale", "nan"), "'--scale'"),
     "a front that there is not": (("--front", "Random"), "--front 'Random' is none of RoundRobin, LeastLoad"),
     "no patience at all": (("--patience", "0"), "'--patience'"),

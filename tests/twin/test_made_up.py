@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.twin.made_up import SHAPES, made_up
-from weft.twin.trace import Trace, TraceError
+from weft.twin.trace import MOST_TOKENS, Trace, TraceError
+from weft.twin.traffic import whole_tokens
 
 
 def rate(trace: Trace, begin: float, end: float) -> float:
@@ -24,6 +25,14 @@ def test_every_shape_has_defaults_and_repeats_by_seed(name: str) -> None:
     assert one.inputs.min() >= 1
     assert one.inputs.mean() == pytest.approx(1000, rel=0.03)
     assert one.outputs.mean() == pytest.approx(200, rel=0.03)
+
+
+def test_the_longest_requests_have_as_many_tokens_as_a_request_can_have() -> None:
+    trace = made_up("poisson:rate=300,isl=1e8,osl=1e-9")
+    assert 1 <= trace.inputs.min() <= trace.inputs.max() <= MOST_TOKENS
+    assert trace.inputs.mean() == pytest.approx(1e8, rel=0.03)
+    assert trace.outputs.tolist() == [1] * len(trace)
+    assert whole_tokens(np.array([0.2, 3e9, np.inf])).tolist() == [1, MOST_TOKENS, MOST_TOKENS]
 
 
 def test_a_steady_rate_is_steady() -> None:
@@ -75,6 +84,12 @@ def test_as_many_come_as_the_area_says(low: float, high: float, over: float) -> 
         ("step:to=-1", "step: to cannot be -1"),
         ("poisson:seconds=0", "poisson: seconds cannot be 0"),
         ("poisson:isl=nan", "poisson: isl cannot be nan"),
+        ("poisson:isl=1e9", "poisson: isl cannot be 1e9"),
+        ("poisson:osl=1e300", "poisson: osl cannot be 1e300"),
+        ("step:from=1e308,to=1e308", "step: from cannot be 1e308"),
+        ("burst:rate=1e300,times=1e300", "burst: rate cannot be 1e300"),
+        ("poisson:rate=1e308", "poisson: rate cannot be 1e308"),
+        ("burst:every=1e-6,lasting=1e-6", "3.6e+09 bursts are more than the 100,000 that can be made up"),
         ("poisson:rate=0", "poisson:rate=0 has no requests"),
         ("poisson:rate=1e9", "more than the 50,000,000 that can be made up"),
         ("poisson:rate=0.000001,seconds=1e9", "poisson: 1e+09 seconds are more than a year"),

@@ -51,6 +51,18 @@ def test_blocks_are_those_of_mooncake() -> None:
     assert read(PLAIN).blocks == ()
 
 
+def test_a_prompt_without_hashes_takes_none_from_the_others() -> None:
+    alone = json.dumps({"timestamp": 28_500, "input_length": 40, "output_length": 8})
+    empty = json.dumps({"timestamp": 28_500, "input_length": 40, "output_length": 8, "hash_ids": []})
+    assert read(f"{MOONCAKE}\n{alone}\n{empty}").blocks == ((0, 1), (0,), (), ())
+
+
+def test_a_number_without_end_is_cut_in_the_sentence() -> None:
+    with pytest.raises(TraceError) as raised:
+        read(f"arrival_s,input_tokens,output_tokens\n1,1,{'9' * 4000}\n")
+    assert len(str(raised.value)) < 200
+
+
 def test_other_columns_and_another_order_of_columns_do_no_harm() -> None:
     assert read("output_tokens,user,arrival_s,input_tokens\n8,x,1.5,100\n").outputs.tolist() == [8]
 
@@ -92,6 +104,8 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ('{"timestamp": 1, "input_length": 5}', "line 1 lacks output_length"),
         ('{"timestamp": 1, "input_length": 5.5, "output_length": 1}', "is no request"),
         ("{ nothing", "line 1: '{ nothing' is no request"),
+        (f'{{"timestamp": 1{"0" * 400}, "input_length": 5, "output_length": 1}}', "is no request"),
+        (f'{{"a": {"[" * 100_000}', "is no request"),
         (b"\xff\xfe\x00\x01", "t.csv is not text"),
         (b"\x1f\x8b\x08\x00broken", "t.csv cannot be read"),
         (PACKED[:-9], "t.csv cannot be read"),
@@ -142,6 +156,11 @@ def test_the_same_seed_scales_the_same_way() -> None:
 def test_a_rate_is_scaled_by_a_positive_number(factor: float) -> None:
     with pytest.raises(TraceError, match="give a number above 0"):
         trace(10).scaled(factor)
+
+
+def test_a_trace_is_not_scaled_to_more_requests_than_memory_has_room_for() -> None:
+    with pytest.raises(TraceError, match="1e\\+09 requests are more than the 50,000,000"):
+        trace(1000).scaled(1e6)
 
 
 def test_a_part_starts_its_clock_anew() -> None:

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from weft.cli.failure import CLUSTER_REFUSES, CommandFailure
-from weft.twin.trace import Trace
-from weft.twin.traffic import Lengths
+from weft.twin.trace import MOST_REQUESTS, Trace
+from weft.twin.traffic import Lengths, whole_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +73,9 @@ def live_trace(recorded: Recorded, seed: int) -> Trace:
     names = recorded.counters
     begin, rates = _rates(recorded, names)
     counted, inputs, outputs = (_column(recorded, begin, found) for found in rates)
+    requests = recorded.step_seconds * float(counted.sum())
+    if requests > MOST_REQUESTS:
+        raise CommandFailure(f"{recorded.words} there are {requests:.3g} requests: take fewer --hours, or a --trace")
     trace = _drawn((counted, inputs, outputs), recorded.step_seconds, np.random.default_rng(seed))
     if not len(trace):
         raise CommandFailure(
@@ -135,5 +138,4 @@ def _lengths(total: Column, counted: Column, where: NDArray[np.intp], random: np
     """Log-normal around the mean of each step, at least one token."""
     means = np.maximum(1.0, total[where] / counted[where])
     spread = Lengths(1.0).sigma
-    drawn = random.lognormal(np.log(means) - spread**2 / 2.0, spread)
-    return np.maximum(1, np.rint(drawn)).astype(np.int32)
+    return whole_tokens(random.lognormal(np.log(means) - spread**2 / 2.0, spread))

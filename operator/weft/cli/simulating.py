@@ -137,8 +137,9 @@ def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catal
         drafts.append(_Draft(each.title, body, words, trace, planned))
     end = max(each.trace.seconds for each in drafts)
     if not any(len(each.trace) for each in drafts):
+        less = f" or a larger --scale than {wishes.scale:g}" if wishes.scale < 1.0 else ""
         raise CommandFailure(
-            f"nobody gets a request: give a trace to one of {', '.join(each.title for each in drafts)}"
+            f"nobody gets a request: give a trace{less} to one of {', '.join(each.title for each in drafts)}"
         )
     if wishes.warm_up >= end and wishes.warm_up > 0.0:
         raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {end:g} s")
@@ -207,7 +208,14 @@ def _requests(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> tu
         pool = f"{name}-decode" if body["kind"] == "PDSplit" else name
         recorded = Recorded(wishes.prometheus or "", wishes.hours, namespace, pool, _series_of(body, catalog))
         words, trace = recorded.words, live_trace(recorded, seed)
-    return words, trace if wishes.scale == 1.0 else trace.scaled(wishes.scale, seed)
+    return words, trace if wishes.scale == 1.0 else _scaled(trace, wishes.scale, seed)
+
+
+def _scaled(trace: Trace, factor: float, seed: int) -> Trace:
+    try:
+        return trace.scaled(factor, seed)
+    except TraceError as error:
+        raise CommandFailure(f"--scale: {error}") from None
 
 
 def _series_of(body: Json, catalog: Catalog) -> EngineSeries:

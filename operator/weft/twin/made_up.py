@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.twin.trace import LONGEST_SECONDS, Trace, TraceError
+from weft.twin.trace import LONGEST_SECONDS, MOST_REQUESTS, Trace, TraceError
 from weft.twin.traffic import Lengths, Profile, all_arrivals
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     Values = Mapping[str, float]
 
 _HOUR, _DAY = 3600.0, 86400.0
-_MOST_REQUESTS = 50_000_000
+_MOST, _MOST_MEAN_TOKENS = 1e12, 1e8  # of any number, and of those that a resource may declare
+_MOST_BURSTS = 100_000
 _CORNERS_OF_A_DAY = 288  # one in five minutes
 _EVERYWHERE = {"seconds": _HOUR, "isl": 1000.0, "osl": 200.0}  # how long it lasts, mean tokens in and out
 
@@ -81,8 +82,8 @@ def made_up(line: str, seed: int = 0) -> Trace:
     corners_of, own = SHAPES[name]
     values = _values(name, wishes, {**_EVERYWHERE, **own})
     profile, random = Profile(corners_of(values)), np.random.default_rng(seed)
-    if profile.requests > _MOST_REQUESTS:
-        raise TraceError(f"{profile.requests:.3g} requests are more than the {_MOST_REQUESTS:,} that can be made up")
+    if profile.requests > MOST_REQUESTS:
+        raise TraceError(f"{profile.requests:.3g} requests are more than the {MOST_REQUESTS:,} that can be made up")
     arrivals = all_arrivals(profile, values["seconds"], random)
     if not len(arrivals):
         raise TraceError(f"{line} has no requests")
@@ -99,14 +100,23 @@ def _values(name: str, wishes: str, values: dict[str, float]) -> Values:
         if key in said:
             raise TraceError(f"{name}: {key} is there twice: leave one")
         said.add(key)
-        try:
-            values[key] = float(text)
-        except ValueError:
-            raise TraceError(f"{name}: {key} takes a number, not {text!r}") from None
-        if not math.isfinite(values[key]) or values[key] < 0 or (values[key] == 0 and key not in _MAY_BE_ZERO):
-            raise TraceError(f"{name}: {key} cannot be {text}")
+        values[key] = _number(name, key, text)
     if values["seconds"] > LONGEST_SECONDS:
         raise TraceError(f"{name}: {values['seconds']:g} seconds are more than a year")
     if values.get("lasting", 0.0) > values.get("every", math.inf):
         raise TraceError(f"{name}: bursts that last {values['lasting']:g} s cannot come every {values['every']:g} s")
+    bursts = values["seconds"] / values.get("every", math.inf)
+    if bursts > _MOST_BURSTS:
+        raise TraceError(f"{name}: {bursts:.3g} bursts are more than the {_MOST_BURSTS:,} that can be made up")
     return values
+
+
+def _number(name: str, key: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise TraceError(f"{name}: {key} takes a number, not {text!r}") from None
+    most = _MOST_MEAN_TOKENS if key in {"isl", "osl"} else _MOST
+    if not 0 <= value <= most or (value == 0 and key not in _MAY_BE_ZERO):
+        raise TraceError(f"{name}: {key} cannot be {text:.20}")
+    return value

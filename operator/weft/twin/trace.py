@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_SECONDS = 366 * 86400.0  # every second until the last arrival is simulated
+MOST_REQUESTS = 50_000_000  # that are made up or copied: what memory is counted on for
+MOST_TOKENS = 2**31 - 1  # of a prompt or of an answer
 JITTER_SECONDS = 5.0  # by which copies of a request come earlier or later than the request itself
 
 
@@ -56,10 +58,12 @@ class Trace:
         """As many requests times `factor`, by copies that come a few seconds apart, or by leaving some out.
 
         Lengths and the shape of the day stay; copies share only the first block with each other, as users share a
-        system prompt. Raises `TraceError` unless the factor is a positive number.
+        system prompt. Raises `TraceError` unless the factor is a positive number, and for more requests than can be.
         """
         if not (np.isfinite(factor) and factor > 0):
             raise TraceError(f"a rate cannot be scaled by {factor:g}: give a number above 0")
+        if len(self) * factor > MOST_REQUESTS:
+            raise TraceError(f"{len(self) * factor:.3g} requests are more than the {MOST_REQUESTS:,} that can be made")
         random = np.random.default_rng(seed)
         whole = int(factor)
         times = whole + (random.random(len(self)) < factor - whole)

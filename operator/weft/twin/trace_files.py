@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.twin.trace import LONGEST_SECONDS, Trace, TraceError
+from weft.twin.trace import LONGEST_SECONDS, MOST_TOKENS, Trace, TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,6 @@ _GZIP = b"\x1f\x8b"
 _PLAIN = ("arrival_s", "input_tokens", "output_tokens")
 _AZURE = ("timestamp", "contexttokens", "generatedtokens")
 _MOONCAKE = ("timestamp", "input_length", "output_length")
-_MOST_TOKENS = 2**31 - 1
 _MILLISECONDS = 1000.0
 
 
@@ -92,14 +91,13 @@ class _Columns:
             )
         for tokens in (tokens_in, tokens_out):
             if tokens < 1:
-                raise TraceError(f": {tokens} tokens: a request has at least one of input and one of output")
-            if tokens > _MOST_TOKENS:
-                raise TraceError(f": {tokens} tokens: a request has at most {_MOST_TOKENS} of input or of output")
+                raise TraceError(f": {tokens!s:.20} tokens: a request has at least one of input and one of output")
+            if tokens > MOST_TOKENS:
+                raise TraceError(f": {tokens!s:.20} tokens: a request has at most {MOST_TOKENS} of input or of output")
         self.arrivals.append(arrival)
         self.inputs.append(tokens_in)
         self.outputs.append(tokens_out)
-        if blocks:
-            self.blocks.append(blocks)
+        self.blocks.append(blocks)
 
 
 def _gathered(rows: Iterator[tuple[int, Row]]) -> Trace:
@@ -111,7 +109,7 @@ def _gathered(rows: Iterator[tuple[int, Row]]) -> Trace:
             raise TraceError(f", line {line}{error}") from None
     if not found.arrivals:
         raise TraceError(" has no requests")
-    blocks = tuple(found.blocks) if len(found.blocks) == len(found.arrivals) else ()
+    blocks = tuple(found.blocks) if any(found.blocks) else ()  # a prompt without hashes shares nothing with others
     return Trace(
         np.frombuffer(found.arrivals, dtype=np.float64),
         np.frombuffer(found.inputs, dtype=np.int32),
@@ -187,7 +185,7 @@ def _request(number: int, line: str) -> Row:
         return float(moment), _whole(tokens_in), _whole(tokens_out), tuple(map(_whole, body.get("hash_ids") or ()))
     except KeyError as error:
         raise TraceError(f", line {number} lacks {error.args[0]}") from None
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):  # a number or a list without end
         raise TraceError(f", line {number}: {line.strip()[:60]!r} is no request") from None
 
 

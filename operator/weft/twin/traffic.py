@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.twin.trace import MOST_TOKENS
+
 if TYPE_CHECKING:
     from random import Random
 
@@ -59,8 +61,12 @@ class Lengths:
 
     def draw_many(self, count: int, random: np.random.Generator) -> NDArray[np.int32]:
         """So many lengths in tokens."""
-        drawn = random.lognormal(math.log(self.mean) - self.sigma**2 / 2, self.sigma, count)
-        return np.maximum(1, np.rint(drawn)).astype(np.int32)
+        return whole_tokens(random.lognormal(math.log(self.mean) - self.sigma**2 / 2, self.sigma, count))
+
+
+def whole_tokens(lengths: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Lengths that were drawn, as tokens that a request can have."""
+    return np.clip(np.rint(lengths), 1, MOST_TOKENS).astype(np.int32)
 
 
 def arrivals(profile: Profile, start: float, end: float, random: Random) -> list[float]:
