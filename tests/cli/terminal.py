@@ -79,6 +79,13 @@ def split(name: str = "reasoner") -> Json:
     return {**pool(name), "kind": "PDSplit"}
 
 
+def half(name: str, of: str) -> Json:
+    """A pool as a cluster lists it beside the split that it is a half of."""
+    body = pool(name, role="Decode")
+    owner = {"apiVersion": body["apiVersion"], "kind": "PDSplit", "name": of, "uid": "u-1", "controller": True}
+    return {**body, "metadata": {"name": name, "ownerReferences": [owner]}}
+
+
 def node(name: str, product: str = "NVIDIA-H200", gpus: int = 8, clique: str | None = None) -> Json:
     """A Node as kubectl prints it."""
     found = {

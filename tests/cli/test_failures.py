@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.cli.terminal import node, pool, shell, weft, written
+from tests.cli.terminal import half, node, pool, shell, split, weft, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +44,11 @@ NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\
         (NAMELESS, "metadata.name"),
         (yaml.safe_dump(pool(bogus=3)).encode(), "spec.bogus: unknown field"),
         (yaml.safe_dump_all([pool(), pool()]).encode(), "InferencePool/chat is there twice"),
+        (
+            yaml.safe_dump_all([split("b"), pool("b-decode")]).encode(),
+            "has the name of a half of PDSplit/b: rename one",
+        ),
+        (yaml.safe_dump(half("b-decode", of="b")).encode(), "to plan, only halves of PDSplit/b"),
         (yaml.safe_dump(pool(slo={"ttft": {"p95": "soon"}})).encode(), "spec.slo.ttft.p95"),
     ],
     ids=[
@@ -62,6 +67,8 @@ NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\
         "no name",
         "unknown field",
         "twice",
+        "the name of a half",
+        "a half alone",
         "no duration",
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.terminal import listed, node, pod, pool, split, weft, written
+from tests.cli.terminal import half, listed, node, pod, pool, split, weft, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +111,13 @@ def test_a_name_may_have_its_kind_and_the_only_resource_needs_none(tmp_path: Pat
     assert first == data("--trace", f"PDSplit/reasoner={SHORT}", "--trace", f"InferencePool/chat={SHORT}")
     alone = written(tmp_path / "alone.yaml", pool())
     assert data("--trace", SHORT, file=alone) == data(*asked(chat=SHORT), file=alone)
+
+
+def test_halves_that_a_cluster_lists_beside_their_split_are_no_resources_of_their_own(tmp_path: Path) -> None:
+    """As `kubectl get inferencepools.weft.dev,pdsplits.weft.dev -o yaml` has them."""
+    alone = written(tmp_path / "alone.yaml", split())
+    dumped = written(tmp_path / "dumped.yaml", listed(half("reasoner-decode", of="reasoner"), split()))
+    assert data("--trace", SHORT, file=alone) == data("--trace", SHORT, file=dumped)
 
 
 def test_the_order_in_the_file_changes_no_figure(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.domain.decision import PoolDecision, SplitDecision
 
 PASSES = 4
+_HALVES = (Role.Prefill, Role.Decode)
 # Reasons that no cluster would change: what is asked is wrong by itself.
 WRONG_INPUT = frozenset(
     {
@@ -51,7 +52,7 @@ class Planned:
 def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float) -> list[Planned]:
     """Decide for every InferencePool and PDSplit of the documents together: they compete for the same GPUs."""
     pools, splits = records_of(documents, world)
-    children = [_child(split, role) for split in splits for role in (Role.Prefill, Role.Decode)]
+    children = [_child(split, role) for split in splits for role in _HALVES]
     resources = (*pools, *children), tuple(splits)
     snapshot = Snapshot(now, *resources, world.nodes, world.pods, reports=world.reports)
     planned = _told(_rested(snapshot, catalog), splits)
@@ -181,15 +182,35 @@ def the_resources(documents: list[dict[str, Any]], default_namespace: str) -> li
 
 def _ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[str, Any]]:
     """The resources of ours, each with an identity; what else lies in the same file is left alone."""
-    ours = [_with_identity(body, default_namespace) for body in documents if _is_ours(body)]
+    found = [_with_identity(body, default_namespace) for body in documents if _is_ours(body)]
+    ours = [body for body in found if _owning_split(body) is None]
     if not ours:
-        raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{_but(documents)}")
-    names = [(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]) for body in ours]
+        halves = dict.fromkeys(f"PDSplit/{_owning_split(body)}" for body in found)
+        but = f", only halves of {', '.join(halves)}" if halves else _but(documents)
+        raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{but}")
+    _refuse_one_name_for_two([(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]) for body in ours])
+    return ours
+
+
+def _owning_split(body: dict[str, Any]) -> str | None:
+    """The PDSplit of which it is a half, as a cluster writes it beside the split itself; None for what users write."""
+    owners = body["metadata"].get("ownerReferences")
+    found = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
+    splits = (each.get("name") for each in found if each.get("controller") is True and each.get("kind") == "PDSplit")
+    return next(map(str, splits), None) if body["kind"] == "InferencePool" else None
+
+
+def _refuse_one_name_for_two(names: list[tuple[str, str, str]]) -> None:
+    """Kinds, namespaces and names; the halves of a split are pools too."""
     times = Counter(names)
+    splits = [(namespace, name) for kind, namespace, name in names if kind == "PDSplit"]
+    halves = {(namespace, f"{name}-{half.lower()}"): name for namespace, name in splits for half in _HALVES}
     for kind, namespace, name in names:
         if times[kind, namespace, name] > 1:
             raise CommandFailure(f"{kind}/{name} is there twice in namespace {namespace}: give each a name of its own")
-    return ours
+        split = halves.get((namespace, name)) if kind == "InferencePool" else None
+        if split is not None:
+            raise CommandFailure(f"InferencePool/{name} has the name of a half of PDSplit/{split}: rename one of them")
 
 
 def _is_ours(body: dict[str, Any]) -> bool:
