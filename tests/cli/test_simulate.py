@@ -127,6 +127,40 @@ def test_requests_of_one_moment_are_paid_for_until_the_last_one_is_answered(tmp_
     assert "2 requests at once" in simulated(trace="moment.csv").out
 
 
+def test_requests_that_are_too_long_for_any_replica_make_no_bound_higher(tmp_path: Path) -> None:
+    """They are refused at once, and cost nobody anything."""
+    rows = [(float(at), 500, 50) for at in range(120)] + [(60.5, 130_000, 2_000_000)]
+    (tmp_path / "long.csv").write_text(ROWS + "".join("{},{},{}\n".format(*row) for row in sorted(rows)))
+    found = data(trace="long.csv")
+    assert (found["failed"], found["slo_met"]) == (1, True)
+    assert found["gpu_hours"] >= found["oracle_gpu_hours"] > 0.0
+
+
+@pytest.mark.parametrize("slo", [{"ttft": {"p95": "60s"}}, None], ids=["a minute to wait", "no SLO"])
+def test_what_may_wait_makes_no_bound_that_one_replica_is_below(tmp_path: Path, slo: object) -> None:
+    """Bursts of more than it serves in a bin; it has done all of them by the next one."""
+    file = written(tmp_path / "slow.yaml", pool(**({"slo": slo} if slo else {}), placement={"accelerators": ["H200"]}))
+    bursts = "burst:rate=0.2,times=60,every=120,lasting=10,seconds=240,isl=8000,osl=1"
+    found = data("--policy", "static", file=file, trace=bursts)
+    assert (found["slo_met"], found["pools"][0]["most_replicas_ready"]) == (True, 1)
+    assert found["gpu_hours"] >= found["oracle_gpu_hours"] > 0.9 * found["gpu_hours"]
+
+
+def test_places_that_are_not_there_make_no_bound_higher(tmp_path: Path) -> None:
+    file = written(tmp_path / "many.yaml", pool(slo=SLO, scaling={"minReplicas": 20, "maxReplicas": 20}))
+    found = data(file=file)
+    assert found["gpu_hours"] >= found["oracle_gpu_hours"] > 15 / 3600.0
+
+
+def test_an_oracle_whose_orders_come_too_late_is_no_dearer_than_to_order_nothing(tmp_path: Path) -> None:
+    """Starts take longer than the trace."""
+    file = written(tmp_path / "late.yaml", pool(slo=SLO, placement={"accelerators": ["H200"]}))
+    crowd = "step:from=1,to=60,at=5,seconds=30,isl=8000,osl=1"
+    static, oracle = data("--policy", "static", "--policy", "oracle", file=file, trace=crowd)
+    assert static["slo_attainment"] == oracle["slo_attainment"] < 0.95
+    assert oracle["gpu_hours"] <= static["gpu_hours"]
+
+
 def test_a_warm_up_leaves_nothing_of_requests_of_one_moment(tmp_path: Path) -> None:
     (tmp_path / "moment.csv").write_text(f"{ROWS}0,9,9\n")
     ending = simulated("--warm-up", "1", trace="moment.csv")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft.domain.workload import Slo
 from weft.twin.engine import SimulatedEngine
-from weft.twin.need import attainable, cached_tokens, demand, replicas_needed, split_needed
+from weft.twin.need import answerable, attainable, cached_tokens, demand, replicas_needed, split_needed
 from weft.twin.request import Request
 from weft.twin.speed import EngineSpeed
 from weft.twin.steps import StepTable
@@ -125,6 +127,27 @@ def test_no_count_serves_prompts_and_answers_in_time_that_one_replica_alone_is_t
     assert 1.0 == attainable(some, speed(), Slo())
     seen = trace((0.0, 20_000, 5), (1.0, 30_000, 5), blocks=((1,), (1, 2)), block_tokens=20_000)
     assert 1.0 == attainable(seen, speed(), Slo(ttft=((99, 2.1),)))
+
+
+def test_what_engines_refuse_as_too_long_is_no_need_but_that_it_was_asked() -> None:
+    """Memory for 1000 tokens, of which the last one needs none, or a context of 700."""
+    some = trace(
+        (0.0, 601, 400), (1.0, 602, 400), (2.0, 900, 2), (3.0, 2_000_000_000, 2_000_000_000), blocks=((1,),) * 4
+    )
+    small = replace(speed(), kv_tokens=1000, block_tokens=1)
+    assert [601, 1, 900, 1] == answerable(some, [small]).inputs.tolist()
+    assert [400, 1, 2, 1] == answerable(some, [small]).outputs.tolist()
+    assert ((1,), (), (1,), ()) == answerable(some, [small]).blocks
+    assert [1, 1, 1, 1] == answerable(some, [replace(small, context_tokens=700)]).inputs.tolist()
+    assert [601, 602, 900, 1] == answerable(some, [small, speed()]).inputs.tolist()
+    assert some.arrivals.tolist() == answerable(some, [small]).arrivals.tolist()
+    fits = trace((0.0, 600, 400))
+    assert answerable(fits, [small]) is fits
+    engine = SimulatedEngine(small)
+    takes = [
+        engine.holds(Request(0.0, *each)) for each in zip(some.inputs.tolist(), some.outputs.tolist(), strict=True)
+    ]
+    assert [True, False, True, False] == takes
 
 
 def test_a_split_needs_both_pools_and_the_links_between_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.twin.fixed_ratio import fixed_ratio
-from weft.twin.oracle import PoolNeed, Terms, bound_hours, calibrated, oracle_hours, paid_seconds, schedule, timed
+from weft.twin.oracle import (
+    PoolNeed,
+    Terms,
+    bound_hours,
+    calibrated,
+    oracle_hours,
+    paid_seconds,
+    schedule,
+    timed,
+    work_hours,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,3 +272,26 @@ def test_no_other_ratio_costs_less(needs: list[tuple[float, float]], gpus: tuple
 def test_one_half_alone_has_no_ratio() -> None:
     with pytest.raises(ValueError, match="prompts and answers"):
         fixed_ratio(pool(0.0, 0.0), pool(1.0, 2.0), HOUR)
+
+
+@given(cases())
+def test_work_that_may_be_done_later_bounds_no_more_than_work_that_may_not(
+    case: tuple[PoolNeed, NDArray[np.float64], Terms],
+) -> None:
+    """Whole counts in every bin, and what is lost there, can only cost more."""
+    need, requests, terms = case
+    all_of_it = replace(terms, attainment=1.0)
+    served = replace(need, needed=np.where(requests > 0.0, need.needed, 0.0))
+    assert work_hours([served], requests, all_of_it) <= bound_hours([served], requests, all_of_it) + 1e-9
+
+
+def test_a_peak_that_may_wait_costs_its_work_alone() -> None:
+    """Three bins of a minute with three replicas' work in one: one replica does it, given time."""
+    need, requests = pool(0.0, 3.0, 0.0, least=1), np.array([0.0, 30.0, 0.0])
+    terms = Terms(60.0, 30.0, attainment=1.0)
+    assert work_hours([need], requests, terms) == pytest.approx(3 * 60.0 / HOUR)
+    assert work_hours([need, need], requests, terms) == pytest.approx(2 * 3 * 60.0 / HOUR)
+    assert work_hours([pool(4.0, 4.0, gpus=2)], np.ones(2), replace(terms, attainment=0.5)) == pytest.approx(480 / HOUR)
+    assert bound_hours([need], requests, terms) > 4 * 60.0 / HOUR
+    with pytest.raises(ValueError, match="same bins"):
+        work_hours([need], requests[1:], terms)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.twin.modelled import engine_speed
-from weft.twin.need import demand, replicas_needed, split_needed
-from weft.twin.oracle import PoolNeed, Terms, bound_hours, calibrated, oracle_hours
+from weft.twin.need import answerable, demand, replicas_needed, split_needed
+from weft.twin.oracle import PoolNeed, Terms, bound_hours, calibrated, oracle_hours, work_hours
 from weft.twin.policies import Change, ScheduleOptions
 from weft.twin.simulation import simulate
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ORACLE = "oracle"
 _BIN_SECONDS, _FEWEST_BINS = 60.0, 10
+_WAITS_IN_A_BIN = 10.0  # times the TTFT that a request may take: less than that, and too much of a bin's work can wait
+_MOMENT_SECONDS = 1e-6
 _SLIGHTLY = 1.0 + 1e-9  # more than the trace, so that its last request falls into the last bin
 _USUAL_ATTAINMENT = 0.99  # where no target is declared
 
@@ -35,9 +37,13 @@ def oracle_gpu_hours(case: Case) -> float | None:
     Nothing is lost there to queues or to steps that are not full, so nobody reaches it. None for a single moment.
     """
     trace = case.trace.part(case.setting.warm_up, math.inf)
-    if trace.seconds <= 0.0:
+    if trace.seconds <= _MOMENT_SECONDS:
         return None
-    return bound_hours(*_hindsight(case, trace, _attainment(case.slo), interrupted=False)) / _SLIGHTLY
+    usual = _usual_bins(trace.seconds)
+    bins = min(usual, int(trace.seconds / (_WAITS_IN_A_BIN * case.slo.ttft[-1][1]))) if case.slo.ttft else 0
+    bound = bound_hours if bins >= _FEWEST_BINS else work_hours
+    bin_seconds = trace.seconds * _SLIGHTLY / (bins if bins >= _FEWEST_BINS else usual)
+    return bound(*_hindsight(case, trace, bin_seconds, _attainment(case.slo), interrupted=False)) / _SLIGHTLY
 
 
 def oracle_outcome(case: Case, progress: Progress, attainment: float | None = None) -> Outcome:
@@ -52,11 +58,13 @@ def oracle_outcome(case: Case, progress: Progress, attainment: float | None = No
         tried.append((steps, _simulated(case, steps, progress)))
         return tried[-1][1].attainment
 
-    known = _hindsight(case, case.trace, wanted, interrupted=True)
+    seconds = max(case.trace.seconds, 1.0) * _SLIGHTLY / _usual_bins(case.trace.seconds)
+    known = _hindsight(case, case.trace, seconds, wanted, interrupted=True)
     try:
         found = calibrated(lambda slack: oracle_hours(*known, slack), attained, wanted)
-    except ValueError:  # no slack is enough, say because a node fails
-        return max((outcome for _, outcome in tried), key=lambda outcome: outcome.attainment)
+    except ValueError:  # no slack is enough, say because a node fails: perhaps no order comes in time to be of use
+        attained(())
+        return max((outcome for _, outcome in tried), key=lambda each: (each.attainment, -each.gpu_hours))
     return next(outcome for steps, outcome in tried if steps == found.found.steps)
 
 
@@ -66,12 +74,15 @@ def _simulated(case: Case, steps: Steps, progress: Progress) -> Outcome:
     return replace(outcome, policy=ORACLE)
 
 
+def _usual_bins(seconds: float) -> int:
+    """Into how many a trace of so many seconds is cut."""
+    return max(_FEWEST_BINS, math.ceil(seconds / _BIN_SECONDS))
+
+
 def _hindsight(
-    case: Case, trace: Trace, attainment: float, *, interrupted: bool
+    case: Case, trace: Trace, bin_seconds: float, attainment: float, *, interrupted: bool
 ) -> tuple[list[PoolNeed], Column, Terms]:
-    """What pools need and how many requests arrive, in bins of one length that are together as long as the trace."""
-    bins = max(_FEWEST_BINS, math.ceil(trace.seconds / _BIN_SECONDS))
-    bin_seconds = max(trace.seconds, 1.0) * _SLIGHTLY / bins
+    """What pools need and how many requests arrive, in bins of one length."""
     terms = Terms(bin_seconds, case.setting.start_up.engine_seconds, attainment=attainment)
     return needs(case, trace, bin_seconds, interrupted=interrupted), demand(trace, bin_seconds).requests, terms
 
@@ -81,13 +92,15 @@ def needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) ->
     pools = [(pool, decision.status.plan) for pool, decision in case.planned.pools]
     known = [(pool.key.name, pool.spec, plan) for pool, plan in pools if pool.spec is not None and plan is not None]
     modelled = [engine_speed(plan, spec, case.setting.catalog) for _, spec, plan in known]
+    placed = {pool.key.name: len(decision.status.assignments) for pool, decision in case.planned.pools}
     speeds = [case.setting.truth(speed) for speed in modelled] if case.setting.truth is not None else modelled
+    trace = answerable(trace, speeds)
     if len(speeds) > 1:
         needed = [*split_needed(trace, speeds[0], speeds[1], case.slo, bin_seconds)]
     else:
         needed = [replicas_needed(trace, speeds[0], case.slo, bin_seconds, interrupted=interrupted)]
     return [
-        PoolNeed(name, plan.shape.gpus, each, spec.scaling.min_replicas)
+        PoolNeed(name, plan.shape.gpus, each, min(spec.scaling.min_replicas, placed[name]))
         for (name, spec, plan), each in zip(known, needed, strict=True)
     ]
 

@@ -8,7 +8,7 @@ Nothing is lost to queues, to steps that are not full, to uneven routing or to p
 replicas do at most that much. Work falls into the bin where it is done if answers are as slow as TPOT allows, which
 makes peaks as flat as waiting for tokens can; prompts fall into the bin in which they arrive, though TTFT would let
 them wait. That, and bins in which load is not even, are why peaks shorter than a bin or than TTFT are only near the
-truth; work of longer ones is never overstated.
+truth; work of longer ones is never overstated, and neither is that of all bins together (`work_hours`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.twin.trace import Trace
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from weft.domain.workload import Slo
     from weft.twin.speed import EngineSpeed
-    from weft.twin.trace import Trace
 
     Column = NDArray[np.float64]
 
@@ -127,6 +128,22 @@ def cached_tokens(trace: Trace) -> Column:
         found[row] = hits * trace.block_tokens
         known.update(blocks)
     return found
+
+
+def answerable(trace: Trace, speeds: Sequence[EngineSpeed]) -> Trace:
+    """The trace, where requests that the engines refuse, as they are too long for them, ask for one token instead.
+
+    `speeds` are those of the engines through which a request goes: all but the last one are asked for one token.
+    """
+    kept = np.ones(len(trace), dtype=np.bool_)
+    for place, speed in enumerate(speeds):
+        tokens = trace.inputs.astype(np.int64) + (trace.outputs if place == len(speeds) - 1 else 1)
+        kept &= tokens <= min(speed.context_tokens or math.inf, speed.kv_blocks * speed.block_tokens + 1)
+    if kept.all():
+        return trace
+    inputs, outputs = (np.where(kept, column, np.int32(1)) for column in (trace.inputs, trace.outputs))
+    blocks = tuple(each if stays else () for each, stays in zip(trace.blocks, kept.tolist(), strict=False))
+    return Trace(trace.arrivals, inputs, outputs, blocks, trace.block_tokens)
 
 
 def prompt_seconds(trace: Trace, speed: EngineSpeed, bin_seconds: float) -> Column:

@@ -10,11 +10,12 @@ best of both; so valleys too short to be worth a start are bridged by themselves
 counts that lose too many and counts that lose few enough has no better corner. What is left of the allowance is used
 by changing from the one to the other in the middle.
 
-Two figures come of it, which say different things:
+Three figures come of it, which say different things:
 - `bound_hours`: no counts cost less that lose no more than allowed, even if a bin with too few replicas loses only
   what is too much for them. For any price, the least cost with the priced losses, less the price of the allowed ones,
   is such a bound (weak duality); this is the largest one. It is as true as the need it is given: the fluid need of
   `weft.twin.need` is what replicas do at best, and those lost are taken to need as much as those served.
+- `work_hours`: the same where requests may wait for longer than a bin, so that the work of one may be done in another.
 - `oracle_hours`: the cheapest counts that were found which lose no more than allowed, if a bin with too few replicas
   loses all that arrive until its work is done, in `needed / counts` bins. Whether they meet the SLO only a simulation
   tells: they are a heuristic with hindsight, which `calibrated` gives as much slack as it turns out to need.
@@ -124,6 +125,17 @@ def bound_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> fl
     allowed = _allowed(pools, requests, terms)
     alone = [[_Program(pool, requests, terms, by_excess=True)] for pool in pools]
     return sum(_searched(program, allowed)[1] for program in alone) / _HOUR
+
+
+def work_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> float:
+    """GPU-hours below which the work of the allowed part of all requests is not done, whenever it is done.
+
+    Raises `ValueError` unless all have the same bins.
+    """
+    _allowed(pools, requests, terms)
+    bins, part = len(requests), terms.attainment
+    alone = [pool.gpus * max(pool.least * bins, part * float(pool.needed.sum())) for pool in pools]
+    return terms.bin_seconds * sum(alone) / _HOUR
 
 
 def _allowed(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> float:
