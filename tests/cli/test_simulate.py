@@ -93,6 +93,15 @@ def test_a_split_has_two_pools() -> None:
     assert found["completed"] == found["requests"]
 
 
+def test_a_split_that_is_being_deleted_is_simulated_for_its_spec(tmp_path: Path) -> None:
+    body = split()
+    body["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    body["status"] = {"generation": 7, "prefill": {"replicas": 3}}
+    found = data(file=written(tmp_path / "leaving.yaml", body))
+    assert found["completed"] == found["requests"] > 60
+    assert found["reasons"] == data(file="split.yaml")["reasons"]
+
+
 def test_halves_of_a_split_have_the_model_of_its_config_map(tmp_path: Path) -> None:
     text = json.dumps(LLAMA)
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"config.json": text}}
@@ -136,10 +145,10 @@ def test_requests_that_are_too_long_for_any_replica_make_no_bound_higher(tmp_pat
     assert found["gpu_hours"] >= found["oracle_gpu_hours"] > 0.0
 
 
-@pytest.mark.parametrize("slo", [{"ttft": {"p95": "60s"}}, None], ids=["a minute to wait", "no SLO"])
+@pytest.mark.parametrize("slo", [{"ttft": {"p95": "60s"}}, {}], ids=["a minute to wait", "no SLO"])
 def test_what_may_wait_makes_no_bound_that_one_replica_is_below(tmp_path: Path, slo: object) -> None:
     """Bursts of more than it serves in a bin; it has done all of them by the next one."""
-    file = written(tmp_path / "slow.yaml", pool(**({"slo": slo} if slo else {}), placement={"accelerators": ["H200"]}))
+    file = written(tmp_path / "slow.yaml", pool(slo=slo, placement={"accelerators": ["H200"]}))
     bursts = "burst:rate=0.2,times=60,every=120,lasting=10,seconds=240,isl=8000,osl=1"
     found = data("--policy", "static", file=file, trace=bursts)
     assert (found["slo_met"], found["pools"][0]["most_replicas_ready"]) == (True, 1)

@@ -126,6 +126,13 @@ def test_what_nobody_knows_is_null() -> None:
     assert read["pools"][0]["most_replicas_ready"] is None
 
 
+def test_without_an_slo_failed_requests_are_not_within_it() -> None:
+    lost, none_lost = data(Made(slo=Slo(), fails=4)), data(Made(slo=Slo(), fails=0))
+    assert lost["slo_attainment"] == lost["completed"] / lost["requests"] == pytest.approx(0.75, abs=0.001)
+    assert [False, True] == [each["slo_met"] for each in (lost, none_lost)]
+    assert none_lost["slo_attainment"] == 1.0
+
+
 def test_answers_of_one_token_have_no_tpot_and_meet_any() -> None:
     outcome = Made().outcome()
     alone = replace(outcome.answers, tpot=np.full_like(outcome.answers.tpot, math.nan))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.api.naming import refused_name
 from weft.api.parsing import parse_pool, parse_split
@@ -18,7 +18,7 @@ from weft.cli.reference import refused_namespace
 from weft.domain.labels import API_VERSION
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
-from weft.domain.status import PoolStatus
+from weft.domain.status import PoolStatus, SplitStatus
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from weft.cli.world import World
     from weft.domain.decision import PoolDecision, SplitDecision
 
+Record = TypeVar("Record", PoolRecord, SplitRecord)
 PASSES = 4
 _HALVES = (Role.Prefill, Role.Decode)
 # Reasons that no cluster would change: what is asked is wrong by itself.
@@ -65,7 +66,7 @@ def records_of(documents: list[dict[str, Any]], world: World) -> tuple[list[Pool
     ours = _ours(documents, world.namespace)
     configs = ConfigMaps.of(documents, world)
     pools = [configs.into_pool(_fresh(parse_pool(body))) for body in ours if body["kind"] == "InferencePool"]
-    splits = [configs.into_split(parse_split(body)) for body in ours if body["kind"] == "PDSplit"]
+    splits = [configs.into_split(_fresh(parse_split(body))) for body in ours if body["kind"] == "PDSplit"]
     read: list[PoolRecord | SplitRecord] = [*pools, *splits]
     wrong = [f"{one.key}: {one.problem.message}" for one in read if one.problem is not None]
     if wrong:
@@ -167,9 +168,11 @@ def _child(split: SplitRecord, role: Role) -> PoolRecord:
     return PoolRecord(key, 1, spec, PoolStatus(), problem=split.problem, split_uid=split.key.uid)
 
 
-def _fresh(pool: PoolRecord) -> PoolRecord:
+def _fresh(record: Record) -> Record:
     """A plan is for the spec alone, whatever status the file carries along."""
-    return replace(pool, status=PoolStatus(), deleting=False)
+    if isinstance(record, SplitRecord):
+        return replace(record, status=SplitStatus(), deleting=False)
+    return replace(record, status=PoolStatus(), deleting=False)
 
 
 def the_resources(documents: list[dict[str, Any]], default_namespace: str) -> list[tuple[str, dict[str, Any]]]:
@@ -196,8 +199,8 @@ def _owning_split(body: dict[str, Any]) -> str | None:
     """The PDSplit of which it is a half, as a cluster writes it beside the split itself; None for what users write."""
     owners = body["metadata"].get("ownerReferences")
     found = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
-    splits = (each.get("name") for each in found if each.get("controller") is True and each.get("kind") == "PDSplit")
-    return next(map(str, splits), None) if body["kind"] == "InferencePool" else None
+    splits = (each.get("name") for each in found if _is_ours(each) and each.get("controller") is True)
+    return next((name for name in splits if isinstance(name, str)), None) if body["kind"] == "InferencePool" else None
 
 
 def _refuse_one_name_for_two(names: list[tuple[str, str, str]]) -> None:

@@ -33,8 +33,9 @@ class Answers:
         return np.isfinite(self.ttft)
 
     def within(self, ttft_seconds: float, tpot_seconds: float) -> NDArray[np.bool_]:
-        """Which met both targets; an answer of one token meets any target of TPOT."""
-        return (self.ttft <= ttft_seconds) & (np.isnan(self.tpot) | (self.tpot <= tpot_seconds))
+        """Which met both targets; an answer of one token meets any target of TPOT, and a failed request none."""
+        in_time = (self.ttft <= ttft_seconds) & (np.isnan(self.tpot) | (self.tpot <= tpot_seconds))
+        return in_time & self.completed
 
     def part(self, begin: float, end: float) -> Answers:
         """Those that arrived in [begin, end) seconds."""
