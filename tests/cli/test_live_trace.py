@@ -31,6 +31,7 @@ class Prometheus(BaseHTTPRequestHandler):
     """Steady engines: the same rates at all times that are asked for."""
 
     rate: ClassVar[float] = RATE
+    answer: ClassVar[bytes | None] = None  # instead
     queries: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
@@ -39,8 +40,13 @@ class Prometheus(BaseHTTPRequestHandler):
         value = self.rate * (INPUT if "prompt_tokens" in asked["query"] and "_count" not in asked["query"] else 1.0)
         value *= OUTPUT if "generation_tokens" in asked["query"] else 1.0
         times = np.arange(float(asked["start"]), float(asked["end"]), float(asked["step"]))
-        values = [[at, str(value)] for at in times.tolist()] + [[float(asked["end"]) + 1e6, "NaN"]]
+        values = [[at, str(value)] for at in times.tolist()] + [
+            [float(asked["end"]) + 1e6, "NaN"],
+            ["NaN", "1"],
+            ["Inf", "1"],
+        ]
         body = json.dumps({"status": "success", "data": {"result": [{"metric": {}, "values": values}]}}).encode()
+        body = self.answer or body
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -110,6 +116,16 @@ def test_more_requests_than_can_be_drawn_are_told(url: str, monkeypatch: pytest.
     monkeypatch.setattr(Prometheus, "rate", 1e12)
     with pytest.raises(CommandFailure, match=r"there are 3\.6e\+15 requests: take fewer --hours"):
         live_trace(Recorded(url, 1.0, "team", "chat", VLLM), 7)
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[" * 100_000, b'{"status": "error"}'], ids=["a page", "deep", "error"])
+def test_what_does_not_answer_with_rates_is_no_prometheus(
+    url: str, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    monkeypatch.setattr(Prometheus, "answer", answer)
+    with pytest.raises(CommandFailure, match=r"Prometheus at 127\.0\.0\.1 does not answer") as refused:
+        live_trace(Recorded(url, 1.0, "team", "chat", VLLM), 7)
+    assert 3 == refused.value.exit_code
 
 
 def test_the_command_simulates_them(tmp_path: Path, url: str) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 STEP_SECONDS, MOST_STEPS = 60.0, 1440
 _TIMEOUT_SECONDS = 30
+_NO_ANSWER = (ValueError, KeyError, TypeError, RecursionError)  # what reading something else than rates comes to
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,14 @@ def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapp
     try:
         found = [client.custom_query_range(query, begin, end, step) for query in queries]
         return begin.timestamp(), [_by_time(result) for result in found]
-    except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError) as error:
+    except (requests.RequestException, PrometheusApiClientException, *_NO_ANSWER) as error:
         why = f"Prometheus at {urlsplit(recorded.url).hostname} does not answer: {type(error).__name__}"
         raise CommandFailure(f"{why}; is --from-prometheus its address?", CLUSTER_REFUSES) from error
 
 
 def _by_time(result: Any) -> dict[float, float]:  # noqa: ANN401 - the JSON of the answer
-    return {float(at): float(value) for series in result for at, value in series["values"]}
+    found = {float(at): float(value) for series in result for at, value in series["values"]}
+    return {at: value for at, value in found.items() if math.isfinite(at)}
 
 
 def _column(recorded: Recorded, begin: float, found: Mapping[float, float]) -> Column:
