@@ -46,6 +46,12 @@ class Engine:
         home = {"HOME": str(self.box.enclosure.processes.directory)}
         self.box.start(self.rendered.command, {**self.image, **self.rendered.environment(self.box.address), **home})
 
+    def replace(self) -> None:
+        """Kill it and start another engine in its place; returns once that serves."""
+        self.box.kill()
+        self.start()
+        self.wait_until_healthy()
+
     def wait_until_healthy(self) -> None:
         """Return once it serves; raises ProcessFailedError with the end of its log."""
         self.box.process.wait_until(lambda: self.is_healthy, START_SECONDS)

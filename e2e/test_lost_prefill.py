@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # it may build the en
 
 PROMPT_TOKENS, ANSWER_TOKENS = 240, 40
 HANDSHAKE_SECONDS = 5  # after which vLLM gives up on an engine that it has not met
+PROMPTS_AFTER_THE_BREAK = 10
 WORK_SECONDS = 60  # for the prompt and its answer where other work keeps both cores busy, and one second else
 
 
@@ -94,6 +95,23 @@ def test_a_killed_prefill_engine_costs_no_request_that_decode_was_handed(engines
     assert_computed_again(decode, of_unmet, noticed_seconds=HANDSHAKE_SECONDS)
     met.wait_until_healthy()
     assert_fetched(decode, computed_by(met))
+
+
+def test_a_break_of_the_network_cuts_decode_off_until_it_is_replaced(engines: dict[str, Engine]) -> None:
+    """Each transfer fails at once and is counted, on which Weft's rule relies; one that waits for a retry would not be.
+
+    With NIXL 1.5: older ones drop what they knew of the other at the break, upon which vLLM 0.32 shakes hands anew.
+    """
+    decode, prefill = engines["decode"], engines["prefill-a"]
+    assert_fetched(decode, computed_by(prefill))
+    of_cut_off = computed_by(prefill)
+    prefill.box.cut_off()
+    assert_computed_again(decode, of_cut_off, noticed_seconds=UNACKNOWLEDGED_SECONDS)
+    prefill.box.plug_in()
+    for _ in range(PROMPTS_AFTER_THE_BREAK):
+        assert_computed_again(decode, computed_by(prefill), noticed_seconds=0)
+    decode.replace()
+    assert_fetched(decode, computed_by(prefill))
 
 
 def test_a_prefill_engine_whose_machine_is_gone_costs_no_request_either(engines: dict[str, Engine]) -> None:

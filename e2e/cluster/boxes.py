@@ -67,6 +67,10 @@ class Box:
         """Pull its cable: what is sent to it is lost, and nothing comes back, not even a refusal."""
         self.enclosure.run(("ip", "link", "set", self._cable, "down"))
 
+    def plug_in(self) -> None:
+        """Put the cable back that was pulled; what runs in it has lived on."""
+        self.enclosure.run(("ip", "link", "set", self._cable, "up"))
+
     def connect(self) -> None:
         """Lay its cable to the bridge, once, before anything is started in it."""
         place = self.enclosure.place
