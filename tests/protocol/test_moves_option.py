@@ -102,7 +102,7 @@ def test_a_budget_on_the_command_line_begins_a_move(cluster: Cluster, tmp_path: 
         assert [["b-0"], ["b-1"]] == [each["nodes"] for each in moved["assignments"]]
         waits = "waits for replica 0 of team/first to move away"
         eventually(lambda: waits in cluster.placed("large"), "who waits says so")
-        eventually(lambda: any((tmp_path / "records").glob("pass-*.json.gz")), "the decision is recorded once it is written")
+        eventually(lambda: any((tmp_path / "records").glob("pass-*.json.gz")), "what was written is recorded")
     replayed = weft("replay", str(tmp_path / "records"))
     assert (0, "") == (replayed.code, replayed.err)
     assert "replayed, all decided as recorded" in replayed.out
