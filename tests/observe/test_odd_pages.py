@@ -198,6 +198,26 @@ class TestQueuesByPriority:
         seen = await observed(self.ENGINE, *(self.page(',priority="2"', finished) for finished in (10, 20)))
         assert (seen.running, seen.waiting) == (14, 8)
 
+    def answers(self, without: str, counts: tuple[int, int], ttft: tuple[float, float] = (0.1, 0.4)) -> str:
+        """So many requests without a priority and with 1, of 100 tokens: no request is in both, and none tells all."""
+        page = self.page(without, 0).replace("sglang:num_requests_total{", "ignored{")
+        for label, count, seconds in zip((without, ',priority="1"'), counts, ttft, strict=True):
+            tags, name = f'engine_type="unified",model_name="m"{label}', "sglang:time_to_first_token_seconds"
+            page += f"sglang:num_requests_total{{{tags}}} {count}\nsglang:prompt_tokens_total{{{tags}}} {100 * count}\n"
+            page += f"{name}_sum{{{tags}}} {seconds * count}\n{name}_count{{{tags}}} {count}\n"
+            page += "".join(f'{name}_bucket{{{tags},le="{le}"}} {count}\n' for le in ("0.5", "+Inf"))
+        return page
+
+    @pytest.mark.parametrize("without", [',priority=""', ""], ids=["as scraped", "as Prometheus stores it"])
+    async def test_are_no_parts_of_each_other_once_they_are_answered(self, without: str) -> None:
+        """One request that names no priority hides none of the 29 that do."""
+        seen = await observed(self.ENGINE, self.answers(without, (1, 1)), self.answers(without, (2, 30)))
+        assert seen.requests_per_second == pytest.approx(30 / 30)
+        assert seen.input_tokens == pytest.approx(100)
+        assert seen.ttft_mean == pytest.approx((1 * 0.1 + 29 * 0.4) / 30)
+        assert dict(seen.ttft_buckets) == {0.5: 30, float("inf"): 30}
+        assert (seen.running, seen.waiting, seen.waiting_for_kv) == (7, 4, 3)
+
 
 class TestPercent:
     """A ratio that is told in percent by whatever stands before the engine."""

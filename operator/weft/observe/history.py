@@ -20,7 +20,8 @@ SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those 
 
 # Ranks that compute one request together: where each has series of its own, they tell the same requests.
 LOCKSTEP_LABELS = {"tp_rank", "pp_rank", "moe_ep_rank"}
-# SGLang tells a queue by priority as well, and all of it without one: as `priority=""`, which Prometheus leaves out.
+# SGLang's gauges tell a queue by priority as well, and all of it as `priority=""`, which Prometheus leaves out. In its
+# counters and histograms those are the requests without a priority, and nothing tells all of them.
 PART_LABEL = "priority"
 TARGET_LABELS = {"instance", "job", "namespace", "pod", "container", "endpoint", "service", "node", "prometheus"}
 
@@ -96,7 +97,7 @@ class History:
 
     def gauge(self, name: str, wanted: Labels = ()) -> tuple[float, ...]:
         """Newest value of each series of that name whose labels include `wanted`."""
-        values = (latest(samples) for samples in self._of(name, wanted))
+        values = (latest(samples) for samples in self._of_gauge(name, wanted))
         return tuple(value for value in values if value is not None)
 
     def rate(self, name: str, wanted: Labels = ()) -> float | None:
@@ -143,7 +144,7 @@ class History:
 
     def change(self, name: str) -> float:
         """How much a gauge grew from its oldest to its newest sample, summed over its series."""
-        lines = [usable(samples) for samples in self._of(name, ())]
+        lines = [usable(samples) for samples in self._of_gauge(name)]
         return sum(line[-1][1] - line[0][1] for line in lines if line)
 
     def most(self, name: str) -> float:
@@ -152,7 +153,7 @@ class History:
 
     def peaks(self, name: str) -> tuple[float, ...]:
         """The most that each series of a gauge was in the window."""
-        lines = (usable(samples) for samples in self._of(name, ()))
+        lines = (usable(samples) for samples in self._of_gauge(name))
         return tuple(max(value for _, value in line) for line in lines if line)
 
     def mean(self, name: str) -> float | None:
@@ -161,6 +162,9 @@ class History:
         return total / count if total is not None and count else None
 
     def _of(self, name: str, wanted: Labels) -> Iterable[tuple[Sample, ...]]:
+        return (self.series[key] for key in self._keys(name, wanted))
+
+    def _of_gauge(self, name: str, wanted: Labels = ()) -> Iterable[tuple[Sample, ...]]:
         return (self.series[key] for key in _wholes(self._keys(name, wanted)))
 
     def _keys(self, name: str, wanted: Labels) -> Iterable[SeriesKey]:
