@@ -32,22 +32,26 @@ def serving(decode: int = 2, boards: int = 4, **rollout: object) -> World:
     return world
 
 
-def tell(world: World, shares: dict[int, float]) -> None:
+def tell(world: World, shares: dict[int, float], slow: frozenset[int] = frozenset()) -> None:
     """Metrics of decode: at each replica that serves 60 transfers ended, of which such a part failed."""
-    pods = tuple(pod(name, shares.get(replica, 0.0)) for replica, name in ready_ones(world, "pd-decode"))
+    ready = ready_ones(world, "pd-decode")
+    pods = tuple(pod(name, shares.get(replica, 0.0), 0.04 if replica in slow else 0.02) for replica, name in ready)
     world.observations["uid-pd-decode"] = PoolObservation(
         len(pods), len(pods), 2.0, requests_per_second=2.0 * len(pods), pods=pods
     )
 
 
-def pod(name: str, share: float) -> PodObservation:
+def pod(name: str, share: float, tpot: float) -> PodObservation:
     failed = 60.0 * share
-    return PodObservation(name, 2.0, requests_per_second=2.0, transfers_done=60.0 - failed, transfers_failed=failed)
+    seen = PodObservation(name, 2.0, requests_per_second=2.0, transfers_done=60.0 - failed, transfers_failed=failed)
+    return replace(seen, input_tokens=1000.0, output_tokens=200.0, tpot_mean=tpot)
 
 
-def run(world: World, shares: dict[int, float], passes: int, seconds: float = STEP) -> None:
+def run(
+    world: World, shares: dict[int, float], passes: int, seconds: float = STEP, slow: frozenset[int] = frozenset()
+) -> None:
     for _ in range(passes):
-        tell(world, shares)
+        tell(world, shares, slow)
         world.turn(1, seconds)
 
 
@@ -153,6 +157,23 @@ def test_a_successor_that_fails_too_is_not_replaced_for_a_day() -> None:
     )
     run(world, {4: 0.5, 1: 0.5}, PATIENCE + 10)
     assert ids(world) == [2, 3, 4, 5], "one that was there before is another matter"
+
+
+def test_one_that_is_slow_as_well_goes_as_cut_off_and_its_successor_stays_for_a_day() -> None:
+    """It computes prompts between its steps, and is slow for long enough before it fails for long enough."""
+    world = serving(4, 6)
+    run(world, {0: 0.5}, PATIENCE - 1, slow=frozenset({0}))
+    assert ids(world) == [0, 1, 2, 3]
+    assert world.condition("pd-decode", "Placed")[2].endswith(
+        "replica 0 has been slower than its siblings for 3 min, at no higher load, and stays: "
+        "it fails to fetch KV, too, and computes such prompts itself, which may be all that makes it slow"
+    )
+    run(world, {0: 0.5}, 10, slow=frozenset({0}))
+    assert ids(world) == [1, 2, 3, 4]
+    run(world, {4: 0.5}, 5 * HOUR, slow=frozenset({4}))
+    assert ids(world) == [1, 2, 3, 4]
+    run(world, {}, 10, slow=frozenset({4}))
+    assert ids(world) == [1, 2, 3, 5], "one that fetches and is slow all the same is another matter"
 
 
 def test_after_a_day_a_successor_counts_like_any_other() -> None:

@@ -19,7 +19,7 @@ from weft.domain.remembered import LastAnswers
 from weft.domain.spec import RolloutStrategy
 from weft.domain.status import Condition
 from weft.placement import Departure
-from weft.scaling.outliers import came_in_vain, next_to_go, wait_seconds, watched, worth_a_look
+from weft.scaling.outliers import came_in_vain, lacks_kv, next_to_go, wait_seconds, watched, worth_a_look
 from weft.scaling.slowness import is_whole
 
 if TYPE_CHECKING:
@@ -185,6 +185,8 @@ def _why_it_stays(course: Course, each: Outlier, now: float) -> str:
     why = _what_forbids(course.turn)
     if why is None and outliers is not None and came_in_vain(outliers, each, now):
         why = "it came after one that was replaced for the same, so that something else is the cause"
+    elif why is None and outliers is not None and lacks_kv(outliers, each):
+        why = "it fails to fetch KV, too, and computes such prompts itself, which may be all that makes it slow"
     elif why is None and outliers is not None and wait_seconds(outliers, now) > 0:
         why = "at most one is replaced in an hour"
     elif why is None and course.no_room:

@@ -64,7 +64,7 @@ def next_to_go(memory: Outliers | None, now: float) -> Outlier | None:
     if memory is None or wait_seconds(memory, now) > 0 or memory.seen != now:
         return None
     due = [each for each in memory.named if _lasting(each, now) and each.why in REPLACED]
-    due = [each for each in due if not came_in_vain(memory, each, now)]
+    due = [each for each in due if not came_in_vain(memory, each, now) and not lacks_kv(memory, each)]
     return min(due, key=lambda each: (each.since or now, each.replica), default=None)
 
 
@@ -72,6 +72,12 @@ def came_in_vain(memory: Outliers, each: Outlier, now: float) -> bool:
     """Whether it is cut off although it came after one that was replaced for that."""
     lately = memory.mended is not None and now - memory.mended < MENDED_SECONDS
     return lately and each.why is Reason.CutOffFromPrefill and each.replica >= memory.newer
+
+
+def lacks_kv(memory: Outliers, each: Outlier) -> bool:
+    """Whether it is slow and fails to fetch KV: the prompts that it computes itself may be all that makes it slow."""
+    failing_ones = {other.replica for other in memory.found if other.why is not Reason.SlowerThanSiblings}
+    return each.why is Reason.SlowerThanSiblings and each.replica in failing_ones
 
 
 def wait_seconds(memory: Outliers, now: float) -> float:
