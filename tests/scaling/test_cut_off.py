@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.domain.reasons import Reason
-from weft.domain.snapshot import PodObservation
+from weft.domain.snapshot import Outliers, PodObservation
 from weft.domain.workload import Role
 from weft.scaling.cut_off import failing, fetches_well
-from weft.scaling.outliers import watched, worth_a_look
+from weft.scaling.outliers import wake_after_seconds, watched, worth_a_look
 
 CUT_OFF, ALIKE = Reason.CutOffFromPrefill, Reason.TransfersFail
 NOW = 1_000_000.0
@@ -110,6 +110,45 @@ def test_one_is_named_after_five_minutes_and_cleared_once_it_surely_fetches() ->
         assert known.named, "too few transfers, fewer failures, and a pod that is not seen clear nobody"
     assert watched(memory, pods((60, 0), (60, 0)), range(2), Role.Decode, NOW + 310) is None
     assert watched(memory, {1: bad[1]}, {1}, Role.Decode, NOW + 310) is None
+
+
+class TestLittleTraffic:
+    """Of twenty transfers in a window a quarter was named: three that would have failed never come together."""
+
+    FAILS, FETCHES = pods((15, 5), (20, 5)), pods((10, 0), (10, 0))
+
+    def named(self) -> Outliers:
+        memory = None
+        for second in range(0, 301, 10):
+            memory = watched(memory, self.FAILS, range(2), Role.Decode, NOW + second)
+        assert memory is not None
+        assert [(each.replica, each.why) for each in memory.named] == [(0, ALIKE), (1, ALIKE)]
+        return memory
+
+    def after(self, looks: list[dict[int, PodObservation] | None]) -> Outliers | None:
+        memory: Outliers | None = self.named()
+        for number, seen in enumerate(looks, 31):
+            memory = watched(memory, seen, range(2), Role.Decode, NOW + 10.0 * number)
+        return memory
+
+    def test_is_cleared_after_as_long_as_it_took_to_be_named(self) -> None:
+        assert self.after([self.FETCHES] * 30) is not None
+        assert self.after([self.FETCHES] * 31) is None
+
+    @pytest.mark.parametrize(
+        "between", [pods((9, 1), (9, 1)), pods((0, 0), (0, 0)), pods((None, 0), (10, None)), {}, None]
+    )
+    def test_that_is_not_seen_to_fetch_all_the_while_clears_nobody(
+        self, between: dict[int, PodObservation] | None
+    ) -> None:
+        memory = self.after([*[self.FETCHES] * 20, between, *[self.FETCHES] * 30])
+        assert memory is not None
+        assert [each.replica for each in memory.named] == [0, 1]
+        assert self.after([*[self.FETCHES] * 20, between, *[self.FETCHES] * 31]) is None
+
+    def test_wakes_when_time_alone_clears(self) -> None:
+        memory = self.after([self.FETCHES])
+        assert wake_after_seconds(memory, NOW + 310) == 300.0
 
 
 def test_a_network_that_was_down_for_all_is_no_time_of_being_cut_off() -> None:

@@ -240,7 +240,7 @@ class Outlier:
     `why` is SlowerThanSiblings, CutOffFromPrefill, or TransfersFail where its siblings do no better. `since` is the
     first whole look that found it so without a break, None after a break; `named` is when that had lasted, and `told`
     whether an event said so. `worse` is, as last seen, its latency over the median of its siblings, or the part of its
-    KV transfers that failed.
+    KV transfers that failed; `well_since` is the first look without a break in which hardly any failed any more.
     """
 
     replica: int
@@ -250,6 +250,7 @@ class Outlier:
     named: float | None = None
     told: bool = False
     why: Reason = Reason.SlowerThanSiblings
+    well_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

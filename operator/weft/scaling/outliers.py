@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import Outlier, Outliers
 from weft.domain.workload import Role
-from weft.scaling.cut_off import failing, fetches_well
+from weft.scaling.cut_off import LEAST_FAILED, failed_share, failing, fetches_well
 from weft.scaling.slowness import recovered, stands_out, times_slower
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def watched(
     """
     before = _up_to(memory or Outliers(now), present, now)
     if pods is None:
-        named = tuple(replace(each, since=None) for each in before.named)
+        named = tuple(_after_a_break(each) for each in before.named)
         return _or_nothing(replace(before, found=named), now)
     unbroken = 0 <= now - before.seen <= LONGEST_GAP_SECONDS
-    known = {(each.replica, each.why): each if unbroken else replace(each, since=None) for each in before.found}
+    known = {(each.replica, each.why): each if unbroken else _after_a_break(each) for each in before.found}
     worse = {(replica, why): times for replica, why, times in _worse(pods, role)}
     found = [_seen(known.get(key), key, pods[key[0]].pod, times, now) for key, times in worse.items()]
     rest = [each for key, each in known.items() if key not in worse and each.named is not None]
-    found += [replace(each, since=None) for each in _not_well(rest, pods, role)]
+    found += _not_well(rest, pods, role, now)
     ordered = tuple(sorted(found, key=lambda each: (each.replica, each.why)))
     return _or_nothing(replace(before, seen=now, found=ordered), now)
 
@@ -89,7 +89,8 @@ def wake_after_seconds(memory: Outliers | None, now: float) -> float | None:
     """When time alone would name a replica, or let one go."""
     if memory is None or not memory.found:
         return None
-    waits = [each.since + PATIENCE_SECONDS[each.why] - now for each in memory.found if each.since is not None]
+    begun = [(each, since) for each in memory.found for since in (each.since, each.well_since) if since is not None]
+    waits = [since + PATIENCE_SECONDS[each.why] - now for each, since in begun]
     waits.append(wait_seconds(memory, now))
     return min((wait for wait in waits if wait > 0), default=None)
 
@@ -115,14 +116,37 @@ def _worse(pods: Mapping[int, PodObservation], role: Role) -> Iterator[tuple[int
             yield replica, why, share
 
 
-def _not_well(named: Sequence[Outlier], pods: Mapping[int, PodObservation], role: Role) -> Iterator[Outlier]:
+def _not_well(
+    named: Sequence[Outlier], pods: Mapping[int, PodObservation], role: Role, now: float
+) -> Iterator[Outlier]:
     """Those that are not seen to be as good as they should: who is not seen at all stays named."""
     fast = recovered(pods, role) if any(each.why is Reason.SlowerThanSiblings for each in named) else frozenset[int]()
     for each in named:
         pod = pods.get(each.replica)
-        fetches = pod is not None and each.why is not Reason.SlowerThanSiblings and fetches_well(pod, each.worse)
-        if not fetches and not (each.why is Reason.SlowerThanSiblings and each.replica in fast):
-            yield each
+        if each.why is Reason.SlowerThanSiblings:
+            after, well = replace(each, since=None), each.replica in fast
+        else:
+            after = replace(each, since=None, well_since=_well_since(each, pod, now))
+            well = pod is not None and (fetches_well(pod, each.worse) or _lastingly_well(after, now))
+        if not well:
+            yield after
+
+
+def _well_since(each: Outlier, pod: PodObservation | None, now: float) -> float | None:
+    """Since when no more transfers fail than of one that is never named; None where one does not tell, or had none."""
+    share = failed_share(pod) if pod is not None else None
+    if share is None or share >= LEAST_FAILED:
+        return None
+    return now if each.well_since is None else min(each.well_since, now)
+
+
+def _lastingly_well(each: Outlier, now: float) -> bool:
+    """Whether it fetched for as long as it takes to be named: with little traffic no single window tells enough."""
+    return each.well_since is not None and now - each.well_since >= PATIENCE_SECONDS[each.why]
+
+
+def _after_a_break(each: Outlier) -> Outlier:
+    return replace(each, since=None, well_since=None)
 
 
 def _lasting(each: Outlier, now: float) -> bool:
@@ -132,7 +156,8 @@ def _lasting(each: Outlier, now: float) -> bool:
 
 def _seen(before: Outlier | None, key: tuple[int, Reason], pod: str, worse: float, now: float) -> Outlier:
     known = before or Outlier(key[0], pod, None, worse, why=key[1])
-    found = replace(known, worse=worse, since=now if known.since is None else min(known.since, now))
+    since = now if known.since is None else min(known.since, now)
+    found = replace(known, worse=worse, since=since, well_since=None)
     return replace(found, named=now) if found.named is None and _lasting(found, now) else found
 
 
