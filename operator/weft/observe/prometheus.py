@@ -144,11 +144,17 @@ def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_s
 
 
 def rate_of_all(namespace: str, pool: str, counter: str, span_seconds: float) -> str:
-    """PromQL for what all pods of a pool counted a second, gone ones among them. Raises `Bug` as `selector`."""
+    """PromQL for what all pods of a pool counted a second, gone ones among them. Raises `Bug` as `selector`.
+
+    Of several jobs or servers that scrape a pod, what the one tells that tells the most. Its instances add up: ranks
+    may answer at ports of their own.
+    """
     name, place = _checked(_DNS_NAME, pool).replace(".", "[.]"), _checked(_DNS_NAME, namespace)
     chosen = f'namespace="{place}",pod=~"{name}-{_REPLICA}"'
     stored = dict.fromkeys((_checked(_METRIC_NAME, counter), _stored_name(counter)))
-    return f"sum({' or '.join(f'rate({each}{{{chosen}}}[{span_seconds:.0f}s])' for each in stored)})"
+    rates = " or ".join(f"rate({each}{{{chosen}}}[{span_seconds:.0f}s])" for each in stored)
+    scraper = ",".join(label for label in SCRAPER_LABELS if label != "instance")
+    return f"sum(max by (pod) (sum by (pod,{scraper}) ({rates})))"
 
 
 def in_groups(targets: Iterable[Target]) -> list[list[Target]]:
