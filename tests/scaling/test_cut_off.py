@@ -162,6 +162,33 @@ def test_a_network_that_was_down_for_all_is_no_time_of_being_cut_off() -> None:
     assert [each.since for each in memory.found if each.why is CUT_OFF] == [NOW + 610]
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "named"),
+    [
+        (pods((45, 15), (60, 0)), pods((45, 15), (45, 15)), [(0, CUT_OFF, ALIKE), (1, None, ALIKE)]),
+        (pods((45, 15), (45, 15)), pods((45, 15), (60, 0)), [(0, ALIKE, CUT_OFF)]),
+    ],
+    ids=["its siblings fail, too, by now", "its siblings fetch by now"],
+)
+def test_one_reason_follows_the_other_once_it_is_named(
+    first: dict[int, PodObservation],
+    then: dict[int, PodObservation],
+    named: list[tuple[int, Reason | None, Reason]],
+) -> None:
+    """A replica is told to be cut off, or to fail as all do, and not as both."""
+    memory = None
+    for second in range(0, 301, 10):
+        memory = watched(memory, first, range(2), Role.Decode, NOW + second)
+    for second in range(310, 601, 10):
+        memory = watched(memory, then, range(2), Role.Decode, NOW + second)
+    assert memory is not None
+    assert {(each.replica, each.why) for each in memory.named} == {(one, why) for one, why, _ in named if why}
+    memory = watched(memory, then, range(2), Role.Decode, NOW + 610)
+    assert memory is not None
+    assert [(each.replica, each.why) for each in memory.named] == [(one, why) for one, _, why in named]
+    assert not any(each.told for each in memory.named), "an event says the new one"
+
+
 def test_a_pod_that_is_slow_too_is_told_as_both() -> None:
     fast = PodObservation("x", 2.0, requests_per_second=2.0, input_tokens=1000.0, output_tokens=200.0, tpot_mean=0.02)
     every = {

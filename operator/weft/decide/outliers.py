@@ -157,7 +157,7 @@ def transfers_failing(course: Course, now: float) -> tuple[Condition, ...]:
     cut_off = [each for each in named if each.why is Reason.CutOffFromPrefill]
     if not named:
         return ()
-    alike = [each for each in named if all(each.replica != other.replica for other in cut_off)]
+    alike = [each for each in named if each.why is Reason.TransfersFail]
     parts = [f"{_told(each)}{_what_comes_of_it(course, each, now)}" for each in cut_off[:_MOST_NAMED]]
     parts += [f"{len(cut_off) - _MOST_NAMED} more are cut off like that"] if len(cut_off) > _MOST_NAMED else []
     parts += [_all_alike(alike)] if alike else []

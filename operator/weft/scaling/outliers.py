@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # noticed, and windows of metrics remember it for two minutes.
 PATIENCE_SECONDS = {Reason.SlowerThanSiblings: 180.0, Reason.CutOffFromPrefill: 300.0, Reason.TransfersFail: 300.0}
 REPLACED = frozenset({Reason.SlowerThanSiblings, Reason.CutOffFromPrefill})  # where another one would do better
+OF_TRANSFERS = frozenset({Reason.CutOffFromPrefill, Reason.TransfersFail})  # a replica is named for one of them
 LONGEST_GAP_SECONDS = 60.0  # between two looks: nobody knows what was in a longer one
 SHORTEST_APART_SECONDS = 3600.0  # between two that are replaced
 # After one that was cut off: if its successor is, too, or who came later, replacing replicas does not help.
@@ -53,7 +54,9 @@ def watched(
     known = {(each.replica, each.why): each if unbroken else _after_a_break(each) for each in before.found}
     worse = {(replica, why): times for replica, why, times in _worse(pods, role)}
     found = [_seen(known.get(key), key, pods[key[0]].pod, times, now) for key, times in worse.items()]
+    told = {each.replica for each in found if each.named is not None and each.why in OF_TRANSFERS}
     rest = [each for key, each in known.items() if key not in worse and each.named is not None]
+    rest = [each for each in rest if each.why not in OF_TRANSFERS or each.replica not in told]
     found += _not_well(rest, pods, role, now)
     ordered = tuple(sorted(found, key=lambda each: (each.replica, each.why)))
     return _or_nothing(replace(before, seen=now, found=ordered), now)
@@ -76,7 +79,7 @@ def came_in_vain(memory: Outliers, each: Outlier, now: float) -> bool:
 
 def lacks_kv(memory: Outliers, each: Outlier) -> bool:
     """Whether it is slow and fails to fetch KV: the prompts that it computes itself may be all that makes it slow."""
-    failing_ones = {other.replica for other in memory.found if other.why is not Reason.SlowerThanSiblings}
+    failing_ones = {other.replica for other in memory.found if other.why in OF_TRANSFERS}
     return each.why is Reason.SlowerThanSiblings and each.replica in failing_ones
 
 
