@@ -51,7 +51,8 @@ async def observed(texts: Mapping[str, tuple[str, ...]], fronts: tuple[Target, .
     ],
 )
 async def test_a_router_counts_what_arrives_whatever_becomes_of_it(folder: str, arrived: float) -> None:
-    seen = await observed({"a": ("", ""), "f": pages(folder)}, (front(),))
+    before, after = pages(folder)
+    seen = await observed({"a": ("", "", ""), "f": (before, before, after)}, (front(),))
     assert (seen.arrivals, seen.arrival_seconds, seen.arrivals_at_front) == (arrived, APART_SECONDS, True)
     assert (seen.answered, seen.complete) == (0, False)
 
@@ -102,6 +103,29 @@ def test_a_series_that_one_page_lacks_was_not_born_after_it(missing: int) -> Non
     }
     seen = observe_pool((), {"f": History(60.0, shown)}, SERIES, (front(),))
     assert seen.arrivals == pytest.approx(30, abs=15)
+
+
+@pytest.mark.parametrize(("shown_from", "arrived"), [(0, 30), (1, 25), (2, 5e6 + 30)])
+def test_a_series_that_only_the_first_page_lacks_was_there_before(shown_from: int, arrived: float) -> None:
+    """Three pages after a start: if one is torn, the million that the next one shows is no arrival."""
+    name = "sgl_router_requests_total"
+    pages = [(5.0 * number, 1e6 + 10.0 * number, 5e6 + 5.0 * number) for number in range(3)]
+    shown: dict[SeriesKey, tuple[Sample, ...]] = {
+        (name, (("route", "/v1/completions"),)): tuple((at, one) for at, one, _ in pages),
+        (name, (("route", "/v1/responses"),)): tuple((at, other) for at, _, other in pages[shown_from:]),
+    }
+    seen = observe_pool((), {"f": History(10.0, shown)}, SERIES, (front(),))
+    assert seen.arrivals == pytest.approx(arrived)
+
+
+def test_two_pages_of_which_the_first_is_torn_buy_nothing() -> None:
+    name = "sgl_router_requests_total"
+    shown: dict[SeriesKey, tuple[Sample, ...]] = {
+        (name, (("route", "/v1/completions"),)): ((0.0, 1e6), (5.0, 1e6 + 10.0)),
+        (name, (("route", "/v1/responses"),)): ((5.0, 5e6),),
+    }
+    seen = observe_pool((), {"f": History(5.0, shown)}, SERIES, (front(),))
+    assert (seen.arrivals, seen.arrival_seconds) == (10, 5)
 
 
 def test_a_series_that_appears_has_counted_from_zero() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from weft.observe.arithmetic import Sample, increase, latest, rate, usable
@@ -66,7 +67,8 @@ class Origin(StrEnum):
 class History:
     """Samples by series. `now` is on the same clock as the samples' times, and no other.
 
-    A series whose samples begin later than `begun`, and later than others, was born in between.
+    A series whose samples begin later than `begun`, and later than others, was born in between. One page that lacks a
+    series may be torn: before two have lacked it, nobody knows that it was not there.
     """
 
     now: float
@@ -132,9 +134,10 @@ class History:
     def recent(self, seconds: float, names: Iterable[str]) -> History:
         """Series of these names, from the newest sample on that is at least `seconds` older than the newest of all."""
         newest = max((at for samples in self.series.values() for at, _ in samples), default=self.now)
-        kept = (key for name in names for key in self._by_name.get(name, ()))
+        kept = [key for name in names for key in self._by_name.get(name, ())]
         series = {key: _since(self.series[key], newest - seconds) for key in kept}
-        return History(self.now, series, self.origin, newest - seconds)
+        first = nsmallest(2, {at for key in kept for at, _ in self.series[key]})
+        return History(self.now, series, self.origin, max([newest - seconds, *first[1:]]))
 
     @property
     def span_seconds(self) -> float:
