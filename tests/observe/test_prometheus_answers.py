@@ -77,6 +77,22 @@ class TestUnderscores:
         assert found is not None
         assert (found.gauge(RUNNING), found.mean(TTFT)) == ((3.0,), 0.5)
 
+    @pytest.mark.parametrize("order", [1, -1], ids=["colons first", "underscores first"])
+    async def test_end_where_a_server_was_upgraded_and_the_colons_go_on(
+        self, executor: ThreadPoolExecutor, order: int
+    ) -> None:
+        """Prometheus 2 stored the one, Prometheus 3 in its place the other: one engine, which went on counting."""
+        count, other = f"{TTFT}_count", "vllm_time_to_first_token_seconds_count"
+        told = [
+            series(count, [(970.0, 30.0), (985.0, 45.0)]),
+            series(other, [(940.0, 0.0), (955.0, 15.0)]),
+            series(RUNNING, [(985.0, 7.0)]),
+            series("vllm_num_requests_running", [(955.0, 3.0)]),
+        ]
+        found = await answered(executor, told[::order])
+        assert found is not None
+        assert (found.increase(count), found.gauge(RUNNING)) == (45.0, (7.0,))
+
     def test_are_asked_for_with_the_colons(self) -> None:
         assert '"(vllm[:_]num_requests_running)(' in selector("team", ["p"], [RUNNING], 60)
         scraper = "pod,job,prometheus,prometheus_replica,replica"

@@ -97,10 +97,11 @@ class PrometheusSource:
                 if uid is not None:
                     stored = tags.pop("__name__", "")
                     scraper = tuple(tags.get(label, "") for label in SCRAPER_LABELS)
-                    told[uid][scraper][series_key(names.get(stored, stored), tags)] = samples
-        lines = {uid: _of_one_scraper(found) for uid, found in told.items()}
-        self._check_order(at for series in lines.values() for samples in series.values() for at, _ in samples[-1:])
-        return {uid: History(now, series, Origin.Prometheus) for uid, series in lines.items()}
+                    lines, key = told[uid][scraper], series_key(names.get(stored, stored), tags)
+                    lines[key] = _in_order(lines.get(key, ()), samples)
+        known = {uid: _of_one_scraper(found) for uid, found in told.items()}
+        self._check_order(at for series in known.values() for samples in series.values() for at, _ in samples[-1:])
+        return {uid: History(now, series, Origin.Prometheus) for uid, series in known.items()}
 
     def _check_order(self, times: Iterable[float]) -> None:
         """Note the newest sample; servers behind one address may be a window apart."""
@@ -185,6 +186,11 @@ def _of_one_scraper(found: Mapping[Scraper, Lines]) -> Lines:
     }
     fresh = max(newest.values()) - STALE_SECONDS
     return found[max(sorted(found), key=lambda scraper: (newest[scraper] >= fresh, len(found[scraper])))]
+
+
+def _in_order(known: tuple[Sample, ...], more: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """Samples of one series; a server that was upgraded stored the earlier ones by another name."""
+    return tuple(sorted((*known, *more), key=lambda sample: sample[0])) if known else more
 
 
 def _stored_name(name: str) -> str:
