@@ -100,12 +100,12 @@ def because_it_does_worse(departure: Departure, outlier: Outlier) -> Departure:
 
 
 def replace_outliers(units: Iterable[Sequence[Course]], free: FreeMap, now: float) -> None:
-    """Place a successor of one such replica a pool, with what everybody else has left free, and say who is slow."""
+    """Place a successor of one such replica a pool, with what everybody else has left free, and say who stays."""
     for courses in units:
         for course in courses:
             if course.turn.memory.outliers is not None:
                 _replace_one(course, courses, free, now)
-                course.remarks = tuple(_who_is_slow(course, now))
+                course.remarks = tuple(_who_stays_slower(course, now))
 
 
 def _replace_one(course: Course, unit: Sequence[Course], free: FreeMap, now: float) -> None:
@@ -144,8 +144,8 @@ def _what_forbids(turn: Turn) -> str | None:
     return "rollout.maxSurge lets nothing come first" if limits_of(rollout, turn.scale.desired).surge < 1 else None
 
 
-def _who_is_slow(course: Course, now: float) -> Iterator[str]:
-    """Who is slow and stays for now; who is cut off has a condition of its own."""
+def _who_stays_slower(course: Course, now: float) -> Iterator[str]:
+    """Who is slower than its siblings and stays for now; failing to fetch KV is told by a condition of its own."""
     for each in _named(course):
         if each.why is Reason.SlowerThanSiblings and each.replica not in _leaving(course):
             yield f"{_told(each)}{_why_it_stays(course, each, now)}"

@@ -112,7 +112,7 @@ def _staying(course: Course) -> list[Replica]:
 def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fabric) -> Explanation:
     """The same, with what the scheduler says while it does not bind a pod of a replica that stays, or who has to go.
 
-    Last comes who serves to the end, and who is slow.
+    Last comes who serves to the end, and who stays although it is slower than its siblings.
     """
     staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
     words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)

@@ -237,10 +237,7 @@ class ScalingSpec:
         return min(self.max_replicas, budget, MOST_REPLICAS, MOST_NODES // max(1, pods))
 
     def needed(self, requests_per_second: float, capacity: float) -> int:
-        """Replicas for a rate: ceil(rate x (1 + headroom) / capacity of one), at least 1.
-
-        `capacity` is above 0.
-        """
+        """Replicas for a rate: ceil(rate x (1 + headroom) / capacity of one, which is above 0), at least 1."""
         return carrying(self.with_headroom(requests_per_second), capacity)
 
     def with_headroom(self, requests_per_second: float) -> float:
