@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import repeat
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.yardstick import assert_no_steeper
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import Outliers, PodObservation
 from weft.domain.workload import Role
@@ -198,3 +201,10 @@ def test_a_pod_that_is_slow_too_is_told_as_both() -> None:
     memory = watched(None, every, range(4), Role.Decode, NOW)
     assert memory is not None
     assert [(each.replica, each.why) for each in memory.found] == [(2, CUT_OFF), (2, Reason.SlowerThanSiblings)]
+
+
+def test_where_all_fail_looking_at_them_grows_with_their_number() -> None:
+    """No sibling does well then, so that nobody can stop at the first one that does."""
+    few, many = (pods(*[(45, 15)] * count) for count in (200, 2_000))
+
+    assert_no_steeper(repeat(partial(failing, few)), repeat(partial(failing, many)), 30)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.cases import Pool, seen
+from weft.domain.reasons import Reason
 from weft.domain.snapshot import Outlier, Outliers, PodObservation, PoolObservation
 from weft.domain.workload import Role
 from weft.scaling.outliers import watched
@@ -108,6 +109,16 @@ def test_a_pool_without_its_slow_replica_does_what_the_others_do() -> None:
     assert found.input_tokens == pytest.approx(1000.0)
     assert without_outliers(whole, replace(NAMED, found=(replace(NAMED.found[0], named=None),))) is whole
     assert without_outliers(whole, None) is whole
+
+
+def test_replicas_that_fail_to_fetch_kv_as_all_do_are_what_a_pool_does() -> None:
+    """Left out, the one that happens to fetch would be taken for all, and the pool would buy too little."""
+    whole = PoolObservation(4, 4, 2.0, requests_per_second=7.0, pods=tuple(pods(slow()).values()))
+    failing = tuple(replace(NAMED.found[0], replica=at, pod=f"chat-{at}", why=Reason.TransfersFail) for at in range(3))
+    cut_off = tuple(replace(each, why=Reason.CutOffFromPrefill) for each in failing)
+
+    assert without_outliers(whole, replace(NAMED, found=failing)) is whole
+    assert without_outliers(whole, replace(NAMED, found=cut_off)) is not whole
 
 
 def test_the_capacity_that_a_saturated_pool_shows_is_that_of_the_others() -> None:

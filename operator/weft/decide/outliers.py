@@ -16,19 +16,20 @@ from weft.decide.rollout import limits_of
 from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
+from weft.domain.snapshot import Outliers
 from weft.domain.spec import RolloutStrategy
 from weft.domain.status import Condition
 from weft.placement import Departure
-from weft.scaling.outliers import came_in_vain, lacks_kv, next_to_go, wait_seconds, watched, worth_a_look
+from weft.scaling.outliers import came_in_vain, next_to_go, wait_seconds, watched, who_lacks_kv, worth_a_look
 from weft.scaling.slowness import is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from weft.decide.course import Course, Turn
     from weft.decide.health import Replica
     from weft.decide.survivors import Roll
-    from weft.domain.snapshot import Outlier, Outliers, PodObservation, PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.snapshot import Outlier, PodObservation, PoolRecord, ScaleMemory, Snapshot
     from weft.domain.workload import Role
     from weft.placement import FreeMap
 
@@ -146,9 +147,10 @@ def _what_forbids(turn: Turn) -> str | None:
 
 def _who_stays_slower(course: Course, now: float) -> Iterator[str]:
     """Who is slower than its siblings and stays for now; failing to fetch KV is told by a condition of its own."""
+    why, leaving = _why_one_stays(course, now), _leaving(course)
     for each in _named(course):
-        if each.why is Reason.SlowerThanSiblings and each.replica not in _leaving(course):
-            yield f"{_told(each)}{_why_it_stays(course, each, now)}"
+        if each.why is Reason.SlowerThanSiblings and each.replica not in leaving:
+            yield f"{_told(each)}{why(each)}"
 
 
 def transfers_failing(course: Course, now: float) -> tuple[Condition, ...]:
@@ -158,14 +160,12 @@ def transfers_failing(course: Course, now: float) -> tuple[Condition, ...]:
     if not named:
         return ()
     alike = [each for each in named if each.why is Reason.TransfersFail]
-    parts = [f"{_told(each)}{_what_comes_of_it(course, each, now)}" for each in cut_off[:_MOST_NAMED]]
+    why, leaving = _why_one_stays(course, now), _leaving(course)
+    comes = [", and is replaced" if each.replica in leaving else why(each) for each in cut_off[:_MOST_NAMED]]
+    parts = [f"{_told(each)}{what}" for each, what in zip(cut_off, comes, strict=False)]
     parts += [f"{len(cut_off) - _MOST_NAMED} more are cut off like that"] if len(cut_off) > _MOST_NAMED else []
     parts += [_all_alike(alike)] if alike else []
     return (Condition("TransfersFailing", TRUE, Explanation((cut_off or named)[0].why, "; ".join(parts))),)
-
-
-def _what_comes_of_it(course: Course, each: Outlier, now: float) -> str:
-    return ", and is replaced" if each.replica in _leaving(course) else _why_it_stays(course, each, now)
 
 
 def _all_alike(named: Sequence[Outlier]) -> str:
@@ -179,19 +179,23 @@ def _all_alike(named: Sequence[Outlier]) -> str:
     return f"{who}; nobody is replaced for that, as too few siblings do better to say that another one would"
 
 
-def _why_it_stays(course: Course, each: Outlier, now: float) -> str:
+def _why_one_stays(course: Course, now: float) -> Callable[[Outlier], str]:
     """The words behind what is said of a replica; none where it is its turn soon."""
-    outliers = outliers_after(course, now).outliers
-    why = _what_forbids(course.turn)
-    if why is None and outliers is not None and came_in_vain(outliers, each, now):
-        why = "it came after one that was replaced for the same, so that something else is the cause"
-    elif why is None and outliers is not None and lacks_kv(outliers, each):
-        why = "it fails to fetch KV, too, and computes such prompts itself, which may be all that makes it slow"
-    elif why is None and outliers is not None and wait_seconds(outliers, now) > 0:
-        why = "at most one is replaced in an hour"
-    elif why is None and course.no_room:
-        why = "nothing has room for its successor"
-    return "" if why is None else f", and stays: {why}"
+    outliers, forbids = outliers_after(course, now).outliers or Outliers(now), _what_forbids(course.turn)
+    lack, waits = who_lacks_kv(outliers), wait_seconds(outliers, now) > 0
+
+    def why(each: Outlier) -> str | None:
+        if forbids is not None:
+            return forbids
+        if came_in_vain(outliers, each, now):
+            return "it came after one that was replaced for the same, so that something else is the cause"
+        if each.why is Reason.SlowerThanSiblings and each.replica in lack:
+            return "it fails to fetch KV, too, and computes such prompts itself, which may be all that makes it slow"
+        if waits:
+            return "at most one is replaced in an hour"
+        return "nothing has room for its successor" if course.no_room else None
+
+    return lambda each: "" if (said := why(each)) is None else f", and stays: {said}"
 
 
 def _named(course: Course) -> tuple[Outlier, ...]:

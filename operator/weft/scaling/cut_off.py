@@ -1,13 +1,15 @@
 """Decode replicas that keep failing to fetch KV.
 
-vLLM keeps what it once shook hands about with a prefill engine: after a break it never does so again, every transfer
-between the two fails at once, and decode computes such prompts itself. What counts is transfers that failed
-(`nixl_num_failed_transfers`), which engines count by rank and for all prefill engines together. So nobody tells which
-two are cut off; only siblings that fetch tell that prefill engines, and most of the network, are well.
+vLLM keeps what it once shook hands about with a prefill engine: after a break most releases never do so again (ADR 0060
+says which), every transfer between the two fails at once, and decode computes such prompts itself. What counts is
+transfers that failed (`nixl_num_failed_transfers`), which engines count by rank and for all prefill engines together.
+So nobody tells which two are cut off; only siblings that fetch tell that prefill engines, and most of the network, are
+well.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Reason
@@ -31,7 +33,8 @@ def failing(pods: Mapping[int, PodObservation]) -> dict[int, tuple[Reason, float
     """By replica, the part of its KV transfers that failed, and whether siblings do better; of those that fail."""
     shares = {replica: share for replica, pod in pods.items() if (share := failed_share(pod)) is not None}
     bad = {replica: share for replica, share in shares.items() if share >= LEAST_FAILED}
-    alone = {replica for replica, share in bad.items() if any(fetches_well(pod, share) for pod in pods.values())}
+    well_beside = min(map(_fetches_well_beside, pods.values()), default=math.inf)
+    alone = {replica for replica, share in bad.items() if share >= well_beside}
     if len(alone) > MOST_CUT_OFF * len(shares):
         alone = set()
     return {
@@ -48,11 +51,16 @@ def failed_share(pod: PodObservation) -> float | None:
 
 def fetches_well(pod: PodObservation, share: float) -> bool:
     """Whether far fewer transfers fail at a replica than such a share, of enough to tell that from chance."""
+    return share >= _fetches_well_beside(pod)
+
+
+def _fetches_well_beside(pod: PodObservation) -> float:
+    """The least share beside which that is so."""
     ended = _ended(pod)
-    if ended is None:
-        return False
+    if ended is None or not ended[1]:
+        return math.inf
     failed, every = ended
-    return share * every >= ENOUGH_EXPECTED and failed <= MOST_OF_SIBLINGS * share * every
+    return max(ENOUGH_EXPECTED / every, failed / (MOST_OF_SIBLINGS * every))
 
 
 def _ended(pod: PodObservation) -> tuple[float, float] | None:

@@ -66,8 +66,10 @@ def next_to_go(memory: Outliers | None, now: float) -> Outlier | None:
     """The replica that has been worse for the longest time, up to this very look; None where it is not its time."""
     if memory is None or wait_seconds(memory, now) > 0 or memory.seen != now:
         return None
+    lack = who_lacks_kv(memory)
     due = [each for each in memory.named if _lasting(each, now) and each.why in REPLACED]
-    due = [each for each in due if not came_in_vain(memory, each, now) and not lacks_kv(memory, each)]
+    due = [each for each in due if each.why is Reason.CutOffFromPrefill or each.replica not in lack]
+    due = [each for each in due if not came_in_vain(memory, each, now)]
     return min(due, key=lambda each: (each.since or now, each.replica), default=None)
 
 
@@ -77,10 +79,9 @@ def came_in_vain(memory: Outliers, each: Outlier, now: float) -> bool:
     return lately and each.why is Reason.CutOffFromPrefill and each.replica >= memory.newer
 
 
-def lacks_kv(memory: Outliers, each: Outlier) -> bool:
-    """Whether it is slow and fails to fetch KV: the prompts that it computes itself may be all that makes it slow."""
-    failing_ones = {other.replica for other in memory.found if other.why in OF_TRANSFERS}
-    return each.why is Reason.SlowerThanSiblings and each.replica in failing_ones
+def who_lacks_kv(memory: Outliers) -> frozenset[int]:
+    """Replicas that fail to fetch KV: if they are slow, the prompts that they compute may be all that makes them so."""
+    return frozenset(each.replica for each in memory.found if each.why in OF_TRANSFERS)
 
 
 def wait_seconds(memory: Outliers, now: float) -> float:

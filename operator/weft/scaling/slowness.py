@@ -10,6 +10,7 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane, what_is_missing
 
@@ -31,8 +32,12 @@ MOST_SLOW = 0.25  # of the replicas: more than that have something else in commo
 
 
 def without_outliers(observation: PoolObservation | None, outliers: Outliers | None) -> PoolObservation | None:
-    """What a pool does without the replicas that are named as worse: its rate, means and load, as far as pods tell."""
-    named = {each.pod for each in outliers.named} if outliers is not None else frozenset[str]()
+    """What a pool does without the replicas that are named as worse: its rate, means and load, as far as pods tell.
+
+    Those that fail to fetch KV as their siblings do stay: they may be nearly all of the pool.
+    """
+    worse = [each for each in outliers.named if each.why is not Reason.TransfersFail] if outliers is not None else []
+    named = {each.pod for each in worse}
     if observation is None or named.isdisjoint(pod.pod for pod in observation.pods):
         return observation
     pods = tuple(pod for pod in observation.pods if pod.pod not in named)
