@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from weft.engines.versions import Version
 
 MEANS_A_SERVER: Version = (0, 23, 0)  # vLLM pull request 42865
+SEED = "PYTHONHASHSEED"  # of hashes, without which processes of one rank have seeds of their own
 _DISK_VARIABLES = ("LMCACHE_LOCAL_DISK", "LMCACHE_MAX_LOCAL_DISK_SIZE")
 
 
@@ -40,7 +41,12 @@ def names_lmcache(request: LaunchRequest) -> bool:
     """Whether its connector has to be named, as the flags of offloading mean another thing."""
     if request.spec.role is not Role.Aggregated or not keeps_by_lmcache(request.spec):
         return False
-    return parse_version(request.plan.engine.version) >= MEANS_A_SERVER
+    return means_a_server(request.plan.engine.version)
+
+
+def means_a_server(version: str) -> bool:
+    """Whether the flags of this vLLM end an engine that has no server beside it, so that none of them ever served."""
+    return parse_version(version) >= MEANS_A_SERVER
 
 
 def lmcache(request: LaunchRequest) -> dict[str, Any]:
@@ -65,7 +71,7 @@ def lmcache(request: LaunchRequest) -> dict[str, Any]:
 def lmcache_variables(request: LaunchRequest) -> Iterator[EnvValue]:
     """One seed of hashes for all processes of a rank, and nothing told to LMCache's makers."""
     if names_lmcache(request):
-        yield EnvValue("PYTHONHASHSEED", "0")
+        yield EnvValue(SEED, "0")
         yield EnvValue("LMCACHE_TRACK_USAGE", "false")
 
 

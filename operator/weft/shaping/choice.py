@@ -13,6 +13,7 @@ from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.shape import Candidate, EngineRelease, Plan
 from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec, ScalingSpec
+from weft.engines.lmcache import SEED
 from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.case import Case
 from weft.shaping.checks import OF_MEMORY, refusal
@@ -99,9 +100,10 @@ def what_matters(request: ShapeRequest) -> ShapeRequest:
     """The request without those wishes that no choice of a shape looks at, so that changing one changes no question."""
     spec = request.spec
     scaling, placement = spec.scaling, spec.placement
+    looked_at = tuple(pair for pair in spec.engine.env if pair[0] == SEED)
     plain = changed(
         spec,
-        engine=changed(spec.engine, env=(), resources=(), shared_memory=None),
+        engine=changed(spec.engine, env=looked_at, resources=(), shared_memory=None),
         placement=PlacementSpec(accelerators=placement.accelerators, domain=placement.domain),
         scaling=ScalingSpec(
             min_replicas=scaling.min_replicas,

@@ -12,7 +12,7 @@ from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines.disk_kv import disk_bytes
 from weft.engines.host_memory import offloaded_bytes
-from weft.engines.lmcache import keeps_by_lmcache
+from weft.engines.lmcache import SEED, keeps_by_lmcache, means_a_server
 from weft.perf import footprint
 
 if TYPE_CHECKING:
@@ -68,17 +68,22 @@ def lmcache_conflict(case: Case) -> Explanation | None:
 
 
 def _lmcache_claims(case: Case) -> Iterator[tuple[bool, str]]:
-    """Each with the sentence that goes with it where it holds. Read from LMCache 0.3.9 to 0.5.6."""
-    shape, architecture = case.option.shape, case.request.architecture
-    instead = "allowed: 1, or Native"
-    yield shape.ranks_per_pod == 0, f"asks the GPUs of one pod alone; pods of a rank: {instead}"
+    """Each with the sentence that goes with it where it holds. Read from LMCache 0.3.9 to 0.5.6.
+
+    Where replicas served before, those that just find nothing again stay. What the first stage alone has is asked for
+    where all processes share a seed; then others compute with what they lack.
+    """
+    shape, architecture, spec = case.option.shape, case.request.architecture, case.request.spec
+    instead, named = "allowed: 1, or Native", means_a_server(case.engine_version)
+    yield named and shape.ranks_per_pod == 0, f"asks the GPUs of one pod alone; pods of a rank: {instead}"
     latent_stages = architecture.is_latent and shape.pipeline_parallel > 1
-    yield latent_stages, f"keeps latent KV of the first stage alone; shape.pipelineParallel: {instead}"
+    is_asked_for = named or SEED in dict(spec.engine.env)
+    yield latent_stages and is_asked_for, f"keeps latent KV of the first stage alone; shape.pipelineParallel: {instead}"
     shared = shape.decode_context_parallel > 1
     yield shared, f"knows no KV cache that GPUs share; shape.decodeContextParallel: {instead}"
     recurs = any(isinstance(block.mixer, LinearAttention) for block in architecture.blocks)
     yield recurs, f"does not start for a model with recurrences as {architecture.model_id}; allowed: Native"
-    if disk_bytes(case.request.spec, shape):
+    if disk_bytes(spec, shape):
         several = shape.ranks_per_pod > 1
         yield several, "has one folder for all ranks of a pod; data-parallel ranks of a pod with diskGiB: allowed: 1"
         others = case.option.accelerator.vendor != "nvidia"
