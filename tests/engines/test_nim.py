@@ -84,7 +84,16 @@ def test_a_nim_is_driven_or_refused_by_its_name_and_tag(image: str, *, driven: b
     assert image in refused.value.message
 
 
-@pytest.mark.parametrize("image", ["docker.io/vllm/vllm-openai:v0.31.0", "registry.example/nimble/vllm:2.1.6"])
+@pytest.mark.parametrize(
+    "image",
+    [
+        "docker.io/vllm/vllm-openai:v0.31.0",
+        "registry.example/nimble/vllm:2.1.6",
+        "registry.example/nim/vllm-openai:v0.31.0",
+        "registry.example/tritonserver-tools/vllm:v0.31.0",
+        "registry.example/vllm-for-tritonserver:v0.31.0",
+    ],
+)
 def test_any_other_image_is_started_as_it_ever_was(image: str) -> None:
     found = launched(spec(), planned(named(image)))
     assert found.command[:2] == ("vllm", "serve")
@@ -95,10 +104,12 @@ def test_any_other_image_is_started_as_it_ever_was(image: str) -> None:
     ("release", "words"),
     [
         (OF_ONE_MODEL, "vllm-model-free-nim) by a tag from 2.0.10 to 2.x; this one is a NIM, which keeps its own"),
+        (replace(OF_ONE_MODEL, image=f"mirror.example/{OF_ONE_MODEL.image}"), "this one is a NIM"),
         (TRITON, "name an image of vLLM or a NIM for any model (vllm-model-free-nim)"),
+        (replace(TRITON, image="mirror.example/tritonserver-pb:25.10"), "this one is Triton"),
         (replace(TRITON, name=EngineName.SGLang, version="0.5.23"), "name an image of SGLang or a NIM for any model"),
     ],
-    ids=["nim", "triton", "triton-sglang"],
+    ids=["nim", "nim-mirrored", "triton", "triton-branch", "triton-sglang"],
 )
 def test_servers_with_a_shape_of_their_own_are_refused_for_every_engine(release: EngineRelease, words: str) -> None:
     with pytest.raises(Invalid) as refused:

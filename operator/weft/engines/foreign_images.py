@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
-from weft.engines.nim import MODEL_FREE, OLDEST, is_driven, is_nim
+from weft.engines.nim import MODEL_FREE, OLDEST, is_driven, is_nim, name_and_tag
 from weft.engines.versions import dotted
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def foreign_server(image: str) -> tuple[str, str] | None:
     """What the image is and what speaks against it; None for one of an engine itself."""
     if is_nim(image):
         return A_NIM
-    return _A_TRITON if _TRITON in image else None
+    return _A_TRITON if name_and_tag(image)[0].startswith(_TRITON) else None
 
 
 def refuse_foreign_image(release: EngineRelease) -> None:

@@ -36,7 +36,7 @@ _READY = "/v1/health/ready"
 _ANSWER_SECONDS = 20  # SGLang generates a token for an answer about its health
 _CACHE = "/opt/nim/.cache"
 _USER = 1000  # `nvs`, whom the image's folders belong to
-_FOLDER = "/nim/"
+_FOLDER = "/nvcr.io/nim/"  # a registry, or a mirror that keeps its name in the path
 _SIZES = {
     EngineName.VLLM: ("--tensor-parallel-size", "--pipeline-parallel-size"),
     EngineName.SGLang: ("--tp-size", "--pp-size"),
@@ -71,12 +71,12 @@ class Engine:
 
 def is_nim(image: str) -> bool:
     """Whether the image's name says that it is a NIM, of whatever release."""
-    return _FOLDER in image or MODEL_FREE in _name_and_tag(image)[0]
+    return _FOLDER in f"/{image}" or MODEL_FREE in name_and_tag(image)[0]
 
 
 def is_driven(release: EngineRelease) -> bool:
     """Whether it is a NIM that Weft can keep to a plan: one for any model, of this engine and of a known release."""
-    name, tag = _name_and_tag(release.image)
+    name, tag = name_and_tag(release.image)
     if not name.startswith(f"{release.name.value.lower()}-{MODEL_FREE}") or not tag[:1].isdigit():
         return False
     return OLDEST <= parse_version(tag) < _TOO_NEW
@@ -203,7 +203,7 @@ def _mount(request: LaunchRequest) -> ModelMount:
     return replace(found, path=_CACHE) if found.writable else found
 
 
-def _name_and_tag(image: str) -> tuple[str, str]:
+def name_and_tag(image: str) -> tuple[str, str]:
     """Of an image reference: the last part of the path, and the tag, which may be empty."""
     name, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
     return name, tag
