@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _TRITON = "tritonserver"
 # What such an image is, and why the plan of a pool could not be kept in it.
-A_NIM = ("a NIM", "which keeps its own choice of backend and shape")
+_A_NIM = ("a NIM", "which keeps its own choice of backend and shape")
 _A_TRITON = ("Triton", "which keeps the shape that its model repository was built for")
 
 
 def foreign_server(image: str) -> tuple[str, str] | None:
     """What the image is and what speaks against it; None for one of an engine itself."""
     if is_nim(image):
-        return A_NIM
+        return _A_NIM
     return _A_TRITON if name_and_tag(image)[0].startswith(_TRITON) else None
 
 

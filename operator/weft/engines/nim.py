@@ -96,7 +96,7 @@ def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLa
 
     What SIGTERM does to open requests nobody says, so that the whole drain is before it.
     """
-    refuse_what_a_nim_cannot(request)
+    _refuse_what_a_nim_cannot(request)
     drain_seconds = UNROUTING_SECONDS + int(request.spec.rollout.drain_timeout_seconds)
     failures = startup_seconds(request.weight_bytes) // PROBE_SECONDS
     return ContainerLaunch(
@@ -128,7 +128,7 @@ def nim_shape_conflict(image: str | None, shape: Shape) -> Explanation | None:
     return None
 
 
-def refuse_what_a_nim_cannot(request: LaunchRequest) -> None:
+def _refuse_what_a_nim_cannot(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first wish that cannot be fulfilled, with what is allowed."""
     unfit = nim_shape_conflict(request.plan.engine.image, request.plan.shape)
     if unfit is not None:
