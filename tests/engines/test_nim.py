@@ -28,7 +28,7 @@ from weft.domain.spec import (
 )
 from weft.domain.units import GIB
 from weft.domain.workload import Role
-from weft.engines import LaunchRequest, adapter_for, series_for, series_of
+from weft.engines import LaunchRequest, adapter_for, series_for, series_in_image
 from weft.engines.nim import is_driven
 from weft.render import render_pods
 
@@ -121,7 +121,7 @@ def test_servers_with_a_shape_of_their_own_are_refused_for_every_engine(release:
 @pytest.mark.parametrize("release", [NIM_VLLM, NIM_SGLANG], ids=["vllm", "sglang"])
 def test_it_listens_where_it_is_probed_scraped_and_sent_requests(release: EngineRelease) -> None:
     """The proxy knows neither `/health` nor `/metrics`."""
-    found, series = launched(chosen=planned(release)), series_of(release)
+    found, series = launched(chosen=planned(release)), series_in_image(release)
     port = adapter_for(release.name).port
     assert variables(found)["NIM_SERVER_PORT"] == variables(found)["NIM_HEALTH_PORT"] == str(port)
     assert [each.number for each in found.ports] == [port]

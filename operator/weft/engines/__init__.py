@@ -58,7 +58,7 @@ __all__ = [
     "NamedPort",
     "adapter_for",
     "series_for",
-    "series_of",
+    "series_in_image",
     "still_chosen_seconds",
 ]
 
@@ -84,7 +84,7 @@ def series_for(engine: EngineName, version: str) -> EngineSeries:
     return _SERIES[engine](version)
 
 
-def series_of(release: EngineRelease) -> EngineSeries:
+def series_in_image(release: EngineRelease) -> EngineSeries:
     """The same of a release in its image, which may have a proxy before the engine."""
     found = series_for(release.name, release.version)
     return replace(found, path=METRICS_PATH) if is_driven(release) else found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.snapshot import Caveat
 from weft.domain.spec import RouterKind
-from weft.engines import series_of
+from weft.engines import series_in_image
 from weft.observe.history import Origin, Target
 from weft.observe.observation import observe_pool, words_of
 from weft.observe.targets import fronts_of, targets_of
@@ -133,6 +133,6 @@ def _series_of(pools: Iterable[PoolRecord]) -> Iterator[tuple[PoolRecord, Engine
         if release is None:
             continue
         try:
-            yield pool, series_of(release)
+            yield pool, series_in_image(release)
         except Invalid:
             continue
