@@ -283,11 +283,26 @@ def test_one_half_alone_has_no_ratio() -> None:
 def test_work_that_may_be_done_later_bounds_no_more_than_work_that_may_not(
     case: tuple[PoolNeed, NDArray[np.float64], Terms],
 ) -> None:
-    """Whole counts in every bin, and what is lost there, can only cost more."""
+    """Whole counts in every bin can only cost more, whatever part of the requests may be lost."""
     need, requests, terms = case
-    all_of_it = replace(terms, attainment=1.0)
     served = replace(need, needed=np.where(requests > 0.0, need.needed, 0.0))
-    assert work_hours([served], requests, all_of_it) <= bound_hours([served], requests, all_of_it) + 1e-9
+    assert work_hours([served], requests, terms) <= bound_hours([served], requests, terms) + 1e-9
+
+
+def test_what_may_be_lost_are_the_requests_with_most_work() -> None:
+    """One in a hundred that needs as much as fifty bins of the others may be that one."""
+    requests, terms = np.array([99.0, 1.0]), Terms(60.0, 0.0, attainment=0.99)
+    assert work_hours([pool(1.0, 50.0)], requests, terms) == pytest.approx(60.0 / HOUR)
+    half_of_it = np.array([98.0, 2.0])
+    assert work_hours([pool(1.0, 50.0)], half_of_it, terms) == pytest.approx(26 * 60.0 / HOUR)
+
+
+def test_work_where_nothing_arrives_is_that_of_requests_before() -> None:
+    """It is lost with them alone: of ten requests in the first bin and ten in the last, the former have most work."""
+    requests, need = np.array([10.0, 0.0, 10.0]), pool(3.0, 5.0, 4.0)
+    assert work_hours([need], requests, Terms(60.0, 0.0, attainment=1.0)) == pytest.approx(12 * 60.0 / HOUR)
+    assert work_hours([need], requests, Terms(60.0, 0.0, attainment=0.75)) == pytest.approx(8 * 60.0 / HOUR)
+    assert work_hours([need], np.zeros(3), Terms(60.0, 0.0)) == pytest.approx(12 * 60.0 / HOUR)
 
 
 def test_a_peak_that_may_wait_costs_its_work_alone() -> None:

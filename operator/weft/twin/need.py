@@ -8,7 +8,8 @@ Nothing is lost to queues, to steps that are not full, to uneven routing or to p
 replicas do at most that much. Work falls into the bin where it is done if answers are as slow as TPOT allows, which
 makes peaks as flat as waiting for tokens can; prompts fall into the bin in which they arrive, though TTFT would let
 them wait. That, and bins in which load is not even, are why peaks shorter than a bin or than TTFT are only near the
-truth; work of longer ones is never overstated, and neither is that of all bins together (`work_hours`).
+truth; work of longer ones is never overstated, and neither is that of all bins together. Which of it may be left undone
+is not told here but in `weft.twin.oracle`, where requests of one bin are alike.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ Three figures come of it, which say different things:
   is such a bound (weak duality); this is the largest one. It is as true as the need it is given: the fluid need of
   `weft.twin.need` is what replicas do at best, and those lost are taken to need as much as those served.
 - `work_hours`: the same where requests may wait for longer than a bin, so that the work of one may be done in another.
+  Those lost are the ones that arrive where they need most.
 - `oracle_hours`: the cheapest counts that were found which lose no more than allowed, if a bin with too few replicas
   loses all that arrive until its work is done, in `needed / counts` bins. Whether they meet the SLO only a simulation
   tells: they are a heuristic with hindsight, which `calibrated` gives as much slack as it turns out to need.
@@ -128,14 +129,28 @@ def bound_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> fl
 
 
 def work_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> float:
-    """GPU-hours below which the work of the allowed part of all requests is not done, whenever it is done.
+    """GPU-hours below which the work of as many requests as must not be lost is not done, whenever it is done.
 
-    Raises `ValueError` unless all have the same bins.
+    Each pool may lose as many as if it were alone. Raises `ValueError` unless all have the same bins.
     """
-    _allowed(pools, requests, terms)
-    bins, part = len(requests), terms.attainment
-    alone = [pool.gpus * max(pool.least * bins, part * float(pool.needed.sum())) for pool in pools]
+    allowed, bins = _allowed(pools, requests, terms), len(requests)
+    alone = [pool.gpus * max(pool.least * bins, _least_work(pool.needed, requests, allowed)) for pool in pools]
     return terms.bin_seconds * sum(alone) / _HOUR
+
+
+def _least_work(needed: Column, requests: Column, allowed: float) -> float:
+    """What is left of the need of all bins, in replicas times bins, where the dearest of the requests are lost.
+
+    It is a knapsack of parts, filled by work per request. Work of bins in which nothing arrives is left over from the
+    last one before in which something does.
+    """
+    arriving = np.flatnonzero(requests)
+    if not len(arriving):
+        return float(needed.sum())
+    work, count = np.add.reduceat(needed, [0, *arriving[1:].tolist()]), requests[arriving]
+    dearest = np.argsort(-work / count)
+    lost = np.diff(np.minimum(np.cumsum(count[dearest]), allowed), prepend=0.0)
+    return float(work.sum() - (lost * (work / count)[dearest]).sum())
 
 
 def _allowed(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> float:
