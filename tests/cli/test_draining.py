@@ -15,6 +15,7 @@ from tests.decide.test_kueue import KUEUE
 from tests.decide.test_splits import half, split_world
 from tests.decide.world import World, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy
+from tests.fabric.cluster import node as unlabelled
 from weft.catalog import load
 from weft.cli.drain_page import drain_page
 from weft.cli.draining import drain
@@ -26,6 +27,8 @@ from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from weft.domain.cluster import NodeRecord
 
 IN_USE = 8
 FOLDER = Path(__file__).parents[2] / "examples" / "fabric"
@@ -93,6 +96,19 @@ def test_other_pools_and_pods_of_others_are_not_touched() -> None:
     assert ["coder"] == [key.name for key in found.untouched]
     assert () == found.elsewhere
     assert (("default/training", 2),) == found.others
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "amd.com/cpx_nps4", "habana.ai/gaudi"],
+)
+@pytest.mark.parametrize("there", [board("n-0"), unlabelled("n-0", {}, 8)], ids=["known", "without a product"])
+def test_every_kind_of_gpu_that_others_hold_is_told(resource: str, there: NodeRecord) -> None:
+    """Whether Weft uses the node, or asks for such devices itself, or not."""
+    job = replace(busy("job", "n-0", 0), requests=((resource, 2), ("rdma/ib", 8)))
+    world = World.of([there, board("b-1")], pool("chat", pool_spec(1)), pods=[job])
+    assert (("default/job", 2),) == drain(world.snapshot(), ["n-0"], load()).others
+    assert () == drain(world.snapshot(), ["b-1"], load()).others
 
 
 def test_several_nodes_are_drained_together() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from weft.cli.following import Change, follow
 from weft.decide import decide
 from weft.fabric import build_fabric
+from weft.fabric.devices import is_accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.cli.following import Followed
     from weft.domain.cluster import PodRecord
-    from weft.domain.fabric import FabricNode
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
     from weft.domain.status import Assignment
@@ -39,8 +39,8 @@ class Staying:
 class Drain:
     """What would happen. `steps` are in order; `elsewhere` counts changes of pools without a replica on the nodes.
 
-    `others` are pods that are not Weft's, with the GPUs that they hold; `earlier` counts places that change before,
-    whoever drains. `already` says why a node is left anyway.
+    `others` are pods that are not Weft's, with the GPUs, or parts of them, that they hold; `earlier` counts places that
+    change before, whoever drains. `already` says why a node is left anyway.
     """
 
     nodes: tuple[str, ...]
@@ -79,7 +79,7 @@ def drain(snapshot: Snapshot, nodes: Collection[str], catalog: Catalog) -> Drain
         there,
         tuple(change for change in followed.changes if change.pool.uid in concerned),
         tuple(_staying(there, followed)),
-        tuple(_others(start, [node for name, node in fabric.nodes().items() if name in nodes])),
+        tuple(_others(start, nodes, catalog)),
         _untouched(start, followed, concerned),
         tuple(change for change in followed.changes if change.pool.uid not in concerned),
         len(calm.changes) if calm is not None else 0,
@@ -149,12 +149,12 @@ def _staying(there: tuple[tuple[ResourceKey, Assignment], ...], followed: Follow
         yield Staying(key, assignment.replica, assignment.nodes, placed, left)
 
 
-def _others(snapshot: Snapshot, there: Collection[FabricNode]) -> Iterator[tuple[str, int]]:
-    known, resources = {pool.key.uid for pool in snapshot.pools}, {node.name: node.resource for node in there}
+def _others(snapshot: Snapshot, nodes: Collection[str], catalog: Catalog) -> Iterator[tuple[str, int]]:
+    known = {pool.key.uid for pool in snapshot.pools}
     for pod in sorted(snapshot.pods, key=lambda pod: (pod.namespace, pod.name)):
         ours = pod.identity is not None and pod.identity.pool_uid in known
-        gpus = pod.asks_for(resources.get(pod.node or "", ""))
-        if not ours and pod.holds_devices and gpus > 0:
+        gpus = sum(count for resource, count in pod.requests if is_accelerator(resource, catalog))
+        if not ours and pod.node in nodes and pod.holds_devices and gpus > 0:
             yield f"{pod.namespace}/{pod.name}", gpus
 
 

@@ -161,8 +161,7 @@ def _parts_under_names_of_their_own(node: NodeRecord, offered: Mapping[str, int]
 
 def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> Explanation | None:
     """Network cards and the like are extended resources too: only those of accelerators are worth a note."""
-    known = {accelerator.resource for accelerator in catalog.accelerators}
-    resource = min((name for name in offered if name.removesuffix(SHARED_RESOURCE_SUFFIX) in known), default=None)
+    resource = min((name for name in offered if _is_known(name, catalog)), default=None)
     if resource is None:
         return None
     return Explanation(
@@ -170,6 +169,17 @@ def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> 
         f"node {node.name} offers {offered[resource]} {resource} but no label names the product: it is not used; "
         f"install feature discovery or run: kubectl label node {node.name} {label_of_product(resource)}=PRODUCT",
     )
+
+
+def is_accelerator(resource: str, catalog: Catalog) -> bool:
+    """Whether an extended resource is one of accelerators that the catalog knows, or of their parts; NICs are none."""
+    return PARTS_OF_ITS_OWN.fullmatch(resource) is not None or _is_known(resource, catalog)
+
+
+def _is_known(resource: str, catalog: Catalog) -> bool:
+    """The resource of whole devices, or the one of shared ones."""
+    whole = resource.removesuffix(SHARED_RESOURCE_SUFFIX)
+    return any(whole == accelerator.resource for accelerator in catalog.accelerators)
 
 
 def label_of_product(resource: str) -> str:
