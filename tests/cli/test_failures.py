@@ -24,6 +24,7 @@ DEPLOYMENT = b"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
 NEIGHBOUR = b"apiVersion: inference.networking.k8s.io/v1\nkind: InferencePool\nmetadata: {name: web}\n"
 NUMBERED = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: {name: 5}\n"
 NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\n"
+ELSEWHERE = {**split("b"), "metadata": {"name": "b", "namespace": "prod"}}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,18 @@ NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\
             yaml.safe_dump_all([split("b"), pool("b-decode")]).encode(),
             "has the name of a half of PDSplit/b: rename one",
         ),
-        (yaml.safe_dump(half("b-decode", of="b")).encode(), "to plan, only halves of PDSplit/b"),
+        (
+            yaml.safe_dump(half("b-decode", of="b")).encode(),
+            "half of PDSplit/b in namespace default, which is not in the input",
+        ),
+        (
+            yaml.safe_dump_all([pool(), half("b-decode", of="b")]).encode(),
+            "InferencePool/b-decode is a half of PDSplit/b",
+        ),
+        (
+            yaml.safe_dump_all([ELSEWHERE, half("b-decode", of="b")]).encode(),
+            "half of PDSplit/b in namespace default, which is not in the input: add it",
+        ),
         (yaml.safe_dump(pool(slo={"ttft": {"p95": "soon"}})).encode(), "spec.slo.ttft.p95"),
     ],
     ids=[
@@ -69,6 +81,8 @@ NAMELESS = b"apiVersion: weft.dev/v1alpha1\nkind: InferencePool\nmetadata: here\
         "twice",
         "the name of a half",
         "a half alone",
+        "a half beside another pool",
+        "a half beside a split of another namespace",
         "no duration",
     ],
 )

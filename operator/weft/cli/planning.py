@@ -186,13 +186,24 @@ def the_resources(documents: list[dict[str, Any]], default_namespace: str) -> li
 def _ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[str, Any]]:
     """The resources of ours, each with an identity; what else lies in the same file is left alone."""
     found = [_with_identity(body, default_namespace) for body in documents if _is_ours(body)]
+    if not found:
+        raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{_but(documents)}")
+    _refuse_halves_alone(found)
     ours = [body for body in found if _owning_split(body) is None]
-    if not ours:
-        halves = dict.fromkeys(f"PDSplit/{_owning_split(body)}" for body in found)
-        but = f", only halves of {', '.join(halves)}" if halves else _but(documents)
-        raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{but}")
     _refuse_one_name_for_two([(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]) for body in ours])
     return ours
+
+
+def _refuse_halves_alone(found: list[dict[str, Any]]) -> None:
+    """What a half holds is planned with its split: without that one its GPUs would seem free."""
+    splits = {(body["metadata"]["namespace"], body["metadata"]["name"]) for body in found if body["kind"] == "PDSplit"}
+    for body in found:
+        split, name, namespace = _owning_split(body), body["metadata"]["name"], body["metadata"]["namespace"]
+        if split is not None and (namespace, split) not in splits:
+            raise CommandFailure(
+                f"InferencePool/{name} is a half of PDSplit/{split} in namespace {namespace}, which is not in the "
+                f"input: add it (`kubectl get pdsplits.weft.dev -n {namespace} -o yaml`), or remove the half"
+            )
 
 
 def _owning_split(body: dict[str, Any]) -> str | None:
