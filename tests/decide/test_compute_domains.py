@@ -12,6 +12,7 @@ from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DomainMember
 from weft.domain.spec import DomainRule, PoolSpec, RolloutSpec
 from weft.domain.status import ComputeDomain
+from weft.fabric.membership import NO_FABRIC
 
 IN_USE = 7
 RECREATE = RolloutSpec(max_surge=0, max_unavailable=1)
@@ -257,6 +258,21 @@ def test_a_node_that_changes_its_clique_before_the_gates_fall_is_left() -> None:
         [each.replica for each in world.status("chat").assignments],
         shared(world),
     )
+
+
+def test_a_fabric_that_comes_up_before_the_gates_fall_takes_nothing_away() -> None:
+    """Until then the label has a clique of zeros, and another one says that the trays are in one rack."""
+    rack_of = {"ds.coreweave.com/nvlink.domain": "r1"}
+    world = World.of([tray(name, f"{NO_FABRIC}.0", rack_of) for name in ("t-0", "t-1")], pool("chat", two_trays()))
+    world.driver = True
+    world.turn(1)
+    assert [ComputeDomain(("", ""))] == shared(world)
+    world.nodes = [tray(each.name, "a.1", rack_of) for each in world.nodes]
+    world.now += 5.0
+    world.decide()
+    assert [0] == [each.replica for each in world.status("chat").assignments]
+    world.turn(IN_USE)
+    assert 1 == world.serving("chat")
 
 
 @pytest.mark.parametrize("turns", range(9))

@@ -15,6 +15,7 @@ from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember,
 from weft.domain.spec import PlacementSpec
 from weft.domain.units import GIB
 from weft.fabric import build_fabric
+from weft.fabric.membership import NO_FABRIC
 from weft.placement import no_supplier, suppliers
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 CLIQUE = "nvidia.com/gpu.clique"
 MACHINE = "node.kubernetes.io/instance-type"
+NOWHERE = f"{NO_FABRIC}.0"
 NO_REPORTS = Reports()
 
 
@@ -119,6 +121,17 @@ def test_a_compute_domain_knows_the_clique_that_no_label_names() -> None:
     assert (["c.1"], ()) == ([domain.name for domain in found.domains], found.notes)
 
 
+@pytest.mark.parametrize("label", ["c.1", None, NOWHERE])
+def test_a_compute_domain_that_found_no_fabric_contradicts_nothing(label: str | None) -> None:
+    """One that formed before the fabric was up has a clique of zeros; the other one of the node counts."""
+    one, other = joined(("t", NOWHERE)), joined(("t", "c.1"), name="other")
+    both = Reports(compute_domains=(*one.compute_domains, *other.compute_domains))
+    found = fabric_of(tray("t", label), reports=both)
+    assert (["c.1"], ()) == ([domain.name for domain in found.domains], found.notes)
+    alone = fabric_of(tray("t", label), reports=one)
+    assert (["c.1" if label == "c.1" else "t"], ()) == ([domain.name for domain in alone.domains], alone.notes)
+
+
 def test_the_label_is_believed_over_a_compute_domain_and_both_are_noted() -> None:
     """The domain found its clique when its pods started; the label is of today."""
     found = fabric_of(tray("t", "c.2"), reports=joined(("t", "c.1")))
@@ -140,6 +153,16 @@ def test_a_tray_without_a_clique_in_a_rack_that_has_one_is_apart_and_noted() -> 
     assert {"c.1", "rack-7"} == {domain.name for domain in found.domains}
     assert [Reason.LabelsContradict] == told(found)
     assert "rack-7" in found.notes[0].message
+    assert f"as {CLIQUE} is missing: " in found.notes[0].message
+
+
+def test_a_tray_with_a_clique_of_zeros_in_such_a_rack_is_noted_as_what_it_is() -> None:
+    label = {"ds.coreweave.com/nvlink.domain": "rack-7"}
+    zeros = tray("t-1", NOWHERE, label)
+    (note,) = fabric_of(tray("t-0", "c.1", label), zeros).notes
+    assert f"as {CLIQUE} names no fabric: " in note.message
+    (note,) = fabric_of(tray("t-0", "c.1", label), zeros, tray("t-2", None, label)).notes
+    assert f"as {CLIQUE} is missing or names no fabric: " in note.message
 
 
 def test_one_clique_with_two_racks_of_a_cloud_is_believed_and_noted() -> None:

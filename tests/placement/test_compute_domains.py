@@ -13,6 +13,7 @@ from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DomainMember
 from weft.domain.spec import DomainRule, PlacementSpec
 from weft.domain.status import Assignment, ComputeDomain
+from weft.fabric.membership import NO_FABRIC
 from weft.placement import (
     Demand,
     FreeMap,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 TWO_TRAYS = tp(8, "GB200", per_pod=4)
 HALVES = tp(4, "GB200", per_pod=2)  # two pods of two GPUs
+NOWHERE = f"{NO_FABRIC}.0"
 
 
 def domain(name: str, *nodes: str) -> ComputeDomainReport:
@@ -64,6 +66,12 @@ def test_a_rack_known_by_another_label_gives_no_clique() -> None:
     """No affinity is asked for on a label that the nodes lack."""
     racked = {"ds.coreweave.com/nvlink.domain": "r1"}
     assert ComputeDomain(("", "")) == of("x", "y", cluster=[tray("x", None, racked), tray("y", None, racked)])
+
+
+def test_a_clique_of_no_fabric_is_none() -> None:
+    """One without a cluster UUID is what it is until the fabric is up: no pod is bound to it."""
+    racked = {"ds.coreweave.com/nvlink.domain": "r1"}
+    assert ComputeDomain(("", "")) == of("x", "y", cluster=[tray(name, NOWHERE, racked) for name in ("x", "y")])
 
 
 @pytest.mark.parametrize(
@@ -167,6 +175,18 @@ def test_a_domain_can_form_where_nothing_has_changed() -> None:
     assert domain_lost(promised("a.1-t0", "a.1-t1"), theirs, nobodys, bound={0}) is None
     without = replace(promised("a.1-t0", "a.1-t1"), compute_domain=None)
     assert domain_lost(without, theirs, nobodys) is None
+
+
+def test_a_node_whose_fabric_went_down_has_left_its_clique() -> None:
+    """A promise that names none holds, whether the fabric is up or not."""
+    racked = {"ds.coreweave.com/nvlink.domain": "r1"}
+    down = formed([tray(name, NOWHERE, racked) for name in ("x", "y")]).fabric
+    up = formed([tray(name, "a.1", racked) for name in ("x", "y")]).fabric
+    lost = domain_lost(promised("x", "y"), down, nobodys)
+    assert lost is not None
+    assert "node x has left the NVLink clique a.1" in lost.message
+    assert domain_lost(promised("x", "y", clique=""), down, nobodys) is None
+    assert domain_lost(promised("x", "y", clique=""), up, nobodys) is None
 
 
 def test_a_domain_cannot_form_beside_another_outside_its_clique_or_without_a_driver() -> None:

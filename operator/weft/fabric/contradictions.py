@@ -63,11 +63,12 @@ def _is_too_large(domain: str, members: Sequence[Member], named: str) -> Iterato
 def beside_a_clique(source: str, rack: str, members: Sequence[Member], cliques: Racks) -> Iterator[Explanation]:
     """Nodes without a clique in the rack of nodes that have one: NVML has not seen the fabric up on them."""
     found, named = cliques.get((source, rack)), listed(member.node.name for member in members)
+    without = {"names no fabric" if member.labels.get(CLIQUE) else "is missing" for member in members}
     if found:
         yield Explanation(
             Reason.LabelsContradict,
             f"NVLink domain {rack} ({named}) is apart from others with {source}={rack}, which are in {listed(found)}, "
-            f"as {CLIQUE} is missing: is the fabric up there, and feature discovery running?",
+            f"as {CLIQUE} {' or '.join(sorted(without))}: is the fabric up there, and feature discovery running?",
         )
 
 

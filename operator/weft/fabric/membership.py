@@ -33,11 +33,11 @@ def membership(
 ) -> Membership:
     """(source, domain) of a node: the clique in its label, then in a ComputeDomain's status; else the node itself.
 
-    Where NVLink can leave the node, rack labels come before that. Both cliques are what NVML says.
+    Where NVLink can leave the node, rack labels come before that. Both cliques are what NVML says, and of a fabric.
     """
     if clique := clique_of(labels):
         return CLIQUE, clique
-    if len(cliques) == 1 and names_a_fabric(cliques[0]):
+    if len(cliques) == 1:
         return CLIQUE, cliques[0]
     if accelerator.domain_gpus > accelerator.gpus_per_node:
         for key in RACK_LABELS:
@@ -53,8 +53,8 @@ def clique_of(labels: Mapping[str, str]) -> str:
 
 
 def names_a_fabric(clique: str) -> bool:
-    """Whether nodes of one clique share NVLink: not those without a cluster UUID."""
-    return not clique.startswith(NO_FABRIC)
+    """Whether nodes of one clique share NVLink: not those of none, and not those without a cluster UUID."""
+    return clique != "" and not clique.startswith(NO_FABRIC)
 
 
 def zone_of(labels: Mapping[str, str]) -> str:

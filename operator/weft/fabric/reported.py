@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.fabric.membership import names_a_fabric
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -19,9 +21,9 @@ class Reported:
     """What is reported about one node.
 
     `products` are its whole GPUs as (driver's name of the product, bytes of memory) with their count; `lost` the
-    devices that a taint takes out, by key; `cliques` what ComputeDomains name; `fell_out_of` those in which this node
-    is not ready and another is, `waits_in` those in which none is. `channels` says that it can be in one that Weft
-    makes, `compute_domains` are those that name it.
+    devices that a taint takes out, by key; `cliques` what ComputeDomains name, as far as it is a fabric; `fell_out_of`
+    those in which this node is not ready and another is, `waits_in` those in which none is. `channels` says that it can
+    be in one that Weft makes, `compute_domains` are those that name it.
     """
 
     driver: str = ""
@@ -100,7 +102,7 @@ def _reported(devices: list[DeviceReport], memberships: list[_Membership]) -> Re
         products=tuple(sorted(products.items())),
         parts=sum(device.parts for device in devices),
         lost=tuple(sorted(lost.items())),
-        cliques=tuple(sorted({each.member.clique for each in memberships if each.member.clique})),
+        cliques=tuple(sorted({each.member.clique for each in memberships if names_a_fabric(each.member.clique)})),
         fell_out_of=tuple(name for name, up in broken if up),
         waits_in=tuple(name for name, up in broken if not up),
         compute_domains=tuple(str(each.domain) for each in memberships),

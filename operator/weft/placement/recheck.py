@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.fabric.membership import CLIQUE
+from weft.fabric.membership import clique_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -63,8 +63,7 @@ def domain_lost(
         node = nodes.get(name)
         if node is None or rank in bound:
             continue
-        now = dict(node.labels).get(CLIQUE, "")
-        if clique not in {"", now}:
+        if clique not in {"", clique_of(dict(node.labels))}:
             return Explanation(Reason.SlotTaken, f"node {name} has left the NVLink clique {clique}")
         if not node.shares_memory:
             return Explanation(Reason.SlotTaken, f"nothing forms ComputeDomains on node {name} any more")

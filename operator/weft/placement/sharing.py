@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from weft.domain.status import ComputeDomain
-from weft.fabric.membership import CLIQUE
+from weft.fabric.membership import clique_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,4 +25,4 @@ def compute_domain_of(nodes: Sequence[str], fabric: Fabric) -> ComputeDomain | N
     together = Counter(node.domain for node in places if node.shares_memory)
     if len(places) < len(nodes) or max(together.values(), default=0) < 2:  # noqa: PLR2004 - two share
         return None
-    return ComputeDomain(tuple(dict(node.labels).get(CLIQUE, "") for node in places))
+    return ComputeDomain(tuple(clique_of(dict(node.labels)) for node in places))
