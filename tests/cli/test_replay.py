@@ -13,6 +13,7 @@ from tests.cli.terminal import weft
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.forgetting import forget_everything
+from weft import __version__
 from weft.catalog import load
 from weft.control.recording import Recorder, record_of
 from weft.decide import decide
@@ -64,6 +65,37 @@ def test_what_is_decided_otherwise_is_named(tmp_path: Path) -> None:
     assert [["7", "3"]] == [[one["recorded"], one["decided"]] for one in told[0]["differences"]]
 
 
+def of_an_older_build(path: Path) -> None:
+    """Of a field that is gone since."""
+    body = json.loads(gzip.decompress(path.read_bytes()))
+    body["snapshot"]["nodes"][0]["restarts"] = 2
+    changed(path, body)
+
+
+def test_records_of_another_build_are_told_and_the_others_are_replayed(tmp_path: Path) -> None:
+    """One of the same version too, as long as nothing is released."""
+    old, *others = recorded(tmp_path)
+    of_an_older_build(old)
+    ending = weft("replay", str(tmp_path))
+    assert ending.code == 2
+    assert f"{old}, written by weft {__version__}, cannot be replayed by this build of weft" in ending.sentence
+    assert "unexpected keyword argument 'restarts'" in ending.sentence
+    assert f"{TURNS - 1} records replayed, all decided as recorded; 1 file could not be" in " ".join(ending.out.split())
+    told = json.loads(weft("replay", str(tmp_path), "-o", "json").out)
+    assert [(str(old), None, True)] + [(str(path), [], False) for path in others] == [
+        (each["record"], each["differences"], bool(each["problem"])) for each in told
+    ]
+
+
+def test_of_many_files_that_cannot_be_replayed_the_first_are_told(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"pass-{number:02}.json.gz").write_bytes(b"{}")
+    ending = weft("replay", str(tmp_path))
+    assert (2, "") == (ending.code, ending.out)
+    assert 11 == len(ending.complaints)
+    assert "weft: 2 more files cannot be replayed" == ending.complaints[-1]
+
+
 def test_the_folder_stays_within_its_size_and_keeps_the_latest(tmp_path: Path) -> None:
     everything = recorded(tmp_path / "all")
     sizes = [path.stat().st_size for path in everything]
@@ -97,8 +129,11 @@ def test_a_disk_that_takes_nothing_costs_records_and_no_pass(tmp_path: Path, cap
         (b"\x1f\x8b\x08broken", "is no record of"),
         (b"\xff\xfe", "is no record of"),
         (b"[1]", "is no record of"),
-        (b"{}", "cannot be replayed by weft"),
-        (b'{"snapshot": {"~": "Path"}}', "cannot be replayed by weft"),
+        (b"{}", "json.gz cannot be replayed by this build of weft"),
+        (
+            b'{"snapshot": {"~": "Path"}, "weft": "0.0.9"}',
+            ", written by weft 0.0.9, cannot be replayed by this build",
+        ),
         (b'{"snapshot": 5}', "is no record of"),
     ],
 )

@@ -308,11 +308,11 @@ def replay(
     records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="files or folders of `weft run --record`")],
     form: Output = Format.table,
 ) -> None:
-    """Decide recorded passes once more and compare. Exit code 1 where this Weft decides otherwise."""
+    """Decide recorded passes once more and compare. Exit code 1 where this Weft decides otherwise, 2 if it cannot."""
     from weft.cli.replaying import run_replay
 
-    if not run_replay(records, form):
-        raise typer.Exit(ANSWER_IS_NO)
+    if code := run_replay(records, form):
+        raise typer.Exit(code)
 
 
 @app.command()

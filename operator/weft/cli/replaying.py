@@ -12,9 +12,9 @@ from rich.text import Text
 
 from weft import __version__
 from weft.catalog import load
-from weft.cli.failure import CommandFailure
+from weft.cli.failure import ANSWER_IS_NO, INPUT_IS_WRONG, CommandFailure
 from weft.cli.tables import headed_table
-from weft.cli.terminal import Format, show, write
+from weft.cli.terminal import Format, remark, show, write
 from weft.decide import decide
 from weft.domain.coded import NotCoded, coded, decoded
 from weft.domain.figures import counted
@@ -51,15 +51,32 @@ class Replayed:
     differences: tuple[Difference, ...]
 
 
-def run_replay(paths: Sequence[Path], form: Format) -> bool:
-    """Print how each record compares; whether all are decided the same way."""
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that this build does not read, and the sentence that says why."""
+
+    record: str
+    why: str
+
+
+def run_replay(paths: Sequence[Path], form: Format) -> int:
+    """Print how each record compares; the exit code: 0 where all are decided the same way.
+
+    Files that cannot be replayed are told on stderr, and the others are replayed all the same.
+    """
     catalog = load()
-    found = [replayed(path, catalog) for path in records_of(paths)]
+    tried = [_tried(path, catalog) for path in records_of(paths)]
+    found = [each for each in tried if isinstance(each, Replayed)]
+    unread = [each for each in tried if isinstance(each, Unread)]
     if form is Format.json:
-        write(json.dumps([_told(each) for each in found], indent=2) + "\n")
-    else:
-        show(*(_page(each) for each in found if each.differences), _summary(found))
-    return not any(each.differences for each in found)
+        write(json.dumps([_told(each) for each in tried], indent=2) + "\n")
+    elif found:
+        show(*(_page(each) for each in found if each.differences), _summary(found, len(unread)))
+    for sentence in _sentences(unread):
+        remark(" ".join(sentence.split()))
+    if unread:
+        return INPUT_IS_WRONG
+    return ANSWER_IS_NO if any(each.differences for each in found) else 0
 
 
 def records_of(paths: Iterable[Path]) -> list[Path]:
@@ -73,13 +90,22 @@ def records_of(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
+def _tried(path: Path, catalog: Catalog) -> Replayed | Unread:
+    try:
+        return replayed(path, catalog)
+    except CommandFailure as failure:
+        return Unread(str(path), failure.message)
+
+
 def replayed(path: Path, catalog: Catalog) -> Replayed:
     """A record decided anew; raises `CommandFailure` for a file that is none."""
     body = _read(path)
     try:
         snapshot = decoded(body["snapshot"])
     except (NotCoded, KeyError, TypeError) as error:
-        raise CommandFailure(f"{path} cannot be replayed by weft {__version__}: {error}") from error
+        wrote = f", written by weft {body['weft']}," if "weft" in body else ""
+        message = f"{path}{wrote} cannot be replayed by this build of weft {__version__}: {error}"
+        raise CommandFailure(message) from error
     if not isinstance(snapshot, Snapshot):
         raise CommandFailure(f"{path} is no record of `weft run --record`")
     now = json.loads(json.dumps(coded(decide(snapshot, catalog))))
@@ -119,9 +145,17 @@ def _name(value: object, place: int) -> str:
     return f"{key.get('namespace')}/{key.get('name')}" if isinstance(key, dict) else str(place)
 
 
-def _told(each: Replayed) -> dict[str, Any]:
+def _told(each: Replayed | Unread) -> dict[str, Any]:
+    if isinstance(each, Unread):
+        return {"record": each.record, "weft": None, "now": None, "differences": None, "problem": each.why}
     differences = [{"path": one.path, "recorded": one.recorded, "decided": one.decided} for one in each.differences]
-    return {"record": each.record, "weft": each.weft, "now": each.now, "differences": differences}
+    return {"record": each.record, "weft": each.weft, "now": each.now, "differences": differences, "problem": None}
+
+
+def _sentences(unread: Sequence[Unread]) -> Iterator[str]:
+    yield from (each.why for each in unread[:SHOWN])
+    if len(unread) > SHOWN:
+        yield f"{counted(len(unread) - SHOWN, 'more file')} cannot be replayed"
 
 
 def _page(each: Replayed) -> Table:
@@ -133,10 +167,12 @@ def _page(each: Replayed) -> Table:
     return found
 
 
-def _summary(found: Sequence[Replayed]) -> Text:
+def _summary(found: Sequence[Replayed], unread: int) -> Text:
     other = sum(bool(each.differences) for each in found)
     verdict = "all decided as recorded" if not other else f"{other} decided otherwise"
     versions = sorted({each.weft for each in found} - {__version__})
     beside = f"; recorded by weft {', '.join(versions)}, this is {__version__}" if versions else ""
-    style = "red" if other else "green"
-    return Text(f"{counted(len(found), 'record')} replayed, ", style="bold").append(verdict + beside, style=style)
+    without = f"; {counted(unread, 'file')} could not be" if unread else ""
+    style = "red" if other or unread else "green"
+    told = Text(f"{counted(len(found), 'record')} replayed, ", style="bold")
+    return told.append(verdict + beside + without, style=style)
