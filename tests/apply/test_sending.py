@@ -158,10 +158,14 @@ def test_a_pod_that_was_created_already_is_a_success_and_no_write(outbox: Outbox
 
 
 def test_a_pod_that_a_conflict_over_a_quota_kept_from_being_created_is_tried_again(outbox: Outbox) -> None:
-    """The same status as for a pod that is there: the API server gave up writing to the ResourceQuota."""
+    """The same status as for a pod that is there: the API server gave up writing to the ResourceQuota.
+
+    A conflict is tried again at once and counts towards no back-off, in which the pool would not be looked at.
+    """
     outbox.answers(409, 'Operation cannot be fulfilled on resourcequotas "gpus": the object has been modified')
     with pytest.raises(Retry) as conflict:
         outbox.writer.carry_out(CreatePod(POD))
+    assert conflict.value.reason is Reason.StatusConflict
     assert "resourcequotas" in str(conflict.value)
 
 

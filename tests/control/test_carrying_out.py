@@ -135,6 +135,13 @@ def test_a_refusal_of_something_else_holds_back_no_pod(threads: ThreadPoolExecut
     assert actions == cluster.done
 
 
+def test_a_pod_that_may_be_created_in_a_moment_holds_back_none(threads: ThreadPoolExecutor) -> None:
+    """Else what a policy refused beside it would keep pods from being created for as long as that backs off."""
+    conflict = Retry(Reason.StatusConflict, "resourcequotas has been modified")
+    cluster = Cluster({"p-9": POLICY, "p-0": conflict})
+    assert Carrier(cluster.do, threads, 8).carry_out([delete(9), create(0)]) == Refusal(POLICY)
+
+
 @pytest.mark.parametrize("ends", [AWAY, ENDING], ids=["the API server is away", "the namespace goes"])
 def test_what_ends_the_pass(threads: ThreadPoolExecutor, ends: WeftError) -> None:
     cluster = Cluster({"p-1": ends})

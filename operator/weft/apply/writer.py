@@ -103,7 +103,7 @@ class Writer:
         answer = self._write(namespace, "Pod", Request("POST", object_path("v1", "pods", namespace), query, body))
         if answer.status == CONFLICT:
             if self._expect_ours(object_path("v1", "pods", namespace, name), body) is None:
-                raise Retry(Reason.ApiUnavailable, answer.message)  # of another object: a quota that many write to
+                raise Retry(Reason.StatusConflict, answer.message)  # of another object: a quota that many write to
         elif not answer.ok:
             raise refused(answer)
 

@@ -52,7 +52,7 @@ class Carrier:
             if pods_wait and isinstance(wave[0], CreatePod):
                 continue
             for error in self._errors(wave):
-                pods_wait = pods_wait or is_of_pods(wave[0])
+                pods_wait = pods_wait or (is_of_pods(wave[0]) and not isinstance(error, Retry))
                 if ends_the_pass(error):
                     return Refusal(first or error if isinstance(error, Retry) else error, pods_wait)
                 first = first or error
