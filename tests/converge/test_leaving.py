@@ -9,6 +9,7 @@ import pytest
 
 from tests.converge.world import World
 from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
+from weft.api.figures import instant
 from weft.converge import Heard
 from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS
 from weft.domain import labels
@@ -175,3 +176,22 @@ def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
     going = Going(one_pod(), idle=IDLE)
     going.after(0)
     assert deletes(going.after(-3600)) == [IDLE_GRACE_SECONDS]
+
+
+def test_what_a_router_on_a_dead_node_keeps_is_looked_at_when_its_time_is_over() -> None:
+    """A minute after its grace period, though nothing happens in the cluster then."""
+    old = replace(pool(spec(Role.Decode, pair="old"), plan(), ("node-a",), ("node-b",)), split_uid="5f00")
+    world = World()
+    world.settle(old)
+    for pod, pair in zip(world.pods.values(), ("old", "new"), strict=True):
+        pod["metadata"]["labels"][labels.PAIR] = pair
+    tags = {labels.FRONT_OF: "5f00", labels.PAIR: "old"}
+    meta = {"name": "router", "namespace": NAMESPACE, "uid": "r", "labels": tags, "deletionTimestamp": instant(START)}
+    world.pods["router"] = {"metadata": meta, "spec": {}, "status": {"phase": "Running"}}
+    current = replace(old, spec=spec(Role.Decode, pair="new"), status=replace(old.status, desired_replicas=1))
+    going = changed(current, assignments=old.status.assignments[1:])
+    world.heard = Heard(START + 59)
+    kept = world.look(going)
+    assert (1.0, []) == (kept.again_seconds, [each for each in kept.actions if isinstance(each, UnroutePod)])
+    world.heard = Heard(START + 60)
+    assert [min(world.pods)] == [each.name for each in world.look(going).actions if isinstance(each, UnroutePod)]

@@ -12,6 +12,7 @@ next one is shown whole, and only then the one before leaves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from weft.domain.spec import RolloutStrategy
@@ -106,7 +107,7 @@ def kept_for_their_front(
         return ()
     if not any(replica.ready and pair_of_replica(replica) == pool.spec.pair for replica in replicas):
         return ()
-    chosen_by = {pod.pair for pod in pods if pod.namespace == pool.key.namespace and _is_before(pool, pod, now)}
+    chosen_by = {pod.pair for pod in pods if _is_before(pool, pod, now)}
     last: dict[str, Replica] = {}
     for replica in replicas:
         if answers(replica):
@@ -117,9 +118,16 @@ def kept_for_their_front(
     return tuple(each for pair, each in last.items() if pair in outlived and each.assignment is None)
 
 
+def overdue_in_seconds(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> float:
+    """Until nothing is kept for the next of the routers that terminate, though it is still there; else infinite."""
+    ends = (pod.gone_by for pod in pods if _is_before(pool, pod, now) and pod.gone_by is not None)
+    return min(ends, default=inf) + OVERDUE_SECONDS - now
+
+
 def _is_before(pool: PoolRecord, pod: PodRecord, now: float) -> bool:
-    overdue = pod.gone_by is not None and now - pod.gone_by > OVERDUE_SECONDS
-    return pod.front_of is not None and pod.front_of == pool.split_uid and not pod.ended and not overdue
+    overdue = pod.gone_by is not None and now >= pod.gone_by + OVERDUE_SECONDS
+    of_its_split = pod.front_of is not None and pod.front_of == pool.split_uid and pod.namespace == pool.key.namespace
+    return of_its_split and not pod.ended and not overdue
 
 
 def pair_of_replica(replica: Replica) -> str:

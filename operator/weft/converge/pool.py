@@ -11,7 +11,7 @@ from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
 from weft.converge.domains import delete_left_over
 from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire
-from weft.converge.generations import kept_for_their_front
+from weft.converge.generations import kept_for_their_front, overdue_in_seconds
 from weft.converge.objects import Surroundings
 from weft.converge.phases import with_phases
 from weft.converge.replicas import rank_of, replicas_of
@@ -86,10 +86,13 @@ def converge_pool(
     census = Census.of(pool, replicas, len(finishing))
     census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around))
     census, again = with_phases(census, pool, replicas, heard.now)
+    ends = [ends_in_seconds(replica, fabric, leaving) for replica in finishing]
+    if kept:
+        ends.append(overdue_in_seconds(pool, known, heard.now))
     return Convergence(
         (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),
         _progress(pool, census, front_refused or pods_refused, trouble),
-        again_seconds=_soonest(again, *(ends_in_seconds(replica, fabric, leaving) for replica in finishing)),
+        again_seconds=_soonest(again, *ends),
     )
 
 
