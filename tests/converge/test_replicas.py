@@ -383,13 +383,3 @@ def test_growing_beyond_the_least_makes_no_serving_pool_unready() -> None:
     assert growing.spec is not None
     least = replace(growing, spec=replace(growing.spec, scaling=replace(growing.spec.scaling, min_replicas=2)))
     assert ready(least, world) == "False"
-
-
-def test_a_pod_with_an_edited_rank_keeps_nobody_from_being_looked_at() -> None:
-    """Labels are anybody's to edit: it waits for no place that there is."""
-    record, world = two_pods(), World()
-    world.carry_out(*world.look(record).actions)
-    pod = world.pods[pod_name(record.key, 3, 1)]
-    pod["metadata"]["labels"][labels.RANK] = "7"
-    del pod["spec"]["schedulingGates"]
-    assert world.look(record).progress.ready_replicas == 0

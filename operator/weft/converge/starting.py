@@ -65,7 +65,7 @@ def release_whole(
         own = Counter(_awaited([replica]))
         if waits_for_domain(replica, fabric, around) is not None:
             continue
-        free = slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica))
+        free = slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica, replica.assignment))
         if free and not _spans_domains(pool, replica.assignment, fabric):
             yield ReleasePods(gated[0].namespace, tuple((pod.name, pod.uid) for pod in gated))
             waiting.update(dict.fromkeys(replica.assignment.nodes, replica.assignment.gpus_per_pod))
@@ -90,7 +90,7 @@ def waits_for_domain(replica: Replica, fabric: Fabric, around: Surroundings) -> 
     if record is None or record.terminating:
         return f"replica {replica.number} waits for its ComputeDomain"
     own = f"{around.owner.namespace}/{name}".__eq__
-    lost = domain_lost(replica.assignment, fabric, own, _bound(replica))
+    lost = domain_lost(replica.assignment, fabric, own, _bound(replica, replica.assignment))
     return f"replica {replica.number} waits: {lost.message}" if lost is not None else None
 
 
@@ -100,14 +100,25 @@ def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:
     for replica in replicas:
         if replica.assignment is None or replica.assignment.handover is not None:
             continue
-        places = dict(enumerate(replica.assignment.nodes))
-        for pod in replica.live:
-            waits = not pod.gated and pod.node is None and not pod.ended
-            if waits and (node := places.get(rank_of(pod))) is not None:  # anybody may edit the label of its rank
-                awaited[node] += replica.assignment.gpus_per_pod
+        for node in _nodes_awaited(replica, replica.assignment):
+            awaited[node] += replica.assignment.gpus_per_pod
     return awaited
 
 
-def _bound(replica: Replica) -> frozenset[int]:
-    """Ranks that sit on their nodes, whose devices the fabric counts as used."""
-    return frozenset(rank_of(pod) for pod in replica.pods if pod.node is not None)
+def _nodes_awaited(replica: Replica, assignment: Assignment) -> list[str]:
+    """Where released pods will be bound; where labels do not tell their ranks, every node that has none of its pods.
+
+    Anybody may edit the label of a rank.
+    """
+    waiting = [pod for pod in replica.live if not pod.gated and pod.node is None and not pod.ended]
+    places, ranks = dict(enumerate(assignment.nodes)), {rank_of(pod) for pod in replica.pods}
+    if len(ranks) == len(replica.pods) and ranks <= places.keys():
+        return [places[rank_of(pod)] for pod in waiting]
+    bound = _bound(replica, assignment)
+    return [node for rank, node in places.items() if rank not in bound] if waiting else []
+
+
+def _bound(replica: Replica, assignment: Assignment) -> frozenset[int]:
+    """Ranks whose nodes have a pod of the replica, so that the fabric counts its devices as used."""
+    taken = {pod.node for pod in replica.pods}
+    return frozenset(rank for rank, node in enumerate(assignment.nodes) if node in taken)
