@@ -79,6 +79,23 @@ def test_an_edited_route_is_put_back_and_defaults_of_the_api_server_are_no_diffe
     assert names(world, ROUTED, ApplyObject) == [("HTTPRoute", "chat")]
 
 
+def test_a_label_that_somebody_added_to_the_selector_of_endpoints_goes() -> None:
+    """Each of its labels has an owner: an apply would leave it there, and be sent in every pass (L3)."""
+    world = settled(ROUTED)
+    selector = world.objects["InferencePool", "chat"]["spec"]["selector"]
+    wanted = dict(selector["matchLabels"])
+    selector["matchLabels"]["app"] = "other"
+    world.settle(ROUTED)
+    assert world.objects["InferencePool", "chat"]["spec"]["selector"] == {"matchLabels": wanted}
+
+
+def test_what_is_applied_to_endpoints_takes_no_step_before_without_labels_of_others() -> None:
+    world = settled(ROUTED)
+    world.objects["InferencePool", "chat"]["spec"]["targetPorts"] = [{"number": 1}]
+    (put_back,) = world.look(ROUTED).actions
+    assert (ApplyObject, ()) == (type(put_back), getattr(put_back, "first", None))
+
+
 def test_a_pool_of_endpoints_of_somebody_else_is_left_alone_and_named() -> None:
     world = World()
     world.objects["InferencePool", "chat"] = {

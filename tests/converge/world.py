@@ -17,9 +17,10 @@ from weft.domain.reports import Reports
 from weft.fabric import build_fabric
 from weft.observe.records import read_object, read_pod
 from weft.observe.report_records import read_compute_domain
+from weft.render import ENDPOINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from weft.domain.cluster import NodeRecord, ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric
@@ -128,7 +129,8 @@ class World:
             for operation in action.first:
                 patch(known, operation)
             forget(known, self._applied.get((*key, action.manager), {}), body)
-            merge(known, body)
+            granular = (body["apiVersion"], body["kind"]) == ENDPOINTS
+            merge(known, body, whole=() if granular else ("selector",))
         self._applied[*key, action.manager] = copy.deepcopy(body)
 
     def forget(self, kind: str, name: str) -> None:
@@ -192,11 +194,11 @@ def ungate(body: Json) -> None:
         del kept[0]
 
 
-def merge(known: Json, body: Json) -> None:
-    """Fields of maps are set one by one, as a server-side apply does; a selector is replaced whole."""
+def merge(known: Json, body: Json, whole: Collection[str]) -> None:
+    """Fields of maps are set one by one, as a server-side apply does; those named in `whole` are one value."""
     for field, value in body.items():
-        if field != "selector" and isinstance(value, dict) and isinstance(known.get(field), dict):
-            merge(known[field], value)
+        if field not in whole and isinstance(value, dict) and isinstance(known.get(field), dict):
+            merge(known[field], value, whole)
         else:
             known[field] = copy.deepcopy(value)
 
@@ -220,7 +222,7 @@ def patch(body: Json, operation: Json) -> None:
     if operation["op"] == "remove":
         del inside[int(last) if isinstance(inside, list) else last]
     else:
-        inside[last] = operation["value"]
+        inside[last] = copy.deepcopy(operation["value"])
 
 
 def pinned_node(body: Json) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
 from weft.domain.reasons import Explanation, Reason
-from weft.render import ENDPOINTS, ROUTE, has_all_of
+from weft.render import ENDPOINTS, ROUTE, has_all_of, surplus
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -59,7 +59,7 @@ class Surroundings:
         for body in wanted:
             record = self.at(body)
             if record is None or (self.may_touch(record) and not has_all_of(record.body, body)):
-                yield ApplyObject(body)
+                yield ApplyObject(body, first=_labels_of_others(body, record))
 
     def delete_unwanted(self, wanted: Iterable[Json], spared: Collection[Kind] = ()) -> Iterator[Action]:
         """Delete objects of ours that the resource does not ask for any more, but for `spared` kinds."""
@@ -76,6 +76,18 @@ class Surroundings:
     def may_touch(self, record: ObjectRecord) -> bool:
         """Whether an object is ours and stays."""
         return record.owner_uid == self.owner.uid and not record.terminating
+
+
+def _labels_of_others(body: Json, record: ObjectRecord | None) -> tuple[Json, ...]:
+    """A patch that takes labels of others out of the selector of a Gateway's InferencePool, in one step.
+
+    Its labels have an owner each, and an apply takes none from its owner; every other selector is one value.
+    """
+    if record is None or (body["apiVersion"], body["kind"]) != ENDPOINTS:
+        return ()
+    wanted, there = body["spec"]["selector"], record.body.get("spec", {}).get("selector")
+    patch = {"op": "replace", "path": "/spec/selector", "value": wanted}
+    return (patch,) if surplus(there, wanted) else ()
 
 
 def _identity(body: Json) -> tuple[str, str, str]:
