@@ -10,11 +10,11 @@ from kubernetes import client, utils
 from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster.waiting import eventually
-from weft.apply import Sender, TokenBucket, Writer
+from weft.apply import Sender, TokenBucket, WebhookAway, Writer
 from weft.apply.sending import UNPROCESSABLE
 from weft.domain import labels
 from weft.domain.action import ApplyObject, CreatePod, ReleasePods, UnroutePod
-from weft.domain.errors import Blocked, WeftError
+from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def test_a_webhook_that_nobody_answers_is_no_outage_of_the_api_server(
     ports = [{"port": 80}]
     meta = {"name": "s", "namespace": namespace}
     service = ApplyObject({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": ports}})
-    eventually(lambda: isinstance(refusal(writer, service), Blocked), "the webhook is asked")
+    eventually(lambda: isinstance(refusal(writer, service), WebhookAway), "the webhook is asked")
     told = refusal(writer, service)
     assert told is not None
     assert (Reason.PodRefused, True) == (told.reason, "away.example.com" in str(told))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weft.control.carrying_out import Carrier, Refusal, waves
-from weft.domain.action import Action, ApplyObject, CreatePod, DeletePod, ReleasePods
+from weft.apply import WebhookAway
+from weft.control.carrying_out import Carrier, Held, Refusal, waves
+from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods
 from weft.domain.errors import Blocked, Retry, WeftError
 from weft.domain.reasons import Reason
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 TOGETHER_SECONDS = 10.0
 QUOTA = Blocked(Reason.PodRefused, "exceeded quota")
 POLICY = Blocked(Reason.RouteRefused, "a policy forbids it")
-NO_POD = Refusal(QUOTA, of_pods=True)
+NO_POD = Refusal(QUOTA, Held(pods=True))
 AWAY = Retry(Reason.ApiUnavailable, "away")
+UNASKED = WebhookAway(Reason.PodRefused, 'failed calling webhook "m.io": refused')
 ENDING = Blocked(Reason.NamespaceTerminating, "going")
 
 
@@ -105,7 +107,7 @@ def test_a_refusal_among_many_leaves_the_rest_undone(threads: ThreadPoolExecutor
 
 def test_while_the_refusal_of_a_pod_backs_off_none_is_created(threads: ThreadPoolExecutor) -> None:
     cluster = Cluster()
-    assert Carrier(cluster.do, threads, 8).carry_out([create(0), delete(1)], pods_wait=True) is None
+    assert Carrier(cluster.do, threads, 8).carry_out([create(0), delete(1)], NO_POD) is None
     assert [delete(1)] == cluster.done
 
 
@@ -113,7 +115,7 @@ def test_pods_wait_on_whatever_else_is_refused_meanwhile(threads: ThreadPoolExec
     """Else a pod would be tried at every second pass of a quota that is used up."""
     cluster = Cluster({"p-9": POLICY})
     actions: list[Action] = [delete(9), create(0)]
-    assert Carrier(cluster.do, threads, 8).carry_out(actions, pods_wait=True) == Refusal(POLICY, of_pods=True)
+    assert Carrier(cluster.do, threads, 8).carry_out(actions, NO_POD) == Refusal(POLICY, Held(pods=True))
     assert [delete(9)] == cluster.done
 
 
@@ -123,7 +125,7 @@ def test_pods_wait_for_the_compute_domain_of_their_replica(threads: ThreadPoolEx
     for shared, created in ((domain, 0), (route, 1)):
         cluster = Cluster({"shared": QUOTA})
         found = Carrier(cluster.do, threads, 8).carry_out([shared, create(0)])
-        assert found == Refusal(QUOTA, of_pods=shared is domain)
+        assert found == Refusal(QUOTA, Held(pods=shared is domain))
         assert created == cluster.done.count(create(0))
 
 
@@ -147,3 +149,57 @@ def test_what_ends_the_pass(threads: ThreadPoolExecutor, ends: WeftError) -> Non
     cluster = Cluster({"p-1": ends})
     assert Carrier(cluster.do, threads, 8).carry_out([delete(1), delete(2), create(3)]) == Refusal(ends)
     assert [delete(1)] == cluster.done
+
+
+class TestWebhookAway:
+    """A webhook that cannot be asked may be back in a moment; one that stays away holds back what it is asked about."""
+
+    deletions: tuple[Action, ...] = (delete(1), delete(2), create(0))
+    unanswered = Held(unanswered=frozenset({("DeletePod", "v1 Pod")}))
+
+    def test_for_a_while_it_ends_the_pass_and_is_told_to_nobody(self, threads: ThreadPoolExecutor) -> None:
+        cluster = Cluster({"p-1": UNASKED})
+        found = Carrier(cluster.do, threads, 8).carry_out(self.deletions, patient=True)
+        assert found is not None
+        assert (Retry, self.unanswered) == (type(found.error), found.held)
+        assert [delete(1)] == cluster.done
+
+    def test_then_it_is_told_and_asked_about_nothing_alike_in_that_pass(self, threads: ThreadPoolExecutor) -> None:
+        """Each of its actions would wait for a timeout of its own; what it is not asked about is done."""
+        cluster = Cluster({"p-1": UNASKED})
+        found = Carrier(cluster.do, threads, 8).carry_out(self.deletions)
+        assert found == Refusal(UNASKED, self.unanswered)
+        assert [delete(1), create(0)] == cluster.done
+
+    @pytest.mark.parametrize("patient", [True, False])
+    def test_nor_is_it_asked_while_that_backs_off(self, threads: ThreadPoolExecutor, *, patient: bool) -> None:
+        """Else every event would ask it again."""
+        cluster, known = Cluster(), Refusal(UNASKED, self.unanswered)
+        assert Carrier(cluster.do, threads, 8).carry_out(self.deletions, known, patient=patient) is None
+        assert [create(0)] == cluster.done
+
+    def test_what_is_refused_already_stays_told(self, threads: ThreadPoolExecutor) -> None:
+        """A moment without a webhook freezes no pool whose quota is used up: the rest goes on with each event."""
+        cluster = Cluster({"p-1": UNASKED})
+        found = Carrier(cluster.do, threads, 8).carry_out(self.deletions, NO_POD, patient=True)
+        assert found == Refusal(QUOTA, Held(pods=True, unanswered=self.unanswered.unanswered))
+
+    def test_kinds_are_told_apart(self, threads: ThreadPoolExecutor) -> None:
+        bodies = [{"apiVersion": group, "kind": "InferencePool", "metadata": {"name": group}} for group in ("a", "b")]
+        actions: list[Action] = [*map(ApplyObject, bodies), DeleteObject("a", "InferencePool", "team", "x", "u")]
+        cluster = Cluster({"a": UNASKED})
+        Carrier(cluster.do, threads, 8).carry_out(actions)
+        assert actions == cluster.done
+
+    def test_a_wave_stops_at_it(self, threads: ThreadPoolExecutor) -> None:
+        """Hundreds of replicas to release would wait for as many timeouts."""
+        releases = [ReleasePods(f"p-{number}", (("p", "u"),)) for number in range(500)]
+        sent: list[Action] = []
+
+        def do(action: Action) -> None:
+            sent.append(action)
+            if action not in releases[:7]:
+                raise UNASKED
+
+        Carrier(do, threads, 8).carry_out(releases)
+        assert 7 < len(sent) <= 7 + 4

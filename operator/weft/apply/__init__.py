@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from weft.apply.events import EventRecorder, Reporter
+from weft.apply.refusals import WebhookAway
 from weft.apply.sending import RetryLater, Sender
 from weft.apply.token_bucket import TokenBucket
 from weft.apply.writer import Writer
 
-__all__ = ["EventRecorder", "Reporter", "RetryLater", "Sender", "TokenBucket", "Writer"]
+__all__ = ["EventRecorder", "Reporter", "RetryLater", "Sender", "TokenBucket", "WebhookAway", "Writer"]

@@ -12,9 +12,15 @@ if TYPE_CHECKING:
     from weft.apply.sending import Answer
 
 
+class WebhookAway(Blocked):
+    """An admission webhook could not be asked: it starts anew, or nobody runs it any more."""
+
+
 def refused(answer: Answer) -> WeftError:
     """The error for an answer outside 2xx: permissions, quota and policies block, malformed objects are the user's."""
     message = answer.message
+    if answer.webhook_is_away:
+        return WebhookAway(Reason.PodRefused, message)
     if answer.status == FORBIDDEN and _namespace_terminates(answer):
         return Blocked(Reason.NamespaceTerminating, "the namespace is being deleted: nothing is created in it any more")
     if answer.status == FORBIDDEN:

@@ -30,7 +30,8 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 PLAIN_JSON = "application/json"
 _NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_OF_WEBHOOKS = ('failed calling webhook "', 'admission webhook "')  # with status 500, or what the webhook chose
+_WEBHOOK_IS_AWAY = 'failed calling webhook "'  # with status 500
+_OF_WEBHOOKS = (_WEBHOOK_IS_AWAY, 'admission webhook "')  # the latter with what the webhook chose
 WRITE_TIMEOUT_SECONDS = (5.0, 30.0)
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, TOO_MANY = 401, 403, 404, 409, 422, 429
@@ -69,6 +70,11 @@ class Answer:
     def of_a_webhook(self) -> bool:
         """Whether an admission webhook refused it, or could not be asked: the API server itself is well."""
         return any(words in self.message for words in _OF_WEBHOOKS)
+
+    @property
+    def webhook_is_away(self) -> bool:
+        """Whether an admission webhook could not be asked, so that nobody has refused anything."""
+        return self.status >= SERVER_ERRORS and _WEBHOOK_IS_AWAY in self.message
 
 
 class RetryLater(Retry):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from weft.domain.action import ApplyObject, CreatePod, ReleasePods
+from weft.apply import WebhookAway
+from weft.domain.action import ApplyObject, CreatePod, DeleteObject, ReleasePods
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
 from weft.render import COMPUTE_DOMAIN
@@ -25,11 +26,37 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What waits for the end of a back-off: pods, as one was refused, and what webhooks that are away are asked about.
+
+    `unanswered` has what is done and the kind of its object, because that is what webhooks choose by.
+    """
+
+    pods: bool = False
+    unanswered: frozenset[tuple[str, str]] = frozenset()
+
+    def holds(self, action: Action) -> bool:
+        """Whether an action waits."""
+        return (self.pods and isinstance(action, CreatePod)) or asked_about(action) in self.unanswered
+
+    def after(self, action: Action, error: WeftError) -> Held:
+        """What waits once an action was refused, too; nothing for what may pass."""
+        if isinstance(error, Retry):
+            return self
+        held = replace(self, pods=self.pods or is_of_pods(action))
+        return held.unasked(*asked_about(action)) if isinstance(error, WebhookAway) else held
+
+    def unasked(self, verb: str, kind: str) -> Held:
+        """What waits once a webhook could not be asked about that."""
+        return replace(self, unanswered=self.unanswered | {(verb, kind)})
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
-    """The first error of a pass; `of_pods` says that pods wait: one was refused, now or in a pass before."""
+    """The first error of a pass, and what waits since it, or since a pass before."""
 
     error: WeftError
-    of_pods: bool = False
+    held: Held = field(default_factory=Held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +67,27 @@ class Carrier:
     writing: Executor
     largest: int
 
-    def carry_out(self, actions: Iterable[Action], *, pods_wait: bool = False) -> Refusal | None:
+    def carry_out(
+        self, actions: Iterable[Action], known: Refusal | None = None, *, patient: bool = False
+    ) -> Refusal | None:
         """Do the actions and give the first refusal.
 
         A pod that is refused, or what its replica shares, ends the creation of pods and nothing else; what may pass
         (`Retry`) ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not
-        looked at again (rule S10). While the refusal of a pod still backs off (`pods_wait`) none is created.
+        looked at again (rule S10). What waits while a refusal (`known`) backs off is left out. A webhook that is away
+        is a `Retry` while we are `patient`, and then a refusal of all that it is asked about.
         """
-        first: WeftError | None = None
+        first, held = None, known.held if known is not None else Held()
         for wave in waves(actions, self.largest):
-            if pods_wait and isinstance(wave[0], CreatePod):
+            if held.holds(wave[0]):
                 continue
-            for error in self._errors(wave):
-                pods_wait = pods_wait or (is_of_pods(wave[0]) and not isinstance(error, Retry))
+            for found in self._errors(wave):
+                held, error = held.after(wave[0], found), passing(found, patient=patient)
                 if ends_the_pass(error):
-                    return Refusal(first or error if isinstance(error, Retry) else error, pods_wait)
+                    kept = first or (known.error if known is not None and error is not found else error)
+                    return Refusal(kept if isinstance(error, Retry) else error, held)
                 first = first or error
-        return None if first is None else Refusal(first, pods_wait)
+        return None if first is None else Refusal(first, held)
 
     def _errors(self, wave: tuple[Action, ...]) -> list[WeftError]:
         """What was refused of a wave, in its order, once all that went out was answered; the rest stays undone."""
@@ -64,7 +95,7 @@ class Carrier:
 
         def attempt(action: Action) -> WeftError | None:
             error = None if stopped.is_set() else self._refusal(action)
-            if error is not None and (isinstance(action, CreatePod) or ends_the_pass(error)):
+            if error is not None and (isinstance(action, CreatePod) or ends_what_is_alike(error)):
                 stopped.set()
             return error
 
@@ -99,6 +130,28 @@ def is_of_pods(action: Action) -> bool:
     return isinstance(action, CreatePod) or (
         isinstance(action, ApplyObject) and action.body.get("kind") == COMPUTE_DOMAIN[1]
     )
+
+
+def asked_about(action: Action) -> tuple[str, str]:
+    """What is done to which kind of object."""
+    match action:
+        case ApplyObject():
+            kind = f"{action.body.get('apiVersion')} {action.body.get('kind')}"
+        case DeleteObject():
+            kind = f"{action.api_version} {action.kind}"
+        case _:
+            kind = "v1 Pod"
+    return type(action).__name__, kind
+
+
+def passing(problem: WeftError, *, patient: bool) -> WeftError:
+    """The problem; one with a webhook that is away may pass, as long as we are patient."""
+    return Retry(problem.reason, problem.message) if patient and isinstance(problem, WebhookAway) else problem
+
+
+def ends_what_is_alike(problem: WeftError) -> bool:
+    """Whether what goes out together with it would fare no better."""
+    return isinstance(problem, WebhookAway) or ends_the_pass(problem)
 
 
 def ends_the_pass(problem: WeftError) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.apply import RetryLater
-from weft.control.converging import Converger
+from weft.control.converging import Before, Converger
 from weft.control.view import Viewer
 from weft.control.work_queue import WorkQueue
 from weft.domain.errors import Retry
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 STIR_SECONDS = 0.5
 CONFLICT_SECONDS = 0.3  # the watch brings the newer object well before
+QUIET_PASSES = 6  # in a row that find a webhook away: with their back-off it is so for about a minute when it is told
 
 Answer = TypeVar("Answer")
 
@@ -41,6 +42,7 @@ class ConvergeLoop:
         self._viewer = Viewer(context)
         self._converger = Converger(context)
         self._refusals: dict[str, Refusal] = {}
+        self._unanswered: dict[str, int] = {}  # passes in a row that found a webhook away
         self._loop = asyncio.get_running_loop()
         self._stirred = False
 
@@ -82,16 +84,27 @@ class ConvergeLoop:
         resource = view.pools.get(uid) or view.splits.get(uid)
         if resource is None:
             self._refusals.pop(uid, None)
+            self._unanswered.pop(uid, None)
             self._queue.forget(uid)
             return
         waits = self._queue.is_backing_off(uid, resource.generation)
         known = self._refusals.get(uid) if waits else None
         if waits and known is None:
-            self._queue.release(uid)  # the API server is away: its turn comes with the timer
+            self._queue.release(uid)  # API server or webhook away: its turn comes with the timer
             return
-        done = await self._in_thread(partial(self._converger.converge, view, uid, known))
+        before = Before(known, patient=self._unanswered.get(uid, 0) < QUIET_PASSES)
+        done = await self._in_thread(partial(self._converger.converge, view, uid, before))
         self._context.telemetry.passes.inc()
+        if known is None:
+            self._count_unanswered(uid, done.refused)
         self._settle(uid, done, known)
+
+    def _count_unanswered(self, uid: str, refused: Refusal | None) -> None:
+        """What ended for another passing reason says nothing of webhooks."""
+        if refused is not None and refused.held.unanswered:
+            self._unanswered[uid] = self._unanswered.get(uid, 0) + 1
+        elif refused is None or not isinstance(refused.error, Retry):
+            self._unanswered.pop(uid, None)
 
     def _settle(self, uid: str, done: Converged, known: Refusal | None) -> None:
         """What comes next for this resource."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.control.carrying_out import Carrier, Refusal, everything_goes
+from weft.apply import WebhookAway
+from weft.control.carrying_out import Carrier, Held, Refusal, everything_goes, passing
 from weft.control.status_writing import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
@@ -33,6 +34,17 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What the passes before this one found: a refusal that still backs off, if any.
+
+    `patient` says that a webhook which is away was not so for long: it is worth another try, and not worth telling.
+    """
+
+    known: Refusal | None = None
+    patient: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Converged:
     """How a pass went. What was refused is kept in the status until it works; `again_seconds` as in `Convergence`."""
 
@@ -50,31 +62,28 @@ class Converger:
         self._statuses = StatusWriter(context)
         self._carrier = Carrier(context.writer.carry_out, context.writing, context.options.writers)
 
-    def converge(self, view: View, uid: str, known: Refusal | None) -> Converged:
-        """One pass over a pool or split of the view.
-
-        `known` is a refusal that still backs off: if it is one of pods none is created, everything else is done.
-        """
+    def converge(self, view: View, uid: str, before: Before) -> Converged:
+        """One pass over a pool or split of the view: all but what waits for the end of a back-off."""
         pool = view.pools.get(uid)
-        return self._pool(view, pool, known) if pool is not None else self._split(view, view.splits[uid], known)
+        return self._pool(view, pool, before) if pool is not None else self._split(view, view.splits[uid], before)
 
-    def _pool(self, view: View, pool: PoolRecord, known: Refusal | None) -> Converged:
+    def _pool(self, view: View, pool: PoolRecord, before: Before) -> Converged:
         if pool.deleting:
             return Converged(pool.generation)
         pods, objects = self._told_of(view.pods_near(pool)), view.objects.get(pool.key.namespace, ())
         told = self._context.collector.engines(pool.key.uid, leaving(pool, pods)) if self._context.observed else None
         heard = Heard(self._context.clock.now(), told)
         done = converge_pool(pool, view.fabric, pods, objects, heard)
-        return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, known)
+        return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, before)
 
-    def _split(self, view: View, split: SplitRecord, known: Refusal | None) -> Converged:
+    def _split(self, view: View, split: SplitRecord, before: Before) -> Converged:
         if split.deleting:
             return Converged(split.generation)
         children = view.children(split.key.uid)
         pods = self._told_of(pod for child in children for pod in view.pods.get(child.key.uid, ()))
         objects = view.objects.get(split.key.namespace, ())
         done = converge_split(split, children, objects, pods, self._context.clock.now())
-        return self._finish(Subject(split.key, split.generation, view.versions[split.key.uid]), done, known)
+        return self._finish(Subject(split.key, split.generation, view.versions[split.key.uid]), done, before)
 
     def _told_of(self, pods: Iterable[PodRecord]) -> tuple[PodRecord, ...]:
         return self._context.downloads.told_of(pods)
@@ -83,16 +92,18 @@ class Converger:
         self,
         subject: Subject,
         done: Convergence[PoolProgress] | Convergence[SplitProgress],
-        known: Refusal | None,
+        before: Before,
     ) -> Converged:
-        pods_wait = known is not None and known.of_pods
-        refused = self._carrier.carry_out(done.actions, pods_wait=pods_wait)
+        known, patient = before.known, before.patient
+        refused = self._carrier.carry_out(done.actions, known, patient=patient)
         shown = refused or known
         progress = with_problem(done.progress, shown.error if shown is not None else None)
         try:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
         except WeftError as error:
-            refused = refused or Refusal(error, pods_wait)
+            held = known.held if known is not None else Held()
+            held = held.unasked("status", subject.key.kind) if isinstance(error, WebhookAway) else held
+            refused = refused or Refusal(passing(error, patient=patient), held)
         for event in done.events:
             self._context.events.record(subject.key, event)
         problem = refused.error if refused is not None else None
