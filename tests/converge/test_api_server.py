@@ -21,14 +21,17 @@ from weft.apply import Sender, TokenBucket, Writer
 from weft.apply.kinds import plural_of
 from weft.apply.sending import APPLY_PATCH, Request, object_path
 from weft.converge import Convergence, converge_split
+from weft.converge.objects import Surroundings
 from weft.domain import labels
-from weft.domain.action import UnroutePod
+from weft.domain.action import ApplyObject, UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
+from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import SplitStatus
 from weft.observe.records import read_object, read_pod
 from weft.render import (
+    ENDPOINTS,
     Front,
     has_all_of,
     pair_of,
@@ -179,6 +182,23 @@ def test_what_a_gateway_routes_by_is_at_rest_once_applied(sender: Sender, gatewa
         answer = sender.send(Request("PATCH", path, query, moved(orphan), APPLY_PATCH))
         assert answer.ok, answer.message
         assert has_all_of(sender.get(path).body, moved(orphan))
+
+
+def test_a_label_of_others_in_the_selector_of_endpoints_outlives_an_apply_and_no_step_before(sender: Sender) -> None:
+    """L3: each of its labels has an owner, as the published definition says."""
+    body = moved(next(each for each in routing(PLAIN) if (each["apiVersion"], each["kind"]) == ENDPOINTS))
+    body["metadata"] = {**body["metadata"], "name": "labelled", "ownerReferences": []}
+    path = object_path(body["apiVersion"], "inferencepools", NAMESPACE, "labelled")
+    around = ResourceKey("InferencePool", NAMESPACE, "labelled", "u1")
+    writer = Writer(sender, [NAMESPACE], lambda _kind, _verb: None)
+    writer.carry_out(ApplyObject(body))
+    added = {"spec": {"selector": {"matchLabels": {"app": "other"}}}}
+    assert sender.send(Request("PATCH", path, (("fieldManager", "somebody"),), added, MERGE)).ok
+    writer.carry_out(ApplyObject(body))
+    assert "app" in sender.get(path).body["spec"]["selector"]["matchLabels"]
+    (put_back,) = Surroundings.of(around, [replace(read_object(sender.get(path).body), owner_uid="u1")]).apply([body])
+    writer.carry_out(put_back)
+    assert sender.get(path).body["spec"]["selector"] == body["spec"]["selector"]
 
 
 def test_the_pods_of_a_front_are_accepted_where_restricted_is_enforced(sender: Sender) -> None:
