@@ -218,9 +218,20 @@ def test_a_namespace_that_is_being_deleted_is_no_refusal_of_the_pod(outbox: Outb
         (500, "etcd is away", Retry, Reason.ApiUnavailable),
         (500, 'Internal error occurred: failed calling webhook "m.io": refused', WebhookAway, Reason.PodRefused),
         (500, 'admission webhook "m.io" denied the request: out of order', Blocked, Reason.PodRefused),
+        (409, 'admission webhook "m.io" denied the request: there is one', Blocked, Reason.PodRefused),
         (429, "slow down", Retry, Reason.ApiUnavailable),
     ],
-    ids=["quota", "pod-security", "rbac", "invalid", "server", "webhook away", "webhook fails", "busy"],
+    ids=[
+        "quota",
+        "pod-security",
+        "rbac",
+        "invalid",
+        "server",
+        "webhook away",
+        "webhook fails",
+        "webhook says 409",
+        "busy",
+    ],
 )
 def test_a_refusal_says_who_can_change_it(
     outbox: Outbox, status: int, message: str, error: type[WeftError], reason: Reason

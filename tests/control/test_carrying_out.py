@@ -152,37 +152,28 @@ def test_what_ends_the_pass(threads: ThreadPoolExecutor, ends: WeftError) -> Non
 
 
 class TestWebhookAway:
-    """A webhook that cannot be asked may be back in a moment; one that stays away holds back what it is asked about."""
+    """A webhook that cannot be asked holds back what it is asked about, and nothing else."""
 
     deletions: tuple[Action, ...] = (delete(1), delete(2), create(0))
     unanswered = Held(unanswered=frozenset({("DeletePod", "v1 Pod")}))
 
-    def test_for_a_while_it_ends_the_pass_and_is_told_to_nobody(self, threads: ThreadPoolExecutor) -> None:
-        cluster = Cluster({"p-1": UNASKED})
-        found = Carrier(cluster.do, threads, 8).carry_out(self.deletions, patient=True)
-        assert found is not None
-        assert (Retry, self.unanswered) == (type(found.error), found.held)
-        assert [delete(1)] == cluster.done
-
-    def test_then_it_is_told_and_asked_about_nothing_alike_in_that_pass(self, threads: ThreadPoolExecutor) -> None:
+    def test_it_is_asked_about_nothing_alike_in_that_pass(self, threads: ThreadPoolExecutor) -> None:
         """Each of its actions would wait for a timeout of its own; what it is not asked about is done."""
         cluster = Cluster({"p-1": UNASKED})
         found = Carrier(cluster.do, threads, 8).carry_out(self.deletions)
         assert found == Refusal(UNASKED, self.unanswered)
         assert [delete(1), create(0)] == cluster.done
 
-    @pytest.mark.parametrize("patient", [True, False])
-    def test_nor_is_it_asked_while_that_backs_off(self, threads: ThreadPoolExecutor, *, patient: bool) -> None:
+    def test_nor_is_it_asked_while_that_backs_off(self, threads: ThreadPoolExecutor) -> None:
         """Else every event would ask it again."""
         cluster, known = Cluster(), Refusal(UNASKED, self.unanswered)
-        assert Carrier(cluster.do, threads, 8).carry_out(self.deletions, known, patient=patient) is None
+        assert Carrier(cluster.do, threads, 8).carry_out(self.deletions, known) is None
         assert [create(0)] == cluster.done
 
-    def test_what_is_refused_already_stays_told(self, threads: ThreadPoolExecutor) -> None:
-        """A moment without a webhook freezes no pool whose quota is used up: the rest goes on with each event."""
+    def test_a_moment_without_one_frees_nothing_that_waits_already(self, threads: ThreadPoolExecutor) -> None:
         cluster = Cluster({"p-1": UNASKED})
-        found = Carrier(cluster.do, threads, 8).carry_out(self.deletions, NO_POD, patient=True)
-        assert found == Refusal(QUOTA, Held(pods=True, unanswered=self.unanswered.unanswered))
+        found = Carrier(cluster.do, threads, 8).carry_out(self.deletions, NO_POD)
+        assert found == Refusal(UNASKED, Held(pods=True, unanswered=self.unanswered.unanswered))
 
     def test_kinds_are_told_apart(self, threads: ThreadPoolExecutor) -> None:
         bodies = [{"apiVersion": group, "kind": "InferencePool", "metadata": {"name": group}} for group in ("a", "b")]

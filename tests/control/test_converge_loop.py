@@ -14,10 +14,10 @@ import pytest
 from tests.converge.test_phases import EIGHT, on_its_nodes, one_pod
 from tests.converge.world import World
 from weft.apply import WebhookAway
-from weft.control import work_queue
-from weft.control.converge_loop import QUIET_PASSES, ConvergeLoop
+from weft.control import converge_loop, work_queue
+from weft.control.converge_loop import ConvergeLoop
 from weft.control.view import View
-from weft.domain.errors import Retry
+from weft.domain.errors import Blocked
 from weft.domain.reasons import Explanation, Reason
 from weft.observe.downloads import Downloads
 
@@ -101,25 +101,50 @@ def away(times: int) -> list[Exception | None]:
     return [WebhookAway(Reason.PodRefused, AWAY)] * times
 
 
-async def test_a_webhook_that_stays_away_is_told_in_its_words_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until then each pass ends at it; then everything else is done, and it is asked once about each kind."""
-    monkeypatch.setattr(work_queue, "FIRST_BACKOFF_SECONDS", 0.001)
-    webhook = Webhook(away(QUIET_PASSES + 1))
-    async with running(monkeypatch, World(), webhook.stand_before):
-        await webhook.after(QUIET_PASSES + 1)
-    assert [(QUIET_PASSES, Explanation(Reason.PodRefused, AWAY))] == webhook.told[:1]
-    assert [1] * QUIET_PASSES == [webhook.asked.count(number) for number in range(QUIET_PASSES)]
-    assert webhook.asked.count(QUIET_PASSES) == len({"Service", "PodDisruptionBudget", "Pod"})
+KINDS = ("Service", "PodDisruptionBudget", "Pod")  # of what the first pass creates
+QUOTA = Blocked(Reason.PodRefused, "exceeded quota")
 
 
-async def test_one_that_is_away_again_and_again_is_told_of_no_more_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass that it answers begins anew; an outage of the API server in between says nothing."""
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A back-off that begins at a millisecond."""
     monkeypatch.setattr(work_queue, "FIRST_BACKOFF_SECONDS", 0.001)
-    outage = Retry(Reason.ApiUnavailable, "the API server is away")
-    outcomes = [*away(QUIET_PASSES), None, *away(QUIET_PASSES - 1), outage, *away(2)]
-    webhook = Webhook(outcomes)
-    async with running(monkeypatch, World(), webhook.stand_before) as loop:
-        await webhook.after(QUIET_PASSES + 1)
+    return monkeypatch
+
+
+async def test_a_webhook_that_is_away_for_a_moment_is_told_to_nobody(hurried: pytest.MonkeyPatch) -> None:
+    """It is asked once about each kind, and holds up nothing else: each pass goes on to the end."""
+    webhook = Webhook(away(5))
+    async with running(hurried, World(), webhook.stand_before):
+        await webhook.after(6)
+    assert webhook.told == []
+    assert [len(KINDS)] * 5 == [webhook.asked.count(number) for number in range(5)]
+
+
+async def test_one_that_stays_away_is_told_in_its_words(hurried: pytest.MonkeyPatch) -> None:
+    hurried.setattr(converge_loop, "QUIET_SECONDS", 0.01)
+    webhook = Webhook(away(10))
+    async with running(hurried, World(), webhook.stand_before):
+        await webhook.after(10)
+    first, event = webhook.told[0]
+    assert (first > 0, Explanation(Reason.PodRefused, AWAY)) == (True, event)
+
+
+async def test_one_that_was_away_before_is_told_of_no_sooner(hurried: pytest.MonkeyPatch) -> None:
+    """A pass that it answers begins anew."""
+    hurried.setattr(converge_loop, "QUIET_SECONDS", 0.01)
+    webhook = Webhook([*away(1), None, *away(1)])
+    async with running(hurried, World(), webhook.stand_before) as loop:
+        await webhook.after(2)
+        await asyncio.sleep(0.02)
         loop.want(RECORD.key.uid)
-        await webhook.after(len(outcomes))
-    assert [len(outcomes) - 1] == [number for number, _ in webhook.told]
+        await webhook.after(3)
+    assert webhook.told == []
+
+
+async def test_where_something_was_refused_already_it_is_told_at_once(hurried: pytest.MonkeyPatch) -> None:
+    """Else a resource that is stalled would look as if it were not, for as long as the webhook is away."""
+    webhook = Webhook([QUOTA, *away(1)])
+    async with running(hurried, World(), webhook.stand_before):
+        await webhook.after(2)
+    assert [(0, Explanation(QUOTA.reason, str(QUOTA))), (1, Explanation(Reason.PodRefused, AWAY))] == webhook.told

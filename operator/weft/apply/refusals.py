@@ -28,7 +28,7 @@ def refused(answer: Answer) -> WeftError:
     if answer.status == NOT_FOUND or answer.status >= SERVER_ERRORS:  # of the latter, those of webhooks alone come here
         return Blocked(Reason.PodRefused, message)
     if answer.status == CONFLICT:
-        return Retry(Reason.StatusConflict, message)
+        return Blocked(Reason.PodRefused, message) if answer.of_a_webhook else Retry(Reason.StatusConflict, message)
     return Invalid(Reason.PodRefused, message)
 
 

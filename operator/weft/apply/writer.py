@@ -101,7 +101,7 @@ class Writer:
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         query = (("fieldManager", labels.CONVERGE_MANAGER),)
         answer = self._write(namespace, "Pod", Request("POST", object_path("v1", "pods", namespace), query, body))
-        if answer.status == CONFLICT:
+        if answer.status == CONFLICT and not answer.of_a_webhook:
             if self._expect_ours(object_path("v1", "pods", namespace, name), body) is None:
                 raise Retry(Reason.StatusConflict, answer.message)  # of another object: a quota that many write to
         elif not answer.ok:

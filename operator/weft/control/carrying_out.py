@@ -67,25 +67,22 @@ class Carrier:
     writing: Executor
     largest: int
 
-    def carry_out(
-        self, actions: Iterable[Action], known: Refusal | None = None, *, patient: bool = False
-    ) -> Refusal | None:
+    def carry_out(self, actions: Iterable[Action], known: Refusal | None = None) -> Refusal | None:
         """Do the actions and give the first refusal.
 
         A pod that is refused, or what its replica shares, ends the creation of pods and nothing else; what may pass
         (`Retry`) ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not
         looked at again (rule S10). What waits while a refusal (`known`) backs off is left out. A webhook that is away
-        is a `Retry` while we are `patient`, and then a refusal of all that it is asked about.
+        refuses all that it is asked about.
         """
         first, held = None, known.held if known is not None else Held()
         for wave in waves(actions, self.largest):
             if held.holds(wave[0]):
                 continue
-            for found in self._errors(wave):
-                held, error = held.after(wave[0], found), passing(found, patient=patient)
+            for error in self._errors(wave):
+                held = held.after(wave[0], error)
                 if ends_the_pass(error):
-                    kept = first or (known.error if known is not None and error is not found else error)
-                    return Refusal(kept if isinstance(error, Retry) else error, held)
+                    return Refusal(first or error if isinstance(error, Retry) else error, held)
                 first = first or error
         return None if first is None else Refusal(first, held)
 
@@ -142,11 +139,6 @@ def asked_about(action: Action) -> tuple[str, str]:
         case _:
             kind = "v1 Pod"
     return type(action).__name__, kind
-
-
-def passing(problem: WeftError, *, patient: bool) -> WeftError:
-    """The problem; one with a webhook that is away may pass, as long as we are patient."""
-    return Retry(problem.reason, problem.message) if patient and isinstance(problem, WebhookAway) else problem
 
 
 def ends_what_is_alike(problem: WeftError) -> bool:

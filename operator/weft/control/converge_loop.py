@@ -9,7 +9,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from weft.apply import RetryLater
+from weft.apply import RetryLater, WebhookAway
 from weft.control.converging import Before, Converger
 from weft.control.view import Viewer
 from weft.control.work_queue import WorkQueue
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STIR_SECONDS = 0.5
 CONFLICT_SECONDS = 0.3  # the watch brings the newer object well before
-QUIET_PASSES = 6  # in a row that find a webhook away: with their back-off it is so for about a minute when it is told
+QUIET_SECONDS = 60.0  # for which each pass finds a webhook away before that is told
 
 Answer = TypeVar("Answer")
 
@@ -42,7 +42,7 @@ class ConvergeLoop:
         self._viewer = Viewer(context)
         self._converger = Converger(context)
         self._refusals: dict[str, Refusal] = {}
-        self._unanswered: dict[str, int] = {}  # passes in a row that found a webhook away
+        self._unanswered: dict[str, float] = {}  # since when each pass has found a webhook away, in the loop's time
         self._loop = asyncio.get_running_loop()
         self._stirred = False
 
@@ -90,19 +90,25 @@ class ConvergeLoop:
         waits = self._queue.is_backing_off(uid, resource.generation)
         known = self._refusals.get(uid) if waits else None
         if waits and known is None:
-            self._queue.release(uid)  # API server or webhook away: its turn comes with the timer
+            self._queue.release(uid)  # the API server is away: its turn comes with the timer
             return
-        before = Before(known, patient=self._unanswered.get(uid, 0) < QUIET_PASSES)
+        before = Before(known, self._is_patient(uid))
         done = await self._in_thread(partial(self._converger.converge, view, uid, before))
         self._context.telemetry.passes.inc()
         if known is None:
-            self._count_unanswered(uid, done.refused)
+            self._note_unanswered(uid, done.refused)
         self._settle(uid, done, known)
 
-    def _count_unanswered(self, uid: str, refused: Refusal | None) -> None:
-        """What ended for another passing reason says nothing of webhooks."""
+    def _is_patient(self, uid: str) -> bool:
+        """Whether a webhook that is away is no news yet; it is where something else was told of before."""
+        last, now = self._refusals.get(uid), self._loop.time()
+        alone = last is None or isinstance(last.error, WebhookAway)
+        return alone and now - self._unanswered.get(uid, now) < QUIET_SECONDS
+
+    def _note_unanswered(self, uid: str, refused: Refusal | None) -> None:
+        """What ended for a passing reason says nothing of webhooks."""
         if refused is not None and refused.held.unanswered:
-            self._unanswered[uid] = self._unanswered.get(uid, 0) + 1
+            self._unanswered.setdefault(uid, self._loop.time())
         elif refused is None or not isinstance(refused.error, Retry):
             self._unanswered.pop(uid, None)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.apply import WebhookAway
-from weft.control.carrying_out import Carrier, Held, Refusal, everything_goes, passing
+from weft.control.carrying_out import Carrier, Held, Refusal, everything_goes
 from weft.control.status_writing import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
@@ -37,7 +37,7 @@ class Subject:
 class Before:
     """What the passes before this one found: a refusal that still backs off, if any.
 
-    `patient` says that a webhook which is away was not so for long: it is worth another try, and not worth telling.
+    `patient` says that a webhook which is away has not been so for long: that is not worth telling.
     """
 
     known: Refusal | None = None
@@ -94,19 +94,18 @@ class Converger:
         done: Convergence[PoolProgress] | Convergence[SplitProgress],
         before: Before,
     ) -> Converged:
-        known, patient = before.known, before.patient
-        refused = self._carrier.carry_out(done.actions, known, patient=patient)
-        shown = refused or known
-        progress = with_problem(done.progress, shown.error if shown is not None else None)
+        known = before.known
+        refused = self._carrier.carry_out(done.actions, known)
+        progress = with_problem(done.progress, worth_telling(refused or known, before))
         try:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
         except WeftError as error:
             held = known.held if known is not None else Held()
             held = held.unasked("status", subject.key.kind) if isinstance(error, WebhookAway) else held
-            refused = refused or Refusal(passing(error, patient=patient), held)
+            refused = refused or Refusal(error, held)
         for event in done.events:
             self._context.events.record(subject.key, event)
-        problem = refused.error if refused is not None else None
+        problem = worth_telling(refused, before)
         if problem is not None and not isinstance(problem, Retry) and not everything_goes(problem):
             self._context.events.record(subject.key, Explanation(problem.reason, problem.message))
         return Converged(subject.generation, refused, done.again_seconds)
@@ -116,6 +115,12 @@ def leaving(pool: PoolRecord, pods: Iterable[PodRecord]) -> set[str]:
     """Names of the pods of replicas that have no assignment any more."""
     assigned = {each.replica for each in pool.status.assignments}
     return {pod.name for pod in pods if pod.identity is not None and pod.identity.replica not in assigned}
+
+
+def worth_telling(refused: Refusal | None, before: Before) -> WeftError | None:
+    """The problem, unless it is a webhook that may be back in a moment."""
+    quiet = refused is None or (before.patient and isinstance(refused.error, WebhookAway))
+    return None if refused is None or quiet else refused.error
 
 
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:
