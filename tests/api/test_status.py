@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.api.decisions import CONDITIONS, DECISIONS, FIGURES, INSTANTS, RELEASES, SECONDS, SHAPES
-from tests.api.test_parsing import ANY_JSON
 from weft.api import (
     converge_status,
     parse_pool,
@@ -128,56 +127,6 @@ def test_last_words_of_any_length_are_cut() -> None:
     written = pool_status(_decision(PoolStatus(), endless), {}, NOW)
     assert len(written["conditions"][0]["message"]) == MAX_MESSAGE_CHARACTERS
     InferencePoolStatus.model_validate(written)
-
-
-@given(ANY_JSON)
-def test_no_status_raises(status: Any) -> None:  # noqa: ANN401 - any JSON
-    parse_pool({"status": status})
-    parse_split({"status": status})
-    names = ("engine", "plan", "assignments", "failure", "scale", "observed", "conditions", "revision")
-    parse_pool({"status": dict.fromkeys(names, status)})
-
-
-@settings(max_examples=25)
-@given(DECISIONS.filter(lambda decision: decision.status.plan is not None), st.sampled_from(["ttft", "tpot"]))
-def test_a_prediction_without_a_percentile_is_as_if_never_written(decision: PoolDecision, latency: str) -> None:
-    """Its schema takes a map of any percentiles, and one bad object stops no other."""
-    written = pool_status(decision, {}, NOW)
-    del written["plan"]["prediction"][latency]["p95"]
-    record = parse_pool({"status": written})
-    assert (None, decision.status.assignments) == (record.status.plan, record.status.assignments)
-
-
-@pytest.mark.parametrize("size", ["tensorParallel", "gpusPerPod", "expertParallel", "decodeContextParallel"])
-@settings(max_examples=10)
-@given(decision=DECISIONS.filter(lambda decision: decision.status.plan is not None))
-def test_a_shape_without_gpus_is_as_if_never_written(size: str, decision: PoolDecision) -> None:
-    written = pool_status(decision, {}, NOW)
-    written["plan"][size] = 0
-    assert parse_pool({"status": written}).status.plan is None
-
-
-@pytest.mark.parametrize("nothing", [{"nodes": []}, {"gpusPerPod": 0}], ids=["no pods", "no GPUs"])
-def test_a_replica_of_nothing_is_as_if_never_written(nothing: Json) -> None:
-    """It would count as one that serves, with no pod to be missed. Its id is never used again."""
-    replica = {"replica": 4, "revision": "r", "nodes": ["a"], "gpusPerPod": 8, "since": "2026-07-01T08:00:00Z"}
-    whole, empty = (
-        parse_pool({"status": {"nextReplica": 5, "assignments": [each]}}).status
-        for each in (replica, {**replica, **nothing})
-    )
-    assert (1, 0, 5) == (len(whole.assignments), len(empty.assignments), empty.next_replica)
-
-
-def test_a_reason_of_a_newer_weft_is_as_if_never_written() -> None:
-    """F20: a rollback reads what the newer version wrote."""
-    status = {"scale": {"reason": "InventedTomorrow", "message": ""}, "desiredReplicas": 3}
-    assert parse_pool({"status": status}).status == PoolStatus(desired_replicas=3)
-
-
-def test_ids_of_replicas_are_never_handed_out_twice() -> None:
-    """Even when the counter is lost."""
-    assignment = {"replica": 7, "revision": "a", "nodes": ["n"], "gpusPerPod": 8, "since": "2026-07-01T08:00:00Z"}
-    assert parse_pool({"status": {"assignments": [assignment]}}).status.next_replica == 8
 
 
 SPLIT = ResourceKey("PDSplit", "team", "chat", "u-1")
