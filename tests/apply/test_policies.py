@@ -125,6 +125,7 @@ def change(api: client.ApiClient, namespace: str) -> int:
 
 
 def test_a_gate_that_fell_already_is_no_refusal(api: client.ApiClient, writer: Writer, namespace: str) -> None:
+    """Nothing is raised, for a pod without its gate and for one that has another UID."""
     uid = a_gated_pod(api, writer, namespace)
     for _ in range(2):
         writer.carry_out(ReleasePods(namespace, (("p", uid),)))

@@ -24,6 +24,14 @@ def serving(replicas: int = 4, boards: int = 6, spec: PoolSpec | None = None) ->
     return world
 
 
+def assert_a_second_pass_says_the_same(world: World) -> None:
+    """Of one and the same moment: but for events, which were told, it decides as the pass before it."""
+    world.decide()
+    first = world.decide()
+    second = world.decide()
+    assert second == replace(first, pools=tuple(replace(each, events=()) for each in first.pools))
+
+
 def spec_of(replicas: int, **rollout: object) -> PoolSpec:
     spec = pool_spec(8, external(replicas))
     return replace(spec, rollout=replace(spec.rollout, **rollout))  # type: ignore[arg-type]

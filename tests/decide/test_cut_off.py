@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.slow import STEP, ready_ones
+from tests.decide.slow import STEP, assert_a_second_pass_says_the_same, ready_ones
 from tests.decide.test_splits import half, split_conditions, split_world
 from tests.decide.world import external
 from weft.domain.reasons import Reason
@@ -94,10 +94,7 @@ def test_a_second_pass_at_the_same_time_says_the_same(boards: int) -> None:
     for _ in range(PATIENCE + 3):
         tell(world, {0: 0.5})
         world.now += STEP
-        world.decide()
-        first = world.decide()
-        second = world.decide()
-        assert second == replace(first, pools=tuple(replace(each, events=()) for each in first.pools))
+        assert_a_second_pass_says_the_same(world)
         world.turn(1, 0.0)
 
 

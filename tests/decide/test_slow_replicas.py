@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decide.slow import PATIENCE, STEP, run, serving, spec_of, tell
+from tests.decide.slow import PATIENCE, STEP, assert_a_second_pass_says_the_same, run, serving, spec_of, tell
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutStrategy
 
@@ -57,10 +57,7 @@ def test_a_second_pass_at_the_same_time_says_the_same(boards: int) -> None:
     for _ in range(PATIENCE + 3):
         tell(world, SLOW)
         world.now += STEP
-        world.decide()
-        first = world.decide()
-        second = world.decide()
-        assert second == replace(first, pools=tuple(replace(each, events=()) for each in first.pools))
+        assert_a_second_pass_says_the_same(world)
         world.turn(1, 0.0)
 
 
