@@ -160,7 +160,7 @@ def _pod(pool: PoolRecord, place: Assignment, rank: int, resources: Mapping[str,
 
 
 def _ready(pod: PodRecord, node: str | None) -> PodRecord:
-    if pod.ready and pod.node == node and not pod.terminating and pod.failure is None:
+    if pod.serves and pod.node == node:
         return pod
     return replace(
         pod,

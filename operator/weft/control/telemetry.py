@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter as Counted
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -11,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from weft.control.fabric_gauges import FabricGauges
 from weft.control.split_gauges import SplitGauges
 from weft.control.traffic_gauges import TrafficGauges
+from weft.domain.crews import crews_of
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions, PoolDecision
     from weft.domain.snapshot import ScaleMemory, Snapshot
+    from weft.domain.status import Assignment
     from weft.observe.history import Origin
 
 DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -96,14 +97,15 @@ class Telemetry:
             for gauge in self._per_pool:
                 gauge.clear()
             self._traffic.clear()
-            ready = ready_replicas(snapshot.pods)
+            crews = crews_of(snapshot.pods)
             for decision in decisions.pools:
                 place = (decision.key.namespace, decision.key.name)
                 self._show_decision(place, decision)
                 self._traffic.show(place, snapshot.observations.get(decision.key.uid))
                 self._show_learning(place, decisions.memory.get(decision.key.uid))
                 self._show_outliers(place, decisions.memory.get(decision.key.uid))
-                self._ready.labels(*place).set(ready[decision.key.uid])
+                ready = how_many_serve(decision.status.assignments, crews.get(decision.key.uid, ()))
+                self._ready.labels(*place).set(ready)
 
     def text(self) -> bytes:
         """The exposition now."""
@@ -153,11 +155,10 @@ class Telemetry:
         return Gauge(name, text, names, registry=self.registry)
 
 
-def ready_replicas(pods: Iterable[PodRecord]) -> Counted[str]:
-    """How many replicas of each pool, by its UID, have all pods ready that take requests."""
-    ready: dict[tuple[str, int], bool] = {}
-    for pod in pods:
-        if pod.identity is not None and pod.api_servers:
-            replica = pod.identity.pool_uid, pod.identity.replica
-            ready[replica] = ready.get(replica, True) and pod.ready and not pod.terminating
-    return Counted(uid for (uid, _), are in ready.items() if are)
+def how_many_serve(assignments: Iterable[Assignment], crew: Iterable[PodRecord]) -> int:
+    """Of the replicas of a pool, of whose pods `crew` are all that exist."""
+    pods: dict[int, list[PodRecord]] = {}
+    for pod in crew:
+        if pod.identity is not None:
+            pods.setdefault(pod.identity.replica, []).append(pod)
+    return sum(each.is_served_by(pods.get(each.replica, ())) for each in assignments)

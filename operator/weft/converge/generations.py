@@ -136,8 +136,8 @@ def pair_of_replica(replica: Replica) -> str:
 
 
 def answers(replica: Replica) -> bool:
-    """Whether fronts may choose it: one of its pods is Ready, carries the label and is not being deleted."""
-    return any(pod.ready and pod.routed and not pod.ended for pod in replica.live)
+    """Whether fronts may choose it: one of its pods serves and carries the label."""
+    return any(pod.routed and pod.serves for pod in replica.pods)
 
 
 def _counted(pair: str, halves: Sequence[Sequence[Replica]]) -> Generation:

@@ -62,7 +62,7 @@ class Replica:
     @property
     def ready(self) -> bool:
         """Whether it answers requests."""
-        return self.whole and not self.broken and all(pod.ready for pod in self.pods)
+        return self.assignment is not None and self.assignment.is_served_by(self.pods)
 
 
 def replicas_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Replica, ...]:

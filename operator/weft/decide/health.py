@@ -69,8 +69,8 @@ class Replica:
 
     @property
     def ready(self) -> bool:
-        """Whether every pod of the replica exists and is ready on a node that answers, so that the replica serves."""
-        return self.reachable and self.whole and all(pod.ready and not pod.terminating for pod in self.pods)
+        """Whether it answers requests, from nodes that do."""
+        return self.reachable and self.assignment.is_served_by(self.pods)
 
     @property
     def bound(self) -> frozenset[int]:

@@ -148,6 +148,11 @@ class PodRecord:
         return self.phase is PodPhase.Succeeded or self.phase is PodPhase.Failed
 
     @property
+    def serves(self) -> bool:
+        """Whether it does its part of serving: ready, and neither over nor about to go."""
+        return self.ready and not self.terminating and self.failure is None and not self.ended
+
+    @property
     def unscheduled(self) -> bool:
         """Whether we released it, but it is on no node yet."""
         return not self.gated and self.node is None and self.phase is PodPhase.Pending
@@ -155,7 +160,7 @@ class PodRecord:
     @property
     def finishing(self) -> bool:
         """Whether it has left its front, and nobody deletes it yet."""
-        return self.unrouted is not None and self.ready and not self.terminating
+        return self.unrouted is not None and self.serves
 
     @property
     def waiting(self) -> str | None:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from weft.domain.made_often import made_often
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.domain.calibration import Calibrated
+    from weft.domain.cluster import PodRecord
     from weft.domain.forecast import KeptForecast
     from weft.domain.moves import Relocation
     from weft.domain.reasons import Explanation
@@ -70,6 +73,10 @@ class Assignment:
     def pods(self) -> int:
         """How many pods the replica has."""
         return len(self.nodes) if self.handover is None else self.handover.pods
+
+    def is_served_by(self, pods: Sequence[PodRecord]) -> bool:
+        """Whether the replica answers requests, given those of its pods that exist: all are there, and each serves."""
+        return len(pods) == self.pods and all(pod.serves for pod in pods)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def targets_of(pool_uid: str, pods: Iterable[PodRecord], series: EngineSeries) -
 
 def _pages(pods: list[PodRecord], series: EngineSeries) -> tuple[Target, ...]:
     """Each port of each pod, the first of the first pod first; none unless all of them may be asked."""
-    if rank_of(pods[0]) > 0 or not all(pod.ready and not pod.terminating and pod.ip is not None for pod in pods):
+    if rank_of(pods[0]) > 0 or not all(pod.serves and pod.ip is not None for pod in pods):
         return ()
     return tuple(_page(pod, number, series) for pod in pods for number in range(pod.api_servers))
 
@@ -46,9 +46,5 @@ def fronts_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Target, ...]
     return tuple(
         Target(pod.uid, pod.namespace, pod.name, pod.ip, FRONTS.port, FRONTS.path, FRONTS.names)
         for pod in pods
-        if pod.front_of in owners
-        and pod.namespace == pool.key.namespace
-        and pod.ready
-        and not pod.terminating
-        and pod.ip is not None
+        if pod.front_of in owners and pod.namespace == pool.key.namespace and pod.serves and pod.ip is not None
     )
