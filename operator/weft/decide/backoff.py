@@ -9,11 +9,23 @@ from weft.domain.status import Failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weft.decide.course import Turn
     from weft.decide.health import Loss
 
 FIRST_WAIT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 300.0
 GOOD_SECONDS = 600.0
+
+
+def failure_of(turn: Turn, now: float) -> Failure | None:
+    """The record after this pass, for the revision that the pool shall run."""
+    planned, status = turn.planned, turn.planned.pool.status
+    if status.failure is None and not turn.survivors.losses:
+        return None
+    ready = any(replica.ready for replica in turn.survivors.replicas)
+    failures = [loss for loss in turn.survivors.losses if loss.counts and loss.assignment.revision == planned.revision]
+    before = forgiven(status.failure, planned.revision, now, some_ready=ready and not failures)
+    return failed_again(before, failures, planned.revision, now)
 
 
 def failed_again(before: Failure | None, losses: Sequence[Loss], revision: str, now: float) -> Failure | None:

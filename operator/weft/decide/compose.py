@@ -19,7 +19,7 @@ from weft.decide.ground import Ground
 from weft.decide.halves import decide_splits
 from weft.decide.handover import handed_over
 from weft.decide.health import NODE_LOST_SECONDS
-from weft.decide.learning import Course, learn, unwatched, watch
+from weft.decide.learning import Fleet, learn, unwatched, watch
 from weft.decide.making_room import Purse
 from weft.decide.network import network_bound
 from weft.decide.order import Unit, in_order
@@ -194,8 +194,8 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         seen = stage.survivors[pool.key.uid]
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
-        course = Course(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
-        learning = watch(course, pool, observation, answer.memory, stage.snapshot.now)
+        fleet = Fleet(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
+        learning = watch(fleet, pool, observation, answer.memory, stage.snapshot.now)
         refused = seen.refused_by(stage.snapshot.memory.get(pool.key.uid), stage.snapshot.now)
         memory = changed(
             answer.memory,

@@ -68,35 +68,94 @@ class Weighing:
 NOTHING_TO_WEIGH = Weighing(0)
 
 
+@made_often
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Who leaves: `gone` do so now, and `moving` stay until they are replaced.
+
+    `present` are all replicas that a rollout weighs, with what its traffic needs.
+    """
+
+    present: tuple[Departure, ...] = ()
+    gone: tuple[Departure, ...] = ()
+    moving: tuple[Departure, ...] = ()
+    weighing: Weighing = NOTHING_TO_WEIGH
+
+    @property
+    def ids(self) -> set[int]:
+        """Of all replicas that leave, now or once they are replaced."""
+        return {each.assignment.replica for each in (*self.gone, *self.moving)}
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class OwnMoves:
+    """What moves of replicas have to do with one pool.
+
+    `told` are those that its replicas make for other pools, as the status says so far. `awaited` is said of those that
+    others make for it, which open the nodes `opening`.
+    """
+
+    told: tuple[Relocation, ...] = ()
+    awaited: Explanation | None = None
+    opening: tuple[str, ...] = ()
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """An outlier that gets its successor by this pass, or `no_room`: it would, and there is no room for one."""
+
+    replaced: Outlier | None = None
+    no_room: bool = False
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What the next pass shall know, and when it has to come at the latest.
+
+    `took` is when the pool last waited for what lower pools give up, and `counted_in_seconds` how long it waits until
+    quotas count that. `waits` is of a rollout that waits.
+    """
+
+    took: float | None = None
+    counted_in_seconds: float | None = None
+    waits: RolloutWait | None = None
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What is told beside what `growth` refuses.
+
+    `preempted` says which replica goes for a pool of higher priority, `remarks` stand beside where the replicas are,
+    and `events` happen in this pass alone.
+    """
+
+    preempted: Explanation | None = None
+    remarks: tuple[str, ...] = ()
+    events: tuple[Explanation, ...] = ()
+
+
+STAYS, NO_MOVES, NO_SWAP, NOTHING_LATER, NOTHING_TO_SAY = Leaving(), OwnMoves(), Swap(), Later(), Why()
+
+
 @dataclass(slots=True)
 class Course:
-    """A turn under way: who leaves is settled, who comes is not yet. `moving` stay until they are replaced.
+    """A turn under way. What was asked, and is there, is in `turn`; the rest is what is decided, and why.
 
-    `relocations` are what the status says of moves for other pools, so far; `awaited` is said of moves for this one,
-    which open the nodes `opening`. `preempted` says which replica goes for a pool of higher priority. `no_room` says
-    that an outlier has no successor for want of room, `replaced` which one gets one by this pass; `remarks`
-    are told beside where the replicas are. `took` is when it last waited for what lower pools give up, and
-    `waits_seconds` how long it waits until quotas count that. `present` are all replicas that a rollout weighs, with
-    what its traffic needs, and `waits` is what the next pass shall know of a rollout that waits.
+    Each value is put in place by one step, and replaced by steps that come after it.
     """
 
     turn: Turn
     failure: Failure | None
-    gone: tuple[Departure, ...]
     growth: Growth
-    moving: tuple[Departure, ...]
-    relocations: tuple[Relocation, ...] = ()
-    awaited: Explanation | None = None
-    opening: tuple[str, ...] = ()
-    preempted: Explanation | None = None
-    replaced: Outlier | None = None
-    no_room: bool = False
-    remarks: tuple[str, ...] = ()
-    took: float | None = None
-    waits_seconds: float | None = None
-    present: tuple[Departure, ...] = ()
-    weighing: Weighing = NOTHING_TO_WEIGH
-    waits: RolloutWait | None = None
+    leaving: Leaving = STAYS
+    moves: OwnMoves = NO_MOVES
+    swap: Swap = NO_SWAP
+    later: Later = NOTHING_LATER
+    why: Why = NOTHING_TO_SAY
 
     @property
     def have(self) -> int:

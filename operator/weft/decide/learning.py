@@ -43,7 +43,7 @@ MOST_IN_A_PASS = 1
 
 @made_often
 @dataclass(frozen=True, slots=True)
-class Course:
+class Fleet:
     """What a pool runs, or shall run: its spec, plan and revision, and the replicas that there are.
 
     `sound` is told where nothing is amiss with any of them.
@@ -57,7 +57,7 @@ class Course:
     sound: Standing | None = None
 
     def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
-        """This course as calibration sees it: what is worse for reasons of its own is no fault of the model."""
+        """This fleet as calibration sees it: what is worse for reasons of its own is no fault of the model."""
         bound = network_bound(self.spec.role, self.spec.slo, observation)
         return calibrating.Look(
             subject=self.subject,
@@ -88,7 +88,7 @@ class _Lesson:
     """A pool whose time for a measurement has come, with the workload that is in force."""
 
     pool: PoolRecord
-    course: Course
+    fleet: Fleet
     look: calibrating.Look
     memory: CalibrationMemory
     workload: Workload
@@ -113,13 +113,13 @@ def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
 
 
 def watch(
-    course: Course, pool: PoolRecord, observation: PoolObservation | None, memory: ScaleMemory, now: float
+    fleet: Fleet, pool: PoolRecord, observation: PoolObservation | None, memory: ScaleMemory, now: float
 ) -> CalibrationMemory:
     """What to remember of a pool that was decided on like this; what was news is told by then."""
     known = memory.calibration
     if known is not None and known.news is not None:
         known = replace(known, news=None)
-    return calibrating.watched(known, course.look(observation, memory, now), pool.status.calibration)
+    return calibrating.watched(known, fleet.look(observation, memory, now), pool.status.calibration)
 
 
 def unwatched(memory: ScaleMemory) -> ScaleMemory:
@@ -146,32 +146,32 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
         return None
     sound = roll.standing(pool) if roll.are_sound(pool) else None
     subject = Subject.of(pool.spec.model.model_id, plan.engine, plan.shape)
-    course = Course(pool.spec, plan, pool.status.revision, roll.replicas(pool), subject, sound)
-    look = course.look(snapshot.observations.get(pool.key.uid), memory, snapshot.now)
+    fleet = Fleet(pool.spec, plan, pool.status.revision, roll.replicas(pool), subject, sound)
+    look = fleet.look(snapshot.observations.get(pool.key.uid), memory, snapshot.now)
     known = memory.calibration
     if not calibrating.is_due(known, look):
         return None
     workload = memory.workload or pool.spec.workload
-    return _Lesson(pool, course, calibrating.of(calibrating.settled(known, look), look), known, workload)
+    return _Lesson(pool, fleet, calibrating.of(calibrating.settled(known, look), look), known, workload)
 
 
 def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     """One measurement; none where the spec was edited meanwhile or cannot be planned any more."""
-    course, look = lesson.course, lesson.look
+    fleet, look = lesson.fleet, lesson.look
     untouched = calibrating.interrupted(replace(lesson.memory, last=look.now))
-    if revision(course.spec, course.plan) != course.revision:
+    if revision(fleet.spec, fleet.plan) != fleet.revision:
         return untouched
     try:
-        request = shape_request(course.spec, facts, course.plan, course.plan.engine)
+        request = shape_request(fleet.spec, facts, fleet.plan, fleet.plan.engine)
         request = replace(request, calibration=lesson.pool.status.calibration)
-        running = running_replica(request, course.plan.shape, facts.catalog)
+        running = running_replica(request, fleet.plan.shape, facts.catalog)
     except (Invalid, Blocked):
         return untouched
     if running is None:
         return untouched
     replica, doubt = running
     load = calibrating.load_of(look, lesson.workload)
-    counted = at_rate if adapter_for(course.plan.engine.name).counts_handover else at_engine
+    counted = at_rate if adapter_for(fleet.plan.engine.name).counts_handover else at_engine
 
     def percentiles(factors: Calibration) -> tuple[Percentiles, Percentiles] | None:
         bare = Calibration(factors.prefill, factors.decode)
@@ -186,4 +186,4 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     if found is None or seen is None or learnt.factors.points == lesson.memory.factors.points:
         return learnt
     expected = Expected(*found, doubt.ttft, doubt.tpot)
-    return replace(learnt, factors=followed(learnt.factors, seen, look.role, course.spec.slo, expected))
+    return replace(learnt, factors=followed(learnt.factors, seen, look.role, fleet.spec.slo, expected))

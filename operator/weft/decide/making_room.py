@@ -10,6 +10,7 @@ from weft.decide.growth import assign, fits_in_place
 from weft.decide.moving import demand_of, makes_room_for, owner_of, waits_for
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
+from weft.domain.changed import changed
 from weft.domain.moves import Relocation
 from weft.placement import Departure, Hold, Movable, repack
 
@@ -79,7 +80,7 @@ def _moves_for(demand: Demand, movable: Sequence[Movable], free: FreeMap, most: 
 
 def _may_be_helped(course: Course) -> bool:
     growth = course.growth
-    return growth.lacks_room and growth.waits_for is None and growth.asked is None and course.awaited is None
+    return growth.lacks_room and growth.waits_for is None and growth.asked is None and course.moves.awaited is None
 
 
 def _residents(course: Course) -> Iterator[_Resident]:
@@ -92,7 +93,7 @@ def _residents(course: Course) -> Iterator[_Resident]:
     paid = growth.accounts.short([turn.planned]) is None
     if lacks or not paid or rollout.paused or limits_of(rollout, growth.desired).surge < 1:
         return
-    demand, leaving = demand_of(turn), {each.assignment.replica for each in (*course.gone, *course.moving)}
+    demand, leaving = demand_of(turn), course.leaving.ids
     for each in turn.survivors.replicas:
         assignment = each.assignment
         stays = assignment.replica not in leaving and assignment.revision == turn.planned.revision
@@ -114,15 +115,16 @@ def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident],
     gpus = course.turn.planned.plan.shape.gpus_per_pod
     for node in found.slot.nodes:
         free.reserve(Hold(node, max(0, gpus - gone.get(node, 0)), f"pool {course.turn.name}"))
-    course.opening = found.slot.nodes
-    course.awaited = course.growth.refusal = waits_for(move.owner for move in found.moves)
+    course.growth.refusal = waits_for(move.owner for move in found.moves)
+    course.moves = changed(course.moves, awaited=course.growth.refusal, opening=found.slot.nodes)
 
 
 def _send(resident: _Resident, move: Move, course: Course, fabric: Fabric, now: float) -> None:
     mover, growth = resident.course, resident.course.growth
     assignment = resident.departure.assignment
-    mover.relocations = (*mover.relocations, Relocation(assignment.replica, now, course.turn.name))
-    mover.moving = (*mover.moving, replace(resident.departure, displaced=makes_room_for(course.turn)))
+    told = (*mover.moves.told, Relocation(assignment.replica, now, course.turn.name))
+    moving = (*mover.leaving.moving, replace(resident.departure, displaced=makes_room_for(course.turn)))
+    mover.moves, mover.leaving = changed(mover.moves, told=told), changed(mover.leaving, moving=moving)
     most = growth.desired + limits_of(growth.planned.spec.rollout, growth.desired).surge
     if len(growth.kept) + len(growth.added) < most:
         growth.add(assign(growth, move.target, fabric, now))
@@ -152,8 +154,7 @@ def _nodes(nodes: Sequence[str]) -> str:
 def say_who_fits_in_place(courses: Iterable[Course], free: FreeMap) -> None:
     """Replicas that cannot be replaced first, as their own nodes are most of the room that there is, may be after."""
     for course in courses:
-        growth, patient = course.growth, (each for each in course.moving if not each.may_return and not each.urgent)
-        moving = next(patient, None)
+        growth, moving = course.growth, next(filter(_can_wait, course.leaving.moving), None)
         rollout = growth.planned.spec.rollout
         if growth.refusal is None or moving is None or limits_of(rollout, growth.desired).unavailable > 0:
             continue
@@ -165,8 +166,12 @@ def say_who_fits_in_place(courses: Iterable[Course], free: FreeMap) -> None:
             growth.refusal = replace(growth.refusal, message=f"{growth.refusal.message}; {hint}")
 
 
+def _can_wait(each: Departure) -> bool:
+    return not each.may_return and not each.urgent
+
+
 def say_what_is_awaited(courses: Iterable[Course]) -> None:
     """Pools whose place is being made say so instead of what is missing."""
     for course in courses:
-        if course.awaited is not None and course.growth.refusal is not None:
-            course.growth.refusal = course.awaited
+        if course.moves.awaited is not None and course.growth.refusal is not None:
+            course.growth.refusal = course.moves.awaited

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.conditions import TRUE
+from weft.decide.course import Swap
 from weft.decide.growth import add_one
 from weft.decide.learning import unwatched
 from weft.decide.rollout import limits_of
@@ -106,7 +107,7 @@ def replace_outliers(units: Iterable[Sequence[Course]], free: FreeMap, now: floa
         for course in courses:
             if course.turn.memory.outliers is not None:
                 _replace_one(course, courses, free, now)
-                course.remarks = tuple(_who_stays_slower(course, now))
+                course.why = changed(course.why, remarks=tuple(_who_stays_slower(course, now)))
 
 
 def _replace_one(course: Course, unit: Sequence[Course], free: FreeMap, now: float) -> None:
@@ -116,11 +117,11 @@ def _replace_one(course: Course, unit: Sequence[Course], free: FreeMap, now: flo
         return
     worse = next((each for each in turn.survivors.replicas if each.assignment.replica == due.replica), None)
     if worse is None or not add_one(course.growth, [each.growth for each in unit], free, now, avoiding=worse.nodes):
-        course.no_room = worse is not None
+        course.swap = Swap(no_room=worse is not None)
         return
     departure = Departure(worse.assignment, ready=True, outdated=False)
-    course.moving = (*course.moving, because_it_does_worse(departure, due))
-    course.replaced = due
+    moving = (*course.leaving.moving, because_it_does_worse(departure, due))
+    course.leaving, course.swap = changed(course.leaving, moving=moving), Swap(replaced=due)
 
 
 def _is_settled(course: Course) -> bool:
@@ -128,8 +129,8 @@ def _is_settled(course: Course) -> bool:
     turn, growth = course.turn, course.growth
     replicas, revision = turn.survivors.replicas, turn.planned.revision
     stands = all(each.ready and each.assignment.revision == revision for each in replicas)
-    moves = (*course.gone, *course.moving, *growth.added, *turn.left, *turn.survivors.losses)
-    waits = growth.refusal is not None or course.awaited is not None or course.preempted is not None
+    moves = (*course.leaving.gone, *course.leaving.moving, *growth.added, *turn.left, *turn.survivors.losses)
+    waits = growth.refusal is not None or course.moves.awaited is not None or course.why.preempted is not None
     return stands and not moves and not waits and len(replicas) == growth.desired
 
 
@@ -147,7 +148,7 @@ def _what_forbids(turn: Turn) -> str | None:
 
 def _who_stays_slower(course: Course, now: float) -> Iterator[str]:
     """Who is slower than its siblings and stays for now; failing to fetch KV is told by a condition of its own."""
-    why, leaving = _why_one_stays(course, now), _leaving(course)
+    why, leaving = _why_one_stays(course, now), course.leaving.ids
     for each in _named(course):
         if each.why is Reason.SlowerThanSiblings and each.replica not in leaving:
             yield f"{_told(each)}{why(each)}"
@@ -160,7 +161,7 @@ def transfers_failing(course: Course, now: float) -> tuple[Condition, ...]:
     if not named:
         return ()
     alike = [each for each in named if each.why is Reason.TransfersFail]
-    why, leaving = _why_one_stays(course, now), _leaving(course)
+    why, leaving = _why_one_stays(course, now), course.leaving.ids
     comes = [", and is replaced" if each.replica in leaving else why(each) for each in cut_off[:_MOST_NAMED]]
     parts = [f"{_told(each)}{what}" for each, what in zip(cut_off, comes, strict=False)]
     parts += [f"{len(cut_off) - _MOST_NAMED} more are cut off like that"] if len(cut_off) > _MOST_NAMED else []
@@ -193,7 +194,7 @@ def _why_one_stays(course: Course, now: float) -> Callable[[Outlier], str]:
             return "it fails to fetch KV, too, and computes such prompts itself, which may be all that makes it slow"
         if waits:
             return "at most one is replaced in an hour"
-        return "nothing has room for its successor" if course.no_room else None
+        return "nothing has room for its successor" if course.swap.no_room else None
 
     return lambda each: "" if (said := why(each)) is None else f", and stays: {said}"
 
@@ -203,17 +204,13 @@ def _named(course: Course) -> tuple[Outlier, ...]:
     return outliers.named if outliers is not None else ()
 
 
-def _leaving(course: Course) -> set[int]:
-    return {each.assignment.replica for each in (*course.moving, *course.gone)}
-
-
 def _told(each: Outlier) -> str:
     return f"replica {each.replica} {_SAID[each.why]}"
 
 
 def outliers_after(course: Course, now: float) -> ScaleMemory:
     """The memory of a pool with what this pass began and told."""
-    memory, begun = course.turn.memory, course.replaced
+    memory, begun = course.turn.memory, course.swap.replaced
     if memory.outliers is None:
         return memory
     told = tuple(replace(each, told=each.named is not None) for each in memory.outliers.found)
@@ -228,4 +225,5 @@ def outliers_after(course: Course, now: float) -> ScaleMemory:
 
 def outlier_events(course: Course) -> list[Explanation]:
     """Replicas that were named just now and are not replaced at once: that is an event of its own."""
-    return [Explanation(each.why, _told(each)) for each in _named(course) if not each.told and each != course.replaced]
+    news = (each for each in _named(course) if not each.told and each != course.swap.replaced)
+    return [Explanation(each.why, _told(each)) for each in news]

@@ -71,9 +71,9 @@ def _all_placed(course: Course, fabric: Fabric) -> Explanation:
     placed = (*growth.kept, *growth.added)
     homes = _Homes(growth.desired, planned.plan.shape, placed, fabric.ground or fabric.domains)
     found = _LAST.ask(planned.pool.key.uid, homes, lambda _: _at_home(homes, fabric))
-    if not course.moving:
+    if not course.leaving.moving:
         return found
-    return Explanation(found.reason, f"{found.message}; {is_replaced(course.moving[0])}")
+    return Explanation(found.reason, f"{found.message}; {is_replaced(course.leaving.moving[0])}")
 
 
 def _at_home(homes: _Homes, fabric: Fabric) -> Explanation:
@@ -117,8 +117,8 @@ def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fa
     staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
     words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)
     waiting = next(chain(words, _waits_for_leaving_pods(course, fabric)), None)
-    last = (serves_to_the_end(each) for each in course.moving if each.lasts)
-    told = "; ".join((explanation.message, *([waiting] if waiting else ()), *last, *course.remarks))
+    last = (serves_to_the_end(each) for each in course.leaving.moving if each.lasts)
+    told = "; ".join((explanation.message, *([waiting] if waiting else ()), *last, *course.why.remarks))
     return replace(explanation, message=told) if told != explanation.message else explanation
 
 
@@ -144,8 +144,8 @@ def _why_no_slot(course: Course, have: int) -> str:
         return f"{have} of {growth.desired} replicas placed; {refusal}"
     if growth.refusal is not None and growth.refusal.reason is Reason.Preempting:
         return f"{have} of {course.wanted} replicas placed; {refusal}"
-    if course.moving:
-        return f"{_are_replaced(course.moving)}; {refusal}"
+    if course.leaving.moving:
+        return f"{_are_replaced(course.leaving.moving)}; {refusal}"
     return f"the rollout finds no room for a replica of the new revision; {refusal}{_without_more_gpus(growth)}"
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from weft.decide.growth import place
 from weft.decide.promises import holder_name
 from weft.decide.yielding import could_yield, drain, holds_of_all, with_companions
+from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
 from weft.placement import ALONE, Hold, Slot
 from weft.scaling import backlog
@@ -42,7 +43,7 @@ def places_needed(unit: Sequence[Course], waited_since: float = inf) -> list[Cou
 
 
 def _needed_with(stuck: Course, unit: Sequence[Course], waited_since: float) -> list[Course]:
-    if any(course.growth.asked is not None or course.awaited is not None for course in unit):
+    if any(course.growth.asked is not None or course.moves.awaited is not None for course in unit):
         return []
     empty = [each for each in unit if each.growth.waits_for is stuck.growth and has_nothing(each)]
     needed = [stuck, *(empty if has_nothing(stuck) else [])]
@@ -91,7 +92,7 @@ def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]]
         return False
     for course, slot in zip(needed, slots, strict=True):
         keep(slot, course, free)
-        course.took, growth = now, course.growth
+        course.later, growth = changed(course.later, took=now), course.growth
         growth.refusal, growth.waits_for = waits_for({hold.holder for hold in leaving if hold.node in slot.nodes}), None
     return True
 

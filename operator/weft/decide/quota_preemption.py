@@ -26,6 +26,7 @@ from weft.decide.preemption import (
 )
 from weft.decide.promises import holder_name
 from weft.decide.yielding import are_in_step, could_yield, drain, holds_of_all
+from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def keep_room(peers: Iterable[Sequence[Course]], units: Sequence[Sequence[Course
             _note(needed, ground.now)
             _wait(needed, lower, ground)
         elif (seconds := _until_counted([needed], ground.now)) > 0:
-            needed[0].waits_seconds = seconds
+            needed[0].later = changed(needed[0].later, counted_in_seconds=seconds)
             _wait(needed, lower, ground)
 
 
@@ -63,7 +64,7 @@ def take_room(units: Sequence[Sequence[Course]], ground: Ground) -> None:
         if _pays(coming, needed):
             continue
         if (seconds := _until_counted(_of_its_namespace(needed[0], units), ground.now)) > 0:
-            needed[0].waits_seconds = seconds
+            needed[0].later = changed(needed[0].later, counted_in_seconds=seconds)
         elif victims := _victims(needed, lower, coming, ground.free):
             for victim in victims:
                 drain(victim, needed[0].turn, "room in the quota", ground.free)
@@ -96,7 +97,7 @@ def _is_helped(course: Course) -> bool:
     """Whether another scheduler shares out quotas, or others make room for it already."""
     refusal = course.growth.refusal
     waits = refusal is not None and refusal.reason is Reason.Preempting
-    return waits or course.turn.asked is not None or course.awaited is not None
+    return waits or course.turn.asked is not None or course.moves.awaited is not None
 
 
 def _of_its_namespace(taker: Course, units: Sequence[Sequence[Course]]) -> list[Sequence[Course]]:
@@ -127,7 +128,7 @@ def _coming(needed: Sequence[Course], units: Sequence[Sequence[Course]], account
 
 def _leaving_pods(course: Course) -> Iterator[PodRecord]:
     """Pods of a pool that quotas still count, of replicas that are going."""
-    going = {each.assignment.replica for each in course.gone}
+    going = {each.assignment.replica for each in course.leaving.gone}
     replicas = course.turn.survivors.replicas if going else ()
     staying = (pod for each in replicas if each.assignment.replica in going for pod in each.pods)
     yield from (pod for pod in (*course.turn.left, *staying) if not pod.ended)
@@ -157,7 +158,7 @@ def _wait(needed: Sequence[Course], lower: Sequence[Sequence[Course]], ground: G
 def _note(needed: Iterable[Course], now: float) -> None:
     """Remember when it waited, so that nobody takes for used up what is only counted late."""
     for course in needed:
-        course.took = now
+        course.later = changed(course.later, took=now)
 
 
 def _victims(

@@ -10,17 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.backoff import remaining_seconds
-from weft.decide.course import Weighing
+from weft.decide.course import NOTHING_TO_WEIGH, Weighing
 from weft.decide.pairing import rollout_of, rolls_as_a_pair
 from weft.decide.rollout import has_to_go, limits_of, serving
+from weft.domain.changed import changed
 from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import RolloutWait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from weft.decide.course import Course, Turn
+    from weft.decide.course import Course, Turn, Why
     from weft.decide.growth import Growth
     from weft.placement import Departure
 
@@ -70,8 +71,8 @@ def _binds(weighing: Weighing, turn: Turn) -> bool:
 
 def _still_waits(course: Course, now: float) -> RolloutWait | None:
     """That a rollout waits for what is not under way, as the next pass shall know it; None while it gets on."""
-    turn, weighing = course.turn, course.weighing
-    stay = [each for each in course.present if each not in course.gone]
+    turn, leaving, weighing = course.turn, course.leaving, course.leaving.weighing
+    stay = [each for each in leaving.present if each not in leaving.gone]
     rollout, desired = rollout_of(turn), turn.scale.desired
     outgoing = [each for each in stay if has_to_go(each, rollout) and not each.could_stay]
     if not outgoing or _is_over(weighing, now):
@@ -94,19 +95,24 @@ def _an_engine_is_at_it(course: Course, newcomers: Sequence[Departure], now: flo
     return starts or (failed and remaining_seconds(failure, now) > 0)
 
 
-def say_what_traffic_holds(course: Course, now: float) -> tuple[Explanation, ...]:
-    """Remark that a rollout waits; events once that is news, and for each replica that goes although traffic needs it.
+def say_what_traffic_holds(courses: Iterable[Course], now: float) -> None:
+    """Note which rollouts wait, with a remark; events once that is news, and for each replica that goes nonetheless."""
+    for course in courses:
+        if course.leaving.weighing is not NOTHING_TO_WEIGH:
+            waits = _still_waits(course, now)
+            course.later = changed(course.later, waits=waits)
+            if _is_over(course.leaving.weighing, now):
+                course.why = changed(course.why, events=tuple(_below_need(course)))
+            elif waits is not None and waits.told:
+                course.why = _why_it_waits(course)
 
-    It notes what the next pass shall know.
-    """
-    course.waits = waits = _still_waits(course, now)
-    if _is_over(course.weighing, now):
-        return tuple(_below_need(course))
-    if waits is None or not waits.told:
-        return ()
-    course.remarks = (*course.remarks, _waits(course.growth))
-    known = course.weighing.waits is not None and course.weighing.waits.told
-    return () if known else (Explanation(Reason.RolloutWaits, _waits(course.growth)),)
+
+def _why_it_waits(course: Course) -> Why:
+    """What was told before is an event no more."""
+    before, told = course.leaving.weighing.waits, _waits(course.growth)
+    is_news = before is None or not before.told
+    events = (Explanation(Reason.RolloutWaits, told),) if is_news else ()
+    return changed(course.why, remarks=(*course.why.remarks, told), events=events)
 
 
 def waits_on_seconds(waits: RolloutWait, now: float) -> float | None:
@@ -117,8 +123,8 @@ def waits_on_seconds(waits: RolloutWait, now: float) -> float | None:
 
 def _below_need(course: Course) -> Iterator[Explanation]:
     turn, rollout = course.turn, rollout_of(course.turn)
-    left, needed = serving(course.present), min(turn.scale.needed, turn.scale.desired)
-    for each in course.gone:
+    left, needed = serving(course.leaving.present), min(turn.scale.needed, turn.scale.desired)
+    for each in course.leaving.gone:
         if each.ready and not each.alone and not each.urgent:
             left -= 1
             if left < needed and has_to_go(each, rollout) and not each.could_stay:

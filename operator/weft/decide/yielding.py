@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.promises import held_by, holder_name
+from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
 from weft.placement import Departure
 
@@ -55,7 +56,7 @@ def _stands_still(course: Course, *, pair: bool) -> bool:
     """Whether nobody comes or goes. A split that rolls has two pairs, of which each needs both halves."""
     growth, turn = course.growth, course.turn
     replicas = turn.survivors.replicas
-    changes = course.gone or course.moving or growth.added or turn.asked is not None
+    changes = course.leaving.gone or course.leaving.moving or growth.added or turn.asked is not None
     if changes or len(growth.kept) != len(replicas):
         return False
     return not pair or all(each.assignment.revision == turn.planned.revision for each in replicas)
@@ -133,9 +134,11 @@ def drain(victim: Victim, taker: Turn, what: str, free: FreeMap) -> None:
     """Let it go, as any replica, and say for whom: it gives its `what`."""
     course, growth = victim.course, victim.course.growth
     growth.kept.remove(victim.replica.assignment)
-    course.gone = (*course.gone, Departure(victim.replica.assignment, victim.replica.ready, outdated=False))
+    departure = Departure(victim.replica.assignment, victim.replica.ready, outdated=False)
+    course.leaving = changed(course.leaving, gone=(*course.leaving.gone, departure))
     for hold in victim.holds:
         free.vacate(hold)
     number = victim.replica.assignment.replica
     taken = f"replica {number} gives its {what} to {holder_name(taker.planned.pool)}, of higher priority"
-    course.preempted = growth.refusal = Explanation(Reason.Preempted, taken)
+    growth.refusal = Explanation(Reason.Preempted, taken)
+    course.why = changed(course.why, preempted=growth.refusal)

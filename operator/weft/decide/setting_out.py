@@ -1,0 +1,191 @@
+"""How each pool sets out in a pass: who leaves, and how many are to come, for whom places are looked for afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.backoff import failure_of, remaining_seconds
+from weft.decide.course import NOTHING_TO_WEIGH, Course, Leaving, OwnMoves
+from weft.decide.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
+from weft.decide.ground import Ground
+from weft.decide.growth import Growth
+from weft.decide.holes import changes_shape, kept_for_want_of_room
+from weft.decide.moving import still_told
+from weft.decide.outliers import because_it_does_worse, outlier_that_goes
+from weft.decide.pairing import alone_in, rollout_of
+from weft.decide.promises import take_back
+from weft.decide.rollout import arriving, keep_the_last, leaving, without
+from weft.decide.spares import gives_way_to_its_spare
+from weft.decide.weighing import weigh
+from weft.domain.spec import RolloutStrategy
+from weft.placement import Departure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.decide.course import Turn
+    from weft.decide.health import Replica
+    from weft.decide.holes import Replan
+    from weft.decide.moving import Moves
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Ground):
+    """What everybody starts from: the ground, which replicas make room, and which have no other half yet.
+
+    `gone` are those that left when the same pools set out in other shapes: what they had is free already.
+    """
+
+    moves: Moves
+    alone: frozenset[tuple[str, int]] = frozenset()
+    gone: frozenset[tuple[str, int]] = frozenset()
+
+
+def all_set_out(units: Sequence[Sequence[Turn]], start: Start, replan: Replan) -> list[list[Course]]:
+    """Departures of everyone; last of those who would change their shape, when the room for it can be seen."""
+    found: dict[int, list[Course]] = {}
+    for index in sorted(range(len(units)), key=lambda index: (changes_shape(units[index]), index)):
+        turns = units[index]
+        if changes_shape(turns):
+            turns = kept_for_want_of_room(turns, start.free, replan)
+        found[index] = _together(turns, start)
+    return [found[index] for index in range(len(units))]
+
+
+def set_out_anew(turns: Sequence[Turn], before: Sequence[Course], start: Start) -> list[Course]:
+    """The same pools in other shapes: who left has left, and spares are kept once."""
+    for hold in (hold for course in before for hold in course.growth.spares):
+        start.free.release(hold)
+    left = ((course.turn.planned.pool.key.uid, each) for course in before for each in course.leaving.gone)
+    return _together(turns, replace(start, gone=frozenset((uid, each.assignment.replica) for uid, each in left)))
+
+
+def _together(turns: Sequence[Turn], start: Start) -> list[Course]:
+    """One pool, or both halves of a split, that set out."""
+    alone = alone_in(turns) if len(turns) > 1 else start.alone
+    begun = replace(start, alone=alone) if alone else start
+    return [_set_out(turn, begun, turns) for turn in turns]
+
+
+def _set_out(turn: Turn, start: Start, unit: Sequence[Turn]) -> Course:
+    """Let replicas leave and count how many are missing; places are looked for afterwards."""
+    failure = failure_of(turn, start.now)
+    if _stays_as_it_is(turn, start):
+        return Course(turn, failure, _at_rest(turn, start))
+    leaves = _leaving(turn, start, unit)
+    stay = without(leaves.gone, leaves.present)
+    waits = remaining_seconds(failure, start.now) > 0 or _waits_for_drain(turn, stay, leaves.gone)
+    growth = _growth(turn, start, leaves, 0 if waits else arriving(stay, turn.scale.desired, rollout_of(turn)))
+    return Course(turn, failure, growth, leaves, _own_moves(turn, start))
+
+
+def _at_rest(turn: Turn, start: Start) -> Growth:
+    kept = [replica.assignment for replica in turn.survivors.replicas]
+    following = turn.planned.pool.status.next_replica
+    return Growth(turn.planned, turn.scale.desired, kept, 0, following, accounts=start.accounts)
+
+
+def _leaving(turn: Turn, start: Start, unit: Sequence[Turn]) -> Leaving:
+    """Who leaves now, and who once it is replaced."""
+    present, rollout = _departures(turn, start), rollout_of(turn)
+    lets_go = rollout.max_unavailable != 0 or rollout.max_surge == 0
+    going = lets_go and any(each.outdated or each.displaced is not None for each in present)
+    weighing = weigh(turn, unit, start.now) if going else NOTHING_TO_WEIGH
+    gone = _let_go(present, turn, start, weighing.needed)
+    moving = without(gone, [each for each in present if each.displaced is not None])
+    return Leaving(tuple(present), gone, tuple(moving), weighing)
+
+
+def _growth(turn: Turn, start: Start, leaves: Leaving, missing: int) -> Growth:
+    """Who stays, how many are to come, and what is kept for them."""
+    pool, kept = turn.planned.pool, [each.assignment for each in without(leaves.gone, leaves.present)]
+    displaced = (each.assignment for each in leaves.present if each.displaced is not None)
+    return Growth(
+        turn.planned,
+        turn.scale.desired,
+        kept,
+        missing,
+        pool.status.next_replica,
+        replaced=(*(loss.assignment for loss in turn.survivors.losses), *displaced),
+        asked=turn.asked,
+        accounts=start.accounts,
+        opened=start.moves.kept.get(pool.key.uid, []),
+        avoided=tuple(node for node, _ in turn.memory.refused_by),
+        lasting=sum(each.lasts for each in leaves.moving),
+    )
+
+
+def _own_moves(turn: Turn, start: Start) -> OwnMoves:
+    uid, moves = turn.planned.pool.key.uid, start.moves
+    return OwnMoves(tuple(still_told(turn, moves, start.now)), moves.awaited.get(uid), moves.opening.get(uid, ()))
+
+
+def _let_go(present: Sequence[Departure], turn: Turn, start: Start, needed: int) -> tuple[Departure, ...]:
+    """Who leaves now. What they had is given back once, however often their pool sets out."""
+    left = {replica for uid, replica in start.gone if uid == turn.planned.pool.key.uid}
+    gone = leaving(present, turn.scale.desired, rollout_of(turn), start.free, needed)
+    rest = without(gone, present)
+    gone += tuple(
+        each for each in rest if each.assignment.replica in left or gives_way_to_its_spare(each, turn, start.free)
+    )
+    leaves = {each.assignment.replica for each in gone} - left
+    for replica in turn.survivors.replicas:
+        if replica.assignment.replica in leaves:
+            take_back(turn.planned.pool, replica, start.free)
+    return gone
+
+
+def _stays_as_it_is(turn: Turn, start: Start) -> bool:
+    """Whether as many replicas as there should be serve in the planned revision, and none has to move.
+
+    Nobody leaves and nobody comes then, which is so for nearly every pool in nearly every pass.
+    """
+    standing = turn.survivors.standing
+    if standing is None or not standing.ready or turn.asked is not None or start.moves.bind(turn) or start.gone:
+        return False
+    as_planned = len(standing.replicas) == turn.scale.desired and standing.revisions <= {turn.planned.revision}
+    return as_planned and start.free.fabric.troubled().isdisjoint(standing.nodes)
+
+
+def _departures(turn: Turn, start: Start) -> list[Departure]:
+    """All replicas, each with why it has to go or may, where that is so."""
+    present = [_departure(replica, turn, start) for replica in turn.survivors.replicas]
+    worse = outlier_that_goes(turn, present)
+    if worse is not None:
+        goes = (each.assignment.replica == worse.replica for each in present)
+        present = [because_it_does_worse(each, worse) if one else each for each, one in zip(present, goes, strict=True)]
+    if not any(each.urgent for each in present):
+        return present
+    noticed = noticed_at(turn.survivors.replicas, start.free.fabric)
+    return keep_the_last(present, _enough(turn, present), noticed)
+
+
+def _enough(turn: Turn, present: Sequence[Departure]) -> int:
+    """How many serve until their nodes go, where all are about to: what traffic needs.
+
+    Recreate takes all at once where it replaces a revision.
+    """
+    rollout = turn.planned.spec.rollout
+    if rollout.strategy is RolloutStrategy.Recreate and not rollout.paused and any(each.outdated for each in present):
+        return 0
+    return min(turn.scale.desired, max(1, turn.scale.needed))
+
+
+def _departure(replica: Replica, turn: Turn, start: Start) -> Departure:
+    planned, fabric = turn.planned, start.free.fabric
+    outdated = replica.assignment.revision != planned.revision
+    makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))
+    displaced = displacement(replica, fabric) or makes_room
+    alone = (planned.pool.key.uid, replica.assignment.replica) in start.alone
+    drain_seconds = planned.spec.rollout.drain_timeout_seconds
+    urgent = displaced is not None and is_urgent(replica, fabric, drain_seconds, start.now)
+    serves = serves_seconds(replica, fabric, over_seconds(turn), start.now) if urgent else 0.0
+    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes, alone, urgent, serves)
+
+
+def _waits_for_drain(turn: Turn, stay: Sequence[Departure], gone: Sequence[Departure]) -> bool:
+    """Recreate never runs two revisions at once: new replicas wait until pods of the old ones are gone."""
+    if turn.planned.spec.rollout.strategy is not RolloutStrategy.Recreate or turn.planned.spec.rollout.paused:
+        return False
+    return any(each.outdated for each in (*stay, *gone)) or turn.draining

@@ -1,0 +1,158 @@
+"""What a pass tells of each pool once all is decided.
+
+That is its status, conditions and events, what is remembered of it, and when the next pass has to come.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.decide import conditions
+from weft.decide.backoff import remaining_seconds
+from weft.decide.course import Outcome
+from weft.decide.forecasts import start_up_now
+from weft.decide.network import network_bound
+from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
+from weft.decide.placing import capacity_request, is_replaced, leaves_last, placement_of, serves_to_the_end
+from weft.decide.rollout import serving
+from weft.decide.succession import tries_again_after_seconds
+from weft.decide.weighing import waits_on_seconds
+from weft.domain.changed import changed
+from weft.domain.decision import PoolDecision
+from weft.domain.reasons import Explanation, Reason
+from weft.placement import choose_victims
+from weft.scaling import live_figures
+from weft.scaling.outliers import wake_after_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.decide.course import Course
+    from weft.domain.decision import CapacityRequest
+    from weft.domain.shape import Plan
+    from weft.domain.snapshot import ScaleMemory
+    from weft.domain.start_up import StartUp
+    from weft.domain.status import Condition, PoolStatus
+    from weft.placement import Departure, FreeMap
+
+
+def outcome_of(course: Course, free: FreeMap, now: float) -> Outcome:
+    """All that a pass tells of one pool."""
+    pool, request = course.turn.planned.pool, capacity_request(course.growth)
+    decision = PoolDecision(
+        pool.key,
+        pool.generation,
+        _status(course, now),
+        course.turn.scale.recommended,
+        _conditions(course, request, free, now),
+        (*_events(course, free), *outlier_events(course), *course.why.events),
+        request,
+    )
+    memory = _memory_after(course, now)
+    waits = _waits(course, memory, free, now)
+    return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
+
+
+def _status(course: Course, now: float) -> PoolStatus:
+    turn, planned, growth = course.turn, course.turn.planned, course.growth
+    return changed(
+        planned.pool.status,
+        desired_replicas=growth.desired,
+        next_replica=growth.next_replica,
+        revision=planned.revision,
+        engine=planned.plan.engine,
+        plan=planned.plan,
+        assignments=(*growth.kept, *growth.added),
+        failure=course.failure,
+        scale=turn.scale.explanation,
+        observed=live_figures(turn.observation, planned.spec.slo, turn.live),
+        moves=course.moves.told,
+        opening=course.moves.opening if growth.refusal is not None else (),
+        start_up=_start_up(course, now),
+    )
+
+
+def _start_up(course: Course, now: float) -> StartUp | None:
+    """What is known of starts; as it was told, while the same is started."""
+    told, known = course.turn.planned.pool.status.start_up, course.turn.planned.start_up
+    if told is not None and (told.image, told.weights, told.engine) == (known.image, known.weights, known.engine):
+        return told
+    return start_up_now(course.turn.planned.pool.status, known, now)
+
+
+def _conditions(course: Course, request: CapacityRequest | None, free: FreeMap, now: float) -> tuple[Condition, ...]:
+    spec, plan, seen = course.turn.planned.spec, course.turn.planned.plan, course.turn.observation
+    return (
+        conditions.planned(plan),
+        *conditions.arguments_unknown(spec.engine.args, plan.engine),
+        *conditions.relaxed(spec),
+        conditions.placed(placement_of(course, free.fabric, now)),
+        conditions.slo_met(spec.slo, seen),
+        network_bound(spec.role, spec.slo, seen),
+        *transfers_failing(course, now),
+        *conditions.capacity_requested(request),
+    )
+
+
+def _memory_after(course: Course, now: float) -> ScaleMemory:
+    memory, later = outliers_after(course, now), course.later
+    if later.took is not None:
+        memory = changed(memory, took=later.took)
+    if later.waits != memory.waits:
+        memory = changed(memory, waits=later.waits)
+    return memory
+
+
+def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> Iterator[float | None]:
+    """Seconds until time alone changes something, each of another kind."""
+    turn, growth, later = course.turn, course.growth, course.later
+    yield turn.scale.wake_after_seconds
+    yield remaining_seconds(course.failure, now) or None
+    yield turn.survivors.wake_after_seconds(growth.kept, now)
+    yield tries_again_after_seconds(growth.added, free)
+    yield wake_after_seconds(memory.outliers, now)
+    yield later.counted_in_seconds
+    yield min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None)
+    yield waits_on_seconds(later.waits, now) if later.waits is not None else None
+
+
+def _replaced(course: Course, free: FreeMap) -> tuple[Departure, ...]:
+    """Those whose successors this pass places, in the order in which they leave: each is told once.
+
+    Successors that are there already are those beyond what is desired of replicas that stay.
+    """
+    if not course.growth.added:
+        return ()
+    growth, moving = course.growth, choose_victims(course.leaving.moving, len(course.leaving.moving), free)
+    displaced = (*(each for each in course.leaving.gone if each.displaced is not None), *moving)
+    have_one = len(growth.kept) - len(moving) - (growth.desired - len(displaced))
+    return displaced[max(0, have_one) : max(0, have_one + len(growth.added))]
+
+
+def _events(course: Course, free: FreeMap) -> tuple[Explanation, ...]:
+    turn, planned = course.turn, course.turn.planned
+    events = [loss.explanation for loss in turn.survivors.losses]
+    for each in _replaced(course, free):
+        if each.displaced is not None:
+            told = f"; {serves_to_the_end(each)}" if each.lasts else ""
+            events.append(Explanation(each.displaced.reason, f"{is_replaced(each)}{told}"))
+    events += _last_ones(course)
+    events += [told for told in (course.why.preempted, turn.taught, turn.scale.changed) if told is not None]
+    before = planned.pool.status.plan
+    if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
+        events.append(_shape_event(before, planned.plan))
+    return tuple(events)
+
+
+def _last_ones(course: Course) -> list[Explanation]:
+    """Those that leave just now though nobody serves after them, as their nodes go."""
+    leaves = course.leaving
+    if serving(leaves.present) or any(each.lasts for each in leaves.moving) or course.growth.desired < 1:
+        return []
+    last = [each for each in leaves.gone if each.urgent and each.ready and not each.alone]
+    return [Explanation(Reason.LastOneLeaves, leaves_last(each)) for each in last]
+
+
+def _shape_event(before: Plan | None, now: Plan) -> Explanation:
+    change = f"{now.shape}" if before is None else f"{before.shape} -> {now.shape}"
+    return Explanation(now.verdict.reason, f"{change}: {now.verdict.message}")
