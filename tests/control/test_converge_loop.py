@@ -7,87 +7,68 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import MagicMock
 
 import pytest
 
 from tests.converge.test_phases import EIGHT, on_its_nodes, one_pod
 from tests.converge.world import World
 from weft.apply import WebhookAway
+from weft.catalog import load
 from weft.control import converge_loop, work_queue
+from weft.control.context import Context
 from weft.control.converge_loop import ConvergeLoop
+from weft.control.health import Pulse
+from weft.control.options import RunOptions
+from weft.control.telemetry import Telemetry
 from weft.control.view import View
 from weft.domain.errors import Blocked
 from weft.domain.reasons import Explanation, Reason
+from weft.observe.cluster_clock import ClusterClock
 from weft.observe.downloads import Downloads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
+
+    from weft.domain.action import Action
+    from weft.domain.snapshot import ResourceKey
 
 AWAY = 'failed calling webhook "m.io": connection refused'
 RECORD = one_pod()
+UID = RECORD.key.uid
+BUGS = {"loop": "converge", "reason": "Bug"}
 
 
-@asynccontextmanager
-async def running(
-    monkeypatch: pytest.MonkeyPatch, world: World, prepare: Callable[[MagicMock], object]
-) -> AsyncIterator[ConvergeLoop]:
-    """The loop over the one pool of a world; `prepare` sees what is around it before it starts."""
-    uid = RECORD.key.uid
-    pods = {uid: world.pod_records()}
-    view = View((0, 0), world.fabric(), {uid: world.noted(RECORD)}, {}, pods, {}, {uid: 1})
-    monkeypatch.setattr("weft.control.converge_loop.Viewer", lambda _: SimpleNamespace(view=lambda: view))
-    with ThreadPoolExecutor(2) as threads:
-        context = MagicMock(executor=threads, writing=threads, synced=True, observed=False, downloads=Downloads())
-        context.options.workers, context.options.writers, context.options.resync_seconds = 1, 1, 1e6
-        context.writer.carry_out.return_value = None
-        context.resources.body.return_value = None
-        context.clock.now.return_value = EIGHT + 59.9
-        prepare(context)
-        loop = ConvergeLoop(context)
-        task = asyncio.create_task(loop.run())
-        yield loop
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    assert ("converge", "Bug") not in [call.args for call in context.telemetry.failures.labels.call_args_list]
+class Cluster:
+    """A simulated cluster with one pool. The writes of each pass end in turn as `outcomes` say; None does them."""
 
-
-async def test_a_start_is_told_anew_when_a_minute_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pods are as they were, and the next resync is far away."""
-    passes: asyncio.Queue[None] = asyncio.Queue()
-    for _ in range(2):
-        passes.put_nowait(None)
-
-    def counted(context: MagicMock) -> None:
-        context.telemetry.passes.inc.side_effect = passes.task_done
-
-    async with running(monkeypatch, on_its_nodes(RECORD), counted):
-        await asyncio.wait_for(passes.join(), 30)
-
-
-class Webhook:
-    """What happens to the writes of each pass in turn, and in which passes something was told."""
-
-    def __init__(self, outcomes: list[Exception | None]) -> None:
+    def __init__(self, world: World, *outcomes: Exception | None) -> None:
+        self.world = world
         self.outcomes = outcomes
         self.passes = 0
         self.asked: list[int] = []
         self.told: list[tuple[int, Explanation]] = []
+        self.telemetry = Telemetry()
         self._over: asyncio.Queue[int] = asyncio.Queue()
 
-    def stand_before(self, context: MagicMock) -> None:
-        context.writer.carry_out.side_effect = self._write
-        context.events.record.side_effect = lambda _, event: self.told.append((self.passes, event))
-        context.telemetry.passes.inc.side_effect = self._passed
+    def view(self) -> View:
+        """What a pass gets to see."""
+        pods, objects = {UID: self.world.pod_records()}, {RECORD.key.namespace: self.world.object_records()}
+        return View((0, 0), self.world.fabric(), {UID: self.world.noted(RECORD)}, {}, pods, objects, {UID: 1})
 
-    def _write(self, _: Any) -> None:  # noqa: ANN401 - any action
+    def carry_out(self, action: Action) -> None:
+        """Write, or be refused."""
         self.asked.append(self.passes)
         outcome = self.outcomes[self.passes] if self.passes < len(self.outcomes) else None
         if outcome is not None:
             raise outcome
+        self.world.carry_out(action)
 
-    def _passed(self) -> None:
+    def record(self, _: ResourceKey, event: Explanation) -> None:
+        """Note in which pass something was told."""
+        self.told.append((self.passes, event))
+
+    def inc(self) -> None:
+        """One pass more is over."""
         self.passes += 1
         self._over.put_nowait(self.passes)
 
@@ -95,6 +76,51 @@ class Webhook:
         """Return once so many passes are over."""
         while await asyncio.wait_for(self._over.get(), 30) < passes:
             pass
+
+    def context(self, threads: ThreadPoolExecutor) -> Context:
+        """Its caches are filled, no engine was asked yet, and it is nearly a minute past eight."""
+        ours: Any = self
+        filled: Any = SimpleNamespace(synced=True, body=lambda _: None)
+        unused: Any = None
+        self.telemetry.passes = ours
+        return Context(
+            options=RunOptions(workers=1, writers=1, resync_seconds=1e6),
+            catalog=load(),
+            clock=ClusterClock(lambda: EIGHT + 59.9, lambda: 0.0),
+            cluster=filled,
+            resources=filled,
+            sources=unused,
+            pickers=unused,
+            collector=unused,
+            downloads=Downloads(),
+            past=unused,
+            writer=ours,
+            events=ours,
+            telemetry=self.telemetry,
+            pulse=Pulse(),
+            executor=threads,
+            writing=threads,
+        )
+
+
+@asynccontextmanager
+async def running(cluster: Cluster) -> AsyncIterator[ConvergeLoop]:
+    """The loop over the one pool of a cluster; no pass may break."""
+    with ThreadPoolExecutor(2) as threads:
+        loop = ConvergeLoop(cluster.context(threads), cluster.view)
+        task = asyncio.create_task(loop.run())
+        yield loop
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert cluster.telemetry.registry.get_sample_value("weft_pass_failures_total", BUGS) is None
+
+
+async def test_a_start_is_told_anew_when_a_minute_is_over() -> None:
+    """Its pods are as they were, and the next resync is far away."""
+    cluster = Cluster(on_its_nodes(RECORD))
+    async with running(cluster):
+        await cluster.after(2)
 
 
 def away(times: int) -> list[Exception | None]:
@@ -112,39 +138,41 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-async def test_a_webhook_that_is_away_for_a_moment_is_told_to_nobody(hurried: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("hurried")
+async def test_a_webhook_that_is_away_for_a_moment_is_told_to_nobody() -> None:
     """It is asked once about each kind, and holds up nothing else: each pass goes on to the end."""
-    webhook = Webhook(away(5))
-    async with running(hurried, World(), webhook.stand_before):
-        await webhook.after(6)
-    assert webhook.told == []
-    assert [len(KINDS)] * 5 == [webhook.asked.count(number) for number in range(5)]
+    cluster = Cluster(World(), *away(5))
+    async with running(cluster):
+        await cluster.after(6)
+    assert cluster.told == []
+    assert [len(KINDS)] * 5 == [cluster.asked.count(number) for number in range(5)]
 
 
 async def test_one_that_stays_away_is_told_in_its_words(hurried: pytest.MonkeyPatch) -> None:
     hurried.setattr(converge_loop, "QUIET_SECONDS", 0.01)
-    webhook = Webhook(away(10))
-    async with running(hurried, World(), webhook.stand_before):
-        await webhook.after(10)
-    first, event = webhook.told[0]
+    cluster = Cluster(World(), *away(10))
+    async with running(cluster):
+        await cluster.after(10)
+    first, event = cluster.told[0]
     assert (first > 0, Explanation(Reason.PodRefused, AWAY)) == (True, event)
 
 
 async def test_one_that_was_away_before_is_told_of_no_sooner(hurried: pytest.MonkeyPatch) -> None:
     """A pass that it answers begins anew."""
     hurried.setattr(converge_loop, "QUIET_SECONDS", 0.01)
-    webhook = Webhook([*away(1), None, *away(1)])
-    async with running(hurried, World(), webhook.stand_before) as loop:
-        await webhook.after(2)
+    cluster = Cluster(World(), *away(1), None, *away(1))
+    async with running(cluster) as loop:
+        await cluster.after(2)
         await asyncio.sleep(0.02)
-        loop.want(RECORD.key.uid)
-        await webhook.after(3)
-    assert webhook.told == []
+        loop.want(UID)
+        await cluster.after(3)
+    assert ([], True) == (cluster.told, 2 in cluster.asked)
 
 
-async def test_where_something_was_refused_already_it_is_told_at_once(hurried: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("hurried")
+async def test_where_something_was_refused_already_it_is_told_at_once() -> None:
     """Else a resource that is stalled would look as if it were not, for as long as the webhook is away."""
-    webhook = Webhook([QUOTA, *away(1)])
-    async with running(hurried, World(), webhook.stand_before):
-        await webhook.after(2)
-    assert [(0, Explanation(QUOTA.reason, str(QUOTA))), (1, Explanation(Reason.PodRefused, AWAY))] == webhook.told
+    cluster = Cluster(World(), QUOTA, *away(1))
+    async with running(cluster):
+        await cluster.after(2)
+    assert [(0, Explanation(QUOTA.reason, str(QUOTA))), (1, Explanation(Reason.PodRefused, AWAY))] == cluster.told

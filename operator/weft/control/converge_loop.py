@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from weft.apply import RetryLater, WebhookAway
 from weft.control.converging import Before, Converger
-from weft.control.view import Viewer
 from weft.control.work_queue import WorkQueue
 from weft.domain.errors import Retry
 from weft.domain.reasons import Reason
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from weft.control.carrying_out import Refusal
     from weft.control.context import Context
     from weft.control.converging import Converged
+    from weft.control.view import View
 
 STIR_SECONDS = 0.5
 CONFLICT_SECONDS = 0.3  # the watch brings the newer object well before
@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 class ConvergeLoop:
     """Converges whatever is asked for with `want`, which any thread may call, and everything at each resync."""
 
-    def __init__(self, context: Context) -> None:
-        """Belongs to the running event loop."""
+    def __init__(self, context: Context, view: Callable[[], View]) -> None:
+        """Belongs to the running event loop; `view` gives the world as of now, and may block."""
         self._context = context
         self._queue = WorkQueue()
-        self._viewer = Viewer(context)
+        self._view = view
         self._converger = Converger(context)
         self._refusals: dict[str, Refusal] = {}
         self._unanswered: dict[str, float] = {}  # since when each pass has found a webhook away, in the loop's time
@@ -80,7 +80,7 @@ class ConvergeLoop:
         if not self._context.synced:
             self._queue.done(uid)  # the first resync after the caches are filled brings everything
             return
-        view = await self._in_thread(self._viewer.view)
+        view = await self._in_thread(self._view)
         resource = view.pools.get(uid) or view.splits.get(uid)
         if resource is None:
             self._refusals.pop(uid, None)
@@ -138,7 +138,7 @@ class ConvergeLoop:
         due = 0.0
         while True:
             if self._context.synced and time.monotonic() >= due:
-                view = await self._in_thread(self._viewer.view)
+                view = await self._in_thread(self._view)
                 for uid in (*view.pools, *view.splits):
                     self._queue.add(uid)
                 jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
@@ -153,7 +153,7 @@ class ConvergeLoop:
             await asyncio.sleep(STIR_SECONDS)
             if self._stirred and self._context.synced:
                 self._stirred = False
-                view = await self._in_thread(self._viewer.view)
+                view = await self._in_thread(self._view)
                 for uid in view.waiting():
                     self._queue.add(uid)
 

@@ -25,6 +25,7 @@ from weft.control.decide_loop import DecideLoop
 from weft.control.health import ProbeServer, Pulse, Vitals
 from weft.control.logs import set_up_logs
 from weft.control.telemetry import Telemetry
+from weft.control.view import Viewer
 from weft.control.wake import Wake
 from weft.control.watching import KopfThread, Watched
 from weft.observe.cluster_cache import ClusterCache
@@ -84,7 +85,7 @@ class Operator:
             context = self._context(client, bucket, (executor, writing), lambda uid: _spread(wake, wants, uid))
             exits.push_async_callback(context.collector.close)
             exits.push_async_callback(context.downloads.close)
-            converge = ConvergeLoop(context)
+            converge = ConvergeLoop(context, Viewer(context).view)
             wants.append(converge.want)
             told = partial(_spread, wake, wants, None)
             watching = KopfThread(Watched(client, context.resources, self._options.namespaces))
