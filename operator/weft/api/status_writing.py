@@ -126,18 +126,25 @@ def _alternative(candidate: Candidate) -> Json:
     return {**_shape(candidate.shape), **_explained(candidate.verdict), **_present(prediction=prediction)}
 
 
-def _shape(shape: Shape) -> Json:
+def sizes_of(shape: Shape) -> dict[str, int]:
+    """How many GPUs each way to divide a replica takes, as both spec and status name them."""
     return {
-        "shape": str(shape),
-        "engine": shape.engine.value,
-        "accelerator": shape.accelerator,
-        "precision": shape.precision.value,
         "tensorParallel": shape.tensor_parallel,
         "pipelineParallel": shape.pipeline_parallel,
         "expertParallel": shape.expert_parallel,
         "dataParallel": shape.data_parallel,
         "decodeContextParallel": shape.decode_context_parallel,
         "prefillContextParallel": shape.prefill_context_parallel,
+    }
+
+
+def _shape(shape: Shape) -> Json:
+    return {
+        "shape": str(shape),
+        "engine": shape.engine.value,
+        "accelerator": shape.accelerator,
+        "precision": shape.precision.value,
+        **sizes_of(shape),
         "gpusPerPod": shape.gpus_per_pod,
         "gpus": shape.gpus,
         "pods": shape.pods,

@@ -6,6 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from weft.api.parsing import parse_pool, parse_split
+from weft.api.status_writing import sizes_of
 from weft.cli.failure import CommandFailure
 from weft.domain.labels import API_VERSION
 
@@ -62,14 +63,7 @@ def _document(kind: str, body: Json, spec: Json) -> Json:
 
 def _pins(shape: Shape) -> Json:
     """Every size that is not 1, and the tensor group always."""
-    sizes = {
-        "tensorParallel": shape.tensor_parallel,
-        "pipelineParallel": shape.pipeline_parallel,
-        "expertParallel": shape.expert_parallel,
-        "dataParallel": shape.data_parallel,
-        "decodeContextParallel": shape.decode_context_parallel,
-        "prefillContextParallel": shape.prefill_context_parallel,
-    }
+    sizes = sizes_of(shape)
     return {name: size for name, size in sizes.items() if size > 1 or name == "tensorParallel"}
 
 
