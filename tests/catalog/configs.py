@@ -22,6 +22,16 @@ LLAMA: dict[str, Any] = {
     "max_position_embeddings": 131072,
     "torch_dtype": "bfloat16",
 }
+SHORT_LLAMA: dict[str, Any] = LLAMA | {"max_position_embeddings": 8192}
+TINY_LLAMA: dict[str, Any] = LLAMA | {
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 32000,
+    "max_position_embeddings": 2048,
+}
 GPT_OSS: dict[str, Any] = LLAMA | {
     "architectures": ["GptOssForCausalLM"],
     "num_local_experts": 32,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.catalog.configs import SHORT_LLAMA
 from tests.cli.terminal import listed, node, pod, pool, shell, split, weft, written
 from weft.catalog import load
 from weft.cli.world import imagined_world
@@ -101,23 +102,12 @@ def test_best_effort_is_a_no_that_shows_the_closest_plan(body: dict[str, Any]) -
     assert 0 == weft("plan", "-f", "-", stdin=yaml.safe_dump({**body, "spec": loose})).code
 
 
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "torch_dtype": "bfloat16",
-}
 NAMED = {"id": "acme/secret", "config": {"configMapRef": {"name": "secret"}}}
 
 
 def config_map(key: str = "config.json", namespace: str | None = None) -> dict[str, Any]:
     metadata = {"name": "secret", **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {key: json.dumps(CONFIG)}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {key: json.dumps(SHORT_LLAMA)}}
 
 
 @pytest.mark.parametrize("body", [pool(), split()], ids=["pool", "split"])

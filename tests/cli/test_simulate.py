@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.catalog.configs import LLAMA
 from tests.cli.terminal import listed, node, pod, pool, split, weft, written
 
 if TYPE_CHECKING:
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
 
 SHORT = "poisson:rate=2,seconds=60,isl=500,osl=50"
 ROWS = "arrival_s,input_tokens,output_tokens\n"
-LLAMA = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "torch_dtype": "bfloat16",
-}
 SLO = {"ttft": {"p95": "1s"}, "tpot": {"p95": "50ms"}}
 
 

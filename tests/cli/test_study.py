@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.catalog import configs
 from tests.cli.terminal import Json, pool, split, weft, written
 from tests.yardstick import assert_each_quick
 from weft.api.parsing import parse_pool, parse_split
@@ -301,24 +302,13 @@ def test_every_part_of_a_step_has_words() -> None:
 
 
 def test_a_model_that_nobody_knows_comes_with_its_config(tmp_path: Path) -> None:
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "vocab_size": 128256,
-        "max_position_embeddings": 131072,
-        "torch_dtype": "bfloat16",
-    }
     file = tmp_path / "config.json"
-    file.write_text(json.dumps(config))
+    file.write_text(json.dumps(configs.LLAMA))
     asked = ("--model", "house/eight", "--accelerator", "H100", *LOAD)
     assert study(*asked, "--config", str(file))["plan"]["shape"].startswith("H100 BF16")
     unknown = weft("plan", *asked)
     assert (unknown.code, unknown.out) == (2, "")
-    file.write_text(json.dumps({name: value for name, value in config.items() if name != "hidden_size"}))
+    file.write_text(json.dumps({name: value for name, value in configs.LLAMA.items() if name != "hidden_size"}))
     lacking = weft("plan", *asked, "--config", str(file))
     assert "hidden_size" in lacking.sentence
     assert (lacking.code, lacking.out) == (2, "")

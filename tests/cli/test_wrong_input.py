@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.catalog.configs import SHORT_LLAMA
 from tests.cli.terminal import listed, node, pool, split, weft, written
 
 if TYPE_CHECKING:
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-CONFIG: Json = {
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "torch_dtype": "bfloat16",
-}
 TAKES = f"{LLAMA} takes 131072 tokens, prompt and answer together; allowed: up to 131071"
 RATE = "must be a quantity above zero such as 8 or 500m, "
 DURATION = "must be a duration above zero such as 300ms"
@@ -52,7 +42,7 @@ def traffic(**fields: object) -> Json:
 
 def own(**changes: object) -> Json:
     """A pool that brings its own config.json; None takes a field out."""
-    config = {name: value for name, value in {**CONFIG, **changes}.items() if value is not None}
+    config = {name: value for name, value in {**SHORT_LLAMA, **changes}.items() if value is not None}
     return of({"id": "acme/own", "config": {"inline": config}})
 
 
@@ -174,11 +164,14 @@ def test_a_field_of_one_side_is_named_where_the_split_has_it(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"config.json": json.dumps(CONFIG)[:60]}, ("config.json of acme/own: is not JSON (", "is it whole?")),
+        ({"config.json": json.dumps(SHORT_LLAMA)[:60]}, ("config.json of acme/own: is not JSON (", "is it whole?")),
         ({"config.json": ""}, ("config.json of acme/own: is not JSON", "is it whole?")),
         ({"config.json": "[1]"}, ("config.json of acme/own: must be an object, not [1]",)),
-        ({"config.json": json.dumps({**CONFIG, "hidden_size": None})}, ("hidden_size is missing",)),
-        ({"config.json": CONFIG}, ("data.config.json of ConfigMap own in namespace default must be a text, not {",)),
+        ({"config.json": json.dumps({**SHORT_LLAMA, "hidden_size": None})}, ("hidden_size is missing",)),
+        (
+            {"config.json": SHORT_LLAMA},
+            ("data.config.json of ConfigMap own in namespace default must be a text, not {",),
+        ),
         ({"hf.json": "{}"}, ("ModelConfigMissing: ConfigMap own with the key config.json", "--from-file=config.json")),
     ],
     ids=["half of it", "nothing", "a list", "a missing key", "an object", "another key"],

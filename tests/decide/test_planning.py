@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from tests.catalog.configs import SHORT_LLAMA
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board, taint
 from weft.catalog import load
@@ -220,18 +222,15 @@ def test_scaling_and_rollout_settings_roll_nothing() -> None:
     assert world.status("chat").revision == revision
 
 
-CONFIG = """{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
-"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
-"max_position_embeddings": 8192, "torch_dtype": "bfloat16"}"""
-
-
 def test_a_pool_waits_for_the_config_map_of_its_model_and_starts_by_itself() -> None:
     named = replace(SPEC, model=ModelSpec("acme/secret", config_map=("secret", "config.json")))
     world = World.of([board("b-0")], pool("chat", named))
     world.turn()
     assert world.condition("chat", "Planned")[:2] == ("False", "ModelConfigMissing")
     record = world.pools["chat"]
-    world.pools["chat"] = replace(record, spec=replace(named, model=replace(named.model, config_json=CONFIG)))
+    world.pools["chat"] = replace(
+        record, spec=replace(named, model=replace(named.model, config_json=json.dumps(SHORT_LLAMA)))
+    )
     world.turn()
     assert world.nodes_of("chat") == [("b-0",)]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.catalog.configs import TINY_LLAMA
 from tests.perf.replicas import Parallel, replica, workload
 from weft.catalog import architecture_from_config
 from weft.domain.hardware import Precision
@@ -16,11 +18,9 @@ from weft.domain.workload import Role, Slo, Workload
 from weft.perf import Doubt, Question, ReplicaModel, assess, half_as_likely, predict
 
 LLAMA_70B = "Llama-3.3-70B-Instruct"
+TINY = json.dumps(TINY_LLAMA | {"torch_dtype": "float32"})
 H200 = replica(LLAMA_70B, "H200", Precision.FP8, 2)
 EASY = Slo(ttft=((95, 2.0),), tpot=((95, 0.05),))
-TINY = """{"architectures": ["LlamaForCausalLM"], "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2,
-"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 32000, "max_position_embeddings": 2048,
-"torch_dtype": "float32"}"""
 
 
 def test_a_tiny_model_on_the_test_accelerator_serves_one_to_two_requests_a_second() -> None:

@@ -11,6 +11,7 @@ import pytest
 from e2e.cluster.presets import h200_boards
 from e2e.cluster.simulated_pods import AfterCrash, Crash, crash_container
 from e2e.cluster.waiting import eventually
+from tests.catalog.configs import SHORT_LLAMA
 from tests.manifests import install, load
 from tests.scenarios.audit import CREATED, asked
 from tests.scenarios.nvlink import Driver
@@ -28,19 +29,6 @@ Json = dict[str, Any]
 WITH_A_PROMETHEUS = {("list", "discovery.k8s.io/endpointslices")}
 EDGE = {"parentRefs": [{"name": "edge"}], "endpointPickerRef": {"name": "picker"}}
 A_FRONT = {"type": "Managed", "resources": {"cpu": "1", "memory": "1Gi"}}
-LLAMA = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "torch_dtype": "bfloat16",
-    "tie_word_embeddings": False,
-}
 
 
 @pytest.fixture
@@ -52,7 +40,7 @@ def place(weft: InstalledWeft, operator: OperatorProcess) -> Place:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "ours"},
-            "data": {"config.json": json.dumps(LLAMA)},
+            "data": {"config.json": json.dumps(SHORT_LLAMA)},
         },
         {
             "apiVersion": "scheduling.k8s.io/v1",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from tests.catalog.configs import TINY_LLAMA
 from tests.shaping.cases import CATALOG
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Reason
 from weft.domain.spec import ModelSpec
 from weft.shaping import resolve_architecture
 
-CONFIG = """{"architectures": ["LlamaForCausalLM"], "hidden_size": 128, "intermediate_size": 256,
-"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 32000,
-"max_position_embeddings": 2048, "torch_dtype": "bfloat16"}"""
+CONFIG = json.dumps(TINY_LLAMA)
 
 
 def test_the_pools_own_config_comes_before_the_catalog() -> None:
