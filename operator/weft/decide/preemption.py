@@ -12,29 +12,26 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from weft.decide.growth import place
-from weft.decide.promises import holder_name
+from weft.decide.taking import LOOKED_AT, has_nothing, keep, leaving_holds, lower_than, may_take, waits_for
 from weft.decide.yielding import could_yield, drain, holds_of_all, with_companions
 from weft.domain.changed import changed
-from weft.domain.reasons import Explanation, Reason
-from weft.placement import ALONE, Hold, Slot
-from weft.scaling import backlog
+from weft.domain.reasons import Reason
+from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from weft.decide.course import Course
     from weft.decide.yielding import Victim
-    from weft.placement import FreeMap
+    from weft.placement import FreeMap, Hold
 
-LOOKED_AT = 3  # pools without a place for which one is looked for in one pass, so that it stays short
 MOST_DOMAINS = 8  # looked at for one place
 
 
 def places_needed(unit: Sequence[Course], waited_since: float = inf) -> list[Course]:
     """The pools of a unit that need one place more at once: the one that lacks it, and a half that has nothing yet.
 
-    None where real demand or its PriorityClass does not let it take one, or somebody else helps. Who has waited for one
-    since then needs it for as long as it wants it, or places would go back and forth with its traffic.
+    None where real demand or its PriorityClass does not let it take one, or somebody else helps.
     """
     for course in unit:
         if course.growth.refusal is not None and _has_no_slot(course):
@@ -47,42 +44,12 @@ def _needed_with(stuck: Course, unit: Sequence[Course], waited_since: float) -> 
         return []
     empty = [each for each in unit if each.growth.waits_for is stuck.growth and has_nothing(each)]
     needed = [stuck, *(empty if has_nothing(stuck) else [])]
-    return needed if may_take(needed) and (has_waited(stuck, waited_since) or is_in_need(stuck)) else []
-
-
-def has_waited(course: Course, since: float) -> bool:
-    """Whether it has waited for what lower pools give up, at that time or later."""
-    took = course.turn.memory.took
-    return took is not None and took >= since
+    return needed if may_take(needed, stuck, waited_since) else []
 
 
 def _has_no_slot(course: Course) -> bool:
     growth = course.growth
     return growth.refusal is not None and growth.refusal.reason is Reason.NoSlot and growth.waits_for is None
-
-
-def has_nothing(course: Course) -> bool:
-    """Whether a pool has no replica, though it shall have some."""
-    return course.have == 0 < course.wanted
-
-
-def may_take(needed: Iterable[Course]) -> bool:
-    """Whether their PriorityClasses let them take anything from others."""
-    return all(course.turn.planned.pool.preempts for course in needed)
-
-
-def is_in_need(course: Course) -> bool:
-    """Whether the traffic that is measured now, or `minReplicas`, needs more than there are.
-
-    Neither headroom nor a forecast counts, and what is not measured in whole counts for nothing.
-    """
-    turn, have = course.turn, course.have
-    spec, seen = turn.planned.spec, turn.observation
-    if have < min(spec.scaling.min_replicas, course.wanted):
-        return True
-    if seen is None or not seen.complete or seen.requests_per_second is None or have >= course.wanted:
-        return False
-    return backlog(seen, spec.role) > seen.answered or seen.requests_per_second > have * turn.planned.capacity
 
 
 def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> bool:
@@ -97,19 +64,6 @@ def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]]
     return True
 
 
-def keep(slot: Slot, course: Course, free: FreeMap) -> None:
-    """Keep a place for a pool, which gets it once whoever holds it is gone."""
-    gpus = course.growth.planned.plan.shape.gpus_per_pod
-    for node in slot.nodes:
-        free.reserve(Hold(node, gpus, f"preemption for {holder_name(course.turn.planned.pool)}"))
-
-
-def waits_for(owners: Iterable[str]) -> Explanation:
-    """What a pool says while others drain for it."""
-    named = ", ".join(sorted(owners))
-    return Explanation(Reason.Preempting, f"waits until pods of {named}, of lower priority, are gone")
-
-
 def preempt(units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> None:
     """Have lower pools give up what the first unit needs that may take it; units in the order of their priority."""
     for needed in islice(filter(None, map(places_needed, units)), LOOKED_AT):
@@ -120,18 +74,6 @@ def preempt(units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> Non
                 drain(victim, needed[0].turn, "place", free)
             keep_what_leaves(needed, units, free, now)
             return
-
-
-def lower_than(needed: Iterable[Course], units: Sequence[Sequence[Course]]) -> list[Sequence[Course]]:
-    """Units all of whose pools are of lower priority than all of these, the lowest first."""
-    priority = min(course.turn.planned.pool.priority for course in needed)
-    lower = [unit for unit in units if all(each.turn.planned.pool.priority < priority for each in unit)]
-    return lower[::-1]
-
-
-def leaving_holds(lower: Iterable[Sequence[Course]], free: FreeMap) -> list[Hold]:
-    """What leaving pods of these hold."""
-    return [hold for unit in lower for each in unit for hold in free.vacated(holder_name(each.turn.planned.pool))]
 
 
 def places_with(more: Iterable[Hold], needed: Iterable[Course], free: FreeMap) -> list[Slot] | None:

@@ -11,20 +11,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from weft.decide.budgets import PROMISED_SECONDS
-from weft.decide.preemption import (
-    LOOKED_AT,
-    has_nothing,
-    has_waited,
-    is_in_need,
-    keep,
-    leaving_holds,
-    lower_than,
-    may_take,
-    places_with,
-    victims_for,
-    waits_for,
-)
+from weft.decide.preemption import places_with, victims_for
 from weft.decide.promises import holder_name
+from weft.decide.taking import LOOKED_AT, has_nothing, keep, leaving_holds, lower_than, may_take, waits_for
 from weft.decide.yielding import are_in_step, could_yield, drain, holds_of_all
 from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
@@ -90,7 +79,7 @@ def _unpaid(unit: Sequence[Course], waited_since: float = inf) -> list[Course]:
     if everything_paid or behind.have < behind.growth.desired or any(_is_helped(course) for course in unit):
         return []
     needed = [course for course in unit if has_nothing(course)] or [behind]
-    return needed if may_take(needed) and (has_waited(behind, waited_since) or is_in_need(behind)) else []
+    return needed if may_take(needed, behind, waited_since) else []
 
 
 def _is_helped(course: Course) -> bool:
