@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import CalibrationMemory, Outliers, PoolObservation, PoolRecord, ScaleMemory, Snapshot
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
+    from weft.perf import Doubt, ReplicaModel
 
 # Each takes some ten milliseconds, and planning anew with what it taught several times that: a pass that measured a
 # whole fleet would be late for everybody. A pass every two seconds measures sixty pools in a window.
@@ -158,17 +159,9 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
 def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     """One measurement; none where the spec was edited meanwhile or cannot be planned any more."""
     fleet, look = lesson.fleet, lesson.look
-    untouched = calibrating.interrupted(replace(lesson.memory, last=look.now))
-    if revision(fleet.spec, fleet.plan) != fleet.revision:
-        return untouched
-    try:
-        request = shape_request(fleet.spec, facts, fleet.plan, fleet.plan.engine)
-        request = replace(request, calibration=lesson.pool.status.calibration)
-        running = running_replica(request, fleet.plan.shape, facts.catalog)
-    except (Invalid, Blocked):
-        return untouched
+    running = _what_runs(lesson, facts)
     if running is None:
-        return untouched
+        return calibrating.interrupted(replace(lesson.memory, last=look.now))
     replica, doubt = running
     load = calibrating.load_of(look, lesson.workload)
     counted = at_rate if adapter_for(fleet.plan.engine.name).counts_handover else at_engine
@@ -187,3 +180,16 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
         return learnt
     expected = Expected(*found, doubt.ttft, doubt.tpot)
     return replace(learnt, factors=followed(learnt.factors, seen, look.role, fleet.spec.slo, expected))
+
+
+def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, Doubt] | None:
+    """One replica of the fleet, as the performance model knows it."""
+    fleet = lesson.fleet
+    if revision(fleet.spec, fleet.plan) != fleet.revision:
+        return None
+    try:
+        request = shape_request(fleet.spec, facts, fleet.plan, fleet.plan.engine)
+        request = replace(request, calibration=lesson.pool.status.calibration)
+        return running_replica(request, fleet.plan.shape, facts.catalog)
+    except (Invalid, Blocked):
+        return None
