@@ -237,7 +237,7 @@ def test_a_full_disk_is_no_traceback() -> None:
 
 
 def test_help_names_the_exit_codes() -> None:
-    for arguments in ((), ("--help",)):
+    for arguments in ((), ("--help",), ("-h",)):
         ending = weft(*arguments)
         assert 0 == ending.code
         assert "Exit codes" in ending.out

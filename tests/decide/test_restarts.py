@@ -124,14 +124,11 @@ class Restart:
 
     @classmethod
     def amid(cls, traffic: list[float]) -> Restart:
-        """Three hours, then two minutes without a process and what the status said a quarter of an hour before."""
+        """Three hours, then two minutes without a process, and what the status said last."""
         world, following = serving_world("chat"), traffic[3 * HOUR :]
-        for worth in traffic[: 3 * HOUR - 15 * MINUTE]:
+        for worth in traffic[: 3 * HOUR]:
             look(world, worth)
-        kept = world.status("chat").forecast
-        for worth in traffic[3 * HOUR - 15 * MINUTE : 3 * HOUR]:
-            look(world, worth)
-        status = replace(world.status("chat"), forecast=kept)
+        status = world.status("chat")
         restored, forgotten = restarted(world, status), restarted(world, replace(status, forecast=None))
         return cls(
             Course.of(world, following, restarted=False),

@@ -89,9 +89,9 @@ def test_counts_at_random_widen_it_by_what_chance_does_to_a_bin(rate: float) -> 
 
 
 def test_a_quantile_is_exceeded_as_often_as_it_says_where_bursts_are_usual() -> None:
-    """Bursts of twice the rate in one of ten minutes, over ten hours; what was foretold is kept for five minutes."""
+    """By one in twenty requests, in minutes that have nothing to do with each other; forecasts are kept for five."""
     random = np.random.default_rng(5)
-    minutes = np.where(random.random(600) < 0.1, 40.0, 20.0)
+    minutes = 20.0 * random.lognormal(0.0, 0.4, 600)
     bins = random.poisson(np.repeat(minutes, 2) * BIN_SECONDS) / BIN_SECONDS
     state, foretold, inside = watched(None, MONDAY, None, None), [], []
     for index, rate in enumerate(bins):
@@ -99,8 +99,35 @@ def test_a_quantile_is_exceeded_as_often_as_it_says_where_bursts_are_usual() -> 
         foretold.append(at_most(state))
         ahead = index - 5  # the forecast whose bin this is
         if ahead > 240:
-            inside.append(rate <= max(foretold[ahead - HELD_BINS + 1 : ahead + 1]))
-    assert 0.92 <= np.mean(inside) <= 0.98
+            inside.append((rate <= max(foretold[ahead - HELD_BINS + 1 : ahead + 1]), rate))
+    within, requests = zip(*inside, strict=True)
+    assert 0.92 <= np.average(within, weights=requests) <= 0.98
+
+
+def bursts(count: int) -> list[float]:
+    """Looks of ten seconds: 20 requests/s, and 80 in the last of each ten minutes."""
+    return ([20.0] * 54 + [80.0] * 6) * count
+
+
+@pytest.mark.parametrize(("seen", "least", "most"), [(1, 20.0, 24.0), (2, 20.0, 24.0), (5, 60.0, 90.0)])
+def test_bursts_that_hold_a_third_of_all_requests_are_no_tenth(seen: int, least: float, most: float) -> None:
+    """One minute in ten, with four times the requests. A single one or two are not what is usual."""
+    state = followed(bursts(seen) + [20.0] * 42)
+    assert least < at_most(state, 0.9) < most
+
+
+def test_in_a_burst_no_margin_reaches_far_beyond_the_most_that_came() -> None:
+    """What quiet times taught, four times as much within minutes, would be four times the burst."""
+    state = followed([*bursts(12), *[20.0] * 54, *[80.0] * 9])
+    assert at_most(state, 0.5) > 60.0
+    assert 80.0 < at_most(state, 0.99) < 100.0
+    calm = followed([20.0] * 360, start=state.seen, state=state)
+    assert 60.0 < at_most(calm, 0.99) < 100.0
+
+
+def test_the_most_that_came_is_forgotten_by_half_of_the_way_in_half_a_day() -> None:
+    state = followed([*[20.0] * 360, 160.0, 160.0, 160.0, *[20.0] * 4320])
+    assert math.exp(state.highest) == pytest.approx(20.0 * math.sqrt(160.0 / 20.0), rel=0.05)
 
 
 def test_a_step_is_followed_within_minutes_and_is_no_trend() -> None:

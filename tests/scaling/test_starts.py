@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scaling.test_packing import LEARNT
+from tests.scaling.test_packing import LEARNT, NEW
 from weft.domain.start_up import KEPT_STARTS, PHASES, Start, usual_phases
 from weft.scaling.forecast import MOST_STARTUP_SECONDS, horizon_of
 from weft.scaling.packing import packed, unpacked
@@ -83,10 +84,24 @@ def test_starts_are_read_back(starts: tuple[Start, ...]) -> None:
 
 def test_text_from_before_starts_were_kept_is_still_read() -> None:
     text = packed(LEARNT)
-    assert text.startswith("3.")
+    assert text.startswith("5.")
     again = unpacked(text)
     assert again is not None
     assert (again.starts, again.days) == ((), LEARNT.days)
+
+
+@given(STARTS)
+def test_text_from_before_the_most_that_came_was_kept_is_still_read(starts: tuple[Start, ...]) -> None:
+    """It is taken to be what came last; of a new pool it is what is written last."""
+    state = with_starts(LEARNT, starts)
+    text = packed(state)
+    content = base64.b64decode(text[2:])
+    at = len(base64.b64decode(packed(NEW)[2:])) - 4
+    earlier = {"6.": "4.", "5.": "3."}[text[:2]] + base64.b64encode(content[:at] + content[at + 4 :]).decode()
+    again = unpacked(earlier)
+    assert again is not None
+    assert (again.starts, again.days) == (state.starts, LEARNT.days)
+    assert again.highest == again.level
 
 
 def test_text_with_a_replica_twice_is_as_if_nothing_was_known() -> None:

@@ -45,7 +45,8 @@ class ForecastState:
 
     `seen` is the epoch second of the last look. `bin` counts bins since 1970: the one under way, with its `requests`
     in `seconds` so far. `latest` is the last bin that was learnt from, None before any was; `level` and `trend` are the
-    log rate there and its growth a bin, `recent` is a level that follows almost at once, `count` the bin's requests.
+    log rate there and its growth a bin, `recent` is a level that follows almost at once, `highest` the greatest rate of
+    a bin, from which it comes down by half of the way in half a day, `count` the bin's requests.
     `noise` is the usual size of a surprise one bin ahead, `dispersion` the variance of counts over their mean, `upward`
     and `usual` how far forecasts fell short lately, and at all times. `errors` are weights of past errors at the
     horizon, by size. `startup_seconds` is what a start takes, None before one was measured, and
@@ -65,6 +66,7 @@ class ForecastState:
     latest: int | None = None
     level: float = 0.0
     recent: float = 0.0
+    highest: float = 0.0
     trend: float = 0.0
     noise: float = 0.1
     dispersion: float = 1.0

@@ -13,7 +13,8 @@ added to the next forecast.
 
 Counts scatter by chance alone the more the fewer they are, and errors are told in units of that: bursts of the day make
 no wide forecast of a quiet night. When forecasts fell short more than usual lately, the next ones are wider: bursts
-come in clusters.
+come in clusters. But for what a new pool is believed to scatter by, no margin reaches beyond the most that came lately:
+in the middle of a burst, another one on top of it is not what quiet times have taught.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending
 from weft.domain.made_often import made_often
 from weft.scaling.reading import is_sane
-from weft.scaling.scatter import ASSUMED, faded, quantile, with_error
+from weft.scaling.scatter import ASSUMED, faded, quantile, quantile_of_requests, with_error
 from weft.scaling.seasons import change, counted
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ _DOUBT_OF_SEASONS, _DOUBT_OF_LEADS = 0.05, 0.02  # squared error that a pattern 
 _MOST_PENDING = 12
 _MOST_DISPERSION = 100.0
 _MOST_MARGIN = 3.0  # logarithm: twenty times what is likely
+_LIKELY = 0.5  # the middle of the time, and not of requests
+_PART_BEYOND = 0.9  # of what a new pool is believed to scatter by, beyond the most that came
 MOST_RATE = 1e9  # requests/s: more is a broken metric
 _MOST_GROWTH = 0.7  # logarithm: what a trend takes from one bin
 _SURPRISE = 4.0  # times what was usual is the most that one bin tells about dispersion
@@ -68,7 +71,7 @@ class Forecast:
     """Requests per second in the bin at the horizon: `level` is the log of the rate, `errors` and `scale` its scatter.
 
     The horizon is the time that a start takes; `is_measured` says that one was measured. `width` is the scale as it
-    would be without bins that nobody saw.
+    would be without bins that nobody saw, and `most` the log of what no margin goes beyond.
     """
 
     level: float
@@ -77,14 +80,16 @@ class Forecast:
     horizon_seconds: float
     is_measured: bool = False
     width: float = 1.0
+    most: float = math.inf
 
     def quantile(self, part: float) -> float:
-        """The rate that is exceeded with the probability of 1 - `part`, given that forecasts are held for a while."""
-        return math.exp(self.level + min(_MOST_MARGIN, self.scale * quantile(self.errors, part)))
+        """The rate that only 1 - `part` of requests come beyond, given that forecasts are held for a while."""
+        error = quantile(self.errors, part) if part <= _LIKELY else quantile_of_requests(self.errors, part, self.width)
+        return math.exp(min(self.most, self.level + min(_MOST_MARGIN, self.scale * error)))
 
     def over(self, work: float) -> Forecast:
         """Of requests that are so much work each, where the rate was one of work."""
-        return changed(self, level=self.level - math.log(work))
+        return changed(self, level=self.level - math.log(work), most=self.most - math.log(work))
 
 
 def watched(
@@ -137,9 +142,11 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     rate = state.level + state.trend * _damped(ahead + unseen)
     season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
     rate += _added(state, season, state.recent - state.level)
-    wide = width(state, rate)
-    scale = wide * math.sqrt((ahead + unseen) / ahead)
-    return Forecast(rate, scale, state.errors, horizon_seconds, state.startup_seconds is not None, wide)
+    wide, longer = width(state, rate), math.sqrt((ahead + unseen) / ahead)
+    highest = max(rate, state.highest)
+    most = highest + longer * width(state, highest) * quantile(ASSUMED, _PART_BEYOND)
+    is_measured = state.startup_seconds is not None
+    return Forecast(rate, wide * longer, state.errors, horizon_seconds, is_measured, wide, most)
 
 
 def is_old(state: ForecastState, now: float) -> bool:
@@ -279,7 +286,7 @@ def _judged(state: ForecastState, found: float) -> ForecastState:
 def _followed(state: ForecastState, found: float, count: float) -> ForecastState:
     """Level, trend and scatter after a bin."""
     if state.latest is None:
-        return changed(state, level=found, recent=found, latest=state.bin, count=count)
+        return changed(state, level=found, recent=found, highest=found, latest=state.bin, count=count)
     bins = max(1, state.bin - state.latest)
     foretold = state.level + state.trend * _damped(bins)
     surprise = found - foretold
@@ -291,9 +298,11 @@ def _followed(state: ForecastState, found: float, count: float) -> ForecastState
     bounded = max(-_CHANCE * usual, min(_CHANCE * usual, surprise / by_chance))
     noise = state.noise + _NOISE_GAIN * (abs(bounded) - state.noise)
     growth = _TREND_GAIN * (1.0 - beyond) * max(-_MOST_GROWTH, min(_MOST_GROWTH, surprise))  # a step is no trend
+    level = foretold + gain * surprise
     return changed(
         state,
-        level=foretold + gain * surprise,
+        level=level,
+        highest=max(found, level + LEFT_OF_ERRORS**bins * (state.highest - level)),
         recent=state.recent + (1.0 - (1.0 - _RECENT_GAIN) ** bins) * (found - state.recent),
         trend=state.trend * _DAMPING**bins + growth,
         noise=noise,

@@ -100,7 +100,12 @@ def days_are_others(known: ForecastState, state: ForecastState) -> bool:
     return any(before != now and _is_another_day(before, now) for before, now in pairs)
 
 
-NEWS = (the_margin_is_another, more_is_known_of_errors, starts_take_another_time, days_are_others)
+def more_came_than_ever(known: ForecastState, state: ForecastState) -> bool:
+    """Lately: margins reach as far as that."""
+    return state.highest - known.highest >= SMALLEST_CHANGE
+
+
+NEWS = (the_margin_is_another, more_is_known_of_errors, more_came_than_ever, starts_take_another_time, days_are_others)
 
 
 def _is_another_day(before: tuple[float | None, ...], now: tuple[float | None, ...]) -> bool:

@@ -23,8 +23,9 @@ from weft.scaling.seasons import NOTHING_SEEN, SLOT_SECONDS, SLOTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_VERSION = "4."
-_WITHOUT_STARTS = "3."  # the same but for the part that starts are in, where none is known
+_VERSION = "6."
+_WITHOUT_STARTS = "5."  # the same but for the part that starts are in, where none is known
+_BEFORE_HIGHEST = {"4.": _VERSION, "3.": _WITHOUT_STARTS}  # the same as what but for the most that came
 _LAST_MOMENT = 1e11  # epoch seconds: bins are counted in 4 bytes
 _MOST_REQUESTS = 1e13
 _RATES = (-20.0, 30.0)  # logarithms of requests/s
@@ -58,7 +59,9 @@ _ERRORS = struct.Struct(f"<{len(ASSUMED)}f")
 _DAYS = struct.Struct(f"<{2 * SLOTS}h")
 _PENDING = struct.Struct("<h4f")
 _START = struct.Struct(f"<I{len(PHASES)}H")
-_FIXED = _HEAD.size + _SLOT.size + _ERRORS.size + _DAYS.size
+_HIGHEST = struct.Struct("<f")
+_BEFORE = _HEAD.size + _SLOT.size + _ERRORS.size + _DAYS.size
+_FIXED = _BEFORE + _HIGHEST.size
 _STARTS_SIZE = KEPT_STARTS * _START.size
 
 
@@ -71,6 +74,7 @@ def packed(state: ForecastState) -> str:
     content.append(_SLOT.pack(slot.index, slot.requests, slot.seconds, _or_nan(slot.before)))
     content.append(_ERRORS.pack(*state.errors))
     content.append(_DAYS.pack(*_in_thousandths(state.days[0]), *_in_thousandths(state.days[1])))
+    content.append(_HIGHEST.pack(state.highest))
     content.append(_packed_starts(state.starts[-KEPT_STARTS:]))
     due = [each for each in state.pending if each.due > state.bin - HELD_BINS][-_MOST_PENDING:]
     content += [_PENDING.pack(each.due - state.bin, each.rate, each.scale, each.season, each.lead) for each in due]
@@ -88,12 +92,20 @@ def _packed_starts(starts: tuple[Start, ...]) -> bytes:
 def unpacked(text: str) -> ForecastState | None:
     """The state that was written as this; None for anything else."""
     version, numbers = text[: len(_VERSION)], text[len(_VERSION) :]
-    if version not in {_VERSION, _WITHOUT_STARTS}:
-        return None
     try:
-        return _unpacked(base64.b64decode(numbers, validate=True), has_starts=version == _VERSION)
-    except (ValueError, struct.error):
+        content = base64.b64decode(numbers, validate=True)
+        if version in _BEFORE_HIGHEST:
+            version, content = _BEFORE_HIGHEST[version], _with_highest(content)
+        has_starts = {_VERSION: True, _WITHOUT_STARTS: False}[version]
+        return _unpacked(content, has_starts=has_starts)
+    except (KeyError, ValueError, struct.error):
         return None
+
+
+def _with_highest(content: bytes) -> bytes:
+    """The same of an earlier version: the most that came is what came last."""
+    level = _HEAD.unpack_from(content)[2 + list(_FIGURES).index("level")]
+    return content[:_BEFORE] + _HIGHEST.pack(level) + content[_BEFORE:]
 
 
 def _unpacked(content: bytes, *, has_starts: bool) -> ForecastState:
@@ -114,6 +126,7 @@ def _unpacked(content: bytes, *, has_starts: bool) -> ForecastState:
         foretold=(_within(figures[-7], _PROVED), _within(figures[-6], _WEIGHTS)),
         led=(_within(figures[-5], _PROVED), _within(figures[-4], _WEIGHTS)),
         costs=_costs(*figures[-3:]),
+        highest=_within(_HIGHEST.unpack_from(content, _BEFORE)[0], _RATES),
         starts=_starts(content[_FIXED : _FIXED + _STARTS_SIZE]) if has_starts else (),
     )
     return changed(state, **{name: _figure(name, value) for name, value in zip(_FIGURES, figures, strict=False)})

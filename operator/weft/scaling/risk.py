@@ -51,7 +51,8 @@ class Margin:
 
     def on(self, ahead: Forecast) -> float:
         """The rate that is bought."""
-        return math.exp(ahead.level) * _times_likely(self.users, self.times, ahead.scale, ahead.errors)
+        bought = math.log(_times_likely(self.users, self.times, ahead.scale, ahead.errors))
+        return math.exp(min(ahead.most, ahead.level + bought))
 
 
 def margin_now(risk: float, state: ForecastState, ahead: Forecast, work: float) -> Margin:
@@ -74,7 +75,7 @@ def with_cost(before: ForecastState | None, state: ForecastState, work: float) -
 
 def without_costs(state: ForecastState) -> ForecastState:
     """The state of which nothing is usual any more."""
-    return changed(state, costs=(0.0, 0.0, 0.0))
+    return changed(state, costs=(0.0, 0.0, 0.0), highest=state.level)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
@@ -89,7 +90,7 @@ def _risked(risk: float, times: float) -> float:
 @functools.lru_cache(maxsize=REMEMBERED)
 def _times_likely(users: float, times: float, scale: float, errors: tuple[float, ...]) -> float:
     """What is bought over the rate of a forecast with this scatter: more work never gets fewer replicas."""
-    ahead = Forecast(0.0, scale, errors, 0.0)
+    ahead = Forecast(0.0, scale, errors, 0.0, width=scale)
     bought, as_usual = ahead.quantile(1.0 - _risked(users, times)), ahead.quantile(1.0 - users)
     if times < 1.0:  # nor less work more of them
         return min(bought, as_usual / times)

@@ -9,6 +9,10 @@ from __future__ import annotations
 import functools
 import math
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SIDE = 16  # bounds on either side of no error
 _NARROWEST, _FARTHEST = 0.01, 2.0  # logarithms of a ratio
@@ -18,6 +22,8 @@ _PRIOR_SPREAD = 0.05
 _PRIOR_WEIGHT = 24.0
 # No quantile is told that fewer errors than these lie beyond.
 _LEAST_BEYOND = 1.2
+# A bin in which more came than was foretold holds as many more of all requests, up to this.
+_MOST_OF_A_BIN = 4.0
 REMEMBERED = 4096  # quantiles: pools are asked far more often than they learn
 
 
@@ -54,9 +60,35 @@ def quantile(errors: tuple[float, ...], part: float) -> float:
 
     One that hardly an error was beyond is not known: the nearest that is stands for it.
     """
+    return _up_to(errors, min(part * math.fsum(errors), _known(errors)))
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def quantile_of_requests(errors: tuple[float, ...], part: float, scale: float) -> float:
+    """The error that this part of requests met at most, where errors are of forecasts with that scatter.
+
+    More come in the bins of which too little was foretold: a tenth of the time may be a third of all requests.
+    """
+    of_requests = [weight * times for weight, times in zip(errors, _requests_of_bins(scale), strict=True)]
+    return min(_up_to(of_requests, part * math.fsum(of_requests)), _up_to(errors, _known(errors)))
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _requests_of_bins(scale: float) -> tuple[float, ...]:
+    """Over those that were foretold, for each bin of errors."""
+    middles = [BOUNDS[0], *((lower + upper) / 2.0 for lower, upper in pairwise(BOUNDS)), BOUNDS[-1]]
+    return tuple([min(_MOST_OF_A_BIN, math.exp(scale * max(0.0, middle))) for middle in middles])
+
+
+def _known(errors: tuple[float, ...]) -> float:
+    """The weight up to which hardly an error is not beyond."""
     total = math.fsum(errors)
-    wanted = min(part * total, max(total / 2.0, total - _LEAST_BEYOND))
-    for place, (below, upto) in enumerate(pairwise((0.0, *accumulate(errors)))):
+    return max(total / 2.0, total - _LEAST_BEYOND)
+
+
+def _up_to(weights: Sequence[float], wanted: float) -> float:
+    """The error that so much of the weight is at most."""
+    for place, (below, upto) in enumerate(pairwise((0.0, *accumulate(weights)))):
         if upto >= wanted and upto > below:
             lower, upper = BOUNDS[max(0, place - 1)], BOUNDS[min(place, len(BOUNDS) - 1)]
             return lower + (upper - lower) * (wanted - below) / (upto - below)
