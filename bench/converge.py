@@ -211,7 +211,7 @@ def decided(replicas: int) -> Stand:
 def _everything(pool: PoolRecord) -> list[Json]:
     """All pods and all that stands around them."""
     pods = (pod for each in pool.status.assignments for pod in render_pods(pool, each))
-    return [*pods, *wanted_objects(pool, ())]
+    return [*pods, *wanted_objects(pool, (), None)]
 
 
 def _tray(rack: int, tray: int) -> NodeRecord:

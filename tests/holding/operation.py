@@ -146,7 +146,8 @@ class Operation:
         """One pass over one pool."""
         pool, pods = self.pool(name), self.cluster.pod_records()
         fabric = build_fabric(self.cluster.node_records(), pods, load(), self.reports)
-        mine = tuple(pod for pod in pods if pool.key.uid in _owners(pod) or pod.front_of == pool.split_uid is not None)
+        owners = {pool.key.uid, pool.split_uid} - {None}
+        mine = tuple(pod for pod in pods if _owner(pod) in owners)
         done = converge_pool(pool, fabric, mine, self.cluster.objects_of(pool.key.namespace), Heard(self.cluster.now))
         for action in done.actions:
             for step in _writes(action):
@@ -237,8 +238,8 @@ class Operation:
         return "\n".join(map(str, (*pools, *self.cluster.describe())))
 
 
-def _owners(pod: PodRecord) -> set[str]:
-    return {pod.identity.pool_uid} if pod.identity is not None else set()
+def _owner(pod: PodRecord) -> str | None:
+    return pod.identity.pool_uid if pod.identity is not None else pod.front_of
 
 
 def _name(body: Json) -> str:

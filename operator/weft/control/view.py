@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.fabric import build_fabric
 from weft.observe.snapshot_builder import SnapshotBuilder
+from weft.render import engine_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,8 +44,8 @@ class View:
     def waiting(self) -> Iterable[str]:
         """Pools for which a change anywhere in the cluster may be what they wait for.
 
-        Those with gated pods wait for room, halves of a split that roll for the routers of the pair before, and those
-        with pods that have left their front for what the engines in them tell.
+        Those with gated pods wait for room, halves of a split that roll for the routers of the pair before, pools for
+        those of the engine before, and those with pods that have left their front for what the engines in them tell.
         """
         return (uid for uid, pods in self.pods.items() if uid in self.pools and _waits(self.pools[uid], pods))
 
@@ -61,7 +62,8 @@ def by_whom(pods: Iterable[PodRecord]) -> dict[str, tuple[PodRecord, ...]]:
 
 def _waits(pool: PoolRecord, pods: Iterable[PodRecord]) -> bool:
     pair = pool.spec.pair if pool.spec is not None else ""
-    return any(pod.gated or pod.finishing or (pair and pod.pair != pair) for pod in pods)
+    known = {"", engine_label(pool.status.engine.name)} if pool.status.engine is not None else {""}
+    return any(pod.gated or pod.finishing or (pod.pair != pair if pair else pod.engine not in known) for pod in pods)
 
 
 class Viewer:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from weft.converge.replicas import Replica
     from weft.domain.cluster import PodRecord
@@ -107,27 +107,36 @@ def kept_for_their_front(
         return ()
     if not any(replica.ready and pair_of_replica(replica) == pool.spec.pair for replica in replicas):
         return ()
-    chosen_by = {pod.pair for pod in pods if _is_before(pool, pod, now)}
+    chosen_by = {pod.pair for pod in routers_of(pool, pods, now)}
+    return last_of_each(replicas, chosen_by - {pool.spec.pair}, pair_of_replica)
+
+
+def last_of_each(
+    replicas: Sequence[Replica], outlived: Collection[str], key: Callable[[Replica], str]
+) -> tuple[Replica, ...]:
+    """The last one that answers of each of these generations, where all of it are to leave."""
     last: dict[str, Replica] = {}
     for replica in replicas:
         if answers(replica):
-            before = last.get(pair_of_replica(replica))
+            before = last.get(key(replica))
             if before is None or before.assignment is None:  # one that stays is enough
-                last[pair_of_replica(replica)] = replica
-    outlived = chosen_by - {pool.spec.pair}
-    return tuple(each for pair, each in last.items() if pair in outlived and each.assignment is None)
+                last[key(replica)] = replica
+    return tuple(each for name, each in last.items() if name in outlived and each.assignment is None)
 
 
 def overdue_in_seconds(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> float:
     """Until nothing is kept for the next of the routers that terminate, though it is still there; else infinite."""
-    ends = (pod.gone_by for pod in pods if _is_before(pool, pod, now) and pod.gone_by is not None)
+    ends = (pod.gone_by for pod in routers_of(pool, pods, now) if pod.gone_by is not None)
     return min(ends, default=inf) + OVERDUE_SECONDS - now
 
 
-def _is_before(pool: PoolRecord, pod: PodRecord, now: float) -> bool:
-    overdue = pod.gone_by is not None and now >= pod.gone_by + OVERDUE_SECONDS
-    of_its_split = pod.front_of is not None and pod.front_of == pool.split_uid and pod.namespace == pool.key.namespace
-    return of_its_split and not pod.ended and not overdue
+def routers_of(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> Iterator[PodRecord]:
+    """Routers that may still choose replicas of a pool: of its own, or of the split that it is a half of."""
+    owners = {pool.key.uid, pool.split_uid} - {None}
+    for pod in pods:
+        overdue = pod.gone_by is not None and now >= pod.gone_by + OVERDUE_SECONDS
+        if pod.front_of in owners and pod.namespace == pool.key.namespace and not pod.ended and not overdue:
+            yield pod
 
 
 def pair_of_replica(replica: Replica) -> str:

@@ -11,6 +11,7 @@ from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
 from weft.converge.domains import delete_left_over
 from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire
+from weft.converge.engine_fronts import EngineFronts, engine_of
 from weft.converge.generations import kept_for_their_front, overdue_in_seconds
 from weft.converge.objects import Surroundings
 from weft.converge.phases import with_phases
@@ -23,7 +24,6 @@ from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
 from weft.engines import LeavesBy, adapter_for
 from weft.render import (
-    Front,
     balances,
     leader_selector,
     pool_labels,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric
+    from weft.domain.shape import EngineName
     from weft.domain.snapshot import PoolRecord
     from weft.render import Json
 
@@ -71,22 +72,24 @@ def converge_pool(
     around = Surroundings.of(pool.key, objects)
     if pool.deleting:
         return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
+    fronts = EngineFronts.of(pool, replicas, around)
     kept = kept_for_their_front(pool, replicas, known, heard.now)
-    leaving = Leaving.of(pool.spec, _heeded(pool, known), heard)
-    going = [replica for replica in replicas if replica not in kept]
-    retired = tuple(action for replica in going for action in retire(replica, fabric, leaving))
-    wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas))
+    kept += fronts.kept(pool, replicas, known, heard.now) if fronts is not None else ()
+    ways = _ways_to_leave(pool, replicas, known, heard)
+    going = [(each, ways[_engine(pool, each)]) for each in replicas if each not in kept]
+    retired = tuple(action for replica, leaving in going for action in retire(replica, fabric, leaving))
+    wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     applied = tuple(around.apply(wanted))
     left_over = tuple(delete_left_over(replicas, around))
     knows_what_is_wanted = pool.spec is not None and pool.lacks is None and front_refused is None
     unwanted = tuple(around.delete_unwanted(wanted)) if knows_what_is_wanted else ()
-    trouble = around.taken(wanted) or _front_trouble(pool, around)
-    finishing = [replica for replica in going if finishes(replica, fabric, leaving)]
+    trouble = around.taken(wanted) or _front_trouble(pool, around, fronts)
+    finishing = [(replica, leaving) for replica, leaving in going if finishes(replica, fabric, leaving)]
     census = Census.of(pool, replicas, len(finishing))
     census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around))
     census, again = with_phases(census, pool, replicas, heard.now)
-    ends = [ends_in_seconds(replica, fabric, leaving) for replica in finishing]
+    ends = [ends_in_seconds(replica, fabric, leaving) for replica, leaving in finishing]
     if kept:
         ends.append(overdue_in_seconds(pool, known, heard.now))
     return Convergence(
@@ -101,21 +104,20 @@ def _soonest(again: float | None, *ends: float) -> float | None:
     return min((each for each in (again, *ends) if each is not None and isfinite(each)), default=None)
 
 
-def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]:
+def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica], fronts: EngineFronts | None) -> tuple[Json, ...]:
     """Everything but pods that the pool should own now; nothing while its spec cannot be read."""
     if pool.spec is None:
         return ()
     plan = pool.status.plan
     spans = plan is not None and plan.shape.pods > 1
     spanned = any(rank_of(pod) > 0 for replica in replicas for pod in replica.pods)
-    found = [render_service(pool), render_disruption_budget(pool)]
+    only = fronts.only if fronts is not None else {}
+    found = [render_service(pool, only), render_disruption_budget(pool)]
     if spans or spanned:
         found.append(render_ranks_service(pool))
-    if _has_a_front(pool) and plan is not None:
+    if fronts is not None:
         router, tags = pool.spec.router, pool_labels(pool)
-        drain_seconds, every_pod = pool.spec.rollout.drain_timeout_seconds, balances(pool.spec)
-        front = Front((pool.key,), router.replicas, drain_seconds, every_pod=every_pod)
-        found.append(render_front(pool.key, plan.engine.name, router, front, tags))
+        found += (render_front(pool.key, engine, router, front, tags) for engine, front in fronts.wanted.items())
         found.append(render_front_budget(pool.key, router, tags))
     return (*found, *_route_of(pool, replicas))
 
@@ -148,19 +150,31 @@ def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Exp
         return (), Explanation(error.reason, error.message)
 
 
-def _leaves_by(pool: PoolRecord) -> LeavesBy:
-    """What the front heeds that belongs to the pool's engine, whichever engine the replica that goes runs itself.
+def _ways_to_leave(
+    pool: PoolRecord, replicas: Iterable[Replica], known: Sequence[PodRecord], heard: Heard
+) -> dict[EngineName | None, Leaving]:
+    """How replicas leave, by the engine that they run."""
+    engines = {_engine(pool, replica) for replica in replicas}
+    return {engine: Leaving.of(pool.spec, _heeded(pool, _leaves_by(pool, engine), known), heard) for engine in engines}
+
+
+def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
+    release = pool.status.engine
+    return engine_of(replica, release.name) if release is not None else None
+
+
+def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
+    """What the front heeds that belongs to an engine.
 
     Endpoint pickers drop a pod that their InferencePool does not select any more, whatever it runs.
     """
-    release = pool.status.engine
     at_a_gateway = _has_a_front(pool, RouterKind.Gateway)
-    return LeavesBy.Label if release is None or at_a_gateway else adapter_for(release.name).leaves_front_by
+    return LeavesBy.Label if engine is None or at_a_gateway else adapter_for(engine).leaves_front_by
 
 
-def _heeded(pool: PoolRecord, known: Iterable[PodRecord]) -> LeavesBy | None:
+def _heeded(pool: PoolRecord, leaves_by: LeavesBy, known: Iterable[PodRecord]) -> LeavesBy | None:
     """The same, or nothing where no front is known that sees a label go: clients keep connections that they have."""
-    leaves_by, owners = _leaves_by(pool), {pool.key.uid, pool.split_uid} - {None}
+    owners = {pool.key.uid, pool.split_uid} - {None}
     routers = (pod for pod in known if pod.front_of in owners and pod.namespace == pool.key.namespace)
     heeded = _has_a_front(pool, RouterKind.Gateway) or any(not pod.ended for pod in routers)
     return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
@@ -175,11 +189,13 @@ def _is_routed_to(pool: PoolRecord) -> bool:
     return _has_a_front(pool, RouterKind.Gateway) and pool.split_uid is None
 
 
-def _front_trouble(pool: PoolRecord, around: Surroundings) -> Explanation | None:
+def _front_trouble(pool: PoolRecord, around: Surroundings, fronts: EngineFronts | None) -> Explanation | None:
     """What keeps requests from the replicas, beside a name that is taken."""
     if _is_routed_to(pool):
         return pool.lacks or route_trouble(around)
-    return front_trouble(around) if _has_a_front(pool) else None
+    if fronts is None:
+        return front_trouble(around) if _has_a_front(pool) else None
+    return fronts.why_not
 
 
 def _waiting(replicas: Sequence[Replica], fabric: Fabric, around: Surroundings) -> str | None:

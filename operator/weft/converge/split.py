@@ -9,7 +9,14 @@ from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.children import SIDES, Side, converge_children
 from weft.converge.conditions import said_false, stall
-from weft.converge.generations import Generation, fronts_wanted, generations_of, shown_to_a_picker
+from weft.converge.engine_fronts import engine_of
+from weft.converge.generations import (
+    Generation,
+    fronts_wanted,
+    generations_of,
+    pair_of_replica,
+    shown_to_a_picker,
+)
 from weft.converge.objects import OF_GATEWAYS, OF_ROUTERS, Surroundings
 from weft.converge.phases import with_phases
 from weft.converge.replicas import replicas_of
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
 
     from weft.converge.objects import Kind
     from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.shape import EngineName
     from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.workload import Role
     from weft.render import Json
@@ -160,11 +168,18 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing, around:
     current = routing.known[0].pair
     images = {pair: _image_before(around, pair) if pair != current else "" for pair in routing.routers}
     fronts = [
-        Front(pools, count, drain, pair, every_pod, images[pair] or engine.image)
+        Front(pools, count, drain, pair, every_pod, engine.image, image=images[pair])
         for pair, count in routing.routers.items()
     ]
-    rendered = [render_front(split.key, engine.name, router, front, tags) for front in fronts]
+    engines = {pair: _engine(sides, pair, engine.name) if pair != current else engine.name for pair in routing.routers}
+    rendered = [render_front(split.key, engines[front.pair], router, front, tags) for front in fronts]
     return (service, render_front_budget(split.key, router, tags), *rendered)
+
+
+def _engine(sides: Sequence[Side], pair: str, current: EngineName) -> EngineName:
+    """What replicas of an earlier pair run: it keeps its router where the engine changes."""
+    replicas = (replica for side in sides for replica in side.replicas if pair_of_replica(replica) == pair)
+    return next((engine_of(replica, current) for replica in replicas), current)
 
 
 def _image_before(around: Surroundings, pair: str) -> str:

@@ -24,6 +24,8 @@ APPLIED = f"{GROUP}/applied"  # annotation: hash of an object as we rendered it,
 FILE = f"{GROUP}/file-"  # annotation of a pod, with a file's name: text that its container finds as that file
 PAIR = f"{GROUP}/pair"  # hash of what halves of a split must share: those with another never meet
 FRONT_OF = f"{GROUP}/front-of"  # UID of the pool or split that a front's pods stand before
+ENGINE = f"{GROUP}/engine"  # on a front that stands before replicas of this engine alone, as the next label has it
+ENGINE_NAME = "app.kubernetes.io/name"  # on engine pods: the engine that they run, in small letters
 
 COMPUTE_DOMAIN = "resource.nvidia.com/computeDomain"  # of NVIDIA's driver, on nodes: UID of the one that they are in
 

@@ -93,6 +93,7 @@ def read_pod(body: Json) -> PodRecord | None:
         startup_seconds=startup_seconds(status) if identity is not None else None,
         front_of=front_of or None,
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
+        engine=(meta.get("labels") or {}).get(labels.ENGINE if front_of else labels.ENGINE_NAME, ""),
         unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
         gone_by=epoch_seconds(meta.get("deletionTimestamp")) if front_of else None,
         loading=_loading(status) if identity is not None else None,

@@ -6,7 +6,15 @@ from weft.render.budget import render_disruption_budget, replicas_spared
 from weft.render.child import pair_of, render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of, surplus
 from weft.render.compute_domain import COMPUTE_DOMAIN, compute_domain_name, is_of, render_compute_domain
-from weft.render.front import ROUTER_ACCOUNT, Front, front_image, render_front, render_front_budget
+from weft.render.front import (
+    ROUTER_ACCOUNT,
+    Front,
+    front_engine,
+    front_image,
+    front_program,
+    render_front,
+    render_front_budget,
+)
 from weft.render.gateway import (
     ENDPOINTS,
     ENDPOINTS_GROUP,
@@ -16,13 +24,15 @@ from weft.render.gateway import (
     render_route,
     shown_pair,
 )
-from weft.render.metadata import Json, pool_labels, split_labels
+from weft.render.metadata import Json, engine_label, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
 from weft.render.pod import ENGINE_CONTAINER, render_pods
 from weft.render.revision import revision, revision_asked
 from weft.render.service import (
     balances,
+    chooses_front,
     leader_selector,
+    only_front,
     paired_selector,
     render_ranks_service,
     render_service,
@@ -46,12 +56,17 @@ __all__ = [
     "Front",
     "Json",
     "balances",
+    "chooses_front",
     "compute_domain_name",
+    "engine_label",
+    "front_engine",
     "front_image",
     "front_name",
+    "front_program",
     "has_all_of",
     "is_of",
     "leader_selector",
+    "only_front",
     "pair_of",
     "paired_selector",
     "pod_name",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
 from weft.engines import FrontRequest, adapter_for
 from weft.render.container import file_annotations, render_container, render_volumes, router_resources
 from weft.render.facts import router_image
-from weft.render.metadata import child_metadata, signed
+from weft.render.metadata import child_metadata, engine_label, signed
 from weft.render.names import front_name
 from weft.render.pod import COMPONENT
 from weft.render.security import pod_security
@@ -30,8 +31,9 @@ ROUTER_ACCOUNT = "weft-router"
 class Front:
     """What a router stands before: one pool, or a prefill and a decode pool in this order, of whose pods one `pair`.
 
-    It chooses among the first pods of replicas, or every one that takes requests. `engine_image` is that of the pods
-    behind it: some engines have their front in it.
+    It chooses among the first pods of replicas, or every one that takes requests; `alone` among those of its own engine
+    only. `beside` is one of a pool whose first front has the name without an engine. `engine_image` is that of the pods
+    behind it: some engines have their front in it. `image` is what it runs already, and goes on to.
     """
 
     pools: tuple[ResourceKey, ...]
@@ -40,6 +42,9 @@ class Front:
     pair: str = ""
     every_pod: bool = False
     engine_image: str = ""
+    alone: bool = False
+    beside: bool = False
+    image: str = ""
 
 
 def render_front(
@@ -47,7 +52,9 @@ def render_front(
 ) -> Json:
     """The engine's own router before one pool, or before a pair of them."""
     one = {labels.PAIR: front.pair} if front.pair else {}
-    behind = [(*routed_selector(pool, every_pod=front.every_pod), *one.items()) for pool in front.pools]
+    name = engine_label(engine)
+    apart = {**one, labels.ENGINE_NAME: name} if front.alone else one
+    behind = [(*routed_selector(pool, every_pod=front.every_pod), *apart.items()) for pool in front.pools]
     request = FrontRequest(
         namespace=owner.namespace,
         router=router,
@@ -58,23 +65,41 @@ def render_front(
     adapter = adapter_for(engine)
     launch = adapter.front(request)
     own = front.engine_image if request.decode and adapter.pairs_in_its_image else router_image(engine)
-    chosen = {**front_selector(owner), **one}
-    pod_tags = {**tags, **chosen, labels.ROUTED: "true", COMPONENT: "router"}
+    chosen = {**front_selector(owner), **one, **({labels.ENGINE: name} if front.beside else {})}
+    pod_tags = {**tags, **chosen, **_told_apart(front, name), COMPONENT: "router"}
     body = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": child_metadata(front_name(owner, front.pair), owner, {**tags, **one}),
+        "metadata": child_metadata(front_name(owner, name if front.beside else front.pair), owner, {**tags, **one}),
         "spec": {
             "replicas": front.replicas,
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": chosen},
             "template": {
                 "metadata": _metadata(launch, pod_tags),
-                "spec": _pod(launch, router, router.image or own),
+                "spec": _pod(launch, router, front.image or router.image or own),
             },
         },
     }
     return signed(body)
+
+
+def _told_apart(front: Front, engine: str) -> dict[str, str]:
+    """Labels by which a Service chooses one of two fronts of a pool: the first is known by what it always carried."""
+    own = {labels.ENGINE: engine} if front.alone else {}
+    return own if front.beside else {**own, labels.ROUTED: "true"}
+
+
+def front_engine(deployment: Json) -> str:
+    """The engine before whose replicas alone a Deployment of `render_front` stands; empty where it takes any."""
+    found: str = deployment["spec"]["template"]["metadata"]["labels"].get(labels.ENGINE, "")
+    return found
+
+
+def front_program(deployment: Json) -> tuple[str, ...]:
+    """The router that a Deployment of `render_front` runs: its command without the options."""
+    command: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+    return tuple(takewhile(lambda word: not word.startswith("--"), command))
 
 
 def front_image(deployment: Json) -> str:

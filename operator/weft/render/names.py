@@ -36,9 +36,12 @@ def leader_host(pool: ResourceKey, replica: int) -> str:
     return f"{host_name(pool, replica, 0)}.{ranks_service_name(pool)}.{pool.namespace}.svc"
 
 
-def front_name(owner: ResourceKey, pair: str = "") -> str:
-    """The Deployment of a managed router: one before a pool, one before each pair of halves of a split."""
-    return f"{owner.name}-front-{pair}" if pair else f"{owner.name}-front"
+def front_name(owner: ResourceKey, of: str = "") -> str:
+    """The Deployment of a managed router: one before a pool, one before each pair of halves of a split.
+
+    `of` is that pair, or the engine of a pool's front where another one has the name already.
+    """
+    return f"{owner.name}-front-{of}" if of else f"{owner.name}-front"
 
 
 def service_url(owner: ResourceKey) -> str:

@@ -17,7 +17,7 @@ from weft.render.compute_domain import CLAIM, claim_template_name
 from weft.render.container import file_annotations, render_container, render_volumes
 from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.gateway import picker_labels
-from weft.render.metadata import child_metadata, pool_labels
+from weft.render.metadata import child_metadata, engine_label, pool_labels
 from weft.render.security import pod_security
 from weft.render.sidecar import render_sidecar
 from weft.render.warm_up import warm_up
@@ -98,7 +98,7 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int, launch: Con
     spec, plan = _planned(pool)
     ours = {
         **pool_labels(pool),
-        "app.kubernetes.io/name": plan.engine.name.value.lower(),
+        labels.ENGINE_NAME: engine_label(plan.engine.name),
         "app.kubernetes.io/instance": pool.key.name,
         COMPONENT: ENGINE_CONTAINER,
         labels.REPLICA: str(assignment.replica),

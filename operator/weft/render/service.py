@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
 from weft.domain.spec import Balancing, RouterKind
-from weft.render.metadata import child_metadata, pool_labels, signed, split_labels
+from weft.render.metadata import child_metadata, engine_label, pool_labels, signed, split_labels
 from weft.render.names import PORT, ranks_service_name
 from weft.render.pod import COMPONENT, ENGINE_CONTAINER
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.domain.shape import EngineName
     from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
     from weft.domain.spec import Pairs, PoolSpec
     from weft.render.metadata import Json
+
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
 
 def leader_selector(pool: ResourceKey) -> Pairs:
@@ -47,11 +53,22 @@ def balances(spec: PoolSpec | None) -> bool:
     return spec is not None and spec.balancing is not Balancing.Internal
 
 
-def render_service(pool: PoolRecord) -> Json:
-    """The pool's Service: in front of its replicas, or of its managed router."""
+def render_service(pool: PoolRecord, only: Mapping[str, str] = NOTHING_MORE) -> Json:
+    """The pool's Service: in front of its replicas, or of its managed routers, those alone that have `only`."""
     managed = pool.spec is not None and pool.spec.router.kind is RouterKind.Managed
-    selector = front_selector(pool.key) if managed else dict(routed_selector(pool.key, every_pod=balances(pool.spec)))
-    return _service(pool.key, pool_labels(pool), selector)
+    replicas = dict(routed_selector(pool.key, every_pod=balances(pool.spec)))
+    return _service(pool.key, pool_labels(pool), {**front_selector(pool.key), **only} if managed else replicas)
+
+
+def only_front(engine: EngineName, *, beside: bool) -> dict[str, str]:
+    """Labels that one of two fronts of a pool has alone: the first has one that it always carried."""
+    return {labels.ENGINE: engine_label(engine)} if beside else {labels.ROUTED: "true"}
+
+
+def chooses_front(service: Json, engine: EngineName, *, beside: bool) -> bool:
+    """Whether a Service as `render_service` makes it may choose this one of two fronts of a pool."""
+    has = {labels.ENGINE: engine_label(engine), **only_front(engine, beside=beside)}
+    return all(has.get(key) == value for key, value in service["spec"]["selector"].items() if key != labels.FRONT_OF)
 
 
 def render_split_service(split: SplitRecord, *, paired: bool, only: str = "") -> Json:

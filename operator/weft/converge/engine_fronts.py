@@ -1,0 +1,229 @@
+"""Fronts of one pool: one, or one for each engine while its replicas run two that no router speaks to both of.
+
+A router of one engine is blind to replicas of another at best: `vllm-router` 0.1.17 looks at no other pod while it
+waits for one that does not answer at its port. So each front chooses replicas of its own engine alone then, as the
+front of each generation of a split does (`converge/generations.py`), and requests go over as replicas do. The name of
+the first front stays with the engine that it was made for: nothing is taken from one that routes (ADR 0064).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.converge.generations import (
+    Generation,
+    answers,
+    fronts_wanted,
+    last_of_each,
+    routers_of,
+)
+from weft.converge.serving import front_trouble
+from weft.domain.shape import EngineName
+from weft.domain.spec import RolloutStrategy, RouterKind
+from weft.render import (
+    Front,
+    balances,
+    chooses_front,
+    engine_label,
+    front_engine,
+    front_image,
+    front_name,
+    front_program,
+    only_front,
+    pool_labels,
+    render_front,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from weft.converge.objects import Surroundings
+    from weft.converge.replicas import Replica
+    from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.reasons import Explanation
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.spec import PoolSpec
+    from weft.render import Json
+
+_BY_LABEL = {engine_label(engine): engine for engine in EngineName}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFronts:
+    """Generations of a pool by engine, the planned one first, with the front that each shall have, if any.
+
+    `first` is the engine whose front has the name that a pool's only front has, where one of these has it; `is_there`
+    says that its Deployment exists. `trouble` is why the front of each engine does not answer, and `lasting` are those
+    of whom a replica answers that is to stay. `serves` says that requests find replicas of the planned engine.
+    """
+
+    current: EngineName
+    known: tuple[Generation, ...]
+    wanted: Mapping[EngineName, Front]
+    first: str
+    is_there: bool
+    trouble: Mapping[str, Explanation | None]
+    lasting: frozenset[EngineName]
+    serves: bool
+
+    @classmethod
+    def of(cls, pool: PoolRecord, replicas: Sequence[Replica], around: Surroundings) -> EngineFronts | None:
+        """As replicas and Deployments are; None for a pool without a managed router, or before it has a plan."""
+        spec, plan = pool.spec, pool.status.plan
+        if spec is None or plan is None or spec.router.kind is not RouterKind.Managed:
+            return None
+        current = plan.engine.name
+        known, there = _by_engine(current, replicas), around.mine(*_front(around))
+        alone = _stand_apart(pool, spec, known, around)
+        if not alone:
+            known = (_merged(known),)
+        first = _first(pool, spec, known, around) if alone else current
+        names = {each.pair: _suffix(each.pair, first) for each in known}
+        trouble = {engine: front_trouble(around, name) for engine, name in names.items()}
+        serves = known[0].is_pair and trouble[current] is None and _is_chosen(current, first, around)
+        routers = fronts_wanted(known, spec.router.replicas, current_serves=serves)
+        wanted = {}
+        for engine in map(EngineName, routers):
+            front = replace(_plain(pool, spec, routers[engine]), alone=alone, beside=engine != first)
+            wanted[engine] = front if engine is current else replace(front, image=_image_now(around, names[engine]))
+        stay = (each for each in replicas if each.assignment is not None and answers(each))
+        lasting = frozenset(engine_of(each, current) for each in stay)
+        return cls(current, known, wanted, first, there is not None, trouble, lasting, serves)
+
+    @property
+    def serving(self) -> tuple[Generation, ...]:
+        """Those that may be chosen: whose front answers and has a replica that stays, or if there is none, any replica.
+
+        So the last replica of a front that stays itself leaves when nobody chooses that any more.
+        """
+        found = [each for each in self.known if each.is_pair and each.pair in self.wanted]
+        sure = [each for each in found if self.trouble[each.pair] is None and each.pair in self.lasting]
+        return tuple(sure or found)
+
+    @property
+    def only(self) -> Mapping[str, str]:
+        """Labels of the one front that may be chosen, where nobody answers behind another; empty where all may be."""
+        serving = self.serving
+        if not serving or len(serving) == len(self.wanted):
+            return {}
+        most = max(serving, key=lambda each: min(each.answering)).pair
+        return only_front(EngineName(most), beside=most != self.first)
+
+    @property
+    def why_not(self) -> Explanation | None:
+        """Why no front with replicas answers, or that of the planned engine where none has any; None where one does."""
+        troubles = [self.trouble[each.pair] for each in self.serving or self.known[:1]]
+        return None if None in troubles else troubles[0]
+
+    def kept(
+        self, pool: PoolRecord, replicas: Sequence[Replica], pods: Iterable[PodRecord], now: float
+    ) -> tuple[Replica, ...]:
+        """Replicas of earlier engines that leave only later, as nobody could take over from them yet.
+
+        All of them while replicas of the planned engine answer and requests do not find them yet, and then the last one
+        of each engine, while routers before it finish their streams; of the planned engine, too, where the user has
+        come back to it while its front was leaving. Nothing is kept where all shall go first (`Recreate`).
+        """
+        recreated = pool.spec is not None and pool.spec.rollout.strategy is RolloutStrategy.Recreate
+        if recreated or len(self.known) == 1 or not self.known[0].is_pair:
+            return ()
+        routers = [(engine, pod) for pod in routers_of(pool, pods, now) for engine in self._chosen_by(pod)]
+        outlived = {engine for engine, pod in routers if engine != self.current or pod.terminating}
+        last = last_of_each(replicas, outlived, lambda replica: engine_of(replica, self.current))
+        if self.serves:
+            return last
+        return tuple(each for each in replicas if each in last or (self._is_earlier(each) and answers(each)))
+
+    def _is_earlier(self, replica: Replica) -> bool:
+        return replica.assignment is None and engine_of(replica, self.current) is not self.current
+
+    def _chosen_by(self, router: PodRecord) -> Iterable[str]:
+        """Engines whose replicas a router may choose: one that does not say was the only front of its pool."""
+        if router.engine in _BY_LABEL:
+            return (_BY_LABEL[router.engine],)
+        return (self.first,) if self.is_there else [each.pair for each in self.known]
+
+
+def engine_of(replica: Replica, current: EngineName) -> EngineName:
+    """The engine that a replica runs; the current one where nobody can tell."""
+    return _BY_LABEL.get(replica.pods[0].engine, current) if replica.pods else current
+
+
+def _by_engine(current: EngineName, replicas: Sequence[Replica]) -> tuple[Generation, ...]:
+    """The current engine and every other one that replicas run, with how many stay and how many answer."""
+    found: dict[EngineName, list[Replica]] = {current: []}
+    for replica in replicas:
+        found.setdefault(engine_of(replica, current), []).append(replica)
+    others = sorted(found.keys() - {current})
+    return tuple(_counted(engine, found[engine]) for engine in (current, *others))
+
+
+def _counted(engine: EngineName, replicas: Sequence[Replica]) -> Generation:
+    """One that stays keeps its front also while it does not answer: making it anew would take longer than that."""
+    staying = sum(replica.assignment is not None for replica in replicas)
+    return Generation(engine, (staying,), (sum(answers(replica) for replica in replicas),))
+
+
+def _merged(known: Sequence[Generation]) -> Generation:
+    """All of them behind one front."""
+    staying, answering = (sum(each.staying[0] for each in known), sum(each.answering[0] for each in known))
+    return Generation(known[0].pair, (staying,), (answering,))
+
+
+def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: Surroundings) -> bool:
+    """Whether fronts choose replicas of one engine alone: once one does, it stays so, and nothing restarts."""
+    there = around.mine(*_front(around))
+    if there is not None and front_engine(there.body):
+        return True
+    if any(_is_beside(each, around) for each in known):
+        return True
+    plain = [_render(pool, spec, EngineName(each.pair), _plain(pool, spec)) for each in known]
+    return any(body != plain[0] for body in plain) or (there is not None and not _runs(there, plain[0]))
+
+
+def _first(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: Surroundings) -> str:
+    """Whose front has the name without an engine: whom it was made for, or the first one that has no other."""
+    there = around.mine(*_front(around))
+    if there is None:
+        return next((each.pair for each in known if not _is_beside(each, around)), "")
+    if front_engine(there.body):
+        return _BY_LABEL.get(front_engine(there.body), "")
+    same = [each for each in known if _runs(there, _render(pool, spec, EngineName(each.pair), _plain(pool, spec)))]
+    return max(same, key=lambda each: min(each.answering)).pair if same else ""
+
+
+def _is_chosen(engine: EngineName, first: str, around: Surroundings) -> bool:
+    """Whether the Service, as it is, may choose the front of an engine."""
+    service = around.mine("v1", "Service", around.owner.name)
+    return service is not None and chooses_front(service.body, engine, beside=engine != first)
+
+
+def _image_now(around: Surroundings, name: str) -> str:
+    """What the front of an earlier engine runs already: `router.image` is that of the planned one."""
+    there = around.mine(*_front(around, name))
+    return front_image(there.body) if there is not None else ""
+
+
+def _is_beside(each: Generation, around: Surroundings) -> bool:
+    return around.mine(*_front(around, engine_label(EngineName(each.pair)))) is not None
+
+
+def _runs(there: ObjectRecord, rendered: Json) -> bool:
+    return front_program(there.body) == front_program(rendered)
+
+
+def _suffix(engine: str, first: str) -> str:
+    return "" if engine == first else engine_label(EngineName(engine))
+
+
+def _front(around: Surroundings, of: str = "") -> tuple[str, str, str]:
+    return "apps/v1", "Deployment", front_name(around.owner, of)
+
+
+def _plain(pool: PoolRecord, spec: PoolSpec, routers: int = 1) -> Front:
+    return Front((pool.key,), routers, spec.rollout.drain_timeout_seconds, every_pod=balances(spec))
+
+
+def _render(pool: PoolRecord, spec: PoolSpec, engine: EngineName, front: Front) -> Json:
+    return render_front(pool.key, engine, spec.router, front, pool_labels(pool))

@@ -1,0 +1,198 @@
+"""A pool goes from one engine to another behind managed routers: there is a way to a ready replica at any moment.
+
+Rules S1 and L5 of docs/rules.md, for routers that each speak to one engine (ADR 0064).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.holding.cluster import boards
+from tests.holding.operation import Died
+from tests.holding.routed import POOL, Routed, deployment_of, routed_pool
+from weft.domain import labels
+
+TURNS = 120
+
+
+def a_way_to_a_replica(world: Routed) -> None:
+    """Somebody takes requests, and nobody takes them who has no replica to send them to."""
+    chosen = world.endpoints()
+    assert chosen, world.describe()
+    assert all(world.behind(router) for router in chosen), world.describe()
+
+
+def streams_are_finished(world: Routed) -> None:
+    """Routers that end have replicas that finish what they hold, and clients may hold on to them."""
+    for router in world.asked & world.going.keys():
+        assert world.behind(router), world.describe()
+
+
+def watched(replicas: int, engine: str = "VLLM", nodes: int = 2, **more: object) -> Routed:
+    """A pool that serves, with a look at every way to it after every write from then on."""
+    world = Routed.settled(boards(nodes), routed_pool(replicas, engine, **more))
+
+    def look(seen: Routed) -> None:
+        a_way_to_a_replica(seen)
+        streams_are_finished(seen)
+
+    world.look = look
+    return world
+
+
+def at_rest(world: Routed, engine: str, replicas: int) -> None:
+    """One engine serves, behind one front, and nothing is left of the other."""
+    assert len(world.serving_now(engine)) == len(world.pods_of(POOL)) - len(world.routers()) == replicas
+    assert list(world.deployments().values()) == [2]
+    assert len(world.endpoints()) == len(world.routers()) == 2
+    assert world.within_reach() == set(world.serving_now())
+    assert world.cluster.object("Service", POOL)["spec"]["selector"] == {labels.FRONT_OF: "uid-chat"}
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize(("before", "after"), [("VLLM", "SGLang"), ("SGLang", "VLLM")])
+def test_requests_have_a_way_at_any_moment_and_to_as_many_replicas_as_are_desired(
+    before: str, after: str, replicas: int
+) -> None:
+    world = watched(replicas, before)
+    least: list[int] = []
+    look = world.look
+
+    def look_and_count(seen: Routed) -> None:
+        look(seen)
+        least.append(len(seen.within_reach()))
+
+    world.look = look_and_count
+    world.choose(after)
+    world.roll()
+    at_rest(world, after.lower(), replicas)
+    assert min(least) == replicas
+
+
+def test_each_front_chooses_replicas_of_its_own_engine_alone() -> None:
+    """Of two at a time, from the first replica of the new engine that is ready."""
+    world, both = watched(3), []
+    world.choose("SGLang")
+    for _ in range(TURNS):
+        world.turn()
+        if world.serving_now("vllm") and world.serving_now("sglang") and len(world.deployments()) == 2:
+            reached = {deployment_of(router): world.behind(router) for router in world.endpoints()}
+            assert reached["chat-front"] == set(world.serving_now("vllm"))
+            both.append(reached.get("chat-front-sglang", set()) == set(world.serving_now("sglang")))
+    assert any(both)
+    at_rest(world, "sglang", 3)
+
+
+def test_requests_go_over_as_replicas_do() -> None:
+    world, parts = watched(4, nodes=3), []
+    world.choose("SGLang")
+    for _ in range(TURNS):
+        world.turn()
+        chosen = [deployment_of(router) for router in world.endpoints()]
+        parts.append(chosen.count("chat-front-sglang") / len(chosen))
+    assert parts == sorted(parts)
+    assert len(set(parts)) >= 4
+
+
+@pytest.mark.parametrize("turns", range(1, 16))
+def test_the_way_back_is_open_at_any_moment(turns: int) -> None:
+    """A -> B -> A, with the edit in any turn of the first rollout."""
+    world = watched(2)
+    world.choose("SGLang")
+    world.turn(turns)
+    world.choose("VLLM")
+    world.roll()
+    at_rest(world, "vllm", 2)
+
+
+def test_there_and_back_again_nothing_restarts_that_rests() -> None:
+    """The second front has the name of its engine, and keeps it; the name without one is free for the next engine."""
+    world = watched(2)
+    world.choose("SGLang")
+    world.roll()
+    assert list(world.deployments()) == ["chat-front-sglang"]
+    routers = set(world.routers())
+    world.turn(10)
+    assert set(world.routers()) == routers
+    world.choose("VLLM")
+    world.roll()
+    assert list(world.deployments()) == ["chat-front"]
+    routers = set(world.routers())
+    world.turn(10)
+    assert set(world.routers()) == routers
+    at_rest(world, "vllm", 2)
+
+
+def test_replicas_stay_until_a_front_of_the_new_engine_answers() -> None:
+    """Its routers never get ready: new replicas serve nobody, and the old ones go on, all of them."""
+    world = watched(2)
+    world.stuck.add("chat-front-sglang")
+    world.choose("SGLang")
+    for _ in range(TURNS):
+        world.turn()
+        assert len(world.within_reach()) == 2
+    assert world.serving_now("sglang")
+    world.stuck.clear()
+    world.roll()
+    at_rest(world, "sglang", 2)
+
+
+def test_a_new_engine_that_ends_at_once_leaves_the_old_one_as_it_is() -> None:
+    world = watched(2)
+    before = world.serving_now()
+    world.choose("SGLang")
+    for _ in range(40):
+        world.turn()
+        for name in world.serving_now("sglang"):
+            world.cluster.crash(name)
+        assert world.serving_now("vllm") == before
+    world.choose("VLLM")
+    world.roll()
+    assert world.serving_now() == before
+
+
+@pytest.mark.parametrize("lives", [2, 3, 5])
+def test_an_operator_that_dies_again_and_again_gets_there_all_the_same(lives: int) -> None:
+    """L5 between any two writes: each process gets so many of them."""
+    world, deaths = watched(2), 0
+    world.choose("SGLang")
+    for _ in range(TURNS):
+        world.writes_left = lives
+        try:
+            world.turn()
+        except Died:
+            deaths += 1
+            world.restart()
+            world.route()
+            world.cluster.step()
+    assert deaths > 0
+    at_rest(world, "sglang", 2)
+
+
+def test_engines_that_one_router_speaks_to_share_it() -> None:
+    """`vllm-router` stands before TensorRT-LLM, too: neither its Deployment nor the Service changes."""
+    world = watched(2)
+    front = world.cluster.object("Deployment", "chat-front")["spec"]
+    world.choose("TensorRTLLM")
+    world.roll()
+    at_rest(world, "tensorrtllm", 2)
+    assert world.cluster.object("Deployment", "chat-front")["spec"] == front
+
+
+def test_recreate_stops_the_one_engine_and_then_starts_the_other() -> None:
+    """One node with one GPU, and none to spare: nobody serves for a while, as its user wants."""
+    world = Routed.settled(boards(1), routed_pool(1, rollout={"strategy": "Recreate"}))
+    world.cluster.occupy("b-0", 7)
+    world.choose("SGLang")
+    world.roll()
+    at_rest(world, "sglang", 1)
+
+
+def test_without_a_spare_gpu_the_first_one_goes_before_its_successor_comes() -> None:
+    """`maxUnavailable` lets it, and the other serves on behind its own front until somebody takes over."""
+    rollout = {"maxSurge": 0, "maxUnavailable": 1}
+    world = watched(2, nodes=1, rollout=rollout)
+    world.cluster.occupy("b-0", 6)
+    world.choose("SGLang")
+    world.roll()
+    at_rest(world, "sglang", 2)
