@@ -39,3 +39,10 @@ def test_a_pool_of_its_own_sees_its_own_pods() -> None:
 def test_who_waits_for_changes_elsewhere(engine: PodRecord, *, waits: bool) -> None:
     """Half a generation that goes waits for its routers, gated pods for room."""
     assert (HALF.key.uid in set(view(engine, ROUTER).waiting())) is waits
+
+
+@pytest.mark.parametrize(("engine", "waits"), [("vllm", False), ("", False), ("sglang", True)])
+def test_a_pool_with_replicas_of_another_engine_waits_for_the_routers_before_them(engine: str, *, waits: bool) -> None:
+    alone = pool(spec(), plan(), ("node-a",))
+    seen = View((0, 0), Fabric(()), {alone.key.uid: alone}, {}, by_whom([replace(ENGINE, engine=engine)]), {}, {})
+    assert (alone.key.uid in set(seen.waiting())) is waits

@@ -12,7 +12,7 @@ import pytest
 
 from tests.converge.world import World
 from tests.forgetting import forget_everything
-from tests.render.pools import RELEASE, changed, plan, pool, shape, spec, split
+from tests.render.pools import RELEASE, SGLANG, changed, plan, pool, shape, spec, split
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
 from weft.domain.reasons import Reason
@@ -21,7 +21,7 @@ from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import RolloutSpec, RouterKind, ScalingMode
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
-from weft.render import front_image, front_name, pair_of, surplus
+from weft.render import front_image, front_name, front_program, pair_of, surplus
 
 DUO = split()
 CHILDREN = ("duo-prefill", "duo-decode")
@@ -117,6 +117,19 @@ def test_a_front_in_the_engines_image_stays_with_the_release_behind_it() -> None
     pairs = (pair_of(before), pair_of(after))
     images = {pair: front_image(world.objects["Deployment", front_name(DUO.key, pair)]) for pair in pairs}
     assert images == {pair_of(before): older.image, pair_of(after): "example.org/engine:1.3.0"}
+
+
+def test_the_front_of_an_earlier_engine_stays_its_router() -> None:
+    """No pair of the new engine answers yet, and the other one has to be asked by somebody who speaks to it."""
+    world = World()
+    settle(world, DUO, PREFILL, DECODE)
+    serve(world, PREFILL, DECODE)
+    settle(world, DUO, PREFILL, DECODE)
+    before = copy.deepcopy(world.objects["Deployment", FRONT]["spec"])
+    after = replace(DUO, status=SplitStatus(SGLANG))
+    world.carry_out(*world.look_at(after, PREFILL, DECODE).actions)
+    assert world.objects["Deployment", FRONT]["spec"] == before
+    assert front_program(world.objects["Deployment", front_name(DUO.key, pair_of(after))])[0] == "python3"
 
 
 def test_half_a_pair_is_never_routed_to() -> None:

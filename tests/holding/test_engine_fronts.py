@@ -6,6 +6,8 @@ Rules S1 and L5 of docs/rules.md, for routers that each speak to one engine (ADR
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.holding.cluster import boards
 from tests.holding.operation import Died
@@ -103,6 +105,21 @@ def test_the_way_back_is_open_at_any_moment(turns: int) -> None:
     world.choose("VLLM")
     world.roll()
     at_rest(world, "vllm", 2)
+
+
+edits = st.tuples(st.sampled_from(["VLLM", "SGLang", "TensorRTLLM"]), st.integers(0, 6))
+
+
+@settings(max_examples=12, deadline=None)
+@given(walk=st.lists(edits, min_size=2, max_size=5))
+def test_whatever_engines_the_user_wants_one_after_another_requests_have_a_way(walk: list[tuple[str, int]]) -> None:
+    """Three at a time, too, of which two share a router as long as nothing told them apart."""
+    world = watched(2)
+    for engine, turns in walk:
+        world.choose(engine)
+        world.turn(turns)
+    world.roll()
+    at_rest(world, walk[-1][0].lower(), 2)
 
 
 def test_there_and_back_again_nothing_restarts_that_rests() -> None:

@@ -79,6 +79,14 @@ async def test_fronts_share_the_requests() -> None:
     assert seen.arrivals == 44
 
 
+async def test_two_fronts_of_two_engines_count_each_in_its_own_words() -> None:
+    """While a pool goes from one to the other: neither half of what arrives is lost, nor counted twice."""
+    other = tuple(f'smg_http_requests_total{{method="POST"}} {count}\n' for count in (100, 190))
+    texts = {"a": ("", ""), "f": pages("vllm-router-0.1.17"), "g": other}
+    seen = await observed(texts, (front(), front("g")))
+    assert (seen.arrivals, seen.arrivals_at_front) == (22 + 90, True)
+
+
 async def test_without_every_front_the_engines_say_what_arrives() -> None:
     """A part of the fronts would look like less demand than there is."""
     texts = {"a": pages("vllm-0.32.0"), "f": pages("vllm-router-0.1.17"), "g": ("", "")}

@@ -98,8 +98,8 @@ class EngineFronts:
         So the last replica of a front that stays itself leaves when nobody chooses that any more.
         """
         found = [each for each in self.known if each.is_pair and each.pair in self.wanted]
-        sure = [each for each in found if self.trouble[each.pair] is None and each.pair in self.lasting]
-        return tuple(sure or found)
+        answering = [each for each in found if self.trouble[each.pair] is None]
+        return tuple([each for each in answering if each.pair in self.lasting] or answering or found)
 
     @property
     def only(self) -> Mapping[str, str]:
@@ -116,24 +116,35 @@ class EngineFronts:
         troubles = [self.trouble[each.pair] for each in self.serving or self.known[:1]]
         return None if None in troubles else troubles[0]
 
+    @property
+    def awaited(self) -> str | None:
+        """Why ready replicas of the planned engine get no requests yet, while those of another one do."""
+        trouble = self.trouble[self.current] if len(self.known) > 1 and self.known[0].is_pair else None
+        return trouble.message if trouble is not None else None
+
     def kept(
         self, pool: PoolRecord, replicas: Sequence[Replica], pods: Iterable[PodRecord], now: float
     ) -> tuple[Replica, ...]:
         """Replicas of earlier engines that leave only later, as nobody could take over from them yet.
 
         All of them while replicas of the planned engine answer and requests do not find them yet, and then the last one
-        of each engine, while routers before it finish their streams; of the planned engine, too, where the user has
-        come back to it while its front was leaving. Nothing is kept where all shall go first (`Recreate`).
+        of each engine, while routers before it finish their streams; so, too, where the user came back to that engine
+        or wants a third one before they had. Nothing is kept where all shall go first (`Recreate`).
         """
         recreated = pool.spec is not None and pool.spec.rollout.strategy is RolloutStrategy.Recreate
-        if recreated or len(self.known) == 1 or not self.known[0].is_pair:
+        if recreated or len(self.known) == 1:
             return ()
         routers = [(engine, pod) for pod in routers_of(pool, pods, now) for engine in self._chosen_by(pod)]
-        outlived = {engine for engine, pod in routers if engine != self.current or pod.terminating}
+        outlived = {engine for engine, pod in routers if self._outlives(pod, engine)}
         last = last_of_each(replicas, outlived, lambda replica: engine_of(replica, self.current))
-        if self.serves:
+        if self.serves or not self.known[0].is_pair:
             return last
         return tuple(each for each in replicas if each in last or (self._is_earlier(each) and answers(each)))
+
+    def _outlives(self, router: PodRecord, engine: str) -> bool:
+        """Whether a router may need a replica of an engine while others serve, which so need none of its GPUs."""
+        taken_over = any(each.pair != engine for each in self.serving)
+        return taken_over and (router.terminating or (engine != self.current and self.known[0].is_pair))
 
     def _is_earlier(self, replica: Replica) -> bool:
         return replica.assignment is None and engine_of(replica, self.current) is not self.current

@@ -87,7 +87,8 @@ def converge_pool(
     trouble = around.taken(wanted) or _front_trouble(pool, around, fronts)
     finishing = [(replica, leaving) for replica, leaving in going if finishes(replica, fabric, leaving)]
     census = Census.of(pool, replicas, len(finishing))
-    census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around))
+    awaited = fronts.awaited if fronts is not None else None
+    census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around) or awaited)
     census, again = with_phases(census, pool, replicas, heard.now)
     ends = [ends_in_seconds(replica, fabric, leaving) for replica, leaving in finishing]
     if kept:

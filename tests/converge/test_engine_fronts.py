@@ -1,0 +1,199 @@
+"""Fronts of a pool whose replicas run two engines: names, labels, images, how replicas leave, and what is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.converge.world import World
+from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
+from weft.domain import labels
+from weft.domain.action import ApplyObject, DeleteObject, DeletePod, UnroutePod
+from weft.domain.shape import EngineName
+from weft.domain.spec import RouterKind, RouterSpec
+from weft.render import chooses_front, front_image, front_program
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolRecord
+
+Json = dict[str, Any]
+ROUTER = RouterSpec(RouterKind.Managed)
+VLLM, SGLANG = EngineName.VLLM, EngineName.SGLang
+
+
+def of(engine: EngineName, *nodes: str, router: RouterSpec = ROUTER) -> PoolRecord:
+    """A pool of one engine behind a managed router."""
+    return pool(spec(router=router), plan(shape(1, engine=engine)), *((node,) for node in nodes))
+
+
+def settled(record: PoolRecord) -> World:
+    """The pool serves behind its front."""
+    world = World()
+    world.settle(record)
+    for (kind, _), body in world.objects.items():
+        if kind == "Deployment":
+            body["status"] = {"readyReplicas": 1}
+    return world
+
+
+def moved(before: PoolRecord, engine: EngineName, *, stays: bool = True, router: RouterSpec = ROUTER) -> PoolRecord:
+    """The pool with another engine, its first replica as it was, and a second one of the new engine."""
+    after = of(engine, "node-a", "node-b", router=router)
+    first, second = before.status.assignments[0], after.status.assignments[1]
+    return changed(after, assignments=(first, second) if stays else (second,))
+
+
+def front(world: World, name: str) -> Json:
+    found: Json = world.objects["Deployment", name]["spec"]
+    return found
+
+
+def command(deployment: Json) -> list[str]:
+    found: list[str] = deployment["template"]["spec"]["containers"][0]["command"]
+    return found
+
+
+def service(world: World) -> Json:
+    found: Json = world.objects["Service", "chat"]["spec"]["selector"]
+    return found
+
+
+@pytest.mark.parametrize("engine", EngineName)
+def test_a_pool_of_one_engine_has_a_front_as_it_always_had(engine: EngineName) -> None:
+    """Nothing of it tells the engine: routers of pools that keep theirs are not restarted by an upgrade."""
+    world = settled(of(engine, "node-a"))
+    deployment = front(world, "chat-front")
+    assert [name for kind, name in world.objects if kind == "Deployment"] == ["chat-front"]
+    assert deployment["selector"]["matchLabels"] == service(world) == {labels.FRONT_OF: UID}
+    assert labels.ENGINE not in deployment["template"]["metadata"]["labels"]
+    assert labels.ENGINE_NAME not in " ".join(command(deployment))
+    assert world.look(of(engine, "node-a")).actions == ()
+
+
+@pytest.mark.parametrize(("before", "after"), [(VLLM, SGLANG), (SGLANG, VLLM)])
+def test_each_engine_has_a_front_that_chooses_its_replicas_alone(before: EngineName, after: EngineName) -> None:
+    record = of(before, "node-a")
+    world = settled(record)
+    world.settle(moved(record, after))
+    first, second = front(world, "chat-front"), front(world, f"chat-front-{after.lower()}")
+    assert f"{labels.ENGINE_NAME}={before.lower()}" in command(first)
+    assert f"{labels.ENGINE_NAME}={after.lower()}" in command(second)
+    assert command(first)[0] != command(second)[0]
+    assert first["selector"]["matchLabels"] == {labels.FRONT_OF: UID}, "a Deployment's cannot change"
+    assert second["selector"]["matchLabels"] == {labels.FRONT_OF: UID, labels.ENGINE: after.lower()}
+
+
+def test_the_service_chooses_by_what_pods_carry_that_were_there_before() -> None:
+    """Routers that earlier versions made, and that roll while the Service changes."""
+    record = of(VLLM, "node-a")
+    world = settled(record)
+    earlier = front(world, "chat-front")["template"]["metadata"]["labels"]
+    world.settle(moved(record, SGLANG))
+    later = front(world, "chat-front")["template"]["metadata"]["labels"]
+    other = front(world, "chat-front-sglang")["template"]["metadata"]["labels"]
+    only = service(world).items()
+    assert only <= earlier.items()
+    assert only <= later.items()
+    assert not only <= other.items()
+
+
+def test_the_service_chooses_both_once_the_second_one_answers() -> None:
+    record = of(VLLM, "node-a")
+    world, after = settled(record), moved(record, SGLANG)
+    world.settle(after)
+    assert not chooses_front(world.objects["Service", "chat"], SGLANG, beside=True)
+    world.objects["Deployment", "chat-front-sglang"]["status"] = {"readyReplicas": 1}
+    world.settle(after)
+    assert service(world) == {labels.FRONT_OF: UID}
+    assert chooses_front(world.objects["Service", "chat"], SGLANG, beside=True)
+
+
+def test_the_service_moves_before_there_is_a_second_front() -> None:
+    """Whatever is written last may lack: a router that nobody has told apart yet would be chosen, too."""
+    record = of(VLLM, "node-a")
+    world = settled(record)
+    found = [action.body for action in world.look(moved(record, SGLANG)).actions if isinstance(action, ApplyObject)]
+    names = [body["metadata"]["name"] for body in found if body["kind"] in {"Service", "Deployment"}]
+    assert names == ["chat", "chat-front-sglang", "chat-front"]
+
+
+def test_an_earlier_front_keeps_the_image_that_it_runs() -> None:
+    """`router.image` of the user is a router of the engine that the spec names."""
+    record = of(VLLM, "node-a", router=replace(ROUTER, image="example.org/vllm-router:1"))
+    world = settled(record)
+    world.settle(moved(record, SGLANG, router=replace(ROUTER, image="example.org/sglang-router:1")))
+    images = [front_image(world.objects["Deployment", name]) for name in ("chat-front", "chat-front-sglang")]
+    assert images == ["example.org/vllm-router:1", "example.org/sglang-router:1"]
+
+
+def test_a_front_stays_while_replicas_of_its_engine_do_though_none_answers() -> None:
+    """A probe that fails for a moment would cost it a start."""
+    record = of(VLLM, "node-a")
+    world, after = settled(record), moved(record, SGLANG)
+    world.settle(after)
+    (old,) = (body for name, body in world.pods.items() if name.endswith("-3-0"))
+    old["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    world.carry_out(*world.look(after).actions)
+    assert ("Deployment", "chat-front") in world.objects
+
+
+def test_a_front_that_was_made_for_another_engine_is_known_by_what_it_runs() -> None:
+    """That of an operator from before fronts said so; its replicas are all gone."""
+    world = settled(of(SGLANG, "node-a"))
+    world.pods.clear()
+    world.settle(of(VLLM, "node-a"))
+    (name,) = (name for kind, name in world.objects if kind == "Deployment")
+    assert (name, front_program(world.objects["Deployment", name])) == ("chat-front-vllm", ("vllm-router",))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "done"), [(VLLM, SGLANG, [UnroutePod, DeletePod]), (SGLANG, VLLM, [DeletePod])]
+)
+def test_a_replica_leaves_as_the_front_of_its_own_engine_heeds(
+    before: EngineName, after: EngineName, done: list[type]
+) -> None:
+    """ADR 0029: `sglang-router` forgets a pod that lost its label, and would miss its deletion."""
+    record = of(before, "node-a")
+    world = settled(record)
+    world.settle(moved(record, after))
+    world.objects["Deployment", f"chat-front-{after.lower()}"]["status"] = {"readyReplicas": 1}
+    world.settle(moved(record, after))
+    gone = moved(record, after, stays=False)
+    actions = [each for each in world.look(gone).actions if isinstance(each, UnroutePod | DeletePod)]
+    assert [type(each) for each in actions] == done
+
+
+def test_nobody_leaves_before_requests_find_the_new_engine_and_that_is_told() -> None:
+    record = of(VLLM, "node-a")
+    world = settled(record)
+    world.settle(moved(record, SGLANG))
+    convergence = world.look(moved(record, SGLANG, stays=False))
+    assert not [each for each in convergence.actions if isinstance(each, UnroutePod | DeletePod)]
+    said = {each.kind: each for each in convergence.progress.conditions}
+    assert said["Ready"].status == "True"
+    assert "no pod of Deployment chat-front-sglang is ready yet" in said["Reconciling"].explanation.message
+
+
+@pytest.mark.parametrize("terminating", [False, True])
+def test_the_last_replica_waits_for_routers_before_it_that_still_end(*, terminating: bool) -> None:
+    record = of(VLLM, "node-a")
+    world = settled(record)
+    world.settle(moved(record, SGLANG))
+    world.objects["Deployment", "chat-front-sglang"]["status"] = {"readyReplicas": 1}
+    world.settle(moved(record, SGLANG))
+    tags = {labels.FRONT_OF: UID, labels.ENGINE: "vllm"}
+    meta = {"name": "router", "namespace": NAMESPACE, "uid": "router", "labels": tags}
+    end = {"deletionTimestamp": "1970-01-01T00:33:30Z"} if terminating else {}
+    world.pods["router"] = {"metadata": meta | end, "spec": {}, "status": {"phase": "Running"}}
+    gone = moved(record, SGLANG, stays=False)
+    convergence = world.look(gone)
+    assert not [each for each in convergence.actions if isinstance(each, UnroutePod | DeletePod)]
+    assert [each.name for each in convergence.actions if isinstance(each, DeleteObject)] == ["chat-front"]
+    if terminating:  # a kubelet that does not answer keeps nobody for ever
+        assert convergence.again_seconds == 70.0
+        world.heard = replace(world.heard, now=world.heard.now + 70.0)
+    else:
+        del world.pods["router"]
+    assert [each for each in world.look(gone).actions if isinstance(each, UnroutePod | DeletePod)]
