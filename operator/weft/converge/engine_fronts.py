@@ -81,14 +81,14 @@ class EngineFronts:
         first = _first(pool, spec, known, around) if alone else current
         names = {each.pair: _suffix(each.pair, first) for each in known}
         trouble = {engine: front_trouble(around, name) for engine, name in names.items()}
-        serves = known[0].is_pair and trouble[current] is None and _is_chosen(current, first, around)
+        stay = (each for each in replicas if each.assignment is not None and answers(each))
+        lasting = frozenset(engine_of(each, current) if alone else current for each in stay)
+        serves = current in lasting and trouble[current] is None and _is_chosen(current, first, around)
         routers = fronts_wanted(known, spec.router.replicas, current_serves=serves)
         wanted = {}
         for engine in map(EngineName, routers):
             front = replace(_plain(pool, spec, routers[engine]), alone=alone, beside=engine != first)
             wanted[engine] = front if engine is current else replace(front, image=_image_now(around, names[engine]))
-        stay = (each for each in replicas if each.assignment is not None and answers(each))
-        lasting = frozenset(engine_of(each, current) for each in stay)
         return cls(current, known, wanted, first, there is not None, trouble, lasting, serves)
 
     @property
