@@ -157,6 +157,25 @@ def test_every_other_object_is_accepted(sender: Sender, name: str) -> None:
     assert refusal(sender, OBJECTS[name]) is None
 
 
+def test_a_front_that_is_there_may_come_to_choose_one_engine_alone_and_a_service_one_front(sender: Sender) -> None:
+    """ADR 0064: the selector of a Deployment never changes, that of a Service is one value, whatever it was."""
+    plain, writer = Front((FRONTED.key,), 1, 300.0), Writer(sender, [NAMESPACE], lambda _kind, _verb: None)
+    alone = replace(plain, alone=True)
+    beside = render_front(FRONTED.key, EngineName.SGLang, ROUTER, replace(alone, beside=True), {})
+    path = object_path("v1", "services", NAMESPACE)
+    for fronts, only in (
+        ([render_front(FRONTED.key, EngineName.VLLM, ROUTER, plain, {})], {}),
+        ([render_front(FRONTED.key, EngineName.VLLM, ROUTER, alone, {}), beside], {labels.ROUTED: "true"}),
+        ([beside], {labels.ENGINE: "sglang"}),
+        ([beside], {}),
+    ):
+        for body in (render_service(FRONTED, only), *fronts):
+            ownerless = {key: each for key, each in body["metadata"].items() if key != "ownerReferences"}
+            writer.carry_out(ApplyObject(moved({**body, "metadata": ownerless})))
+        found = sender.get(f"{path}/{FRONTED.key.name}").body["spec"]["selector"]
+        assert found == {labels.FRONT_OF: FRONTED.key.uid, **only}
+
+
 def test_what_a_compute_domain_asks_for_cannot_be_changed(sender: Sender) -> None:
     """So one that is there is never patched: it would only be refused.
 
