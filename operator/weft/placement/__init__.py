@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.placement.clearing import Demand, Movable
 from weft.placement.comparison import Comparison, compare
-from weft.placement.eligibility import EligibleDomain, Supplier, eligible_domains, no_supplier, suppliers
+from weft.placement.eligibility import EligibleDomain, eligible_domains
 from weft.placement.freemap import FreeMap, Hold, spares_of
 from weft.placement.names import natural
 from weft.placement.recheck import domain_lost, leaves_domain, slot_is_still_free, slot_lost
@@ -13,6 +13,7 @@ from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
 from weft.placement.sharing import compute_domain_of
+from weft.placement.suppliers import Supplier, no_supplier, suppliers
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [

@@ -1,0 +1,141 @@
+"""What a pool could use of each kind of accelerator, whatever is free: what shapes are chosen for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
+from weft.placement.taints import Tolerated, is_tolerated, taints_of, tolerated_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
+    from weft.domain.spec import PlacementSpec
+
+# Taints by which Kubernetes itself says what a node is going through (not ready, cordoned, short of memory); they pass.
+PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+PLACEMENTS = 4096  # answers that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Supplier:
+    """What a pool could use of one accelerator kind, free or not. Memory is the smallest of its devices, in bytes."""
+
+    accelerator: str
+    memory_bytes: int
+    largest_domain_gpus: int
+    gpus_per_node: int
+    shared: bool
+
+
+_Kinds = dict[tuple[str, bool], Supplier]  # by accelerator, and whether they are parts of GPUs
+_LAST: LastAnswers[object, _Kinds] = LastAnswers(PLACEMENTS)
+
+
+def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
+    """What the pool could use when nothing else ran, by accelerator; unready nodes and lost GPUs come back.
+
+    Parts of GPUs count only where there are no whole ones.
+    """
+    kinds = _kinds(fabric, placement, tolerated_by(placement.tolerations, fabric))
+    return tuple(kinds[name, shared] for name, shared in sorted(kinds) if not shared or (name, False) not in kinds)
+
+
+def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
+    """Why `suppliers` finds none: what is allowed, what the cluster has, and what keeps the pool off it."""
+    allowed = ", ".join(placement.accelerators) or "any in the catalog"
+    present = ", ".join(sorted({domain.accelerator for domain in fabric.domains})) or "none"
+    tolerated = tolerated_by(placement.tolerations, fabric)
+    refusals = (
+        _never_usable(node, placement, tolerated) or node.impaired
+        for domain in fabric.domains
+        if placement.allows(domain.accelerator)
+        for node in domain.nodes
+    )
+    told = chain(filter(None, refusals), fabric.notes)
+    why = next((f"; {each.message}" for each in told), "")
+    return Explanation(Reason.NoAccelerator, f"allowed accelerators: {allowed}; the cluster has {present}{why}")
+
+
+def has_whole_devices(accelerator: str, fabric: Fabric, placement: PlacementSpec, tolerated: Tolerated) -> bool:
+    """Whether the pool could use whole devices of a kind, and not only parts of them."""
+    return (accelerator, False) in _kinds(fabric, placement, tolerated)
+
+
+def is_selected(node: FabricNode, placement: PlacementSpec) -> Explanation | None:
+    """Refuse a node without the labels of `placement.nodeSelector`."""
+    labels = dict(node.labels) if placement.node_selector else {}
+    for key, value in placement.node_selector:
+        if labels.get(key) != value:
+            return Explanation(Reason.NodeNotSelected, f"node {node.name} is not labelled {key}={value}")
+    return None
+
+
+def _kinds(fabric: Fabric, placement: PlacementSpec, tolerated: Tolerated) -> _Kinds:
+    """What was found for everybody with these wide tolerations, and what the narrow ones add in their domains."""
+    if fabric.ground is None:
+        return _found(fabric.domains, placement, tolerated)
+    wish = placement.accelerators, placement.node_selector, tolerated.taints
+    return _LAST.ask(wish, fabric.ground, lambda _: _worked_out(fabric, placement, tolerated))
+
+
+def _worked_out(fabric: Fabric, placement: PlacementSpec, tolerated: Tolerated) -> _Kinds:
+    if tolerated.taints == tolerated.wide:
+        return _found(fabric.domains, placement, tolerated)
+    shared = _kinds(fabric, placement, Tolerated(tolerated.wide, tolerated.wide))
+    opened = (fabric.domains[place] for place in taints_of(fabric).narrow_places(tolerated))
+    return _together(shared, _found(opened, placement, tolerated))
+
+
+def _together(shared: Mapping[tuple[str, bool], Supplier], more: _Kinds) -> _Kinds:
+    """Both as one. A domain of both has no fewer usable nodes in `more`, so that nothing counts twice."""
+    return {
+        kind: _better(shared[kind], more[kind]) if kind in shared and kind in more else shared.get(kind) or more[kind]
+        for kind in shared.keys() | more.keys()
+    }
+
+
+def _better(one: Supplier, other: Supplier) -> Supplier:
+    return replace(
+        one,
+        memory_bytes=min(one.memory_bytes, other.memory_bytes),
+        largest_domain_gpus=max(one.largest_domain_gpus, other.largest_domain_gpus),
+        gpus_per_node=max(one.gpus_per_node, other.gpus_per_node),
+    )
+
+
+def _found(domains: Iterable[NvlinkDomain], placement: PlacementSpec, tolerated: Tolerated) -> _Kinds:
+    found: dict[tuple[str, bool], list[FabricNode]] = defaultdict(list)
+    for domain in domains:
+        if placement.allows(domain.accelerator):
+            for node in domain.nodes:
+                if node.installed and _never_usable(node, placement, tolerated) is None:
+                    found[domain.accelerator, node.shared].append(node)
+    return {kind: _supplier(*kind, nodes) for kind, nodes in found.items()}
+
+
+def _supplier(accelerator: str, shared: bool, nodes: list[FabricNode]) -> Supplier:  # noqa: FBT001 - a kind
+    by_domain: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        by_domain[node.domain] += node.installed
+    return Supplier(
+        accelerator,
+        min(node.memory_bytes for node in nodes),
+        max(by_domain.values()),
+        max(node.installed for node in nodes),
+        shared=shared,
+    )
+
+
+def _never_usable(node: FabricNode, placement: PlacementSpec, tolerated: Tolerated) -> Explanation | None:
+    """Why the pool cannot use a node even when it is up and empty."""
+    if node.unusable is not None and node.unusable.reason is Reason.DynamicResourcesOnly:
+        return node.unusable
+    lasting = tuple(taint for taint in node.taints if not taint.key.startswith(PASSING_TAINTS))
+    settled = replace(node, taints=lasting) if lasting != node.taints else node
+    return is_selected(settled, placement) or is_tolerated(settled, tolerated.taints)
