@@ -79,7 +79,7 @@ class Growth:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Of all its replicas."""
-        return tuple(node for assignment in (*self.kept, *self.added) for node in assignment.nodes)
+        return tuple([node for assignment in (*self.kept, *self.added) for node in assignment.nodes])
 
     def vacated(self, free: FreeMap) -> Sequence[Hold]:
         """What its own leaving pods hold."""

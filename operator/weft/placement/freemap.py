@@ -116,6 +116,10 @@ class FreeMap:
         """Position of a node's domain in the fabric."""
         return self._domain_of.get(node)
 
+    def domains_of(self, nodes: Iterable[str]) -> list[int]:
+        """Positions of the domains of nodes, in their order; of unknown ones none."""
+        return [home for home in map(self._domain_of.get, nodes) if home is not None]
+
     def reserve(self, hold: Hold) -> None:
         """Promise GPUs."""
         self.shift(hold.node, -hold.gpus, hold.joins)

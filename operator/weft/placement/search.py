@@ -5,7 +5,6 @@ Rule: best fit counted in pods of the arriving shape, the rule of Kueue's topolo
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from weft.placement.names import natural
 from weft.placement.nearness import path_of
 from weft.placement.refusal import refuse
 from weft.placement.rooms import rooms_for
-from weft.placement.tally import NO_WISHES, Group, Wishes, crowding, tally_of
+from weft.placement.tally import NO_WISHES, Group, Wishes, crowding, crowding_of_zones, tally_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,13 +108,9 @@ def wishes_of(placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -
     by_zone = placement.spread == "Zone"
     homes = {free.domain_of(node) for node in neighbours.partners} if not by_zone else set()
     near = tuple(sorted({path_of(free.fabric.domains[home]) for home in homes if home is not None}))
-    siblings = crowding(neighbours.siblings, free)
-    if not by_zone:
-        return Wishes(near, siblings if placement.spread == "Domain" else {})
-    zones: Counter[str] = Counter()
-    for index, count in siblings.items():
-        zones[free.fabric.domains[index].zone] += count
-    return Wishes(near, {}, zones)
+    if by_zone:
+        return Wishes(near, {}, crowding_of_zones(neighbours.siblings, free))
+    return Wishes(near, crowding(neighbours.siblings, free) if placement.spread == "Domain" else {})
 
 
 def pick(names: Sequence[str], group: Group, free: FreeMap) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from weft.placement.eligibility import eligibility, eligible_domains
 from weft.placement.names import natural
 from weft.placement.nearness import areas_around, path_of
 from weft.placement.rooms import room_in
+from weft.placement.zones import BestOfZones
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from weft.placement.eligibility import EligibleDomain
     from weft.placement.freemap import FreeMap
     from weft.placement.rooms import Room
+    from weft.placement.zones import Best
 
 # Pods that fit where a whole replica does, and GPUs of the nodes on which they do: less is tighter. GPUs on nodes that
 # are too full for a pod say nothing about the hole that it takes.
@@ -81,7 +83,18 @@ class Tally:
     Domains go by their position in the fabric.
     """
 
-    __slots__ = ("_by_area", "_equals", "_free", "_order", "_placement", "_seen", "_tight", "domains", "group")
+    __slots__ = (
+        "_by_area",
+        "_equals",
+        "_free",
+        "_order",
+        "_placement",
+        "_seen",
+        "_tight",
+        "_zones",
+        "domains",
+        "group",
+    )
 
     def __init__(
         self, domains: tuple[EligibleDomain, ...], group: Group, placement: PlacementSpec, free: FreeMap
@@ -93,6 +106,7 @@ class Tally:
         self._tight = self._counted()
         self._equals = _by_tightness(self._tight, self._order.entries)
         self._by_area: dict[_Area, _Equals] | None = None  # made when somebody wants to be somewhere
+        self._zones: BestOfZones | None = None  # made when somebody wants to be spread over them
         self._seen = len(free.changes)
 
     def room(self, index: int) -> Room:
@@ -126,9 +140,8 @@ class Tally:
         if not self._equals:
             return None
         if wishes.in_zone:
-            areas = self._zones_with_fewest(wishes.in_zone)
-        else:
-            areas = self._nearest(wishes.near) or [self._equals]
+            return self._best_of_zones().with_fewest(wishes.in_zone)
+        areas = self._nearest(wishes.near) or [self._equals]
         return min(self._best(area, wishes.in_domain) for area in areas)[-1]
 
     def merits(self, index: int, wishes: Wishes) -> Merits:
@@ -140,12 +153,11 @@ class Tally:
         in_zone, in_domain = wishes.in_zone.get(domain.zone, 0), wishes.in_domain.get(index, 0)
         return Merits(in_zone, shared, pods, gpus, in_domain, self._order.ranks[index])
 
-    def _zones_with_fewest(self, siblings: Mapping[str, int]) -> list[_Equals]:
-        """The zones that have room and, of those, the fewest siblings."""
-        areas = self._areas()
-        zones = [zone for zone in self._order.zones if zone in areas]
-        fewest = min(siblings.get(zone, 0) for zone in zones)
-        return [areas[zone] for zone in zones if siblings.get(zone, 0) == fewest]
+    def _best_of_zones(self) -> BestOfZones:
+        if self._zones is None:
+            areas = self._areas()
+            self._zones = BestOfZones({zone: _first(areas[zone]) for zone in self._order.zones if zone in areas})
+        return self._zones
 
     def _nearest(self, homes: tuple[Tiers, ...]) -> list[_Equals]:
         """What has room below the deepest tiers that hold one of these homes; empty where they share none."""
@@ -195,6 +207,9 @@ class Tally:
                 _moved(self._by_area[area], entry, before, after)
                 if not self._by_area[area]:
                     del self._by_area[area]
+        if self._zones is not None:
+            zone = self.domains[index].domain.zone
+            self._zones.set(zone, _first(self._areas()[zone]) if zone in self._areas() else None)
 
     def _counted(self) -> list[Tightness]:
         """Of every domain; where pods are alone on their boards, with as little ado as thousands of boards need."""
@@ -237,8 +252,13 @@ def crowding(siblings: Iterable[str], free: FreeMap) -> Counter[int]:
 
     Those on nodes that take nothing new count as well: they go down with their zone like all others.
     """
-    homes = map(free.domain_of, siblings)
-    return Counter(home for home in homes if home is not None)
+    return Counter(free.domains_of(siblings))
+
+
+def crowding_of_zones(siblings: Iterable[str], free: FreeMap) -> Counter[str]:
+    """The same by zone."""
+    domains = free.fabric.domains
+    return Counter([domains[home].zone for home in free.domains_of(siblings)])
 
 
 def _by_tightness(tight: list[Tightness], entries: Iterable[tuple[int, int]]) -> _Equals:
@@ -249,6 +269,12 @@ def _by_tightness(tight: list[Tightness], entries: Iterable[tuple[int, int]]) ->
         if each is not FULL:
             found.setdefault(each, []).append(entry)
     return found
+
+
+def _first(equals: _Equals) -> Best:
+    """The tightest domain of an area that has some, the first by name among equals."""
+    tightest = min(equals)
+    return tightest, *equals[tightest][0]
 
 
 def _moved(equals: _Equals, entry: tuple[int, int], before: Tightness, after: Tightness) -> None:
