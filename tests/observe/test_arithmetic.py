@@ -19,6 +19,7 @@ from weft.observe.arithmetic import (
     quantile,
     rate,
     unresolved,
+    usable,
 )
 
 steps = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
@@ -69,6 +70,21 @@ class TestIncrease:
     def test_is_unknown_or_a_finite_number_of_zero_or_more(self, line: list[tuple[float, float]]) -> None:
         grown = increase(line)
         assert grown is None or grown >= 0
+
+
+@given(st.lists(st.tuples(st.one_of(st.integers(0, 20), anything), anything), max_size=8))
+def test_usable_samples_are_those_that_can_be_in_order_of_time(line: list[tuple[float, float]]) -> None:
+    """Of two at one time the later one; the shortcut for lines that are so already leaves nothing in."""
+    kept = {at: value for at, value in line if math.isfinite(at) and math.isfinite(value) and value >= 0}
+    assert usable(line) == [(at, kept[at]) for at in sorted(kept)]
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from([0.1, 0.5, 1.0, math.inf]), st.integers(0, 50)), max_size=5)))
+def test_histograms_are_merged_bound_by_bound(histograms: list[list[tuple[float, float]]]) -> None:
+    """Each bound has, of every histogram, the most that was counted up to it."""
+    bounds = sorted({bound for histogram in histograms for bound, _ in histogram})
+    below = [[max([0.0, *(n for upper, n in each if upper <= bound)]) for each in histograms] for bound in bounds]
+    assert merged(map(tuple, histograms)) == tuple(zip(bounds, map(sum, below), strict=True))
 
 
 class TestRate:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import lt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from weft.domain.snapshot import Buckets
 
@@ -29,23 +30,46 @@ _NORMAL = NormalDist()
 
 def usable(samples: Iterable[Sample]) -> list[Sample]:
     """Samples in order of time, without values a counter or gauge of ours can never have; the later of two wins."""
-    kept = {at: value for at, value in samples if math.isfinite(at) and math.isfinite(value) and value >= 0}
+    line = list(samples)
+    if _is_sound(line):
+        return line
+    kept = {at: value for at, value in line if math.isfinite(at) and math.isfinite(value) and value >= 0}
     return sorted(kept.items())
+
+
+def _is_sound(line: list[Sample]) -> bool:
+    """Whether all samples are usable and in order already, as nearly all lines are: told by a few sums."""
+    if not line:
+        return True
+    times, values = zip(*line, strict=True)
+    in_order = all(map(lt, times, times[1:]))
+    return in_order and math.isfinite(sum(times)) and math.isfinite(sum(values)) and min(values) >= 0
 
 
 def increase(samples: Iterable[Sample]) -> float | None:
     """How much a counter grew from the first to the last sample. After a reset it counts from zero again."""
-    ordered = [value for _, value in usable(samples)]
-    if len(ordered) < 2:  # noqa: PLR2004 - a difference needs two
+    return grown(usable(samples))
+
+
+def grown(ordered: Sequence[Sample]) -> float | None:
+    """The same of usable samples in order of time. Most buckets of a histogram never move."""
+    values = [value for _, value in ordered]
+    if len(values) < 2:  # noqa: PLR2004 - a difference needs two
         return None
-    return sum(after - before if after >= before else after for before, after in pairwise(ordered))
+    if values.count(values[0]) == len(values):
+        return 0.0
+    return sum([after - before if after >= before else after for before, after in pairwise(values)])
 
 
 def rate(samples: Iterable[Sample]) -> float | None:
     """Growth per second between the first and the last sample."""
-    ordered = usable(samples)
-    grown = increase(ordered)
-    return None if grown is None else grown / (ordered[-1][0] - ordered[0][0])
+    return pace(usable(samples))
+
+
+def pace(ordered: Sequence[Sample]) -> float | None:
+    """The same of usable samples in order of time."""
+    more = grown(ordered)
+    return None if more is None else more / (ordered[-1][0] - ordered[0][0])
 
 
 def latest(samples: Iterable[Sample]) -> float | None:
@@ -59,9 +83,10 @@ def merged(histograms: Iterable[Buckets]) -> Buckets:
 
     Bounds that one lacks are read from its next lower bound, so that different buckets still add up to a whole.
     """
-    known = [tuple(sorted(h)) for h in histograms if h]
+    known = [sorted(histogram) for histogram in histograms if histogram]
     bounds = sorted({bound for histogram in known for bound, _ in histogram})
-    return tuple((bound, sum(_count_below(histogram, bound) for histogram in known)) for bound in bounds)
+    counts = [_counts_below(histogram, bounds) for histogram in known]
+    return tuple(zip(bounds, map(sum, zip(*counts, strict=True)), strict=True))
 
 
 def quantile(buckets: Buckets, fraction: float) -> float | None:
@@ -180,5 +205,11 @@ def _cumulative(buckets: Buckets) -> list[tuple[float, float]]:
     return ordered
 
 
-def _count_below(histogram: Buckets, bound: float) -> float:
-    return max((count for upper, count in histogram if upper <= bound), default=0.0)
+def _counts_below(histogram: Sequence[tuple[float, float]], bounds: Sequence[float]) -> list[float]:
+    """The most that a histogram counted up to each of these bounds; both are sorted."""
+    counts, most, at = [], 0.0, 0
+    for bound in bounds:
+        while at < len(histogram) and histogram[at][0] <= bound:
+            most, at = max(most, histogram[at][1]), at + 1
+        counts.append(most)
+    return counts

@@ -1,8 +1,16 @@
-"""Metrics straight from the engines: scrapes of our own ready pods, kept as a short ring of samples in memory."""
+"""Metrics straight from the engines: scrapes of our own ready pods, kept as a short ring of samples in memory.
+
+An engine that lets us wait and then tells nothing is silent. However many are, a round takes little longer than one
+of them does: those that were silent last are asked all at once, at most `SILENT_AT_ONCE` in a round, whoever waited
+longest first; beside them as many lanes ask the others, each until somebody lets it wait. Whoever is left comes first
+in the next round.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
@@ -13,17 +21,21 @@ from weft.observe.exposition import parse
 from weft.observe.history import History
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weft.observe.arithmetic import Sample
     from weft.observe.history import SeriesKey, Target
 
 WINDOW_SECONDS = 60.0
 SCRAPE_TIMEOUT_SECONDS = 3.0
-SCRAPES_AT_ONCE = 32
+LONG_WAIT_SECONDS = SCRAPE_TIMEOUT_SECONDS / 2
+SILENT_AT_ONCE = LANES = 256
+READ_AT_ONCE = 32  # answers that are in memory together
 LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
 
-Ring = deque[tuple[float, dict["SeriesKey", float]]]
+log = logging.getLogger(__name__)
+
+Ring = deque[tuple[float, dict["SeriesKey", "Sample"]]]
 
 
 class DirectSource:
@@ -34,20 +46,27 @@ class DirectSource:
         self._window_seconds = window_seconds
         self._clock = clock
         self._rings: dict[str, Ring] = {}
+        self._asked: dict[str, float] = {}  # when each was asked last
+        self._silent: set[str] = set()  # those who let us wait then
+        self._in_turns = False
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
 
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
-        """Scrape every target once and give the windows of all that ever answered, by pod UID."""
+        """Scrape the targets once and give the windows of all that ever answered, by pod UID."""
         wanted = [target for target in targets if target.scraped]
         self._rings = {target.uid: self._rings.get(target.uid, deque()) for target in wanted}
-        slots = asyncio.Semaphore(SCRAPES_AT_ONCE)
-        await asyncio.gather(*(self._scrape(target, slots) for target in wanted))
+        self._asked = {target.uid: self._asked.get(target.uid, -math.inf) for target in wanted}
+        self._silent &= self._asked.keys()
+        began = self._clock()
+        await self._ask(sorted(wanted, key=lambda target: self._asked[target.uid]))
+        self._tell_of_turns(sum(asked < began for asked in self._asked.values()))
         return await asyncio.to_thread(self.windows)
 
     def windows(self) -> dict[str, History]:
         """What is remembered, by pod UID."""
-        now = self._clock()
-        return {uid: History(now, series_of(ring)) for uid, ring in self._rings.items() if ring}
+        now, rings = self._clock(), self._rings.items()
+        return {uid: History(now, series_of([scrape for _, scrape in ring])) for uid, ring in rings if ring}
 
     async def close(self) -> None:
         """Close the connections."""
@@ -58,13 +77,30 @@ class DirectSource:
         """Add one scrape to a pod's ring and let go of what left the window."""
         ring = self._rings.setdefault(uid, deque())
         now = self._clock()
-        ring.append((now, values))
+        ring.append((now, {key: (now, value) for key, value in values.items()}))
         while ring[0][0] < now - self._window_seconds:
             ring.popleft()
 
-    async def _scrape(self, target: Target, slots: asyncio.Semaphore) -> None:
-        async with slots:
-            text = await self._fetch(target.url)
+    async def _ask(self, wanted: Iterable[Target]) -> None:
+        """One round, in this order."""
+        every = list(wanted)
+        silent = [target for target in every if target.uid in self._silent][:SILENT_AT_ONCE]
+        others = iter([target for target in every if target.uid not in self._silent])
+        lanes = (self._ask_one_by_one(others) for _ in range(LANES))
+        await asyncio.gather(*lanes, *(self._scrape(target) for target in silent))
+
+    async def _ask_one_by_one(self, targets: Iterator[Target]) -> None:
+        """Until none is left, or one lets us wait: a second one would make the round longer."""
+        for target in targets:
+            await self._scrape(target)
+            if self._clock() - self._asked[target.uid] > LONG_WAIT_SECONDS:
+                return
+
+    async def _scrape(self, target: Target) -> None:
+        self._asked[target.uid] = self._clock()
+        text = await self._fetch(target.url)
+        waited = text is None and self._clock() - self._asked[target.uid] > LONG_WAIT_SECONDS
+        (self._silent.add if waited else self._silent.discard)(target.uid)
         values = parse(text, target.names) if text else {}
         if values:
             self.remember(target.uid, values)
@@ -75,24 +111,43 @@ class DirectSource:
             async with self._open().get(url, allow_redirects=False) as answer:
                 if answer.status != 200:  # noqa: PLR2004 - HTTP OK
                     return None
-                content = await answer.content.read(LARGEST_ANSWER_BYTES + 1)
-                while chunk := await answer.content.read(LARGEST_ANSWER_BYTES + 1 - len(content)):
-                    content += chunk
+                async with self._reading:
+                    content = await answer.content.read(LARGEST_ANSWER_BYTES + 1)
+                    while chunk := await answer.content.read(LARGEST_ANSWER_BYTES + 1 - len(content)):
+                        content += chunk
         except (aiohttp.ClientError, TimeoutError, OSError):
             return None
         return None if len(content) > LARGEST_ANSWER_BYTES else content.decode("utf-8", errors="replace")
 
+    def _tell_of_turns(self, left: int) -> None:
+        """Some are asked in some rounds only: said whenever that begins or ends."""
+        if (left > 0) != self._in_turns:
+            log.warning(
+                "%d engines and fronts let scrapes wait for %.0f s; %d were left for the next round: %s",
+                len(self._silent),
+                SCRAPE_TIMEOUT_SECONDS,
+                left,
+                "they are asked in turns" if left else "all of them are asked in every round again",
+            )
+        self._in_turns = left > 0
+
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=SCRAPE_TIMEOUT_SECONDS)
-            self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False)
+            everybody = aiohttp.TCPConnector(
+                limit=0
+            )  # waits count as the engine's, so that none may be for another one
+            self._session = aiohttp.ClientSession(connector=everybody, timeout=timeout, trust_env=False)
         return self._session
 
 
-def series_of(ring: Iterable[tuple[float, dict[SeriesKey, float]]]) -> dict[SeriesKey, tuple[Sample, ...]]:
-    """Scrapes turned into one line of samples per series."""
+def series_of(scrapes: Sequence[Mapping[SeriesKey, Sample]]) -> dict[SeriesKey, tuple[Sample, ...]]:
+    """Scrapes, in order of time, turned into one line of samples per series; most show what the last one did."""
+    keys = list(scrapes[0]) if scrapes else []
+    if all(list(scrape) == keys for scrape in scrapes):
+        return dict(zip(keys, zip(*(scrape.values() for scrape in scrapes), strict=True), strict=True))
     lines: dict[SeriesKey, list[Sample]] = defaultdict(list)
-    for at, values in ring:
-        for key, value in values.items():
-            lines[key].append((at, value))
+    for scrape in scrapes:
+        for key, sample in scrape.items():
+            lines[key].append(sample)
     return {key: tuple(samples) for key, samples in lines.items()}

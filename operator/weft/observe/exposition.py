@@ -32,7 +32,7 @@ def parse(text: str, names: Iterable[str]) -> dict[SeriesKey, float]:
     page with more than `MOST_SAMPLES`.
     """
     wanted = {f"{name}{part}" for name in names for part in HISTOGRAM_PARTS}
-    lines = [line.strip() for line in text[: text.rfind("\n") + 1].split("\n")]
+    lines = [line.strip() for line in text[: text.rfind("\n") + 1].split("\n") if line[:1] != "#"]
     lines = [line for line in lines if _name_of(line) in wanted]
     if len(lines) > MOST_SAMPLES:
         return {}

@@ -8,7 +8,7 @@ from enum import StrEnum
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
-from weft.observe.arithmetic import Sample, increase, latest, rate, usable
+from weft.observe.arithmetic import Sample, grown, increase, pace, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,6 +76,8 @@ class History:
     origin: Origin = Origin.Engine
     begun: float = -math.inf
     _by_name: dict[str, list[SeriesKey]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _usable: dict[SeriesKey, list[Sample]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _ends: list[tuple[float, float]] = field(init=False, repr=False, compare=False, default_factory=list)
 
     def __post_init__(self) -> None:
         """Find the series of a name without looking at all of them."""
@@ -83,10 +85,17 @@ class History:
             self._by_name.setdefault(key[0], []).append(key)
 
     @property
+    def _times(self) -> tuple[float, float]:
+        """Of the oldest and of the newest sample, looked for once; infinite without any."""
+        if not self._ends:
+            times = {at for samples in set(map(_times_of, self.series.values())) for at in samples}
+            self._ends.append((min(times, default=math.inf), max(times, default=-math.inf)))
+        return self._ends[0]
+
+    @property
     def age_seconds(self) -> float:
         """Seconds since the newest sample of any series; infinite when there is none."""
-        newest = max((at for samples in self.series.values() for at, _ in samples), default=-math.inf)
-        return max(0.0, self.now - newest)
+        return max(0.0, self.now - self._times[1])
 
     def has(self, name: str) -> bool:
         """Whether any sample of that name was seen."""
@@ -94,26 +103,24 @@ class History:
 
     def shows(self, name: str) -> bool:
         """Whether the gauge, counter or histogram of that name was seen with any number that it can have."""
-        lines = (samples for each in (name, f"{name}_count") for samples in self._of(each, ()))
-        return any(usable(samples) for samples in lines)
+        return any(line for each in (name, f"{name}_count") for line in self._lines(each))
 
     def gauge(self, name: str, wanted: Labels = ()) -> tuple[float, ...]:
         """Newest value of each series of that name whose labels include `wanted`."""
-        values = (latest(samples) for samples in self._of_gauge(name, wanted))
-        return tuple(value for value in values if value is not None)
+        return tuple([line[-1][1] for line in self._gauges(name, wanted) if line])
 
     def rate(self, name: str, wanted: Labels = ()) -> float | None:
         """Growth per second, summed over the series of that name."""
-        return _sum(rate(samples) for samples in self._of(name, wanted))
+        return _sum(map(pace, self._lines(name, wanted)))
 
     def counted_seconds(self, name: str) -> float | None:
         """Seconds between the first and the last usable sample of that name; None without two."""
-        times = [at for samples in self._of(name, ()) for at, _ in usable(samples)]
+        times = [at for line in self._lines(name) for at, _ in line]
         return max(times) - min(times) if len(times) > 1 else None
 
     def increase(self, name: str, wanted: Labels = ()) -> float | None:
         """Growth over the window, summed over the series of that name."""
-        return _sum(increase(samples) for samples in self._of(name, wanted))
+        return _sum(map(grown, self._lines(name, wanted)))
 
     def increase_from_birth(self, name: str, wanted: Labels = ()) -> float | None:
         """As `increase`, where a series that was not there at first has grown from zero."""
@@ -123,17 +130,16 @@ class History:
 
     def buckets(self, name: str) -> Buckets:
         """Growth of each bucket of the histogram `name`, summed over its series."""
-        grown: dict[float, float] = {}
-        for _, tags in self._keys(f"{name}_bucket", ()):
-            bound = _bound(dict(tags).get("le"))
-            more = increase(self.series[f"{name}_bucket", tags])
+        counted: dict[float, float] = {}
+        for key in self._keys(f"{name}_bucket", ()):
+            bound, more = _bound(dict(key[1]).get("le")), grown(self._line(key))
             if bound is not None and more is not None:
-                grown[bound] = grown.get(bound, 0.0) + more
-        return tuple(sorted(grown.items()))
+                counted[bound] = counted.get(bound, 0.0) + more
+        return tuple(sorted(counted.items()))
 
     def recent(self, seconds: float, names: Iterable[str]) -> History:
         """Series of these names, from the newest sample on that is at least `seconds` older than the newest of all."""
-        newest = max((at for samples in self.series.values() for at, _ in samples), default=self.now)
+        newest = self._times[1] if self._times[1] > -math.inf else self.now
         kept = [key for name in names for key in self._by_name.get(name, ())]
         series = {key: _since(self.series[key], newest - seconds) for key in kept}
         first = nsmallest(2, {at for key in kept for at, _ in self.series[key]})
@@ -142,13 +148,12 @@ class History:
     @property
     def span_seconds(self) -> float:
         """Seconds between the oldest and the newest sample; 0 without any."""
-        times = [at for samples in self.series.values() for at, _ in samples]
-        return max(times) - min(times) if times else 0.0
+        oldest, newest = self._times
+        return newest - oldest if newest > -math.inf else 0.0
 
     def change(self, name: str) -> float:
         """How much a gauge grew from its oldest to its newest sample, summed over its series."""
-        lines = [usable(samples) for samples in self._of_gauge(name)]
-        return sum(line[-1][1] - line[0][1] for line in lines if line)
+        return sum(line[-1][1] - line[0][1] for line in self._gauges(name) if line)
 
     def most(self, name: str) -> float:
         """The most that a gauge was in the window, summed over its series; 0 without any."""
@@ -156,8 +161,7 @@ class History:
 
     def peaks(self, name: str) -> tuple[float, ...]:
         """The most that each series of a gauge was in the window."""
-        lines = (usable(samples) for samples in self._of_gauge(name))
-        return tuple(max(value for _, value in line) for line in lines if line)
+        return tuple(max(value for _, value in line) for line in self._gauges(name) if line)
 
     def mean(self, name: str) -> float | None:
         """Mean observation of the histogram `name` over the window; None when nothing was observed."""
@@ -167,8 +171,17 @@ class History:
     def _of(self, name: str, wanted: Labels) -> Iterable[tuple[Sample, ...]]:
         return (self.series[key] for key in self._keys(name, wanted))
 
-    def _of_gauge(self, name: str, wanted: Labels = ()) -> Iterable[tuple[Sample, ...]]:
-        return (self.series[key] for key in _wholes(self._keys(name, wanted)))
+    def _lines(self, name: str, wanted: Labels = ()) -> Iterable[list[Sample]]:
+        return map(self._line, self._keys(name, wanted))
+
+    def _gauges(self, name: str, wanted: Labels = ()) -> Iterable[list[Sample]]:
+        return map(self._line, _wholes(self._keys(name, wanted)))
+
+    def _line(self, key: SeriesKey) -> list[Sample]:
+        """The usable samples of one series, which several figures are read from."""
+        if key not in self._usable:
+            self._usable[key] = usable(self.series[key])
+        return self._usable[key]
 
     def _keys(self, name: str, wanted: Labels) -> Iterable[SeriesKey]:
         """Series of that name, of ranks in lockstep the first alone.
@@ -199,6 +212,10 @@ def series_key(name: str, tags: Mapping[str, str]) -> SeriesKey:
     return name, tuple(sorted((key, value) for key, value in tags.items() if key not in TARGET_LABELS))
 
 
+def _times_of(samples: tuple[Sample, ...]) -> tuple[float, ...]:
+    return tuple([at for at, _ in samples])
+
+
 def _since(samples: tuple[Sample, ...], start: float) -> tuple[Sample, ...]:
     """Samples from the last one at or before `start` on."""
     before = [position for position, (at, _) in enumerate(samples) if at <= start]
@@ -212,6 +229,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 def _bound(text: str | None) -> float | None:
     try:
-        return float(text) if text is not None else None
+        bound = float(text) if text is not None else math.nan
     except ValueError:
         return None
+    return None if math.isnan(bound) else bound

@@ -1,0 +1,71 @@
+"""What it takes to read engines grows with what they show, and each line of samples is looked at once in a round."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from tests.observe.pages import Clock, page, target
+from weft.domain.shape import EngineName
+from weft.engines import series_for
+from weft.observe.direct import DirectSource, series_of
+from weft.observe.exposition import parse
+from weft.observe.observation import observe_pool
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from weft.observe.arithmetic import Sample
+    from weft.observe.history import SeriesKey
+
+SERIES = series_for(EngineName.VLLM, "0.32.0")
+VALUES = parse(page("vllm-0.32.0", "second"), SERIES.names)
+
+
+def _calls(replicas: int, scrapes: int, function: str = "") -> int:
+    """Calls of all functions, or of one, in a round over so many replicas with so many scrapes in memory."""
+    clock, calls = Clock(), 0
+    source, targets = DirectSource(clock=clock), [target(SERIES, f"u{number}") for number in range(replicas)]
+    for _ in range(scrapes):
+        clock.now += 1.0
+        for each in targets:
+            source.remember(each.uid, VALUES)
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call" and f"{frame.f_code.co_filename}:{frame.f_code.co_name}".endswith(function)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        seen = observe_pool(targets, source.windows(), SERIES)
+    finally:
+        sys.setprofile(before)
+    assert seen.answered == replicas
+    return calls
+
+
+def test_a_line_of_samples_is_looked_at_once() -> None:
+    """And once more where only the last seconds of it count, as of running, waiting and finished requests."""
+    recent = [key for key in VALUES if key[0] in {SERIES.running, SERIES.waiting, SERIES.finished}]
+    assert len(VALUES) + len(recent) >= _calls(1, 12, "arithmetic.py:usable") > 0
+
+
+def test_work_grows_with_replicas_and_hardly_with_scrapes() -> None:
+    """What has to be done for each sample is done without a call."""
+    once = _calls(2, 6)
+    assert 2.1 * once >= _calls(4, 6)
+    assert 1.1 * once >= _calls(2, 12)
+
+
+def test_scrapes_that_show_other_series_are_put_together_as_those_that_show_the_same() -> None:
+    a: SeriesKey = ("a", ())
+    b: SeriesKey = ("b", ())
+    torn: list[dict[SeriesKey, Sample]] = [
+        {a: (1.0, 1.0), b: (1.0, 2.0)},
+        {b: (2.0, 3.0)},
+        {b: (3.0, 4.0), a: (3.0, 5.0)},
+    ]
+    assert series_of(torn) == {a: ((1.0, 1.0), (3.0, 5.0)), b: ((1.0, 2.0), (2.0, 3.0), (3.0, 4.0))}
+    assert series_of(torn[:1] * 2) == {a: ((1.0, 1.0),) * 2, b: ((1.0, 2.0),) * 2}
+    assert {} == series_of([])

@@ -1,0 +1,133 @@
+"""Engines that let a connection through and never answer hold up nobody: they are asked in turns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+
+from weft.observe import direct
+from weft.observe.direct import DirectSource
+from weft.observe.history import Target
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+AT_ONCE = 4
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round as of hundreds of engines, with a few of them and within a second."""
+    monkeypatch.setattr(direct, "SCRAPE_TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(direct, "LONG_WAIT_SECONDS", 0.9)
+    monkeypatch.setattr(direct, "SILENT_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(direct, "LANES", AT_ONCE)
+
+
+class Engines:
+    """Engines behind one port, of whom some do not answer, and how often each was asked."""
+
+    def __init__(self, answering: int, silent: int) -> None:
+        self.answering = {f"a{number}" for number in range(answering)}
+        self.silent = {f"s{number}" for number in range(silent)}
+        self.asked: Counter[str] = Counter()
+        self.port = 0
+        self._over = asyncio.Event()
+
+    @property
+    def targets(self) -> list[Target]:
+        every = sorted(self.answering | self.silent, key=lambda uid: (uid[1:], uid))
+        return [Target(uid, "team", uid, "127.0.0.1", self.port, f"/{uid}", ("x",)) for uid in every]
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[DirectSource]:
+        application = web.Application()
+        application.router.add_get("/{uid}", self._answer)
+        runner = web.AppRunner(application, shutdown_timeout=0.0)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.port = runner.addresses[0][1]
+        source = DirectSource()
+        yield source
+        await source.close()
+        self._over.set()
+        await runner.cleanup()
+
+    async def round(self, source: DirectSource) -> Counter[str]:
+        """Who was asked in one."""
+        self.asked.clear()
+        await source.collect(self.targets)
+        return Counter(self.asked)
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        uid = request.match_info["uid"]
+        self.asked[uid] += 1
+        if uid in self.silent:
+            await self._over.wait()
+        return web.Response(text="x 1\n")
+
+
+async def test_a_round_waits_for_a_few_whoever_is_silent() -> None:
+    """Nobody was asked before: as many as there are lanes let us wait, and the others are left for the next round."""
+    engines = Engines(answering=2, silent=20)
+    async with engines.served() as source:
+        for _ in range(2):
+            asked = await engines.round(source)
+            assert sum(asked[uid] for uid in engines.silent) <= 2 * AT_ONCE
+
+
+async def test_everybody_is_found_and_those_who_answer_are_asked_in_every_round() -> None:
+    """Eight silent ones take turns of four beside twelve who answer."""
+    engines = Engines(answering=12, silent=8)
+    async with engines.served() as source:
+        for _ in range(3):
+            await engines.round(source)
+        turns = [await engines.round(source) for _ in range(2)]
+        assert all({uid for uid in asked if uid in engines.answering} == engines.answering for asked in turns)
+        assert [AT_ONCE] * 2 == [sum(asked[uid] for uid in engines.silent) for asked in turns]
+        assert engines.silent == {uid for asked in turns for uid in asked if uid in engines.silent}
+        assert engines.answering == source.windows().keys()
+
+
+async def test_one_that_answers_again_is_asked_in_every_round_again() -> None:
+    engines = Engines(answering=1, silent=6)
+    async with engines.served() as source:
+        for _ in range(3):
+            await engines.round(source)
+        engines.answering, engines.silent = engines.answering | engines.silent, set()
+        for _ in range(2):
+            await engines.round(source)
+        assert engines.answering == (await engines.round(source)).keys()
+
+
+async def test_one_that_refuses_is_not_waited_for() -> None:
+    """A port that nobody listens on: all of them are asked in every round."""
+    source = DirectSource()
+    away = [Target(f"s{number}", "team", "x", "127.0.0.1", 1, "/", ("x",)) for number in range(5 * AT_ONCE)]
+    async with asyncio.timeout(10):
+        for _ in range(2):
+            assert {} == await source.collect(away)
+    assert len(source._asked) == len(away)
+    assert not source._silent
+    await source.close()
+
+
+async def test_turns_are_told_when_they_begin_and_when_they_end(caplog: pytest.LogCaptureFixture) -> None:
+    engines = Engines(answering=1, silent=9)
+    async with engines.served() as source:
+        with caplog.at_level(logging.WARNING, logger="weft.observe.direct"):
+            for _ in range(3):
+                await engines.round(source)
+            begun = [record.getMessage() for record in caplog.records]
+            engines.answering, engines.silent = engines.answering | engines.silent, set()
+            for _ in range(3):
+                await engines.round(source)
+    assert len(begun) == 1
+    assert "asked in turns" in begun[0]
+    assert [True] == ["in every round again" in each.getMessage() for each in caplog.records[1:]]
