@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from bench import converge, decide, demo, percentiles, scale, suites, twin
+from bench import converge, decide, demo, growth, percentiles, scale, suites, twin
 from bench.machine import this_machine
 from bench.result import document, table
 
@@ -37,6 +37,9 @@ BENCHMARKS = {
     "decide": Benchmark("passes over 64 nodes and 20 pools, 10 seconds", decide.measure),
     "converge": Benchmark("a pool of 1,000 replicas from nothing until it stands, half a minute", converge.measure),
     "scale": Benchmark("passes over up to 5,540 nodes and 1,000 pools, 5 minutes", scale.measure_all),
+    "growth": Benchmark(
+        "1,000 pools beside 1,000 tainted nodes, 1,000 zones, 1,000 silent engines, a minute", growth.measure
+    ),
     "percentiles": Benchmark("closed forms against 64 simulations, a minute", percentiles.measure),
     "twin": Benchmark("two days of 1.4 million requests on 40 simulated engines, 3 minutes", twin.measure),
     "demo": Benchmark("the whole demo, 5 minutes", demo.measure),
