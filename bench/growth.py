@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, process_time
@@ -145,9 +145,10 @@ async def _serve_forever(ready: Connection) -> None:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(page)}\r\n\r\n".encode()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while asked := await reader.readuntil(b"\r\n\r\n"):
-            if b"silent" not in asked.partition(b"\r\n")[0]:
-                writer.write(head + page)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):  # whoever asked has had enough
+            while asked := await reader.readuntil(b"\r\n\r\n"):
+                if b"silent" not in asked.partition(b"\r\n")[0]:
+                    writer.write(head + page)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=4 * MANY)
     ready.send(server.sockets[0].getsockname()[1])
