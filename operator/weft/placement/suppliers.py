@@ -43,7 +43,7 @@ def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
     Parts of GPUs count only where there are no whole ones.
     """
     kinds = _kinds(fabric, placement, tolerated_by(placement.tolerations, fabric))
-    return tuple(kinds[name, shared] for name, shared in sorted(kinds) if not shared or (name, False) not in kinds)
+    return tuple([kinds[name, shared] for name, shared in sorted(kinds) if not shared or (name, False) not in kinds])
 
 
 def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
