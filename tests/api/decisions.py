@@ -70,9 +70,9 @@ HANDOVERS = st.builds(
 )
 
 
-def sharing(assignment: Assignment, cliques: list[str]) -> Assignment:
-    """The same with a ComputeDomain, where it has nodes that Weft picked."""
-    shared = ComputeDomain(tuple(cliques[rank % len(cliques)] for rank in range(len(assignment.nodes))))
+def sharing(assignment: Assignment, cliques: list[str], name: str) -> Assignment:
+    """The same with a ComputeDomain, of its own or its split's, where it has nodes that Weft picked."""
+    shared = ComputeDomain(tuple(cliques[rank % len(cliques)] for rank in range(len(assignment.nodes))), name)
     return replace(assignment, compute_domain=shared if assignment.nodes else None)
 
 
@@ -87,7 +87,7 @@ PLACED = st.builds(
     handover=st.none() | HANDOVERS,
 ).filter(lambda each: each.pods > 0)
 ASSIGNMENTS = st.lists(
-    PLACED | st.builds(sharing, PLACED, st.lists(VALUES, min_size=1, max_size=2)),
+    PLACED | st.builds(sharing, PLACED, st.lists(VALUES, min_size=1, max_size=2), st.just("") | VALUES),
     max_size=4,
     unique_by=lambda assignment: assignment.replica,
 ).map(tuple)

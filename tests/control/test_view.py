@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.render.pools import plan, pool, spec
+from tests.render.pools import changed, over_nvlink, plan, pool, spec
 from weft.control.view import View, by_whom
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.fabric import Fabric
@@ -46,3 +46,12 @@ def test_a_pool_with_replicas_of_another_engine_waits_for_the_routers_before_the
     alone = pool(spec(), plan(), ("node-a",))
     seen = View((0, 0), Fabric(()), {alone.key.uid: alone}, {}, by_whom([replace(ENGINE, engine=engine)]), {}, {})
     assert (alone.key.uid in set(seen.waiting())) is waits
+
+
+@pytest.mark.parametrize(("complete", "waits"), [(False, True), (True, False)])
+def test_a_half_without_pods_waits_for_what_its_split_makes(*, complete: bool, waits: bool) -> None:
+    """No pod of it is created before the ComputeDomain that both halves share, which the split alone hears of."""
+    half = over_nvlink(replace(pool(spec(Role.Decode), plan(), ("node-a",)), split_uid="uid-split"), "a.1")
+    assigned = tuple(replace(each, complete=complete) for each in half.status.assignments)
+    seen = replace(view(), pools={half.key.uid: changed(half, assignments=assigned)})
+    assert (half.key.uid in set(seen.waiting())) is waits

@@ -42,7 +42,9 @@ from weft.render import (
     render_pods,
     render_ranks_service,
     render_service,
+    render_shared_domain,
     render_split_service,
+    shared_domain_name,
     split_labels,
 )
 
@@ -68,6 +70,7 @@ OBJECTS = {
     "budget": render_disruption_budget(WIDE),
     "split service": render_split_service(DUO, paired=False),
     "compute domain": render_compute_domain(SHAPES["compute-domain"], 3),
+    "compute domain of a split": render_shared_domain(DUO, shared_domain_name("duo", DUO.key.uid, pair_of(DUO))),
     "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, Front((FRONTED.key,), 1, 300.0), {}),
     "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, PAIRED, split_labels(DUO)),
     "front of a pair of TensorRT-LLM": render_front(

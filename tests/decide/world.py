@@ -31,7 +31,7 @@ from weft.domain.spec import (
 )
 from weft.domain.status import Assignment, PoolStatus, SplitStatus
 from weft.domain.workload import Role, Slo, Workload
-from weft.render import compute_domain_name
+from weft.render import compute_domain_name, domain_name_of, shared_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -190,24 +190,40 @@ class World:
         self._form_domains()
 
     def _form_domains(self) -> None:
-        """A replica's ComputeDomain comes before its gates fall and goes after its last pod; bound pods join it."""
-        wanted: dict[str, ComputeDomainReport] = {}
-        for record in self.pools.values():
-            if self.driver:
-                asked = [each for each in record.status.assignments if each.compute_domain and not each.complete]
-                wanted |= {name: report for each in asked for name, report in [self._domain(record, each.replica)]}
-            for replica in {pod.identity.replica for pod in self._pods_of(record.key.name) if pod.identity}:
-                name, report = self._domain(record, replica)
-                wanted |= {name: report} if name in self.domains else {}
+        """A ComputeDomain comes before the gates of its first pods fall and goes after the last; bound pods join it."""
+        asked = [each for record in self.pools.values() for each in self._asked(record)] if self.driver else []
+        wanted = {name: owner for name, owner, complete in asked if not complete}
+        lost = {name for name, _, complete in asked if complete} - self.domains.keys()
+        claimed = [each for record in self.pools.values() for each in self._claims(record)]
+        kept = {name: each.owner_uid for name, each in self.domains.items() if name in {name for name, _ in claimed}}
         self.domains = {
-            name: replace(self.domains.get(name, each), members=each.members) for name, each in wanted.items()
+            name: self._domain(name, owner, [pod for known, pod in claimed if known == name])
+            for name, owner in (wanted | kept).items()
+            if name not in lost
         }
 
-    def _domain(self, record: PoolRecord, replica: int) -> tuple[str, ComputeDomainReport]:
-        name = compute_domain_name(record.key, replica)
-        pods = [pod for pod in self._pods_of(record.key.name) if pod.identity and pod.identity.replica == replica]
+    def _asked(self, record: PoolRecord) -> list[tuple[str, str | None, bool]]:
+        """The name and the owner of what each replica shares, and whether it had it."""
+        return [
+            (
+                domain_name_of(record.key, each),
+                record.split_uid if each.compute_domain.name else record.key.uid,
+                each.complete,
+            )
+            for each in record.status.assignments
+            if each.compute_domain is not None
+        ]
+
+    def _claims(self, record: PoolRecord) -> list[tuple[str, PodRecord]]:
+        """What each pod of a pool may have a claim for: its replica's, or that of its pair."""
+        pods = [(pod, pod.identity.replica) for pod in self._pods_of(record.key.name) if pod.identity]
+        own = [(compute_domain_name(record.key, replica), pod) for pod, replica in pods]
+        return own + [(name, pod) for pod, _ in pods if (name := shared_by(record, pod.pair)) is not None]
+
+    def _domain(self, name: str, owner: str | None, pods: list[PodRecord]) -> ComputeDomainReport:
         members = tuple(DomainMember(node, "", ready=True) for node in sorted({pod.node for pod in pods if pod.node}))
-        return name, ComputeDomainReport(record.key.namespace, name, members, f"uid-{name}", record.key.uid)
+        known = self.domains.get(name, ComputeDomainReport("team", name, (), f"uid-{name}", owner))
+        return replace(known, members=members)
 
     def _has_its_domain(self, pod: PodRecord) -> bool:
         """Whether it needs none, or has one to which its nodes can go."""
@@ -217,7 +233,7 @@ class World:
         if assignment.compute_domain is None:
             return True
         record = next(each for each in self.pools.values() if each.key.uid == pod.identity.pool_uid)
-        name = compute_domain_name(record.key, assignment.replica)
+        name = domain_name_of(record.key, assignment)
         domains = (*self.domains.values(), *self.theirs)
         others = {member.node for each in domains if each.name != name for member in each.members}
         return name in self.domains and others.isdisjoint(assignment.nodes)

@@ -35,6 +35,7 @@ def test_nothing_is_said_where_the_engine_may_choose() -> None:
     [
         (KVSpec(), "20s"),
         (KVSpec(transport="TCP"), "20s"),
+        (KVSpec(transport="NVLink"), "20s"),
         (KVSpec(transport="RDMA"), None),
         (KVSpec(transport="EFA"), None),
         (KVSpec(connector="Mooncake"), None),

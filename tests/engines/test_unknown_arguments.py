@@ -18,6 +18,7 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.spec import Balancing, SourceKind
 from weft.engines import LaunchRequest, adapter_for
 from weft.engines.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
+from weft.engines.nvlink import over_nvlink
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
 from weft.engines.vllm_balancing import SERVES_AT_SEVERAL_PORTS
@@ -99,6 +100,7 @@ def is_planned(golden: PoolSpec, chosen: Shape, version: str) -> bool:
         (not over_pods or able.include(version))
         and (wish is None or limits.drafting_by(wish.method).include(version))
         and dict(limits.streams)[scheme].include(version)
+        and (not over_nvlink(golden) or (limits.nvlink is not None and limits.nvlink.include(version)))
         and not VLLM.unknown_arguments(golden.engine.args, version)
         and (chosen.decode_context_parallel == 1 or release >= SHARES_LATENT_KV)
         and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)

@@ -29,7 +29,7 @@ from weft.domain.spec import (
 )
 from weft.domain.status import Assignment, ComputeDomain, Handover, PoolStatus, SplitStatus
 from weft.domain.workload import Role, Slo, Workload
-from weft.render import revision
+from weft.render import revision, shared_domain_name
 
 NAMESPACE = "team"
 RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "vllm/vllm-openai:v0.32.0")
@@ -102,6 +102,18 @@ def sharing(record: PoolRecord, *cliques: str) -> PoolRecord:
     """The pool, whose replicas share memory over NVLink, with the clique of each pod."""
     assigned = (replace(each, compute_domain=ComputeDomain(cliques)) for each in record.status.assignments)
     return changed(record, assignments=tuple(assigned))
+
+
+def over_nvlink(record: PoolRecord, *cliques: str) -> PoolRecord:
+    """The pool as a half of a split `chat` whose KV goes over NVLink, with the clique of each pod."""
+    assert record.spec is not None
+    assert record.status.plan is not None
+    half = replace(record.spec, pair="0a1b2c3d4e", kv=replace(record.spec.kv, transport="NVLink"))
+    key, hashed = replace(record.key, name=f"chat-{half.role.lower()}"), revision(half, record.status.plan)
+    shared = ComputeDomain(cliques, shared_domain_name("chat", "5f00", half.pair))
+    assigned = tuple(replace(each, revision=hashed, compute_domain=shared) for each in record.status.assignments)
+    status = replace(record.status, revision=hashed, assignments=assigned)
+    return replace(record, key=key, spec=half, split_uid="5f00", status=status)
 
 
 def behind_a_gateway(record: PoolRecord, **router: Any) -> PoolRecord:  # noqa: ANN401 - fields of RouterSpec

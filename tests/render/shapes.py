@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from tests.render.nim_shapes import NIM_SHAPES
 from tests.render.option_shapes import OPTION_SHAPES
-from tests.render.pools import DEEPSEEK, LLAMA, behind_a_gateway, plan, pool, queued, shape, sharing, spec
+from tests.render.pools import (
+    DEEPSEEK,
+    LLAMA,
+    behind_a_gateway,
+    over_nvlink,
+    plan,
+    pool,
+    queued,
+    shape,
+    sharing,
+    spec,
+)
 from tests.render.sglang_shapes import SGLANG_SHAPES
 from tests.render.tensorrt_llm_shapes import TENSORRT_LLM_SHAPES
 from weft.domain.hardware import Precision
@@ -82,6 +93,17 @@ SHAPES = {
         spec(Role.Prefill, kv=KVSpec(transport="EFA"), engine=EngineSpec(image=_WITH_EFA.image, resources=_EFA)),
         plan(shape(4), _WITH_EFA),
         ("node-a",),
+    ),
+    "prefill-nvlink": over_nvlink(
+        pool(spec(Role.Prefill), plan(shape(4, "GB200", Precision.FP8)), ("tray-0",)), _CLIQUE
+    ),
+    "decode-nvlink-two-pods": over_nvlink(
+        pool(
+            spec(Role.Decode, model=ModelSpec(DEEPSEEK, source=_PVC)),
+            plan(shape(8, "GB200", Precision.FP8, gpus_per_pod=4), weight_bytes=680e9),
+            ("tray-1", "tray-2"),
+        ),
+        *(2 * (_CLIQUE,)),
     ),
     "prefill-rdma-relaxed": pool(
         spec(

@@ -265,6 +265,34 @@ def test_kv_goes_over_efa_from_the_release_on_that_can(engine: EngineName, versi
         choose(replace(request, spec=half), CATALOG)
 
 
+@pytest.mark.parametrize(
+    ("engine", "version", "allowed"),
+    [
+        (EngineName.VLLM, "0.21.0", "0.22.0 or later"),
+        (EngineName.VLLM, "0.22.0", None),
+        (EngineName.SGLang, "0.5.23", "Auto, RDMA or TCP"),
+    ],
+)
+def test_kv_goes_over_nvlink_from_the_release_on_that_can(
+    engine: EngineName, version: str, allowed: str | None
+) -> None:
+    request = Wish(LLAMA_8B, (GB200, H200), engine=EngineSpec(name=engine, version=version)).request()
+    half = replace(request.spec, role=Role.Prefill, kv=KVSpec(transport="NVLink"))
+    if allowed is None:
+        shape = choose(replace(request, spec=half), CATALOG).shape
+        assert ("GB200", 4) == (shape.accelerator, shape.gpus_per_pod)
+        return
+    with pytest.raises(Invalid, match=f"{version} does not know kvTransfer.transport NVLink; allowed: {allowed}"):
+        choose(replace(request, spec=half, supplies=(GB200,)), CATALOG)
+
+
+def test_nvlink_that_ends_at_the_node_carries_no_kv_to_another() -> None:
+    request = Wish(LLAMA_8B, (H200,)).request()
+    half = replace(request.spec, role=Role.Prefill, kv=KVSpec(transport="NVLink"))
+    with pytest.raises(Invalid, match=r"kvTransfer\.transport NVLink: that of H200 ends at the node"):
+        choose(replace(request, spec=half), CATALOG)
+
+
 def test_efa_leaves_the_nodes_of_amd_alone() -> None:
     request = Wish(LLAMA_8B, (MI300X, H200)).request()
     half = replace(request.spec, role=Role.Prefill, kv=KVSpec(transport="EFA"))

@@ -156,11 +156,11 @@ class KVTransfer(ApiModel):
     """How KV travels from prefill to decode."""
 
     connector: Literal["NIXL", "Mooncake", "LMCache"] = Field(default="NIXL", description="Library that moves KV.")
-    transport: Literal["Auto", "RDMA", "EFA", "TCP"] = Field(
+    transport: Literal["Auto", "RDMA", "EFA", "TCP", "NVLink"] = Field(
         default="Auto",
         description="Network to use. Auto: what the engine finds in its pod. RDMA needs engine.resources.rdma, and "
         "nodes that do not limit locked memory, or pod.relaxations. EFA (Amazon's) also an engine.image "
-        "with libfabric.",
+        "with libfabric. NVLink: inside one rack (GB200, GB300).",
     )
     locality: Literal["Preferred", "Required", "Any"] = Field(
         default="Preferred",

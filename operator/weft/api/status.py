@@ -151,6 +151,7 @@ class ComputeDomainStatus(ApiModel):
         description="NVLink clique of each pod, by rank, or the one of all; empty: not known.",
         json_schema_extra=ATOMIC,
     )
+    name: Node | None = described("Of the one that all replicas of the split share; unset: its own.")
 
 
 class AssignmentStatus(ApiModel):
@@ -167,7 +168,7 @@ class AssignmentStatus(ApiModel):
     since: Instant = Field(description="When it was decided.")
     complete: bool = Field(default=False, description="Whether all its pods were seen; a missing one then ends it.")
     handover: HandoverStatus | None = described("What is asked of the scheduler that picks the nodes, if not Weft.")
-    compute_domain: ComputeDomainStatus | None = described("That it has a ComputeDomain of its own.")
+    compute_domain: ComputeDomainStatus | None = described("That it has a ComputeDomain.")
 
 
 class FailureStatus(Explained):

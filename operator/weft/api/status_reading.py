@@ -175,16 +175,16 @@ def _assignment(read: shown.AssignmentStatus) -> Assignment:
         raise ValueError("a replica has pods, and each of them has GPUs")
     nodes, since = tuple(read.nodes), read_instant(read.since)
     handover = _handover(read.handover) if read.handover is not None else None
-    shared = _compute_domain(read.compute_domain.cliques, len(nodes)) if read.compute_domain is not None else None
+    shared = _compute_domain(read.compute_domain, len(nodes)) if read.compute_domain is not None else None
     return Assignment(read.replica, read.revision, nodes, read.gpus_per_pod, since, read.complete, handover, shared)
 
 
-def _compute_domain(cliques: list[str], pods: int) -> ComputeDomain:
+def _compute_domain(read: shown.ComputeDomainStatus, pods: int) -> ComputeDomain:
     """Raises `ValueError` for cliques that are not those of the pods."""
-    every = tuple(cliques) * (pods if len(cliques) == 1 else 1)
+    every = tuple(read.cliques) * (pods if len(read.cliques) == 1 else 1)
     if len(every) != pods:
         raise ValueError("every pod has its clique, or all of them have one")
-    return ComputeDomain(every)
+    return ComputeDomain(every, read.name or "")
 
 
 def _handover(read: shown.HandoverStatus) -> Handover:

@@ -187,7 +187,8 @@ def _assignment(assignment: Assignment) -> Json:
 def _compute_domain(shared: ComputeDomain) -> Json:
     """One clique where all pods are in it, as they nearly always are."""
     alike = len(set(shared.cliques)) == 1
-    return {"cliques": list(shared.cliques[:1] if alike else shared.cliques)}
+    cliques = list(shared.cliques[:1] if alike else shared.cliques)
+    return {"cliques": cliques, **_present(name=shared.name or None)}
 
 
 def _handover(handover: Handover) -> Json:

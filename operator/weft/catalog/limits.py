@@ -33,13 +33,15 @@ class EngineLimits:
     """Each is what the releases named can do; the generations are those whose GPUs have kernels for it.
 
     `streams` are the schemes of object stores that it reads weights from, `drafting` the methods that older releases
-    lack, `efa` is None where it moves no KV over Amazon's EFA, `kv_disk` where it keeps none within a size on disks.
+    lack, `efa` and `nvlink` are None where it moves no KV over Amazon's EFA, or over NVLink between nodes, `kv_disk` is
+    None where it keeps none within a size on disks.
     """
 
     group_over_pods: Releases
     kv_offload: Releases
     kv_disk: Releases | None
     efa: Releases | None
+    nvlink: Releases | None
     precisions: tuple[tuple[Precision, Releases], ...]
     sparse_attention: tuple[str, ...]
     streams: tuple[tuple[str, Releases], ...]

@@ -114,6 +114,7 @@ def _limits(facts: dict[str, Any]) -> EngineLimits:
         kv_offload=Releases(**facts["kv_offload"]),
         kv_disk=_releases(facts["kv_disk"]),
         efa=_releases(facts["efa"]),
+        nvlink=_releases(facts["nvlink"]),
         precisions=tuple((Precision(name), Releases(**since)) for name, since in facts["precisions"].items()),
         sparse_attention=tuple(facts["sparse_attention"]),
         streams=tuple((scheme, Releases(**since)) for scheme, since in facts["streams"].items()),

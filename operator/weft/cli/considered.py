@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -13,6 +13,7 @@ from rich.text import Text
 from weft.domain.figures import counted
 from weft.domain.reasons import Reason
 from weft.engines.host_memory import pod_needs
+from weft.engines.nvlink import over_nvlink
 from weft.placement import Neighbours, Slot, compare, find_slot, natural
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from weft.cli.sitting import Sitting
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolRecord
+    from weft.domain.spec import PlacementSpec, PoolSpec
+    from weft.placement import FreeMap
 
 SHOWN = 20
 # What has room is nearest to a place, then what has it in pieces; another accelerator is none at all.
@@ -66,11 +69,11 @@ def considered(
     lacks = lacks_a_place([(each.kind, each.status, each.explanation.reason.value) for each in pool.conditions])
     if pool.spec is None or pool.status.plan is None or not (lacks or always):
         return None
-    name, free, placement = f"{pool.key.namespace}/{pool.key.name}", sitting.free, pool.spec.placement
+    name, free = f"{pool.key.namespace}/{pool.key.name}", sitting.free
     own = [tray.node for rack in sitting.racks for tray in rack.trays if tray.spare_of == name]
     asked = (
         pool.status.plan.shape,
-        placement,
+        _placement(pool, pool.spec, partners, free),
         free,
         _neighbours(pool, partners),
         pod_needs(pool.spec, pool.status.plan.shape),
@@ -86,6 +89,13 @@ def considered(
         return Considered(name, str(pool.status.plan.shape), order, answer.nodes, lacks)
     need = answer.explanation.message.partition(": ")[0].partition(", but no node")[0]
     return Considered(name, need, order)
+
+
+def _placement(pool: PoolRecord, spec: PoolSpec, partners: Sequence[str], free: FreeMap) -> PlacementSpec:
+    """With the NVLink domain that both halves are in, where their KV goes over NVLink."""
+    known, own = free.fabric.nodes(), (node for each in pool.status.assignments for node in each.nodes)
+    homes = [known[node].domain for node in (*own, *partners) if node in known]
+    return replace(spec.placement, nvlink_domain=homes[0]) if homes and over_nvlink(spec) else spec.placement
 
 
 def _neighbours(pool: PoolRecord, partners: Sequence[str]) -> Neighbours:

@@ -16,7 +16,7 @@ from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport
 from weft.fabric import build_fabric
-from weft.render import compute_domain_name
+from weft.render import domain_name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -105,19 +105,26 @@ def _a_turn_later(
 
 def _with_compute_domains(snapshot: Snapshot) -> Snapshot:
     """Those of replicas that are assigned, and those of others; labels of the ones that are gone go with them."""
-    reports, pools = snapshot.reports, {pool.key.uid for pool in snapshot.pools}
+    reports, pools = snapshot.reports, snapshot.pools
+    owners = {uid for pool in pools for uid in (pool.key.uid, pool.split_uid)} - {None}
     wanted = {
-        (pool.key.namespace, compute_domain_name(pool.key, each.replica)): pool.key.uid
+        (pool.key.namespace, domain_name_of(pool.key, each)): _owner(pool, each)
         for pool in snapshot.pools
         for each in pool.status.assignments
         if each.compute_domain is not None
     }
     known = {(each.namespace, each.name): each for each in reports.compute_domains}
-    gone = {each.uid for name, each in known.items() if each.owner_uid in pools and name not in wanted}
+    gone = {each.uid for name, each in known.items() if each.owner_uid in owners and name not in wanted}
     kept = tuple(each for each in reports.compute_domains if each.uid not in gone)
     new = (ComputeDomainReport(*name, (), "/".join(name), uid) for name, uid in wanted.items() if name not in known)
     nodes = tuple(_without_label(node, gone) if gone else node for node in snapshot.nodes)
     return replace(snapshot, nodes=nodes, reports=replace(reports, compute_domains=(*kept, *new)))
+
+
+def _owner(pool: PoolRecord, assignment: Assignment) -> str | None:
+    """Of the ComputeDomain of a replica: its split where both halves share one."""
+    shared = assignment.compute_domain
+    return pool.split_uid if shared is not None and shared.name else pool.key.uid
 
 
 def _without_label(node: NodeRecord, gone: set[str]) -> NodeRecord:

@@ -45,9 +45,10 @@ class View:
         """Pools for which a change anywhere in the cluster may be what they wait for.
 
         Those with gated pods wait for room, halves of a split that roll for the routers of the pair before, pools for
-        those of the engine before, and those with pods that have left their front for what the engines in them tell.
+        those of the engine before, those with pods that have left their front for what the engines in them tell, and
+        halves without a pod for the ComputeDomain that their split makes.
         """
-        return (uid for uid, pods in self.pods.items() if uid in self.pools and _waits(self.pools[uid], pods))
+        return (uid for uid, pool in self.pools.items() if _waits(pool, self.pods.get(uid, ())))
 
 
 def by_whom(pods: Iterable[PodRecord]) -> dict[str, tuple[PodRecord, ...]]:
@@ -63,7 +64,14 @@ def by_whom(pods: Iterable[PodRecord]) -> dict[str, tuple[PodRecord, ...]]:
 def _waits(pool: PoolRecord, pods: Iterable[PodRecord]) -> bool:
     pair = pool.spec.pair if pool.spec is not None else ""
     known = {"", engine_label(pool.status.engine.name)} if pool.status.engine is not None else {""}
-    return any(pod.gated or pod.finishing or (pod.pair != pair if pair else pod.engine not in known) for pod in pods)
+    return _has_yet_to_share(pool) or any(
+        pod.gated or pod.finishing or (pod.pair != pair if pair else pod.engine not in known) for pod in pods
+    )
+
+
+def _has_yet_to_share(pool: PoolRecord) -> bool:
+    shared = (each.compute_domain for each in pool.status.assignments if not each.complete)
+    return pool.split_uid is not None and any(each is not None and each.name for each in shared)
 
 
 class Viewer:

@@ -1,32 +1,72 @@
-"""ComputeDomains of replicas: there before their pods, gone after the last of them, and never mended.
+"""ComputeDomains of replicas and of splits: there before their pods, gone after the last of them, and never mended.
 
 A claim names the ComputeDomain that it was made for by UID. One that is made anew serves no pod that has a claim
-already, so that deciding ends a replica that lost its own (`ComputeDomainDeleted`).
+already, so that deciding ends a replica that lost its own (`ComputeDomainDeleted`). One of a generation of a split is
+of both its pools, and so the split's: neither pool could tell whether the other still needs it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.action import DeleteObject
-from weft.render import COMPUTE_DOMAIN, compute_domain_name
+from weft.domain.action import ApplyObject, DeleteObject
+from weft.render import (
+    COMPUTE_DOMAIN,
+    compute_domain_name,
+    domain_name_of,
+    render_shared_domain,
+    shared_domain_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from weft.converge.children import Side
     from weft.converge.objects import Surroundings
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
+    from weft.domain.cluster import ObjectRecord
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.status import Assignment
 
 
-def has_compute_domain(around: Surroundings, replica: int) -> bool:
-    """Whether there is one, even one that is about to go: only when it is gone, its name is free."""
-    return around.mine(*COMPUTE_DOMAIN, compute_domain_name(around.owner, replica)) is not None
+def compute_domain_for(pool: PoolRecord, assignment: Assignment, around: Surroundings) -> ObjectRecord | None:
+    """That of a replica, even one that is about to go: only when it is gone, its name is free."""
+    shared = assignment.compute_domain
+    record = around.found.get((*COMPUTE_DOMAIN, domain_name_of(pool.key, assignment)))
+    owner = pool.split_uid if shared is not None and shared.name else pool.key.uid
+    return record if record is not None and record.owner_uid == owner else None
+
+
+def shared_domains(split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> Iterator[Action]:
+    """One for each generation that has a replica whose KV goes over NVLink, and none once nothing of it is left.
+
+    While a replica is there that had all it needs, one that is gone is not made anew: deciding ends that replica first.
+    """
+    replicas = [replica for side in sides for replica in side.replicas]
+    sharing = [(name, replica) for replica in replicas if (name := _shared_name(replica)) is not None]
+    complete = {name for name, replica in sharing if replica.complete}
+    for name in sorted({name for name, _ in sharing} - complete):
+        if around.mine(*COMPUTE_DOMAIN, name) is None:
+            yield ApplyObject(render_shared_domain(split, name))
+    if all(side.pool is not None for side in sides):
+        pairs = {pod.pair for replica in replicas for pod in replica.pods}
+        claimed = {shared_domain_name(split.key.name, split.key.uid, pair) for pair in pairs}
+        yield from _delete_but({name for name, _ in sharing} | claimed, around)
+
+
+def _shared_name(replica: Replica) -> str | None:
+    """Of the ComputeDomain that an assigned replica shares with the other half."""
+    shared = replica.assignment.compute_domain if replica.assignment is not None else None
+    return (shared.name or None) if shared is not None else None
 
 
 def delete_left_over(replicas: Iterable[Replica], around: Surroundings) -> Iterator[Action]:
     """Those of the pool whose replica has neither an assignment nor a pod any more."""
-    needed = {compute_domain_name(around.owner, replica.number) for replica in replicas}
+    return _delete_but({compute_domain_name(around.owner, replica.number) for replica in replicas}, around)
+
+
+def _delete_but(needed: Collection[str], around: Surroundings) -> Iterator[Action]:
     for (version, kind, name), record in sorted(around.found.items()):
         if (version, kind) == COMPUTE_DOMAIN and name not in needed and around.may_touch(record):
             yield DeleteObject(record.api_version, record.kind, record.namespace, name, record.uid)

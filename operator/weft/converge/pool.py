@@ -88,7 +88,7 @@ def converge_pool(
     finishing = [(replica, leaving) for replica, leaving in going if finishes(replica, fabric, leaving)]
     census = Census.of(pool, replicas, len(finishing))
     awaited = fronts.awaited if fronts is not None else None
-    census = replace(census, waiting=census.waiting or _waiting(replicas, fabric, around) or awaited)
+    census = replace(census, waiting=census.waiting or _waiting(pool, replicas, fabric, around) or awaited)
     census, again = with_phases(census, pool, replicas, heard.now)
     ends = [ends_in_seconds(replica, fabric, leaving) for replica, leaving in finishing]
     if kept:
@@ -199,10 +199,12 @@ def _front_trouble(pool: PoolRecord, around: Surroundings, fronts: EngineFronts 
     return fronts.why_not
 
 
-def _waiting(replicas: Sequence[Replica], fabric: Fabric, around: Surroundings) -> str | None:
+def _waiting(pool: PoolRecord, replicas: Sequence[Replica], fabric: Fabric, around: Surroundings) -> str | None:
     """What the first replica that may not be released yet waits for, beside GPUs."""
     gated = (replica for replica in replicas if replica.complete and any(pod.gated for pod in replica.pods))
-    return next((why for replica in gated if (why := waits_for_domain(replica, fabric, around)) is not None), None)
+    return next(
+        (why for replica in gated if (why := waits_for_domain(pool, replica, fabric, around)) is not None), None
+    )
 
 
 def _progress(

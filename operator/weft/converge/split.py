@@ -9,6 +9,7 @@ from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.children import SIDES, Side, converge_children
 from weft.converge.conditions import said_false, stall
+from weft.converge.domains import shared_domains
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import (
     Generation,
@@ -81,6 +82,7 @@ def converge_split(
     pools, reverted = converge_children(split, sides, bodies, around)
     actions = (
         *pools,
+        *shared_domains(split, sides, around),
         *around.apply(wanted),
         *(around.delete_unwanted(wanted, routing.spared(split)) if refused is None and routing.lacks is None else ()),
     )

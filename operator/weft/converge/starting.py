@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from weft.converge.domains import has_compute_domain
+from weft.converge.domains import compute_domain_for
 from weft.converge.replicas import rank_of
 from weft.domain.action import ApplyObject, CreatePod, ReleasePods
 from weft.placement import domain_lost, leaves_domain, slot_is_still_free
-from weft.render import COMPUTE_DOMAIN, compute_domain_name, render_compute_domain, render_pods, revision_asked
+from weft.render import domain_name_of, render_compute_domain, render_pods, revision_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,12 +38,15 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Surrou
         assignment = replica.assignment
         if assignment is None or replica.broken or replica.complete or assignment.revision != current:
             continue
+        shared, there_is_one = assignment.compute_domain, compute_domain_for(pool, assignment, around) is not None
+        if shared is not None and shared.name and not there_is_one:
+            continue  # its split makes it, for both halves
         there = {rank_of(pod) for pod in replica.pods}
         missing = [body for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there]
         if created and created + len(missing) > PODS_AT_A_TIME:
             return
         created += len(missing)
-        if assignment.compute_domain is not None and not has_compute_domain(around, replica.number):
+        if shared is not None and not there_is_one:
             yield ApplyObject(render_compute_domain(pool, replica.number))
         yield from (CreatePod(body) for body in missing)
 
@@ -63,7 +66,7 @@ def release_whole(
         if replica.assignment is None or not replica.complete or replica.broken or not gated:
             continue
         own = Counter(_awaited([replica]))
-        if waits_for_domain(replica, fabric, around) is not None:
+        if waits_for_domain(pool, replica, fabric, around) is not None:
             continue
         free = slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica, replica.assignment))
         if free and not _spans_domains(pool, replica.assignment, fabric):
@@ -81,15 +84,14 @@ def _spans_domains(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> 
     )
 
 
-def waits_for_domain(replica: Replica, fabric: Fabric, around: Surroundings) -> str | None:
+def waits_for_domain(pool: PoolRecord, replica: Replica, fabric: Fabric, around: Surroundings) -> str | None:
     """Why the ComputeDomain of a replica cannot take its nodes yet, or None."""
     if replica.assignment is None or replica.assignment.compute_domain is None:
         return None
-    name = compute_domain_name(around.owner, replica.number)
-    record = around.mine(*COMPUTE_DOMAIN, name)
+    record = compute_domain_for(pool, replica.assignment, around)
     if record is None or record.terminating:
         return f"replica {replica.number} waits for its ComputeDomain"
-    own = f"{around.owner.namespace}/{name}".__eq__
+    own = f"{pool.key.namespace}/{domain_name_of(pool.key, replica.assignment)}".__eq__
     lost = domain_lost(replica.assignment, fabric, own, _bound(replica, replica.assignment))
     return f"replica {replica.number} waits: {lost.message}" if lost is not None else None
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from weft.decide.accounts import Accounts, has_no_room
 from weft.decide.promises import holder_name, holds_of
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.status import Assignment
+from weft.domain.status import Assignment, ComputeDomain
 from weft.engines.host_memory import pod_needs
-from weft.placement import ALONE, Hold, Neighbours, Refusal, Slot, compute_domain_of, find_slot
+from weft.engines.nvlink import over_nvlink
+from weft.placement import ALONE, Hold, Neighbours, Refusal, Slot, cliques_of, compute_domain_of, find_slot
+from weft.render import shared_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -229,8 +231,12 @@ def _slot_with(
 
 
 def assign(growth: Growth, nodes: tuple[str, ...], fabric: Fabric, now: float) -> Assignment:
-    """The pool's next replica, on these nodes, with a ComputeDomain where its pods share memory over NVLink."""
-    replica, gpus = growth.next_replica, growth.planned.plan.shape.gpus_per_pod
+    """The pool's next replica, on these nodes, with a ComputeDomain where its pods share memory over NVLink.
+
+    That is one of its own, or the one of all replicas of its pair where these hand each other KV over NVLink.
+    """
+    replica, gpus, spec = growth.next_replica, growth.planned.plan.shape.gpus_per_pod, growth.planned.spec
     growth.next_replica += 1
-    shared = compute_domain_of(nodes, fabric)
+    name = shared_by(growth.planned.pool, spec.pair) if over_nvlink(spec) else None
+    shared = ComputeDomain(cliques_of(nodes, fabric), name) if name else compute_domain_of(nodes, fabric)
     return Assignment(replica, growth.planned.revision, nodes, gpus, now, compute_domain=shared)

@@ -12,6 +12,7 @@ from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.changed import changed
 from weft.domain.moves import Relocation
+from weft.engines.nvlink import over_nvlink
 from weft.placement import Departure, Hold, Movable, repack
 
 if TYPE_CHECKING:
@@ -80,18 +81,25 @@ def _moves_for(demand: Demand, movable: Sequence[Movable], free: FreeMap, most: 
 
 def _may_be_helped(course: Course) -> bool:
     growth = course.growth
-    return growth.lacks_room and growth.waits_for is None and growth.asked is None and course.moves.awaited is None
+    alone = growth.waits_for is None and growth.asked is None and course.moves.awaited is None
+    return growth.lacks_room and alone and not _stays(course)
+
+
+def _stays(course: Course) -> bool:
+    """Whether it neither moves nor is moved for: its rack is chosen when the first of its replicas is placed."""
+    return over_nvlink(course.growth.planned.spec)
 
 
 def _residents(course: Course) -> Iterator[_Resident]:
     """Ready replicas of the revision that is planned, where their successors may come first; others leave anyway.
 
-    None of a pool that lacks replicas itself, or whose quota has no room for a successor.
+    None of a pool that lacks replicas itself, or whose quota has no room for a successor. Those of a split over NVLink
+    have to stay in their rack, whose nodes they take whole, so that their moves open nothing.
     """
     turn, rollout, growth = course.turn, course.turn.planned.spec.rollout, course.growth
     lacks = len(growth.kept) + len(growth.added) < growth.desired
     paid = growth.accounts.short([turn.planned]) is None
-    if lacks or not paid or rollout.paused or limits_of(rollout, growth.desired).surge < 1:
+    if lacks or not paid or rollout.paused or limits_of(rollout, growth.desired).surge < 1 or _stays(course):
         return
     demand, leaving = demand_of(turn), course.leaving.ids
     for each in turn.survivors.replicas:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.planning import Facts, allows, kept_engine, plan_as, planned_as, request_as, shape_request
+from weft.decide.racks import no_domain_for
 from weft.decide.support import (
     refuse_a_front_of_pairs,
     refuse_unsupported,
@@ -79,6 +80,8 @@ def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -
     spec, engine = split.spec, split.status.engine
     if spec is None:
         return Unpaired(split.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood"))
+    if (lacks := no_domain_for(spec, facts.fabric)) is not None:
+        return Unpaired(lacks)
     sides = tuple(zip(children, (spec.prefill, spec.decode), strict=True))
     if not all(facts.supplied(_spec_of(*side).placement) for side in sides):
         return _paired(spec, engine, sides, facts)  # which says why

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.support import refuse_unsupported, refuse_what_the_engine_cannot
+from weft.decide.support import refuse_a_half_alone_over_nvlink, refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.calibration import Subject
 from weft.domain.changed import changed
 from weft.domain.errors import Blocked, Invalid
@@ -168,6 +168,7 @@ def _chosen_for(pool_uid: str, asked: Asked, facts: Facts) -> Chosen:
 def _chosen(asked: Asked, facts: Facts) -> Chosen:
     spec = asked.spec
     refuse_unsupported(spec)
+    refuse_a_half_alone_over_nvlink(spec)
     release = asked.paired.engine if asked.paired else kept_engine(spec.engine, asked.engine, facts.catalog)
     request = replace(shape_request(spec, facts, asked.before, release), calibration=asked.calibration)
     found = asked.paired or outline(request, facts.catalog)

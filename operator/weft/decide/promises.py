@@ -11,7 +11,7 @@ from weft.decide.standing import standing_of
 from weft.domain.crews import crews_of
 from weft.domain.reasons import Explanation, Reason
 from weft.placement import FreeMap, Hold, domain_lost, leaves_domain, slot_lost
-from weft.render import compute_domain_name, is_of
+from weft.render import compute_domain_name, domain_name_of, is_of, shared_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -64,9 +64,9 @@ def holds_of(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> list[H
 
     Where its ComputeDomain is seen on a node already, the fabric counts that, as it does GPUs that a pod holds.
     """
-    holder, joins, number = holder_name(pool), assignment.compute_domain is not None, assignment.replica
+    holder, joins, name = holder_name(pool), assignment.compute_domain is not None, domain_name(pool.key, assignment)
     return [
-        Hold(node, assignment.gpus_per_pod, holder, int(joins and not has_joined(pool, number, node, fabric)))
+        Hold(node, assignment.gpus_per_pod, holder, int(joins and name not in _domains_of(node, fabric)))
         for node in assignment.nodes
     ]
 
@@ -79,23 +79,28 @@ def held_by(pool: PoolRecord, pods: Iterable[PodRecord], fabric: Fabric) -> list
             pod.node,
             pod.asks_for(nodes[pod.node].resource) if pod.node in nodes else 0,
             holder_name(pool),
-            int(pod.identity is not None and has_joined(pool, pod.identity.replica, pod.node, fabric)),
+            int(pod.identity is not None and has_joined(pool, pod.identity.replica, pod.node, fabric, pod.pair)),
         )
         for pod in pods
         if pod.node is not None and pod.holds_devices
     ]
 
 
-def has_joined(pool: PoolRecord, replica: int, node: str, fabric: Fabric) -> bool:
-    """Whether a node is seen in the ComputeDomain of a replica."""
+def has_joined(pool: PoolRecord, replica: int, node: str, fabric: Fabric, pair: str = "") -> bool:
+    """Whether a node is seen in the ComputeDomain of a replica: its own, or what replicas of its pair share."""
+    there = _domains_of(node, fabric)
+    names = (compute_domain_name(pool.key, replica), shared_by(pool, pair)) if there else ()
+    return any(f"{pool.key.namespace}/{name}" in there for name in names)
+
+
+def _domains_of(node: str, fabric: Fabric) -> tuple[str, ...]:
     known = fabric.nodes().get(node)
-    there = () if known is None else known.compute_domains
-    return bool(there) and domain_name(pool.key, replica) in there
+    return () if known is None else known.compute_domains
 
 
-def domain_name(pool: ResourceKey, replica: int) -> str:
-    """The ComputeDomain of a replica, with its namespace."""
-    return f"{pool.namespace}/{compute_domain_name(pool, replica)}"
+def domain_name(pool: ResourceKey, assignment: Assignment) -> str:
+    """The ComputeDomain of a replica that has one, with its namespace."""
+    return f"{pool.namespace}/{domain_name_of(pool, assignment)}"
 
 
 def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: FreeMap) -> Explanation | None:
@@ -111,7 +116,7 @@ def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: 
         for hold in free.vacated(holder_name(pool)):
             own[hold.node] += hold.gpus
         lost = slot_lost(assignment, free.fabric, {node: free.promised(node) - own[node] for node in unbound})
-        lost = lost or domain_lost(assignment, free.fabric, partial(is_of, pool.key))
+        lost = lost or domain_lost(assignment, free.fabric, partial(is_of, pool))
         if lost is not None:
             return Explanation(Reason.SlotTaken, f"replica {assignment.replica} is placed anew: {lost.message}")
         if shape is not None and leaves_domain(assignment, shape, free.fabric):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.growth import fits_in_place
 from weft.decide.promises import held_by, holder_name
+from weft.decide.racks import within_its_domain
 from weft.engines.host_memory import pod_needs
 from weft.placement import Hold, Refusal, eligible_domains, find_slot, spare_nodes, spares_of
 
@@ -31,7 +32,8 @@ def gives_way_to_its_spare(each: Departure, turn: Turn, free: FreeMap) -> bool:
     It serves nobody. Where a stand-in has room elsewhere, it stays, as the node may answer again; its own nodes can
     have a new replica only when it goes.
     """
-    planned, placement = turn.planned, turn.planned.spec.placement
+    planned = within_its_domain(each.assignment, turn.planned, free.fabric)
+    placement = planned.spec.placement
     if placement.spare_nodes_per_domain < 1 or each.ready or not each.may_return:
         return False
     elsewhere = find_slot(planned.plan.shape, placement, free, needs=pod_needs(planned.spec, planned.plan.shape))

@@ -15,6 +15,7 @@ from weft.decide.need import needed_now
 from weft.decide.outliers import replace_outliers
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.quota_preemption import keep_room, take_room
+from weft.decide.racks import keep_halves_together
 from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.decide.setting_out import Start, all_set_out, set_out_anew
 from weft.decide.spares import keep_spares
@@ -43,6 +44,7 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     moves = moves_under_way([turn for turns in units for turn in turns], free)
     start = Start(free, ground.accounts, now, moves)
     courses = all_set_out(units, start, replan)
+    keep_halves_together(courses, free)
     keep_spares((course.growth for together in courses for course in together), free)
     for _, peers in groupby(courses, key=_priority):
         _grow_side_by_side(list(peers), courses, start, replan)
@@ -93,11 +95,17 @@ class _Rising:
         """Place one replica, and keep its spares."""
         if not self.looked:
             self.looked = True
-            if (fitting := shapes_with_a_place(self.together, self.start.free, self.replan)) is not None:
+            fitting = None if self._is_bound else shapes_with_a_place(self.together, self.start.free, self.replan)
+            if fitting is not None:
                 self.together[:] = set_out_anew(fitting, self.together, self.start)
         goes_on = grow(self._growths(), self.start.free, self.start.now)
         keep_spares(self._growths(), self.start.free)
         return goes_on
+
+    @property
+    def _is_bound(self) -> bool:
+        """Whether it was given its NVLink domain, which goes by the shapes that were planned."""
+        return any(growth.planned.spec.placement.nvlink_domain for growth in self._growths())
 
     def _growths(self) -> list[Growth]:
         return [course.growth for course in self.together]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.health import SCHEDULING_SECONDS, Loss
 from weft.decide.promises import holds_of
+from weft.decide.racks import within_its_domain
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.host_memory import pod_needs
 from weft.placement import Slot, find_slot
@@ -67,7 +68,7 @@ def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> 
     """Whether it has waited long enough, and finds a place that nobody holds any more."""
     if now - replica.assignment.since < SCHEDULING_SECONDS or replica.assignment.revision != planned.revision:
         return False
-    spec = planned.spec
+    spec = within_its_domain(replica.assignment, planned, free.fabric).spec
     with free.supposing():
         for hold in _holds(replica, planned, free):
             free.shift(hold.node, hold.gpus, -hold.joins)

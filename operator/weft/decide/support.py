@@ -12,6 +12,7 @@ from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.launch import FrontRequest, LaunchRequest
+from weft.engines.nvlink import over_nvlink
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
@@ -28,6 +29,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
         _stages_of_a_half(spec),
         (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
         _half_at_a_gateway(spec),
+        _racks_of_another(spec),
         _several_ports_behind_one(spec),
         *_router_claims(spec.router),
     )
@@ -51,6 +53,23 @@ def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
     half = spec.role is not Role.Aggregated and spec.router.kind is RouterKind.Gateway and not spec.pair
     field = f"router.type Gateway for a pool of role {spec.role} alone"
     return half, field, "use a PDSplit, or router.type None and a front of yours"
+
+
+def _racks_of_another(spec: PoolSpec) -> tuple[bool, str, str]:
+    """Only who picks nodes can keep both halves in one rack."""
+    elsewhere = over_nvlink(spec) and spec.placement.scheduler is not SchedulerName.Default
+    field = f"kvTransfer.transport NVLink with scheduler.name {spec.placement.scheduler}, which picks the nodes,"
+    return elsewhere, field, "use Auto, RDMA or TCP"
+
+
+def refuse_a_half_alone_over_nvlink(spec: PoolSpec) -> None:
+    """Raise `Invalid` for a pool that is half of no split: nobody forms a ComputeDomain for it and the other half."""
+    if over_nvlink(spec) and not spec.pair:
+        raise Invalid(
+            Reason.FeatureUnsupported,
+            f"kvTransfer.transport NVLink for a pool of role {spec.role} alone is not supported yet: use a PDSplit, "
+            "whose halves share a ComputeDomain, or Auto, RDMA or TCP",
+        )
 
 
 def _several_ports_behind_one(spec: PoolSpec) -> tuple[bool, str, str]:

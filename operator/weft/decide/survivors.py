@@ -100,7 +100,7 @@ class Roll:
         found = self.standing(pool)
         if not found.depends and self.lost_since.keys().isdisjoint(found.nodes):
             return found.replicas
-        return tuple(self._surrounded(pool.key, each) for each in found.replicas)
+        return tuple(self._surrounded(pool, each) for each in found.replicas)
 
     def are_sound(self, pool: PoolRecord) -> bool:
         """Whether all its replicas run, on nodes that are there and answer."""
@@ -114,7 +114,7 @@ class Roll:
         answering = self.lost_since.keys().isdisjoint(names)
         return replica.assignment.replica in self.standing(pool).firm and answering and self.nodes.keys() >= names
 
-    def _surrounded(self, pool: ResourceKey, replica: Replica) -> Replica:
+    def _surrounded(self, pool: PoolRecord, replica: Replica) -> Replica:
         """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
 
         Complete from the first time on that all its pods and its ComputeDomain are there.
@@ -123,15 +123,16 @@ class Roll:
         lost = missing if assignment.complete and self.domains is not None else None
         if replica.whole and missing is None and not assignment.complete:
             assignment = replace(assignment, complete=True)
-        found = Replica(assignment, replica.pods, admission=self._admission(pool, assignment), lost_domain=lost)
+        found = Replica(assignment, replica.pods, admission=self._admission(pool.key, assignment), lost_domain=lost)
         return replace(found, reachable=self.lost_since.keys().isdisjoint(found.nodes))
 
-    def _missing_domain(self, pool: ResourceKey, assignment: Assignment) -> str | None:
+    def _missing_domain(self, pool: PoolRecord, assignment: Assignment) -> str | None:
         """The ComputeDomain that a replica should have and has not."""
-        if assignment.compute_domain is None:
+        shared = assignment.compute_domain
+        if shared is None:
             return None
-        name = domain_name(pool, assignment.replica)
-        return None if self.domains is not None and self.domains.get(name) == pool.uid else name
+        name, owner = domain_name(pool.key, assignment), pool.split_uid if shared.name else pool.key.uid
+        return None if self.domains is not None and self.domains.get(name) == owner else name
 
     def _admission(self, pool: ResourceKey, assignment: Assignment) -> AdmissionRecord | None:
         if assignment.handover is None or self.queueing is None:

@@ -74,6 +74,7 @@ class Reason(StrEnum):
     NodeReclaimed = "NodeReclaimed"
     ComputeDomainNotReady = "ComputeDomainNotReady"
     NodeInComputeDomain = "NodeInComputeDomain"
+    OutsideNvlinkDomain = "OutsideNvlinkDomain"
     DynamicResourcesOnly = "DynamicResourcesOnly"
     # what looked odd while reading the nodes: fabric notes
     DomainChanged = "DomainChanged"

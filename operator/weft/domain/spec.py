@@ -188,6 +188,7 @@ class PlacementSpec:
     spare_nodes_per_domain: int = 0
     scheduler: SchedulerName = SchedulerName.Default
     queue: str = ""
+    nvlink_domain: str = ""  # by deciding alone: where both halves of a split over NVLink are, one pod on a node
 
     def allows(self, accelerator: str) -> bool:
         """Whether replicas may run on it, by its name, whose case matters as little as in the catalog."""

@@ -8,6 +8,7 @@ from weft.catalog import load
 from weft.engines.interfaces import named_interfaces
 from weft.engines.launch import EnvValue
 from weft.engines.libfabric import efa_variables, over_efa
+from weft.engines.nvlink import NVLINK, nvlink_variables, over_nvlink
 from weft.engines.weights import CACHE_PATH, needs_the_hub
 
 if TYPE_CHECKING:
@@ -45,10 +46,13 @@ def transports(request: LaunchRequest) -> Iterator[EnvValue]:
         yield from efa_variables()
         return
     copies = _COPIES.get(load().accelerator(request.plan.shape.accelerator).vendor, "")
-    wires = {"TCP": f"tcp,{copies}sm,self", "RDMA": "^tcp"}
+    without_rdma = f"tcp,{copies}sm,self"  # over TCP UCX sends what it has to say of NVLink's memory
+    wires = {"TCP": without_rdma, "RDMA": "^tcp", NVLINK: without_rdma}
     chosen = _UCX_TLS_ON_CPU if request.on_cpu else wires.get(request.spec.kv.transport)
     if chosen is not None:
         yield EnvValue("UCX_TLS", chosen)
+    if over_nvlink(request.spec):
+        yield from nvlink_variables()
     named = named_interfaces(request.spec.pod) if request.spec.kv.transport == "TCP" else ()
     if named:  # devices of RDMA have other names
         yield EnvValue("UCX_NET_DEVICES", ",".join(named))

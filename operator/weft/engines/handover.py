@@ -13,6 +13,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.given import given
 from weft.engines.libfabric import over_efa
+from weft.engines.nvlink import over_nvlink
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def context_conflict(prefill: Shape, decode: Shape) -> str | None:
 
 def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
     yield "kvTransfer.connector", spec.kv.connector
-    yield "kvTransfer.transport", spec.kv.transport if over_efa(spec) else ""
+    yield "kvTransfer.transport", spec.kv.transport if over_efa(spec) or over_nvlink(spec) else ""
     yield "kvCache.precision", (spec.kv.precision or Precision.BF16).value
     yield "engine.speculative", spec.engine.speculative_json or ""
     for flag in _ARGUMENTS:

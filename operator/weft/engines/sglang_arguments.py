@@ -16,6 +16,7 @@ from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
 from weft.engines.disk_kv import disk_arguments
 from weft.engines.libfabric import refuse_what_lacks_efa
+from weft.engines.nvlink import over_nvlink
 from weft.engines.precision import precision_flags
 from weft.engines.speculative import speculative_wish
 from weft.engines.versions import parse_version
@@ -94,6 +95,8 @@ def kv_transfer(request: LaunchRequest) -> Arguments:
     if not moves_kv(request):
         return ()
     refuse_what_lacks_efa(request)
+    if over_nvlink(request.spec):
+        raise _unsupported("kvTransfer.transport NVLink", "use Auto, RDMA, EFA or TCP")
     backend = _CONNECTORS.get(request.spec.kv.connector)
     if backend is None:
         raise _unsupported(f"kvTransfer.connector {request.spec.kv.connector}", "use NIXL or Mooncake")

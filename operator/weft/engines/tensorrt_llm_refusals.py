@@ -12,6 +12,7 @@ from weft.domain.shape import EngineName
 from weft.domain.spec import SourceKind
 from weft.engines.foreign_images import foreign_server
 from weft.engines.libfabric import over_efa
+from weft.engines.nvlink import over_nvlink
 from weft.engines.precision import precision_conflict
 from weft.engines.speculative import refuse_drafting
 from weft.engines.tensorrt_llm_arguments import NAMES_ITS_MODEL
@@ -72,6 +73,7 @@ def _kv_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     other = moves_kv(request) and kv.connector != "NIXL"
     yield other, f"kvTransfer.connector {kv.connector}", "use NIXL"
     yield over_efa(request.spec), "kvTransfer.transport EFA", "use Auto, RDMA or TCP"
+    yield over_nvlink(request.spec), "kvTransfer.transport NVLink", "use Auto, RDMA or TCP"
     if kv.offload_json is not None:
         yield moves_kv(request), "kvCache.offload in a half of a split", "use it in Aggregated pools"
         backend = json.loads(kv.offload_json).get("backend", "Native")

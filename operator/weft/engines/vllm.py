@@ -20,6 +20,7 @@ from weft.engines.host_memory import memory_for_vllm, refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.lmcache import refuse_adapters_beside_lmcache
 from weft.engines.nim import Engine, as_the_engine_sees_it, is_driven, nim_launch
+from weft.engines.nvlink import nvlink_arguments
 from weft.engines.option_rules import refuse_options
 from weft.engines.sizing import (
     MARGIN_SECONDS,
@@ -126,6 +127,7 @@ def _flags(request: LaunchRequest) -> tuple[str, ...]:
         *arguments.parallel(request),
         *arguments.kv_cache(request),
         *connectors.kv_transfer(request),
+        *nvlink_arguments(request),
         *arguments.speculative(request.spec.engine.speculative_json),
         *batch_arguments(request),
     )

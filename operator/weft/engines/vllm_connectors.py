@@ -12,6 +12,7 @@ from weft.domain.workload import Role
 from weft.engines.handover import wire_of
 from weft.engines.libfabric import BACKEND, over_efa, refuse_what_lacks_efa
 from weft.engines.lmcache import lmcache, names_lmcache
+from weft.engines.nvlink import refuse_what_lacks_nvlink
 from weft.engines.versions import parse_version
 from weft.engines.vllm_arguments import compact_json, moves_kv
 
@@ -58,6 +59,7 @@ def _of_a_half(request: LaunchRequest) -> dict[str, Any]:
 def _refuse_what_lacks(request: LaunchRequest) -> None:
     kv, role = request.spec.kv, request.spec.role
     refuse_what_lacks_efa(request)
+    refuse_what_lacks_nvlink(request)
     if kv.connector == "LMCache":
         raise Invalid(
             Reason.FeatureUnsupported,

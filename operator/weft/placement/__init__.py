@@ -12,7 +12,7 @@ from weft.placement.repacking import Move, Repacking, repack, still_opens
 from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
-from weft.placement.sharing import compute_domain_of
+from weft.placement.sharing import cliques_of, compute_domain_of
 from weft.placement.suppliers import Supplier, no_supplier, suppliers
 from weft.placement.victims import Departure, choose_victims
 
@@ -33,6 +33,7 @@ __all__ = [
     "Supplier",
     "by_accelerator",
     "choose_victims",
+    "cliques_of",
     "compare",
     "compute_domain_of",
     "domain_lost",

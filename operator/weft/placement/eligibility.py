@@ -39,7 +39,7 @@ class EligibleDomain:
     has_parts: bool  # whether any of its nodes offers parts of GPUs
 
 
-Eligibility = tuple[str, bool, tuple[str, ...], "Pairs", "Taints", "Pairs"]
+Eligibility = tuple[str, bool, tuple[str, ...], "Pairs", "Taints", str, "Pairs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Wish:
     @property
     def key(self) -> Eligibility:
         """What of it decides which nodes are usable: pools that agree in it share the answer."""
-        wish = self.placement.accelerators, self.placement.node_selector, self.tolerated.taints
+        placement = self.placement
+        wish = placement.accelerators, placement.node_selector, self.tolerated.taints, placement.nvlink_domain
         return self.shape.accelerator, self.shape.gpus > 1, *wish, self.needs
 
 
@@ -152,6 +153,8 @@ def _refusals(node: FabricNode, wish: Wish, fabric: Fabric) -> Iterator[Explanat
     shape = wish.shape
     if node.accelerator != shape.accelerator:
         yield Explanation(Reason.WrongAccelerator, f"node {node.name} has {node.accelerator}, not {shape.accelerator}")
+    if (outside := _is_outside(node, wish.placement.nvlink_domain)) is not None:
+        yield outside
     if (unselected := is_selected(node, wish.placement)) is not None:
         yield unselected
     if node.unusable is not None:  # before the taint that Kubernetes adds to such a node
@@ -161,6 +164,15 @@ def _refusals(node: FabricNode, wish: Wish, fabric: Fabric) -> Iterator[Explanat
     # Parts of the same kind have less memory than a plan for whole devices counted on.
     if node.shared and (shape.gpus > 1 or _has_whole_devices(wish, fabric)):
         yield Explanation(Reason.SharedDevice, f"node {node.name} offers parts of GPUs only")
+
+
+def _is_outside(node: FabricNode, domain: str) -> Explanation | None:
+    """Refuse a node that is not in the one NVLink domain that replicas have to be in, if there is one."""
+    if not domain or (node.domain == domain and node.shares_memory):
+        return None
+    why = "has nobody who forms ComputeDomains" if node.domain == domain else f"is not in NVLink domain {domain}"
+    told = f"node {node.name} {why}, where the KV of its split goes over NVLink"
+    return Explanation(Reason.OutsideNvlinkDomain, told)
 
 
 def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | None:

@@ -45,13 +45,20 @@ class Room:
 
 def rooms_for(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> tuple[Room, ...]:
     """Every domain of the fabric as a search for this shape and pool may use it."""
-    rooms = (room_in(each, placement, free) for each in eligible_domains(shape, placement, free, needs))
-    return tuple(_without_joined(room, free) if shape.pods > 1 else room for room in rooms)
+    rooms = tuple(room_in(each, placement, free) for each in eligible_domains(shape, placement, free, needs))
+    if shape.pods > 1:
+        return tuple(_without_joined(room, free) for room in rooms)
+    return tuple(_without_joined(room, free, 1) for room in rooms) if placement.nvlink_domain else rooms
 
 
-def _without_joined(room: Room, free: FreeMap) -> Room:
-    """Less the nodes that are in a ComputeDomain, or promised to one: for pods that share memory over NVLink."""
-    joined = [node for node in (*room.nodes, *room.spares) if free.has_joined(node.name)]
+def _without_joined(room: Room, free: FreeMap, least: int = 0) -> Room:
+    """Less the nodes that are in a ComputeDomain, or promised to one: for pods that share memory over NVLink.
+
+    Those of a split share one with each other, so that it is no ComputeDomain that keeps them off nodes which are full:
+    only such are left out that have `least` GPUs free.
+    """
+    every = (*room.nodes, *room.spares)
+    joined = [node for node in every if free.has_joined(node.name) and free.on(node.name) >= least]
     if not joined:
         return room
     return replace(

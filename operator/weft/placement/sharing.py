@@ -1,4 +1,4 @@
-"""Which replicas need a ComputeDomain: those whose pods share memory over NVLink from node to node."""
+"""Which replicas need a ComputeDomain: those whose pods share memory over NVLink, with each other or with a half."""
 
 from __future__ import annotations
 
@@ -25,4 +25,10 @@ def compute_domain_of(nodes: Sequence[str], fabric: Fabric) -> ComputeDomain | N
     together = Counter(node.domain for node in places if node.shares_memory)
     if len(places) < len(nodes) or max(together.values(), default=0) < 2:  # noqa: PLR2004 - two share
         return None
-    return ComputeDomain(tuple(clique_of(dict(node.labels)) for node in places))
+    return ComputeDomain(cliques_of(nodes, fabric))
+
+
+def cliques_of(nodes: Sequence[str], fabric: Fabric) -> tuple[str, ...]:
+    """The clique in the label of each node, empty where it names none."""
+    known = fabric.nodes()
+    return tuple(clique_of(dict(known[name].labels)) if name in known else "" for name in nodes)

@@ -39,15 +39,19 @@ _Equals = dict[Tightness, list[tuple[int, int]]]  # (rank, position) of domains 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Pods that must share one NVLink domain: the whole replica, or one pipeline stage."""
+    """Pods that must share one NVLink domain: the whole replica, or one pipeline stage.
+
+    `shares` says that they share memory with other replicas of the domain, too.
+    """
 
     pods: int
     gpus_per_pod: int
+    shares: bool = False
 
     @property
     def joins(self) -> bool:
         """Whether its pods share memory over NVLink, so that each needs a node that is in no ComputeDomain."""
-        return self.pods > 1
+        return self.pods > 1 or self.shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +217,7 @@ class Tally:
 
     def _counted(self) -> list[Tightness]:
         """Of every domain; where pods are alone on their boards, with as little ado as thousands of boards need."""
-        tight, alone = [FULL] * len(self.domains), self.group.pods == 1 and self._placement.spare_nodes_per_domain < 1
+        tight, alone = [FULL] * len(self.domains), not self.group.joins and self._placement.spare_nodes_per_domain < 1
         size, left = self.group.gpus_per_pod, self._free.left
         for index, each in enumerate(self.domains):
             names = each.names
@@ -227,7 +231,7 @@ class Tally:
     def _tightness(self, index: int) -> Tightness:
         """Pods of one replica sit on nodes of their own."""
         size, names = self.group.gpus_per_pod, self.nodes(index)
-        if len(names) == 1:  # a board
+        if len(names) == 1 and not self.group.shares:  # a board
             gpus = self._free.on(names[0])
             return (gpus // size, gpus) if gpus >= size and self.group.pods == 1 else FULL
         left = [gpus for gpus in self._free.each(names, joins=self.group.joins) if gpus >= size]
@@ -242,7 +246,7 @@ def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs
     key = (usable, shape.pods, shape.gpus_per_pod, spares)
     found: Tally | None = free.tallies.get(key)
     if found is None:
-        group = Group(shape.pods, shape.gpus_per_pod)
+        group = Group(shape.pods, shape.gpus_per_pod, shares=bool(placement.nvlink_domain))
         found = free.tallies[key] = Tally(eligible_domains(shape, placement, free, needs), group, placement, free)
     return found
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from weft.render.budget import render_disruption_budget, replicas_spared
 from weft.render.child import pair_of, render_child_pool, render_child_seed
 from weft.render.comparison import has_all_of, surplus
-from weft.render.compute_domain import COMPUTE_DOMAIN, compute_domain_name, is_of, render_compute_domain
+from weft.render.compute_domain import (
+    COMPUTE_DOMAIN,
+    compute_domain_name,
+    domain_name_of,
+    is_of,
+    render_compute_domain,
+    render_shared_domain,
+    shared_by,
+    shared_domain_name,
+)
 from weft.render.front import (
     ROUTER_ACCOUNT,
     Front,
@@ -58,6 +67,7 @@ __all__ = [
     "balances",
     "chooses_front",
     "compute_domain_name",
+    "domain_name_of",
     "engine_label",
     "front_engine",
     "front_image",
@@ -83,6 +93,7 @@ __all__ = [
     "render_ranks_service",
     "render_route",
     "render_service",
+    "render_shared_domain",
     "render_split_service",
     "replica_name",
     "replicas_spared",
@@ -90,6 +101,8 @@ __all__ = [
     "revision_asked",
     "routed_selector",
     "service_url",
+    "shared_by",
+    "shared_domain_name",
     "shown_pair",
     "split_labels",
     "surplus",

@@ -1,15 +1,17 @@
-"""The ComputeDomain of a replica, by which NVIDIA's driver lets its pods share memory over NVLink."""
+"""The ComputeDomain of a replica, or of a split, by which NVIDIA's driver lets pods share memory over NVLink."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
-from weft.render.metadata import child_metadata, pool_labels
+from weft.render.metadata import child_metadata, pool_labels, split_labels
 from weft.render.names import replica_name
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import PoolRecord, ResourceKey
+    from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
+    from weft.domain.status import Assignment
     from weft.render.metadata import Json
 
 COMPUTE_DOMAIN = ("resource.nvidia.com/v1beta1", "ComputeDomain")
@@ -21,15 +23,27 @@ def render_compute_domain(pool: PoolRecord, replica: int) -> Json:
 
     Its spec cannot be changed, and no claim made for one serves another, so it is created once and never mended.
     """
-    name = compute_domain_name(pool.key, replica)
     tags = {**pool_labels(pool), labels.REPLICA: str(replica)}
-    template = {"name": claim_template_name(pool.key, replica)}
+    return _rendered(compute_domain_name(pool.key, replica), pool.key, tags)
+
+
+def render_shared_domain(split: SplitRecord, name: str) -> Json:
+    """One for all replicas of a generation: nodes join it with their pods and leave it with them, while it serves."""
+    tags = {**split_labels(split), labels.PAIR: name.removeprefix(_stem(split.key.name, split.key.uid))}
+    return _rendered(name, split.key, tags)
+
+
+def _rendered(name: str, owner: ResourceKey, tags: dict[str, str]) -> Json:
+    """The driver makes a template of the same name: no two ComputeDomains of a namespace may name the same."""
     api_version, kind = COMPUTE_DOMAIN
     return {
         "apiVersion": api_version,
         "kind": kind,
-        "metadata": child_metadata(name, pool.key, tags),
-        "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": template, "allocationMode": "Single"}},
+        "metadata": child_metadata(name, owner, tags),
+        "spec": {
+            "numNodes": 0,
+            "channel": {"resourceClaimTemplate": {"name": name}, "allocationMode": "Single"},
+        },
     }
 
 
@@ -38,12 +52,37 @@ def compute_domain_name(pool: ResourceKey, replica: int) -> str:
     return replica_name(pool, replica)
 
 
-def claim_template_name(pool: ResourceKey, replica: int) -> str:
-    """The ResourceClaimTemplate that the driver makes: no two ComputeDomains of a namespace may name the same."""
-    return replica_name(pool, replica)
+def shared_domain_name(split: str, split_uid: str, pair: str) -> str:
+    """That of a generation of a split."""
+    return f"{_stem(split, split_uid)}{pair}"
 
 
-def is_of(pool: ResourceKey, name: str) -> bool:
-    """Whether `namespace/name` is the ComputeDomain of some replica of a pool."""
-    stem = f"{pool.namespace}/{replica_name(pool, 0).removesuffix('0')}"
-    return name.startswith(stem) and name.removeprefix(stem).isdecimal()
+def domain_name_of(pool: ResourceKey, assignment: Assignment) -> str:
+    """That of a replica that has one: the one that its split shares, or its own; so is named what its pods claim by."""
+    shared = assignment.compute_domain
+    return shared.name if shared is not None and shared.name else compute_domain_name(pool, assignment.replica)
+
+
+def shared_by(pool: PoolRecord, pair: str) -> str | None:
+    """The one that replicas of a half share with the other, where they do; None for a pool of its own."""
+    if pool.split_uid is None or not pair:
+        return None
+    return shared_domain_name(_split_of(pool), pool.split_uid, pair)
+
+
+def is_of(pool: PoolRecord, name: str) -> bool:
+    """Whether `namespace/name` is the ComputeDomain of some replica of a pool, or of its split."""
+    own = f"{pool.key.namespace}/{replica_name(pool.key, 0).removesuffix('0')}"
+    if name.startswith(own) and name.removeprefix(own).isdecimal():
+        return True
+    return pool.split_uid is not None and name.startswith(
+        f"{pool.key.namespace}/{_stem(_split_of(pool), pool.split_uid)}"
+    )
+
+
+def _split_of(pool: PoolRecord) -> str:
+    return pool.key.name.rpartition("-")[0]
+
+
+def _stem(split: str, split_uid: str) -> str:
+    return f"{split}-{hashlib.sha256(split_uid.encode()).hexdigest()[:5]}-nvlink-"

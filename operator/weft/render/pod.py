@@ -13,7 +13,7 @@ from weft.domain.spec import RouterKind, SchedulerName
 from weft.engines import LaunchRequest, adapter_for
 from weft.engines.disk_kv import EPHEMERAL
 from weft.render import names
-from weft.render.compute_domain import CLAIM, claim_template_name
+from weft.render.compute_domain import CLAIM, domain_name_of
 from weft.render.container import file_annotations, render_container, render_volumes
 from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.gateway import picker_labels
@@ -143,14 +143,13 @@ def _marks(pool: PoolRecord, assignment: Assignment, rank: int) -> Marks:
 
 
 def _claims(pool: PoolRecord, assignment: Assignment) -> Json:
-    """A claim of its own from the template that the driver makes for the replica's ComputeDomain.
+    """A claim of its own from the template that the driver makes for its ComputeDomain.
 
-    One a pod is enough: pods of one replica are on nodes of their own.
+    One a pod is enough: pods of one ComputeDomain are on nodes of their own.
     """
     if assignment.compute_domain is None:
         return {}
-    template = claim_template_name(pool.key, assignment.replica)
-    return {"resourceClaims": [{"name": CLAIM, "resourceClaimTemplateName": template}]}
+    return {"resourceClaims": [{"name": CLAIM, "resourceClaimTemplateName": domain_name_of(pool.key, assignment)}]}
 
 
 def _placement(spec: PoolSpec, plan: Plan, marks: Marks) -> Json:

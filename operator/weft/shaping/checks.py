@@ -14,7 +14,6 @@ from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.engines.handover import context_conflict, tensor_conflict
-from weft.engines.libfabric import over_efa
 from weft.engines.nim import nim_shape_conflict
 from weft.engines.option_rules import options_shape_conflict
 from weft.engines.precision import precision_conflict
@@ -24,6 +23,7 @@ from weft.perf import footprint, sequence_bytes_per_gpu
 from weft.shaping.balancing import balancing_conflict
 from weft.shaping.case import Case
 from weft.shaping.host_kv import disk_kv_conflict, host_kv_conflict, lmcache_conflict
+from weft.shaping.wires import efa_conflict, nvlink_conflict
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -282,21 +282,6 @@ def _the_release_offloads_kv(case: Case) -> Explanation | None:
     return Explanation(Reason.EngineUnsupported, f"{case.release} does not know kvCache.offload; allowed: {able}")
 
 
-def _the_release_moves_kv_over_efa(case: Case) -> Explanation | None:
-    able, accelerator = case.limits.efa, case.option.accelerator
-    if not over_efa(case.request.spec):
-        return None
-    if accelerator.vendor != "nvidia":
-        sentence = f"kvTransfer.transport EFA moves memory of NVIDIA GPUs, not of {accelerator.name}"
-        return Explanation(Reason.EngineUnsupported, f"{sentence}; allowed: Auto, RDMA or TCP")
-    if able is not None and able.include(case.engine_version):
-        return None
-    allowed = "Auto, RDMA or TCP" if able is None else able
-    return Explanation(
-        Reason.EngineUnsupported, f"{case.release} does not know kvTransfer.transport EFA; allowed: {allowed}"
-    )
-
-
 def _weights_fit(case: Case) -> Explanation | None:
     memory = footprint(case.replica)
     if memory.room_bytes > 0:
@@ -363,7 +348,8 @@ CLAIMS: tuple[Claim, ...] = (
     _the_release_offloads_kv,
     disk_kv_conflict,
     lmcache_conflict,
-    _the_release_moves_kv_over_efa,
+    efa_conflict,
+    nvlink_conflict,
     _groups_hand_over_kv,
     _weights_fit,
     _one_sequence_fits_beside_them,

@@ -1,0 +1,56 @@
+"""What carries KV between the halves of a split, where that is more than what an engine finds by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.engines.libfabric import EFA, over_efa
+from weft.engines.nvlink import NVLINK, over_nvlink
+
+if TYPE_CHECKING:
+    from weft.catalog.limits import Releases
+    from weft.shaping.case import Case
+
+
+def efa_conflict(case: Case) -> Explanation | None:
+    """Why this replica sends no KV over Amazon's EFA, where it shall."""
+    accelerator = case.option.accelerator
+    if not over_efa(case.request.spec):
+        return None
+    if accelerator.vendor != "nvidia":
+        sentence = f"kvTransfer.transport EFA moves memory of NVIDIA GPUs, not of {accelerator.name}"
+        return Explanation(Reason.EngineUnsupported, f"{sentence}; allowed: Auto, RDMA or TCP")
+    return _unknown(case, EFA, case.limits.efa)
+
+
+def nvlink_conflict(case: Case) -> Explanation | None:
+    """Why this replica sends no KV over NVLink to another node, where it shall.
+
+    The driver gives a node's only channel to one claim, and each pod has a claim of its own (`compute-domain` plugin,
+    `assertImexChannelNotAllocated`): two pods of a split never share a node.
+    """
+    shape, supply, accelerator = case.option.shape, case.option.supply, case.option.accelerator
+    if not over_nvlink(case.request.spec):
+        return None
+    if accelerator.domain_gpus <= accelerator.gpus_per_node:
+        sentence = f"kvTransfer.transport NVLink: that of {accelerator.name} ends at the node"
+        return Explanation(Reason.EngineUnsupported, f"{sentence}; allowed: racks such as GB200, or Auto, RDMA or TCP")
+    if (unknown := _unknown(case, NVLINK, case.limits.nvlink)) is not None:
+        return unknown
+    if shape.gpus_per_pod == supply.gpus_per_node:
+        return None
+    return Explanation(
+        Reason.ShapeInvalid,
+        f"kvTransfer.transport NVLink gives a node to one pod, and one of {shape.gpus_per_pod} GPUs would leave others "
+        f"idle; allowed: {supply.gpus_per_node} GPUs in each pod",
+    )
+
+
+def _unknown(case: Case, transport: str, able: Releases | None) -> Explanation | None:
+    if able is not None and able.include(case.engine_version):
+        return None
+    allowed = "Auto, RDMA or TCP" if able is None else able
+    return Explanation(
+        Reason.EngineUnsupported, f"{case.release} does not know kvTransfer.transport {transport}; allowed: {allowed}"
+    )

@@ -1,0 +1,360 @@
+"""Splits whose KV goes over NVLink: both halves in one NVLink domain, with one ComputeDomain for a generation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.decide.test_compute_domains import somebodys
+from tests.decide.test_splits import split
+from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
+from tests.fabric.cluster import board, busy, rack
+from weft.catalog import load
+from weft.cli.following import follow
+from weft.domain.reasons import Reason
+from weft.domain.spec import KVSpec, PoolSpec, RolloutSpec
+from weft.domain.workload import Role
+from weft.render import shared_by
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord
+
+SETTLED = 8
+OVER = KVSpec(transport="NVLink")
+FIRST, SECOND = "0a1b2c3d4e", "5f6a7b8c9d"
+
+
+def half(role: Role, replicas: int = 1, tp: int = 4, pair: str = FIRST, name: str = "GB200") -> PoolSpec:
+    return replace(pool_spec(tp, external(replicas), name, role=role), kv=OVER, pair=pair)
+
+
+def over_trays(role: Role, replicas: int = 1) -> PoolSpec:
+    """Eight GPUs, on two trays of four."""
+    return replace(expert_spec(4, 2, external(replicas)), role=role, kv=OVER, pair=FIRST)
+
+
+def with_split(world: World, prefill: PoolSpec, decode: PoolSpec, name: str = "pd") -> World:
+    record = split(prefill, decode)
+    world.splits[name] = replace(record, key=replace(record.key, name=name, uid=f"uid-{name}"))
+    for spec in (prefill, decode):
+        child = f"{name}-{spec.role.value.lower()}"
+        world.pools[child] = pool(child, spec, split_uid=f"uid-{name}")
+    return world
+
+
+def world_of(nodes: list[NodeRecord], prefill: PoolSpec, decode: PoolSpec) -> World:
+    world = with_split(World.of(nodes), prefill, decode)
+    world.driver = True
+    return world
+
+
+def serving(world: World, name: str = "pd") -> tuple[int, int]:
+    return world.serving(f"{name}-prefill"), world.serving(f"{name}-decode")
+
+
+def racks(world: World, name: str = "pd") -> set[str]:
+    """Cliques of the nodes of both halves, whose names begin with them."""
+    places = (*world.nodes_of(f"{name}-prefill"), *world.nodes_of(f"{name}-decode"))
+    return {node.rpartition("-")[0] for nodes in places for node in nodes}
+
+
+def shared(world: World, name: str = "pd") -> set[str | None]:
+    """Names of the ComputeDomains of both halves; None for a replica without any."""
+    every = (*world.status(f"{name}-prefill").assignments, *world.status(f"{name}-decode").assignments)
+    return {each.compute_domain.name if each.compute_domain is not None else None for each in every}
+
+
+def planned(world: World) -> tuple[str, str, str]:
+    """(status, reason, message) of the split's condition."""
+    assert world.last is not None
+    found = next(each for each in world.last.splits[0].conditions if each.kind == "Planned")
+    return found.status, found.explanation.reason.value, found.explanation.message
+
+
+def test_both_halves_are_in_one_rack_and_share_one_compute_domain() -> None:
+    world = world_of([*rack("a.1", 2), *rack("b.1", 6)], half(Role.Prefill), half(Role.Decode, 3))
+    world.turn(SETTLED)
+    assert (1, 3) == serving(world)
+    assert {"b.1"} == racks(world)
+    name = shared_by(world.pools["pd-prefill"], FIRST)
+    assert {name} == shared(world)
+    assert [name] == list(world.domains)
+    (domain,) = world.domains.values()
+    assert "uid-pd" == domain.owner_uid
+    assert 4 == len(domain.members)
+
+
+def test_the_status_has_what_nvlink_should_do() -> None:
+    """Of the 900 GB/s that NVLink 5 does in one direction."""
+    world = world_of(rack("a.1", 4), half(Role.Prefill), half(Role.Decode))
+    world.decide()
+    assert world.last is not None
+    wire = world.last.splits[0].transport
+    assert wire is not None
+    assert wire.name == "NVLink"
+    assert wire.bytes_per_second == pytest.approx(0.88 * 900e9)
+    assert str(wire).startswith("NVLink, 792 GB/s of each prefill GPU")
+
+
+def test_a_second_decision_changes_nothing() -> None:
+    world = world_of(rack("a.1", 6), half(Role.Prefill), half(Role.Decode, 3))
+    world.turn(SETTLED)
+    before = [world.status(name) for name in ("pd-prefill", "pd-decode")]
+    world.decide()
+    assert before == [world.status(name) for name in ("pd-prefill", "pd-decode")]
+
+
+def test_a_split_that_outgrows_its_rack_gets_no_more_and_says_so() -> None:
+    """KV from another rack would go over TCP without a word."""
+    world = world_of([*rack("a.1", 3), *rack("b.1", 3)], half(Role.Prefill, 2), half(Role.Decode, 2))
+    world.turn(SETTLED)
+    assert 1 == len(racks(world))
+    assert 3 == len(world.nodes_of("pd-prefill")) + len(world.nodes_of("pd-decode"))
+    told = [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
+    (lacks,) = [message for status, reason, message in told if (status, reason) == ("False", "NoSlot")]
+    assert "3 OutsideNvlinkDomain (b.1-t0, b.1-t1, b.1-t2)" in lacks
+
+
+def test_of_racks_that_hold_all_of_it_the_tightest_is_taken() -> None:
+    nodes = [*rack("a.1", 3), *rack("b.1", 6), *rack("c.1", 4)]
+    world = world_of(nodes, half(Role.Prefill, 2), half(Role.Decode, 2))
+    world.turn(SETTLED)
+    assert ({"c.1"}, (2, 2)) == (racks(world), serving(world))
+
+
+def test_a_rack_without_another_compute_domain_comes_before_a_tighter_one() -> None:
+    """Two in one clique disturb each other now and then (issue 892 of the driver)."""
+    world = world_of([*rack("a.1", 3), *rack("b.1", 6)], half(Role.Prefill), half(Role.Decode))
+    world.theirs = (somebodys("a.1-t0"),)
+    world.turn(SETTLED)
+    assert ({"b.1"}, (1, 1)) == (racks(world), serving(world))
+
+
+def test_two_splits_that_come_at_once_do_not_choose_the_same_rack() -> None:
+    """The first would have a place there, and the rest of one of them none."""
+    world = world_of([*rack("a.1", 4), *rack("b.1", 4)], half(Role.Prefill), half(Role.Decode, 2))
+    with_split(world, half(Role.Prefill), half(Role.Decode, 2), "other")
+    world.turn(SETTLED)
+    assert ((1, 2), (1, 2)) == (serving(world), serving(world, "other"))
+    assert racks(world).isdisjoint(racks(world, "other"))
+
+
+def test_it_grows_and_shrinks_within_its_compute_domain() -> None:
+    world = world_of([*rack("a.1", 6), *rack("b.1", 6)], half(Role.Prefill), half(Role.Decode))
+    world.turn(SETTLED)
+    (before,) = world.domains.values()
+    for wanted in (4, 1):
+        world.now += 600.0
+        world.edit("pd-decode", half(Role.Decode, wanted))
+        world.turn(SETTLED)
+        (now,) = world.domains.values()
+        assert (1, wanted) == serving(world)
+        assert (before.uid, 1 + wanted) == (now.uid, len(now.members))
+        assert 1 == len(racks(world))
+
+
+def test_replicas_over_several_nodes_have_none_of_their_own() -> None:
+    world = world_of(rack("a.1", 8), over_trays(Role.Prefill), over_trays(Role.Decode, 2))
+    world.turn(SETTLED)
+    assert (1, 2) == serving(world)
+    assert {shared_by(world.pools["pd-decode"], FIRST)} == shared(world) == set(world.domains)
+
+
+def test_nodes_in_a_compute_domain_of_somebody_else_are_left_alone() -> None:
+    """Also where pods of one node have room there: a node is in one of them."""
+    world = world_of(rack("a.1", 4), half(Role.Prefill), half(Role.Decode))
+    world.theirs = (somebodys("a.1-t0", "a.1-t1"),)
+    world.turn(SETTLED)
+    assert (1, 1) == serving(world)
+    assert {"a.1-t2", "a.1-t3"} == {*world.nodes_of("pd-prefill")[0], *world.nodes_of("pd-decode")[0]}
+
+
+@pytest.mark.parametrize("terminating", [True, False])
+def test_somebody_who_deletes_it_ends_all_replicas_of_both_halves(terminating: bool) -> None:  # noqa: FBT001 - the case
+    """No claim of theirs fits another; they come again with a new one."""
+    world = world_of(rack("a.1", 8), half(Role.Prefill), half(Role.Decode, 2))
+    world.turn(SETTLED)
+    world.now += 120.0
+    (name,) = world.domains
+    world.domains = {name: replace(world.domains[name], terminating=True)} if terminating else {}
+    world.decide()
+    events = [each for pool in ("pd-prefill", "pd-decode") for each in world.decision(pool).events]
+    assert 3 == sum(f"somebody deleted ComputeDomain team/{name}" in each.message for each in events)
+    world.domains = {}
+    world.turn(2 * SETTLED)
+    assert ((1, 2), [name]) == (serving(world), list(world.domains))
+
+
+def test_generations_have_one_each_and_the_earlier_ones_goes_with_its_last_replica() -> None:
+    rolling = RolloutSpec(max_surge=1, max_unavailable=0)
+    world = world_of(rack("a.1", 8), *(replace(half(role), rollout=rolling) for role in (Role.Prefill, Role.Decode)))
+    world.turn(SETTLED)
+    (before,) = world.domains
+    for role in (Role.Prefill, Role.Decode):
+        spec = replace(half(role, pair=SECOND), rollout=rolling)
+        world.edit(f"pd-{role.value.lower()}", replace(spec, engine=replace(spec.engine, env=(("VERSION", "2"),))))
+    world.turn(2)
+    assert {before, shared_by(world.pools["pd-decode"], SECOND)} == set(world.domains)
+    world.turn(2 * SETTLED)
+    assert (1, 1) == serving(world)
+    assert {shared_by(world.pools["pd-decode"], SECOND)} == set(world.domains)
+
+
+def test_a_full_rack_rolls_by_what_its_own_replicas_leave() -> None:
+    rolling = RolloutSpec(max_surge=0, max_unavailable=1)
+    world = world_of(rack("a.1", 2), *(replace(half(role), rollout=rolling) for role in (Role.Prefill, Role.Decode)))
+    world.turn(SETTLED)
+    for role in (Role.Prefill, Role.Decode):
+        spec = replace(half(role, pair=SECOND), rollout=rolling)
+        world.edit(f"pd-{role.value.lower()}", replace(spec, engine=replace(spec.engine, env=(("VERSION", "2"),))))
+    for _ in range(4 * SETTLED):
+        world.turn()
+        events = [each.reason for name in ("pd-prefill", "pd-decode") for each in world.decision(name).events]
+        assert Reason.SlotTaken not in events
+    assert ((1, 1), {shared_by(world.pools["pd-decode"], SECOND)}) == (serving(world), shared(world))
+
+
+def test_parts_of_nodes_are_refused_by_name() -> None:
+    """The driver gives the channel of a node to one claim, and each pod has a claim of its own."""
+    world = world_of(rack("a.1", 4), half(Role.Prefill, tp=2), half(Role.Decode))
+    world.decide()
+    status, _, message = planned(world)
+    assert "False" == status
+    assert "kvTransfer.transport NVLink gives a node to one pod" in message
+    assert "allowed: 4 GPUs in each pod" in message
+
+
+def test_without_the_driver_it_is_refused_by_name() -> None:
+    world = world_of(rack("a.1", 4), half(Role.Prefill), half(Role.Decode))
+    world.driver = False
+    world.decide()
+    assert ("False", "NoAccelerator") == planned(world)[:2]
+    assert "no ComputeDomains are formed on them; use Auto, RDMA or TCP" in planned(world)[2]
+
+
+def test_a_driver_that_goes_away_ends_nothing_that_runs() -> None:
+    world = world_of(rack("a.1", 4), half(Role.Prefill), half(Role.Decode))
+    world.turn(SETTLED)
+    world.driver = False
+    world.turn(2)
+    assert (1, 1) == serving(world)
+
+
+def test_boards_are_refused_by_name() -> None:
+    boards = [board("b-0"), board("b-1")]
+    world = world_of(boards, half(Role.Prefill, tp=8, name="H200"), half(Role.Decode, tp=8, name="H200"))
+    world.decide()
+    assert ("False", "NoAccelerator") == planned(world)[:2]
+    assert "needs nodes that share an NVLink domain" in planned(world)[2]
+
+
+def test_a_scheduler_that_picks_nodes_is_refused_by_name() -> None:
+    world = world_of(rack("a.1", 4), *(of_kueue(half(role)) for role in (Role.Prefill, Role.Decode)))
+    world.decide()
+    assert ("False", "FeatureUnsupported") == planned(world)[:2]
+    assert "kvTransfer.transport NVLink with scheduler.name Kueue" in planned(world)[2]
+
+
+def test_a_pool_that_is_half_of_no_split_is_refused_by_name() -> None:
+    world = World.of(rack("a.1", 4), pool("alone", half(Role.Prefill, pair="")))
+    world.driver = True
+    world.decide()
+    status, reason, message = world.condition("alone", "Planned")
+    assert ("False", "FeatureUnsupported") == (status, reason)
+    assert "kvTransfer.transport NVLink for a pool of role Prefill alone" in message
+
+
+def test_nobody_moves_for_it() -> None:
+    """Its rack is chosen once: what moves open elsewhere is of no use to it, and in its rack it takes whole nodes."""
+    world = world_of(rack("a.1", 3), half(Role.Prefill), half(Role.Decode, 2))
+    world.pools = {"other": pool("other", pool_spec(4, external(1), "GB200"), priority=1), **world.pools}
+    world.turn(SETTLED)
+    assert 1 == world.serving("other")
+    world.nodes += rack("b.1", 1)
+    world.turn(2)
+    assert ((1, 1), {"a.1"}) == (serving(world), racks(world))
+    status, reason, message = world.condition("pd-decode", "Placed")
+    assert ("False", "NoSlot") == (status, reason)
+    assert "would make room" not in message
+
+
+def test_nodes_in_another_compute_domain_are_named_where_they_lack() -> None:
+    world = world_of(rack("a.1", 3), half(Role.Prefill), half(Role.Decode, 2))
+    world.theirs = (somebodys("a.1-t0"),)
+    world.turn(SETTLED)
+    assert "node a.1-t0 is in ComputeDomain other/theirs, and can be in one only" in str(
+        [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
+    )
+
+
+def test_a_busy_node_of_the_rack_takes_none_of_it() -> None:
+    world = world_of([*rack("a.1", 3)], half(Role.Prefill), half(Role.Decode))
+    world.pods["job"] = busy("job", "a.1-t0", 1)
+    world.turn(SETTLED)
+    assert {"a.1-t1", "a.1-t2"} == {*world.nodes_of("pd-prefill")[0], *world.nodes_of("pd-decode")[0]}
+
+
+def test_what_is_planned_without_a_cluster_comes_to_rest() -> None:
+    world = world_of([*rack("a.1", 3), *rack("b.1", 5)], half(Role.Prefill, 2), half(Role.Decode, 2))
+    found = follow(world.snapshot(), load())
+    assert found.rests
+    nodes = {node for each in found.snapshot.pools for at in each.status.assignments for node in at.nodes}
+    assert {"b.1"} == {node.rpartition("-")[0] for node in nodes}
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("count"), st.sampled_from(["pd-prefill", "pd-decode"]), st.integers(1, 4)),
+        st.tuples(st.just("roll"), st.sampled_from([FIRST, SECOND]), st.integers(0, 3)),
+        st.tuples(st.just("end"), st.integers(0, 9), st.integers(1, 3)),
+        st.tuples(st.just("job"), st.integers(0, 9), st.integers(1, 3)),
+        st.tuples(st.just("wait"), st.just(0), st.integers(1, 8)),
+    ),
+    max_size=8,
+)
+
+
+def walk(world: World, step: tuple[str, Any, int]) -> None:
+    what, which, amount = step
+    halves = {name: world.pools[name].spec for name in ("pd-prefill", "pd-decode")}
+    if what == "count":
+        world.edit(which, replace(_known(halves[which]), scaling=external(amount)))
+    elif what == "roll":
+        for name, spec in halves.items():
+            engine = replace(_known(spec).engine, env=(("VERSION", which),))
+            world.edit(name, replace(_known(spec), pair=which, engine=engine))
+    elif what == "end" and world.pods:
+        world.end(sorted(world.pods)[which % len(world.pods)])
+    elif what == "job":
+        world.pods[f"job-{which}"] = busy(f"job-{which}", f"b.1-t{which % 5}", 4)
+
+
+def _known(spec: PoolSpec | None) -> PoolSpec:
+    assert spec is not None
+    return spec
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS)
+def test_whatever_happens_pods_that_meet_are_in_one_rack_and_alone_on_their_nodes(
+    steps: list[tuple[str, Any, int]],
+) -> None:
+    world = world_of([*rack("a.1", 4), *rack("b.1", 5)], half(Role.Prefill), half(Role.Decode, 2))
+    for step in (("wait", 0, SETTLED), *steps):
+        walk(world, step)
+        for _ in range(step[2]):
+            world.turn()
+            placed: dict[str, list[str]] = {}
+            for name in ("pd-prefill", "pd-decode"):
+                for each in world.status(name).assignments:
+                    assert each.compute_domain is not None
+                    placed.setdefault(each.compute_domain.name, []).extend(each.nodes)
+            for nodes in placed.values():
+                assert 1 == len({node.rpartition("-")[0] for node in nodes})
+                assert len(set(nodes)) == len(nodes)
+            bound = [pod.node for pod in world.pods.values() if pod.identity is not None and pod.node is not None]
+            assert len(set(bound)) == len(bound)
