@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.workload import Role
 from weft.engines.host_memory import pod_needs
-from weft.engines.nvlink import over_nvlink
+from weft.engines.nvlink import NVLINK
 from weft.placement import eligible_domains, natural
 from weft.render import shared_by
 
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
 
 def keep_halves_together(units: Sequence[_Together], free: FreeMap) -> None:
     """Bind each such split to its NVLink domain; of those without a replica the first in order choose first."""
-    found = [together for together in units if over_nvlink(together[0].growth.planned.spec)]
     promised: Counter[str] = Counter()  # nodes by domain that splits bound to it have yet to get
     homeless = []
-    for together in found:
+    for together in units:
+        spec = together[0].growth.planned.spec
+        if spec.role is Role.Aggregated or spec.kv.transport != NVLINK:
+            continue
         home = _home(together, free.fabric)
         if home is None:
             homeless.append(together)
@@ -48,8 +51,8 @@ def keep_halves_together(units: Sequence[_Together], free: FreeMap) -> None:
 
 
 def no_domain_for(spec: SplitSpec, fabric: Fabric) -> Explanation | None:
-    """Why no NVLink domain can hold any of a split whose KV shall go over NVLink, whatever runs there; else None."""
-    if not over_nvlink(spec.prefill) or any(map(_forms, _allowed(spec, fabric))):
+    """Why no NVLink domain can hold any of a split, whatever runs there; None where one can."""
+    if any(map(_forms, _allowed(spec, fabric))):
         return None
     which = "no ComputeDomains are formed on them" if any(map(_spans, _allowed(spec, fabric))) else "there is none"
     return Explanation(
