@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.decide.test_compute_domains import somebodys
 from tests.decide.test_splits import split
 from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
-from tests.fabric.cluster import board, busy, rack
+from tests.fabric.cluster import board, busy, rack, tray
 from weft.catalog import load
 from weft.cli.following import follow
 from weft.domain.reasons import Reason
@@ -287,6 +287,17 @@ def test_nodes_in_another_compute_domain_are_named_where_they_lack() -> None:
     world.theirs = (somebodys("a.1-t0"),)
     world.turn(SETTLED)
     assert "node a.1-t0 is in ComputeDomain other/theirs, and can be in one only" in str(
+        [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
+    )
+
+
+def test_where_all_racks_are_full_it_goes_nowhere_else() -> None:
+    """A tray that shares NVLink with no other would have nobody to hand KV to."""
+    world = world_of([*rack("a.1", 2), tray("lone", None)], half(Role.Prefill), half(Role.Decode))
+    world.pods = {f"job-{at}": busy(f"job-{at}", f"a.1-t{at}", 4) for at in (0, 1)}
+    world.turn(2)
+    assert ([], []) == (world.nodes_of("pd-prefill"), world.nodes_of("pd-decode"))
+    assert "free 4 GPUs more on a.1-t0" in str(
         [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
     )
 

@@ -60,7 +60,7 @@ class _Resident:
 
 def make_room(courses: Sequence[Course], free: FreeMap, purse: Purse, now: float) -> None:
     """For the first few that have no place: begin the moves that open one, or add to the refusal which would."""
-    stuck = [course for course in courses if _may_be_helped(course)][:LOOKED_AT]
+    stuck = [course for course in courses if course.growth.lacks_room and _may_be_helped(course)][:LOOKED_AT]
     residents = {each.movable.owner: each for course in courses for each in _residents(course)} if stuck else {}
     movable = [each.movable for each in residents.values()]
     for course in stuck:
@@ -82,7 +82,7 @@ def _moves_for(demand: Demand, movable: Sequence[Movable], free: FreeMap, most: 
 def _may_be_helped(course: Course) -> bool:
     growth = course.growth
     alone = growth.waits_for is None and growth.asked is None and course.moves.awaited is None
-    return growth.lacks_room and alone and not _stays(course)
+    return alone and not _stays(course)
 
 
 def _stays(course: Course) -> bool:

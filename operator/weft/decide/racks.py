@@ -33,12 +33,19 @@ if TYPE_CHECKING:
 
 def keep_halves_together(units: Sequence[_Together], free: FreeMap) -> None:
     """Bind each such split to its NVLink domain; of those without a replica the first in order choose first."""
-    promised: Counter[str] = Counter()  # nodes by domain that splits bound to it have yet to get
-    homeless = []
+    found = []
     for together in units:
         spec = together[0].growth.planned.spec
-        if spec.role is Role.Aggregated or spec.kv.transport != NVLINK:
-            continue
+        if spec.role is not Role.Aggregated and spec.kv.transport == NVLINK:
+            found.append(together)
+    if found:
+        _bind_all(found, free)
+
+
+def _bind_all(splits: Sequence[_Together], free: FreeMap) -> None:
+    promised: Counter[str] = Counter()  # nodes by domain that splits bound to it have yet to get
+    homeless = []
+    for together in splits:
         home = _home(together, free.fabric)
         if home is None:
             homeless.append(together)
@@ -125,7 +132,8 @@ def _chosen(together: _Together, free: FreeMap, promised: Mapping[str, int]) -> 
     enough = [name for name, room in rooms.items() if room >= wanted]
     if enough:
         return min(enough, key=lambda name: (shared[name], rooms[name], natural(name)))
-    return min(rooms, key=lambda name: (-rooms[name], shared[name], natural(name)), default=None)
+    one = next((domain.name for domain in free.fabric.domains if _forms(domain)), None)  # full: it says what lacks
+    return min(rooms, key=lambda name: (-rooms[name], shared[name], natural(name)), default=one)
 
 
 def _rooms(together: _Together, free: FreeMap) -> dict[str, int]:
