@@ -132,16 +132,22 @@ def _with_records(
     moves: tuple[Relocation, ...],
     kept: KeptForecast | None,
     start_up: StartUp | None,
+    *,
+    placed: int | None,
 ) -> PoolStatus:
-    opening = tuple(each.beneficiary for each in moves)
-    return replace(status, calibration=known, moves=moves, opening=opening, forecast=kept, start_up=start_up)
+    status = replace(status, forecast=kept, start_up=start_up, placed_replicas=placed)
+    return replace(status, calibration=known, moves=moves, opening=tuple(each.beneficiary for each in moves))
 
 
 DECISIONS = st.builds(
     PoolDecision,
     st.just(ResourceKey("InferencePool", "team", "chat", "u-1")),
     st.integers(1, 100),
-    st.builds(_with_records, STATUSES, CALIBRATIONS, MOVES, st.none() | FORECASTS, st.none() | STARTS),
+    st.builds(
+        _with_records,
+        *(STATUSES, CALIBRATIONS, MOVES, st.none() | FORECASTS, st.none() | STARTS),
+        placed=st.none() | st.integers(0, 1000),
+    ),
     st.integers(0, 1000),
     CONDITIONS,
 )

@@ -150,6 +150,37 @@ def test_a_budget_keeps_all_but_what_may_be_unavailable(
     assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
+@pytest.mark.parametrize(
+    ("tensor", "per_pod", "placed", "rollout", "kept"),
+    [
+        (1, 1, 4, RolloutSpec(), 3),
+        (1, 1, 2, RolloutSpec(), 1),
+        (1, 1, 1, RolloutSpec(), 1),
+        (1, 1, 0, RolloutSpec(), 1),
+        (1, 1, 4, RolloutSpec(max_unavailable=3), 3),
+        (1, 1, 9, RolloutSpec(max_unavailable=3), 7),
+        (1, 1, 4, RolloutSpec(max_unavailable=0.5), 3),
+        (16, 8, 3, RolloutSpec(max_unavailable=2), 5),
+        (16, 8, 1, RolloutSpec(), 3),
+    ],
+)
+def test_where_fewer_have_a_place_a_budget_lets_one_of_those_go_and_never_the_last(
+    tensor: int, per_pod: int, placed: int, rollout: RolloutSpec, kept: int
+) -> None:
+    """Of ten replicas that are desired; and never more than while all had a place."""
+    record = pool(spec(rollout=rollout), plan(shape(tensor, gpus_per_pod=per_pod)))
+    budget = render_disruption_budget(changed(record, desired_replicas=10, placed_replicas=placed))["spec"]
+    assert budget["minAvailable"] == kept
+
+
+def test_while_some_replicas_are_wider_than_planned_all_count_as_wide() -> None:
+    """Two pods each are ready of the old ones: three of them would let four pods go."""
+    wide = pool(spec(), plan(shape(16, gpus_per_pod=8)), ("node-a", "node-b"))
+    narrow = changed(wide, desired_replicas=3, plan=plan(shape(8, gpus_per_pod=8)))
+    assert render_disruption_budget(narrow)["spec"]["minAvailable"] == 5
+    assert render_disruption_budget(changed(narrow, assignments=()))["spec"]["minAvailable"] == 2
+
+
 def test_a_serving_pool_is_ready_and_nothing_moves() -> None:
     world = settled(ONE)
     assert conditions(world, ONE) == {"Ready": ("True", Reason.Serving)}

@@ -235,7 +235,7 @@ ROWS: dict[str, Row] = {
     "placement.tolerations.tolerationSeconds": Rendered(30, beside=_TOLERATIONS),
     "placement.domain": Rendered("Preferred", COUNT | {"Service"}, _STAGES, _NO_PLAN),
     "placement.spread": Rendered("Zone", beside={"scaling": {"minReplicas": 2}}),
-    "placement.spareNodesPerDomain": Rendered(1, beside=_TRAYS),
+    "placement.spareNodesPerDomain": Rendered(1, COUNT, _TRAYS),
     "placement.scheduler.name": Refused("Kueue", "scheduler.queue is required"),
     "placement.scheduler.queue": Rendered("b", beside=_KUEUE),
     "scaling.minReplicas": Rendered(2, COUNT, lasts=_UNMEASURED),

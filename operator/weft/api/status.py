@@ -283,6 +283,9 @@ class InferencePoolStatus(ApiModel):
     ready_replicas: Count | None = described("Replicas that answer requests.")
     desired_replicas: Count | None = described("Replicas that should run.")
     recommended_replicas: Count | None = described("Replicas that Weft would run; in External mode a hint.")
+    placed_replicas: Count | None = described(
+        "Replicas that had a place at once within the last hour, at most, where that is less than desiredReplicas."
+    )
     selector: Annotated[str, Field(max_length=1024)] | None = described(
         "Label selector of the first pod of each replica, for /scale."
     )

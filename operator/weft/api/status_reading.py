@@ -69,6 +69,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         opening=_words(status.get("opening")),
         forecast=_part(status, "forecast", shown.ForecastStatus, _forecast),
         start_up=_part(status, "startUp", shown.StartUpStatus, _start_up),
+        placed_replicas=_count(status["placedReplicas"]) if "placedReplicas" in status else None,
     )
 
 

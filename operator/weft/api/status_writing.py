@@ -50,6 +50,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         startUp=_start_up(status.start_up) if status.start_up else None,
         moves=[_relocation(each) for each in status.moves[:MOST_REPLICAS]] or None,
         opening=list(status.opening) or None,
+        placedReplicas=status.placed_replicas,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )
 

@@ -13,6 +13,7 @@ from weft.decide.course import Outcome
 from weft.decide.forecasts import start_up_now
 from weft.decide.network import network_bound
 from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
+from weft.decide.places import most_placed, places_after
 from weft.decide.placing import capacity_request, is_replaced, leaves_last, placement_of, serves_to_the_end
 from weft.decide.rollout import serving
 from weft.decide.succession import tries_again_after_seconds
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from weft.decide.course import Course
     from weft.domain.decision import CapacityRequest
     from weft.domain.shape import Plan
-    from weft.domain.snapshot import ScaleMemory
+    from weft.domain.snapshot import Places, ScaleMemory
     from weft.domain.start_up import StartUp
     from weft.domain.status import Condition, PoolStatus
     from weft.placement import Departure, FreeMap
@@ -69,7 +70,12 @@ def _status(course: Course, now: float) -> PoolStatus:
         moves=course.moves.told,
         opening=course.moves.opening if growth.refusal is not None else (),
         start_up=_start_up(course, now),
+        placed_replicas=most_placed(_places(course, now), course.turn.planned.pool.status, growth.desired, now),
     )
+
+
+def _places(course: Course, now: float) -> Places:
+    return places_after(course.turn.memory.places, len(course.growth.kept) + len(course.growth.added), now)
 
 
 def _start_up(course: Course, now: float) -> StartUp | None:
@@ -100,7 +106,8 @@ def _memory_after(course: Course, now: float) -> ScaleMemory:
         memory = changed(memory, took=later.took)
     if later.waits != memory.waits:
         memory = changed(memory, waits=later.waits)
-    return memory
+    places = _places(course, now)
+    return memory if places is memory.places else changed(memory, places=places)
 
 
 def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> Iterator[float | None]:

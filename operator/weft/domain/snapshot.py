@@ -302,6 +302,19 @@ class RolloutWait:
 
 @made_often
 @dataclass(frozen=True, slots=True)
+class Places:
+    """How many `replicas` of a pool have a place, seen without a break `since` then (epoch seconds).
+
+    `ended` is until when it had more, the latest last: (epoch seconds, replicas), of the last hour.
+    """
+
+    since: float
+    replicas: int
+    ended: tuple[tuple[float, int], ...] = ()
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
 class ScaleMemory:
     """What deciding remembers of one pool between passes; it lives in the operator's memory only.
 
@@ -317,7 +330,7 @@ class ScaleMemory:
     when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
     `lasting` are the requests per second that came, averaged over the time that they stay, None before any were seen.
     `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room
-    or for traffic to fall.
+    or for traffic to fall. `places` is how many replicas had a place lately.
     """
 
     since: float
@@ -340,6 +353,7 @@ class ScaleMemory:
     parted: float | None = None
     took: float | None = None
     waits: RolloutWait | None = None
+    places: Places | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,8 @@ class PoolStatus:
     `calibration` are the factors in force, the latest first: of the running shape, and of those that ran before it.
     `moves` are replicas that make room for other pools, and those that did so in the last hour; `opening` are the nodes
     that others leave for the next replica of this one. `forecast` is what a new process goes on with, and
-    `start_up` what a start of the planned shape takes.
+    `start_up` what a start of the planned shape takes. `placed_replicas` is how many had a place at once within the
+    last hour, at most; None where that is as many as are desired.
     """
 
     desired_replicas: int = 0
@@ -151,6 +152,7 @@ class PoolStatus:
     opening: tuple[str, ...] = ()
     forecast: KeptForecast | None = None
     start_up: StartUp | None = None
+    placed_replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

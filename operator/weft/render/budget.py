@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
     from weft.render.metadata import Json
 
+_LEAST_COUNTED = 2  # replicas where more are desired: of these one stays
+
 
 def render_disruption_budget(pool: PoolRecord) -> Json:
     """A PodDisruptionBudget with an integer, the only form that works without a `/scale` that counts pods.
 
-    One replica may always be evicted, more where `maxUnavailable` says so: a budget that allows nothing would block
-    every node drain for ever. Of replicas with several pods one pod goes at a time: it takes its whole replica along.
+    One replica may be evicted, more where `maxUnavailable` says so: a budget that allows nothing would block every node
+    drain for ever. Of replicas with several pods one pod goes at a time: it takes its whole replica along. Where there
+    is no room for all replicas, one of those that had a place within the last hour may go, but never the last one.
     """
     spec = {
         "minAvailable": pods_kept(pool),
@@ -31,11 +34,18 @@ def render_disruption_budget(pool: PoolRecord) -> Json:
 
 def pods_kept(pool: PoolRecord) -> int:
     """`minAvailable`, in pods."""
-    desired = pool.status.desired_replicas
-    pods = pool.status.plan.shape.pods if pool.status.plan is not None else 1
-    if pods > 1:
-        return max(0, desired * pods - 1)
-    return max(0, desired - max(1, replicas_spared(pool)))
+    status, each = pool.status, _pods_each(pool)
+    spared = 1 if each > 1 else max(1, replicas_spared(pool))
+    kept = max(0, status.desired_replicas * each - spared)
+    if status.placed_replicas is None:
+        return kept
+    return min(kept, max(_LEAST_COUNTED, status.placed_replicas) * each - 1)
+
+
+def _pods_each(pool: PoolRecord) -> int:
+    """Pods of a replica, as planned; of the widest one while some are of another shape."""
+    planned = pool.status.plan.shape.pods if pool.status.plan is not None else 1
+    return max([planned, *(assignment.pods for assignment in pool.status.assignments)])
 
 
 def replicas_spared(pool: PoolRecord) -> int:
