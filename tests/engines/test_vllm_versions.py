@@ -26,6 +26,8 @@ from weft.engines.versions import parse_version
         ("0.33.0", "transfer", "vllm:nixl_xfer_time_seconds"),
         ("0.11.0", "failed_transfers", None),
         ("0.11.2", "failed_transfers", "vllm:nixl_num_failed_transfers_total"),
+        ("0.15.0", "expired_kv", None),
+        ("0.15.1", "expired_kv", "vllm:nixl_num_kv_expired_reqs_total"),
         ("0.33.0", "finished", "vllm:request_success_total"),
     ],
 )

@@ -121,6 +121,15 @@ async def test_transfers_are_counted_where_the_engine_tells_how_they_ended(
     assert (pod.transfers_done, pod.transfers_failed) == (done, failed)
 
 
+@pytest.mark.parametrize(
+    ("release", "expired"),
+    [("vllm-0.33.0", 5.0), ("vllm-0.25.1", 3.0), ("vllm-0.20.2", None), ("sglang-0.5.23", None)],
+)
+async def test_kv_that_expired_is_counted_beside_the_requests_that_ended(release: str, expired: float | None) -> None:
+    (pod,) = (await observed(series_for(*split(release)), *pages(release))).pods
+    assert (pod.requests_done, pod.kv_expired) == (30.0, expired)
+
+
 @pytest.mark.parametrize(("counted", "failed"), [((50, 0), 0.0), ((50, 2), 2.0), ((50, 50), 0.0), ((50, 53), 3.0)])
 async def test_an_engine_that_starts_anew_has_failed_no_more_than_it_says(
     counted: tuple[int, int], failed: float

@@ -20,18 +20,18 @@ from weft.domain.remembered import LastAnswers
 from weft.domain.snapshot import Outliers
 from weft.domain.spec import RolloutStrategy
 from weft.domain.status import Condition
+from weft.domain.workload import Role
 from weft.placement import Departure
-from weft.scaling.outliers import came_in_vain, next_to_go, wait_seconds, watched, who_lacks_kv, worth_a_look
+from weft.scaling.cut_off import all_fail, as_handed_over
+from weft.scaling.outliers import CUT_OFF, came_in_vain, next_to_go, wait_seconds, watched, who_lacks_kv, worth_a_look
 from weft.scaling.slowness import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from weft.decide.course import Course, Turn
-    from weft.decide.health import Replica
     from weft.decide.survivors import Roll
     from weft.domain.snapshot import Outlier, PodObservation, PoolRecord, ScaleMemory, Snapshot
-    from weft.domain.workload import Role
     from weft.placement import FreeMap
 
 REMEMBERED = 4096  # pools
@@ -39,7 +39,12 @@ _LAST: LastAnswers[tuple[tuple[PodObservation, ...], Role], bool] = LastAnswers(
 _SAID = {
     Reason.SlowerThanSiblings: "has been slower than its siblings for 3 min, at no higher load",
     Reason.CutOffFromPrefill: "has failed for 5 min to fetch KV as its siblings do, and computes such prompts itself",
+    Reason.CutOffFromDecode: "has computed KV for 5 min most of which decode failed to fetch, unlike its siblings'",
     Reason.TransfersFail: "has failed for 5 min to fetch part of its KV, and computes such prompts itself",
+}
+_ALL_THAT_MAKES_IT_SLOW = {
+    Role.Prefill: "decode fails to fetch its KV, too, and what waits to be fetched may be all that makes it slow",
+    Role.Decode: "it fails to fetch KV, too, and computes such prompts itself, which may be all that makes it slow",
 }
 _MOST_NAMED = 5  # in one message
 
@@ -66,20 +71,39 @@ def _is_worth_a_look(uid: str, pods: tuple[PodObservation, ...], role: Role) -> 
 
 
 def _compared(pool: PoolRecord, known: Outliers | None, snapshot: Snapshot, roll: Roll) -> Outliers | None:
-    replicas, observation = roll.replicas(pool), snapshot.observations.get(pool.key.uid)
-    pods = None
     if pool.spec is None:
         return known
-    if observation is not None and is_whole(observation):
-        pods = _pods_of(replicas, pool.status.revision, {each.pod: each for each in observation.pods})
-    return watched(known, pods, {each.assignment.replica for each in replicas}, pool.spec.role, snapshot.now)
+    pods = _pods_of(pool, snapshot, roll)
+    if pods is not None and pool.spec.role is Role.Prefill:
+        fail, ranks = _decode_fails(pool, snapshot, roll), _ranks(pool)
+        pods = {replica: as_handed_over(pod, ranks, fail=fail) for replica, pod in pods.items()}
+    present = {each.assignment.replica for each in roll.replicas(pool)}
+    return watched(known, pods, present, pool.spec.role, snapshot.now)
 
 
-def _pods_of(
-    replicas: Iterable[Replica], revision: str, told: dict[str, PodObservation]
-) -> dict[int, PodObservation] | None:
-    """By replica, of all that are ready and of one revision; None where one of them does not tell."""
-    ready = [each for each in replicas if each.ready and each.assignment.revision == revision]
+def _decode_fails(prefill: PoolRecord, snapshot: Snapshot, roll: Roll) -> bool | None:
+    """Whether the decode replicas of the same split all fail to fetch KV alike; None where nobody can tell."""
+    if prefill.split_uid is None:
+        return None
+    halves = (pool for pool in snapshot.pools if pool.split_uid == prefill.split_uid)
+    decode = next((pool for pool in halves if pool.spec is not None and pool.spec.role is Role.Decode), None)
+    pods = _pods_of(decode, snapshot, roll) if decode is not None else None
+    return all_fail(pods) if pods is not None else None
+
+
+def _ranks(pool: PoolRecord) -> int:
+    """How many processes of one engine hold KV of the same prompt."""
+    shape = pool.status.plan.shape if pool.status.plan is not None else None
+    return 1 if shape is None else shape.tensor_parallel * shape.pipeline_parallel * shape.prefill_context_parallel
+
+
+def _pods_of(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> dict[int, PodObservation] | None:
+    """By replica, of all that are ready and of the planned revision; None where one of them does not tell."""
+    observation, revision = snapshot.observations.get(pool.key.uid), pool.status.revision
+    if observation is None or not is_whole(observation):
+        return None
+    told = {each.pod: each for each in observation.pods}
+    ready = [each for each in roll.replicas(pool) if each.ready and each.assignment.revision == revision]
     names = {each.assignment.replica: each.pods[0].name for each in ready}
     return {replica: told[name] for replica, name in names.items()} if told.keys() >= set(names.values()) else None
 
@@ -155,9 +179,9 @@ def _who_stays_slower(course: Course, now: float) -> Iterator[str]:
 
 
 def transfers_failing(course: Course, now: float) -> tuple[Condition, ...]:
-    """Which decode replicas cannot fetch KV, and whether they are replaced; no condition where all fetch theirs."""
+    """Which replicas cannot fetch or hand over KV, and whether they are replaced; no condition where all can."""
     named = [each for each in _named(course) if each.why is not Reason.SlowerThanSiblings]
-    cut_off = [each for each in named if each.why is Reason.CutOffFromPrefill]
+    cut_off = [each for each in named if each.why in CUT_OFF]
     if not named:
         return ()
     alike = [each for each in named if each.why is Reason.TransfersFail]
@@ -191,7 +215,7 @@ def _why_one_stays(course: Course, now: float) -> Callable[[Outlier], str]:
         if came_in_vain(outliers, each, now):
             return "it came after one that was replaced for the same, so that something else is the cause"
         if each.why is Reason.SlowerThanSiblings and each.replica in lack:
-            return "it fails to fetch KV, too, and computes such prompts itself, which may be all that makes it slow"
+            return _ALL_THAT_MAKES_IT_SLOW[course.turn.planned.spec.role]
         if waits:
             return "at most one is replaced in an hour"
         return "nothing has room for its successor" if course.swap.no_room else None
@@ -218,7 +242,7 @@ def outliers_after(course: Course, now: float) -> ScaleMemory:
     if begun is None:
         return changed(memory, outliers=outliers)
     outliers = replace(outliers, replaced=begun, begun=now)
-    if begun.why is Reason.CutOffFromPrefill:
+    if begun.why in CUT_OFF:
         outliers = replace(outliers, mended=now, newer=course.growth.added[-1].replica)
     return unwatched(changed(memory, outliers=outliers))
 

@@ -100,6 +100,7 @@ class Reason(StrEnum):
     LastOneLeaves = "LastOneLeaves"
     SlowerThanSiblings = "SlowerThanSiblings"
     CutOffFromPrefill = "CutOffFromPrefill"
+    CutOffFromDecode = "CutOffFromDecode"
     TransfersFail = "TransfersFail"
     CalibrationPhased = "CalibrationPhased"
     # scaling, in status

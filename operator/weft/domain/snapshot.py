@@ -120,7 +120,8 @@ class PodObservation:
     `computed_input_tokens` are those of a prompt that were computed, the rest was cached. `waiting` is for capacity,
     `waiting_for_kv` for KV to arrive or to leave. `startup_seconds` passed from the pod's binding until it was ready.
     `transfers_done` and `transfers_failed` are KV transfers that this engine was to fetch, as many as ended in the
-    window, counted once for each rank that takes part.
+    window, counted once for each rank that takes part. `requests_done` are requests that ended in the window, and
+    `kv_expired` prompts whose KV nobody fetched from this engine in time, once for each of its ranks.
     """
 
     pod: str
@@ -142,6 +143,8 @@ class PodObservation:
     start: Start | None = None
     transfers_done: float | None = None
     transfers_failed: float | None = None
+    requests_done: float | None = None
+    kv_expired: float | None = None
 
 
 @made_often
@@ -237,7 +240,8 @@ class CalibrationMemory:
 class Outlier:
     """A replica that does worse than it should, and its first pod.
 
-    `why` is SlowerThanSiblings, CutOffFromPrefill, or TransfersFail where its siblings do no better. `since` is the
+    `why` is SlowerThanSiblings, CutOffFromPrefill or CutOffFromDecode, or TransfersFail where its siblings do no
+    better. `since` is the
     first whole look that found it so without a break, None after a break; `named` is when that had lasted, and `told`
     whether an event said so. `worse` is, as last seen, its latency over the median of its siblings, or the part of its
     KV transfers that failed; `well_since` is the first look without a break in which hardly any failed any more.

@@ -35,6 +35,7 @@ class EngineSeries:
     input_tokens: str | None = None  # where the histogram of prompt lengths is not there
     output_tokens: str | None = None  # as above
     failed_transfers: str | None = None  # KV transfers that this engine was to fetch
+    expired_kv: str | None = None  # prompts whose KV nobody fetched from this engine in time, once for each rank
     # histograms
     ttft: str
     inter_token: str | None = None
@@ -92,6 +93,7 @@ class EngineSeries:
             *(
                 self.output_tokens,
                 self.failed_transfers,
+                self.expired_kv,
                 self.ttft,
                 self.inter_token,
                 self.tpot,

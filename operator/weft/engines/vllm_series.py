@@ -19,6 +19,7 @@ _OTHER_NAMES = (
     ("waiting_by_reason", "vllm:num_requests_waiting_by_reason"),
     ("request_computed_tokens", "vllm:request_prefill_kv_computed_tokens"),
     ("failed_transfers", "vllm:nixl_num_failed_transfers_total"),
+    ("expired_kv", "vllm:nixl_num_kv_expired_reqs_total"),
     ("transfer", "vllm:nixl_xfer_time_seconds"),
     ("transfer", "vllm:mooncake_xfer_time_seconds"),
 )
@@ -40,6 +41,7 @@ def vllm_series(version: str) -> EngineSeries:
         prefix_queries=since("0.9.2", "prefix_cache_queries_total") or "vllm:gpu_prefix_cache_queries_total",
         prefix_hits=since("0.9.2", "prefix_cache_hits_total") or "vllm:gpu_prefix_cache_hits_total",
         failed_transfers=since("0.11.2", "nixl_num_failed_transfers_total"),
+        expired_kv=since("0.15.1", "nixl_num_kv_expired_reqs_total"),
         ttft="vllm:time_to_first_token_seconds",
         inter_token=since("0.10.2", "inter_token_latency_seconds") or "vllm:time_per_output_token_seconds",
         tpot=since("0.11.2", "request_time_per_output_token_seconds"),

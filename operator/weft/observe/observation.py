@@ -104,6 +104,8 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         start=_start(target, window),
         transfers_done=window.transfers_done,
         transfers_failed=window.transfers_failed,
+        requests_done=window.requests_done,
+        kv_expired=window.kv_expired,
     )
 
 

@@ -182,6 +182,16 @@ class Window:
         return self.increase(self.series.failed_transfers)
 
     @property
+    def requests_done(self) -> float | None:
+        """Requests that ended; None where the engine does not tell."""
+        return self.increase(self.series.finished)
+
+    @property
+    def kv_expired(self) -> float | None:
+        """Prompts whose KV nobody fetched in time, once for each rank; None where the engine does not tell."""
+        return self.increase(self.series.expired_kv)
+
+    @property
     def transfer_buckets(self) -> Buckets:
         """Growth of the buckets of the time of a KV transfer, in seconds; none where the engine only has a gauge."""
         unit = self.series.transfer_unit_seconds

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import Outlier, Outliers
 from weft.domain.workload import Role
-from weft.scaling.cut_off import LEAST_FAILED, failed_share, failing, fetches_well
+from weft.scaling.cut_off import (
+    LEAST_FAILED,
+    LEAST_UNFETCHED,
+    failed_share,
+    failing,
+    fetches_well,
+    may_be_unreached,
+    unreached,
+)
 from weft.scaling.slowness import recovered, stands_out, times_slower
 
 if TYPE_CHECKING:
@@ -21,9 +29,16 @@ if TYPE_CHECKING:
 
 # So long without a break before one is named. A prefill engine that dies makes transfers fail until everybody has
 # noticed, and windows of metrics remember it for two minutes.
-PATIENCE_SECONDS = {Reason.SlowerThanSiblings: 180.0, Reason.CutOffFromPrefill: 300.0, Reason.TransfersFail: 300.0}
-REPLACED = frozenset({Reason.SlowerThanSiblings, Reason.CutOffFromPrefill})  # where another one would do better
-OF_TRANSFERS = frozenset({Reason.CutOffFromPrefill, Reason.TransfersFail})  # a replica is named for one of them
+PATIENCE_SECONDS = {
+    Reason.SlowerThanSiblings: 180.0,
+    Reason.CutOffFromPrefill: 300.0,
+    Reason.CutOffFromDecode: 300.0,
+    Reason.TransfersFail: 300.0,
+}
+CUT_OFF = frozenset({Reason.CutOffFromPrefill, Reason.CutOffFromDecode})
+REPLACED = CUT_OFF | {Reason.SlowerThanSiblings}  # where another one would do better
+OF_TRANSFERS = CUT_OFF | {Reason.TransfersFail}  # a replica is named for one of them
+_TRANSFERS = {Role.Decode: failing, Role.Prefill: unreached}
 LONGEST_GAP_SECONDS = 60.0  # between two looks: nobody knows what was in a longer one
 SHORTEST_APART_SECONDS = 3600.0  # between two that are replaced
 # After one that was cut off: if its successor is, too, or who came later, replacing replicas does not help.
@@ -32,7 +47,11 @@ MENDED_SECONDS = 86_400.0
 
 def worth_a_look(pods: Sequence[PodObservation], role: Role) -> bool:
     """Whether any replica may be worse than it should: cheap, and False for nearly every pool."""
-    return stands_out(pods, role) or (role is Role.Decode and any(pod.transfers_failed for pod in pods))
+    if stands_out(pods, role):
+        return True
+    if role is Role.Prefill:
+        return any(may_be_unreached(pod) for pod in pods)
+    return role is Role.Decode and any(pod.transfers_failed for pod in pods)
 
 
 def watched(
@@ -44,7 +63,8 @@ def watched(
 ) -> Outliers | None:
     """The memory after one more look at the pods by replica, None where they are not all to be seen.
 
-    `present` are the replicas that there are. Nothing is remembered where all are well and none was replaced lately.
+    Transfers of prefill replicas are those that `as_handed_over` tells. `present` are the replicas that there are.
+    Nothing is remembered where all are well and none was replaced lately.
     """
     before = _up_to(memory or Outliers(now), present, now)
     if pods is None:
@@ -68,7 +88,7 @@ def next_to_go(memory: Outliers | None, now: float) -> Outlier | None:
         return None
     lack = who_lacks_kv(memory)
     due = [each for each in memory.named if _lasting(each, now) and each.why in REPLACED]
-    due = [each for each in due if each.why is Reason.CutOffFromPrefill or each.replica not in lack]
+    due = [each for each in due if each.why in CUT_OFF or each.replica not in lack]
     due = [each for each in due if not came_in_vain(memory, each, now)]
     return min(due, key=lambda each: (each.since or now, each.replica), default=None)
 
@@ -76,11 +96,11 @@ def next_to_go(memory: Outliers | None, now: float) -> Outlier | None:
 def came_in_vain(memory: Outliers, each: Outlier, now: float) -> bool:
     """Whether it is cut off although it came after one that was replaced for that."""
     lately = memory.mended is not None and now - memory.mended < MENDED_SECONDS
-    return lately and each.why is Reason.CutOffFromPrefill and each.replica >= memory.newer
+    return lately and each.why in CUT_OFF and each.replica >= memory.newer
 
 
 def who_lacks_kv(memory: Outliers) -> frozenset[int]:
-    """Replicas that fail to fetch KV: if they are slow, the prompts that they compute may be all that makes them so."""
+    """Replicas that others get no KV to or from: if they are slow, what comes of that may be all that makes them so."""
     return frozenset(each.replica for each in memory.found if each.why in OF_TRANSFERS)
 
 
@@ -115,8 +135,8 @@ def _worse(pods: Mapping[int, PodObservation], role: Role) -> Iterator[tuple[int
     """(replica, why, how much worse)."""
     for replica, times in times_slower(pods, role).items():
         yield replica, Reason.SlowerThanSiblings, times
-    if role is Role.Decode:
-        for replica, (why, share) in failing(pods).items():
+    if role in _TRANSFERS:
+        for replica, (why, share) in _TRANSFERS[role](pods).items():
             yield replica, why, share
 
 
@@ -139,7 +159,7 @@ def _not_well(
 def _well_since(each: Outlier, pod: PodObservation | None, now: float) -> float | None:
     """Since when no more transfers fail than of one that is never named; None where one does not tell, or had none."""
     share = failed_share(pod) if pod is not None else None
-    if share is None or share >= LEAST_FAILED:
+    if share is None or share >= (LEAST_UNFETCHED if each.why is Reason.CutOffFromDecode else LEAST_FAILED):
         return None
     return now if each.well_since is None else min(each.well_since, now)
 
