@@ -21,6 +21,8 @@ def places_after(before: Places | None, placed: int, now: float) -> Places:
     """What is known after a pass that leaves so many replicas a place; the same value where that is nothing new."""
     if before is None:
         return Places(now, placed)
+    if placed == before.replicas and not before.ended:
+        return before
     ended = tuple([each for each in before.ended if each[1] > placed and now - each[0] < REMEMBERED_SECONDS])
     if placed < before.replicas:
         ended = (*ended, (now, before.replicas))

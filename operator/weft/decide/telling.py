@@ -33,29 +33,32 @@ if TYPE_CHECKING:
     from weft.domain.shape import Plan
     from weft.domain.snapshot import Places, ScaleMemory
     from weft.domain.start_up import StartUp
-    from weft.domain.status import Condition, PoolStatus
+    from weft.domain.status import Assignment, Condition, PoolStatus
     from weft.placement import Departure, FreeMap
 
 
 def outcome_of(course: Course, free: FreeMap, now: float) -> Outcome:
     """All that a pass tells of one pool."""
     pool, request = course.turn.planned.pool, capacity_request(course.growth)
+    assignments = (*course.growth.kept, *course.growth.added)
+    places = places_after(course.turn.memory.places, len(assignments), now)
     decision = PoolDecision(
         pool.key,
         pool.generation,
-        _status(course, now),
+        _status(course, assignments, places, now),
         course.turn.scale.recommended,
         _conditions(course, request, free, now),
         (*_events(course, free), *outlier_events(course), *course.why.events),
         request,
     )
-    memory = _memory_after(course, now)
+    memory = _memory_after(course, places, now)
     waits = _waits(course, memory, free, now)
     return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
 
 
-def _status(course: Course, now: float) -> PoolStatus:
+def _status(course: Course, assignments: tuple[Assignment, ...], places: Places, now: float) -> PoolStatus:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
+    lacks = places.replicas < growth.desired
     return changed(
         planned.pool.status,
         desired_replicas=growth.desired,
@@ -63,19 +66,15 @@ def _status(course: Course, now: float) -> PoolStatus:
         revision=planned.revision,
         engine=planned.plan.engine,
         plan=planned.plan,
-        assignments=(*growth.kept, *growth.added),
+        assignments=assignments,
         failure=course.failure,
         scale=turn.scale.explanation,
         observed=live_figures(turn.observation, planned.spec.slo, turn.live),
         moves=course.moves.told,
         opening=course.moves.opening if growth.refusal is not None else (),
         start_up=_start_up(course, now),
-        placed_replicas=most_placed(_places(course, now), course.turn.planned.pool.status, growth.desired, now),
+        placed_replicas=most_placed(places, planned.pool.status, growth.desired, now) if lacks else None,
     )
-
-
-def _places(course: Course, now: float) -> Places:
-    return places_after(course.turn.memory.places, len(course.growth.kept) + len(course.growth.added), now)
 
 
 def _start_up(course: Course, now: float) -> StartUp | None:
@@ -100,13 +99,12 @@ def _conditions(course: Course, request: CapacityRequest | None, free: FreeMap, 
     )
 
 
-def _memory_after(course: Course, now: float) -> ScaleMemory:
+def _memory_after(course: Course, places: Places, now: float) -> ScaleMemory:
     memory, later = outliers_after(course, now), course.later
     if later.took is not None:
         memory = changed(memory, took=later.took)
     if later.waits != memory.waits:
         memory = changed(memory, waits=later.waits)
-    places = _places(course, now)
     return memory if places is memory.places else changed(memory, places=places)
 
 
