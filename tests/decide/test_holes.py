@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.decide.test_splits import split_world
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
+from weft.domain.cluster import ContainerFailure
 from weft.domain.reasons import Reason
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
 from weft.domain.workload import Role, Slo, Workload
@@ -93,6 +94,62 @@ def test_a_running_shape_stays_until_the_better_one_has_a_place() -> None:
     plan = world.status("chat").plan
     assert plan is not None
     assert plan.shape.gpus == wanted
+
+
+def test_who_waits_after_a_failure_keeps_its_shape_though_its_hole_goes_to_another() -> None:
+    """L1 and F10: the wait is one of the pool, and a second pass of the same moment finds the hole taken."""
+    world = waiting_beside_a_newcomer()
+    small = world.status("chat").plan
+    assert small is not None
+    first = world.decide()
+    assert world.condition("chat", "Placed")[1] == "BackingOff"
+    assert len(world.nodes_of("search")) == 1
+    second = world.decide()
+    assert second == replace(first, pools=tuple(replace(each, events=()) for each in first.pools))
+    assert (world.status("chat").plan, world.nodes_of("chat")) == (small, [])
+
+
+def test_once_the_wait_is_over_it_takes_the_next_shape_that_has_a_place() -> None:
+    world = waiting_beside_a_newcomer()
+    small = world.status("chat").plan
+    assert small is not None
+    world.turn(8)
+    plan = world.status("chat").plan
+    assert plan is not None
+    assert (plan.shape.gpus, plan.verdict.reason) == (1, Reason.HolesTooSmall)
+    assert small.shape.gpus > plan.shape.gpus
+    assert world.serving("chat") >= 1
+
+
+def test_a_better_shape_that_gets_a_place_does_not_wait_for_the_one_that_failed() -> None:
+    world = waiting_beside_a_newcomer()
+    world.decide()
+    world.nodes.append(board("b-9"))
+    world.now += 1.0
+    world.decide()
+    plan = world.status("chat").plan
+    assert plan is not None
+    assert plan.shape.gpus == best_gpus()
+    assert world.nodes_of("chat")[0] == ("b-9",)
+
+
+def waiting_beside_a_newcomer() -> World:
+    """A pool in its second best shape, all of whose engines just ended, and one of lower priority that wants its hole.
+
+    What else is free is one GPU.
+    """
+    hole = best_gpus() // 2
+    assert hole > 1
+    world = crowded(ONE_OF_EIGHT - hole, ONE_OF_EIGHT - 1)
+    world.turn(6)
+    plan = world.status("chat").plan
+    assert plan is not None
+    assert plan.shape.gpus == hole
+    assert world.serving("chat") == 1
+    world.end("chat-0-0", ContainerFailure("Error", "RuntimeError: no", 1))
+    world.pools["search"] = pool("search", pool_spec(hole), priority=-1)
+    world.now += 1.0
+    return world
 
 
 def test_a_pinned_shape_is_never_replaced_by_another() -> None:

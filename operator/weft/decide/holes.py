@@ -1,7 +1,8 @@
 """Which shapes the holes in the fabric allow.
 
 Where the best shape has no place at all, a pool that runs nothing takes the next in rank that has one: half of what was
-wanted serves, and nothing does not. A pool that runs keeps its shape until the better one has a place. Both halves of a
+wanted serves, and nothing does not. A pool that runs, or waits to run again after a failure, keeps its shape until the
+better one has a place: what waits takes no hole, and would take another shape once somebody else has. Both halves of a
 split have a place, or neither has.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.growth import NOTHING, Growth, place
 from weft.decide.planning import Wish
 from weft.decide.promises import held_by
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from weft.decide.course import Course, Turn
+    from weft.decide.ground import Ground
     from weft.domain.shape import Candidate
     from weft.placement import FreeMap, Hold
 
@@ -61,19 +64,35 @@ def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None
             yield tuple(Wish(each.shape, why) if other is turn else None for other in turns)
 
 
-def kept_for_want_of_room(turns: Sequence[Turn], free: FreeMap, replan: Replan) -> Sequence[Turn]:
-    """The turns in the running shapes, where the planned ones have no place beside them."""
+def kept_for_want_of_room(turns: Sequence[Turn], ground: Ground, replan: Replan) -> Sequence[Turn]:
+    """The turns in the shapes before, where these run or wait to, and the planned ones have no place beside them."""
     before = [turn.planned.pool.status.plan for turn in turns]
     wishes = [
         Wish(plan.shape, _would_be_better(turn) if _changes(turn) else plan.verdict)
         for turn, plan in zip(turns, before, strict=True)
         if plan is not None
     ]
-    runs = any(turn.survivors.replicas for turn in turns) and all(turn.asked is None for turn in turns)
-    given = _given_up(turns, free)
-    if not runs or len(wishes) < len(turns) or _fit(map(_first, filter(_changes, turns)), free, given):
+    if len(wishes) < len(turns) or not any(map(_may_run_again, turns)) or _is_handed_over(turns):
         return turns
-    return replan(turns, wishes) or turns
+    if _fit(map(_first, filter(_changes, turns)), ground.free, _given_up(turns, ground.free)):
+        return turns
+    kept = replan(turns, wishes)
+    return turns if kept is None or not _runs_or_waits(kept, ground.now) else kept
+
+
+def _is_handed_over(turns: Iterable[Turn]) -> bool:
+    """Whether another scheduler looks for holes."""
+    return any(turn.asked is not None for turn in turns)
+
+
+def _may_run_again(turn: Turn) -> bool:
+    """Whether it runs, or failed."""
+    return bool(turn.survivors.replicas or turn.survivors.losses) or turn.planned.pool.status.failure is not None
+
+
+def _runs_or_waits(turns: Iterable[Turn], now: float) -> bool:
+    """Whether any of the pools runs in these shapes, or waits after a failure of them."""
+    return any(turn.survivors.replicas or remaining_seconds(failure_of(turn, now), now) > 0 for turn in turns)
 
 
 def changes_shape(turns: Iterable[Turn]) -> bool:

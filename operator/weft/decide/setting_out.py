@@ -48,7 +48,7 @@ def all_set_out(units: Sequence[Sequence[Turn]], start: Start, replan: Replan) -
     for index in sorted(range(len(units)), key=lambda index: (changes_shape(units[index]), index)):
         turns = units[index]
         if changes_shape(turns):
-            turns = kept_for_want_of_room(turns, start.free, replan)
+            turns = kept_for_want_of_room(turns, start, replan)
         found[index] = _together(turns, start)
     return [found[index] for index in range(len(units))]
 
