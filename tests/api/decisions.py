@@ -26,7 +26,7 @@ from weft.domain.shape import (
 from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import SchedulerName
 from weft.domain.start_up import StartUp
-from weft.domain.status import Assignment, ComputeDomain, Condition, Failure, Handover, PoolStatus
+from weft.domain.status import Assignment, Avoided, ComputeDomain, Condition, Failure, Handover, PoolStatus
 
 TEXT = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from(" \n"), max_size=40)
 WORDS = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True)
@@ -91,6 +91,7 @@ ASSIGNMENTS = st.lists(
     max_size=4,
     unique_by=lambda assignment: assignment.replica,
 ).map(tuple)
+AVOIDED = st.lists(st.builds(Avoided, WORDS, INSTANTS, st.sampled_from(Reason)), max_size=3).map(tuple)
 STATUSES = st.builds(
     PoolStatus,
     st.integers(0, 1000),
@@ -101,6 +102,7 @@ STATUSES = st.builds(
     ASSIGNMENTS,
     st.none() | st.builds(Failure, WORDS, st.integers(1, 99), INSTANTS, EXPLANATIONS),
     st.none() | EXPLANATIONS,
+    avoided=AVOIDED,
 )
 FACTORS = st.floats(0.25, 4.0)
 CALIBRATIONS = st.lists(

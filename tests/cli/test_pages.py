@@ -92,6 +92,9 @@ def test_explain_tells_why_replicas_fail() -> None:
     assert not is_ready(body)
     assert "NoReplicaReady" in page
     assert "last failure (2 in a row, 2027-01-15T08:00:00Z): EngineFailed: exit code 1: CUDA out of memory" in page
+    body["status"]["avoided"] = [{"node": "b-0", "since": "2027-01-15T08:00:00Z", "reason": "EngineFailed"}]
+    told = "nodes that come last: b-0 (EngineFailed, 2027-01-15T08:00:00Z)"
+    assert told in " ".join(_text(explanation(body)).split())
 
 
 def test_explain_names_who_places_a_replica_where_weft_does_not() -> None:

@@ -20,6 +20,7 @@ from weft.api.fields import (
 )
 from weft.api.rules import ApiModel
 from weft.domain.spec import MOST_NODES, MOST_REPLICAS
+from weft.domain.status import MOST_AVOIDED
 
 # Exact decimals of our own writing, so that what is read back is what was decided.
 Figure = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$")]
@@ -267,6 +268,14 @@ class StartUpStatus(ApiModel):
     phases: PhasesStatus | None = described("What measuredSeconds is made of.")
 
 
+class AvoidedStatus(ApiModel):
+    """A node that comes last."""
+
+    node: Node = Field(description="Its name.")
+    since: Instant = Field(description="When a replica was given up there.")
+    reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")
+
+
 class RelocationStatus(ApiModel):
     """A replica that moves, once it is replaced, so that a pool that has no place gets one."""
 
@@ -324,6 +333,12 @@ class InferencePoolStatus(ApiModel):
         default=None,
         max_length=MOST_NODES,
         description="Nodes that replicas of other pools leave for the next one of this pool.",
+        json_schema_extra=ATOMIC,
+    )
+    avoided: list[AvoidedStatus] | None = Field(
+        default=None,
+        max_length=MOST_AVOIDED,
+        description="Nodes that did not take or start a replica in the last hour, the latest first: others come first.",
         json_schema_extra=ATOMIC,
     )
     conditions: list[ConditionStatus] | None = Field(

@@ -32,6 +32,7 @@ from weft.domain.spec import SchedulerName
 from weft.domain.start_up import StartUp
 from weft.domain.status import (
     Assignment,
+    Avoided,
     ComputeDomain,
     Condition,
     Failure,
@@ -67,6 +68,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
         moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
         opening=_words(status.get("opening")),
+        avoided=tuple(_items(status, "avoided", shown.AvoidedStatus, _avoided)),
         forecast=_part(status, "forecast", shown.ForecastStatus, _forecast),
         start_up=_part(status, "startUp", shown.StartUpStatus, _start_up),
         placed_replicas=_count(status["placedReplicas"]) if "placedReplicas" in status else None,
@@ -195,6 +197,10 @@ def _handover(read: shown.HandoverStatus) -> Handover:
 
 def _relocation(read: shown.RelocationStatus) -> Relocation:
     return Relocation(read.replica, read_instant(read.since), read.makes_room_for)
+
+
+def _avoided(read: shown.AvoidedStatus) -> Avoided:
+    return Avoided(read.node, read_instant(read.since), Reason(read.reason))
 
 
 def _failure(read: shown.FailureStatus) -> Failure:

@@ -10,6 +10,7 @@ from weft.api.figures import figure, instant, milliseconds
 from weft.api.live_figures import observed_figures
 from weft.domain.spec import MOST_REPLICAS
 from weft.domain.start_up import PHASES
+from weft.domain.status import MOST_AVOIDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +23,16 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Candidate, EngineRelease, Percentiles, Plan, Prediction, Shape
     from weft.domain.start_up import StartUp
-    from weft.domain.status import Assignment, ComputeDomain, Condition, Failure, Handover, PoolProgress, SplitProgress
+    from weft.domain.status import (
+        Assignment,
+        Avoided,
+        ComputeDomain,
+        Condition,
+        Failure,
+        Handover,
+        PoolProgress,
+        SplitProgress,
+    )
 
 MAX_ALTERNATIVES = 10
 
@@ -51,6 +61,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         moves=[_relocation(each) for each in status.moves[:MOST_REPLICAS]] or None,
         opening=list(status.opening) or None,
         placedReplicas=status.placed_replicas,
+        avoided=[_avoided(each) for each in status.avoided[:MOST_AVOIDED]] or None,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )
 
@@ -212,6 +223,10 @@ def _relocation(move: Relocation) -> Json:
 def _failure(failure: Failure) -> Json:
     facts = {"revision": failure.revision, "count": failure.count, "last": instant(failure.last)}
     return facts | _explained(failure.explanation)
+
+
+def _avoided(avoided: Avoided) -> Json:
+    return {"node": avoided.node, "since": instant(avoided.since), "reason": avoided.reason.value}
 
 
 def _forecast(kept: KeptForecast) -> Json:

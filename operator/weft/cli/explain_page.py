@@ -37,12 +37,12 @@ _BAD_WHEN_TRUE = {
 
 
 def explanation(body: Json) -> RenderableType:
-    """The whole page: headline, conditions, the plan and its losers, where replicas are, the last failure."""
+    """The whole page: headline, conditions, the plan and its losers, where replicas are and rather not, failures."""
     status = body.get("status") or {}
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
         parts.append(Text("Weft has not looked at it yet: is the operator running?", style="yellow"))
-    tellers = (_scale, _plan, _start_up, _assignments, _failure, _transport, _observed, _calibrated)
+    tellers = (_scale, _plan, _start_up, _assignments, _failure, _avoided, _transport, _observed, _calibrated)
     sections = [teller(status) for teller in tellers]
     parts.extend(Padding(section, (1, 0, 0, 0)) for section in sections if section is not None)
     return Group(*parts)
@@ -145,6 +145,14 @@ def _failure(status: Json) -> RenderableType | None:
         return None
     text = Text(f"last failure ({failure['count']} in a row, {moment(failure['last'])}): ", style="bold red")
     return text.append(f"{failure['reason']}: {failure.get('message', '')}", style="not bold default")
+
+
+def _avoided(status: Json) -> RenderableType | None:
+    avoided = status.get("avoided")
+    if not avoided:
+        return None
+    named = (f"{one['node']} ({one['reason']}, {moment(one['since'])})" for one in avoided)
+    return Text("nodes that come last: ", style="bold").append(", ".join(named), style="not bold default")
 
 
 def _transport(status: Json) -> RenderableType | None:

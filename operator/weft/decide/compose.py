@@ -196,14 +196,12 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         observation = stage.snapshot.observations.get(pool.key.uid)
         fleet = Fleet(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
         learning = watch(fleet, pool, observation, answer.memory, stage.snapshot.now)
-        refused = seen.refused_by(stage.snapshot.memory.get(pool.key.uid), stage.snapshot.now)
         memory = changed(
             answer.memory,
             workload=in_force,
             declared=declared,
             lengths=prospect.lengths,
             calibration=learning,
-            refused_by=refused,
         )
         live = replaced_values(declared, in_force, observation)
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)

@@ -29,14 +29,14 @@ _BY_OTHERS = {137: "SIGKILL", 143: "SIGTERM"}  # no process does that to itself,
 
 def explain_end(
     pods: Sequence[PodRecord], read_failure: Callable[[str], Explanation | None], *, of_several: bool
-) -> Explanation:
+) -> tuple[PodRecord, Explanation]:
     """The most telling of the pods that ended: an image that cannot be pulled, an engine's own line, then silence.
 
     It is named where it is one `of_several` of its replica.
     """
-    said = [_named(pod, _explain(pod, read_failure), of_several=of_several) for pod in pods]
+    said = [(pod, _named(pod, _explain(pod, read_failure), of_several=of_several)) for pod in pods]
     order = (Reason.ImageUnavailable, Reason.EngineFailed, Reason.EngineCoreDied, Reason.EngineFailedSilently)
-    return min(said, key=lambda explanation: order.index(explanation.reason))
+    return min(said, key=lambda one: order.index(one[1].reason))
 
 
 def _named(pod: PodRecord, explanation: Explanation, *, of_several: bool) -> Explanation:

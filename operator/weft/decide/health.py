@@ -25,6 +25,8 @@ SCHEDULING_SECONDS = 60.0
 NODE_LOST_SECONDS = 30.0
 # Whoever takes pods away faster than this would be answered by a storm of new ones.
 YOUNG_SECONDS = 60.0
+# A replica that ended sooner after it should have been ready did not start well.
+WELL_STARTED_SECONDS = 600.0
 
 
 @made_often
@@ -108,25 +110,30 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the claims look at beside the replica. `lost_since` are nodes that do not answer, by name."""
+    """What the claims look at beside the replica. `lost_since` are nodes that do not answer, by name.
+
+    `start_seconds` is what a start takes.
+    """
 
     now: float
     nodes: Mapping[str, NodeRecord]
     lost_since: Mapping[str, float]
     read_failure: Callable[[str], Explanation | None]
+    start_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A replica is gone. `counts` says whether it was a failure of its own, which the next attempt waits for.
 
-    `refused_by` are the nodes to which the scheduler did not bind its pods.
+    `suspects` are the nodes to which the scheduler did not bind its pods, or on which the first of them ended that did
+    not start well: it may be the node.
     """
 
     assignment: Assignment
     explanation: Explanation
     counts: bool
-    refused_by: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
 
 
 def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
@@ -183,8 +190,10 @@ def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
     ended = [pod for pod in replica.pods if pod.failure is not None or pod.ended]
     if not ended:
         return None
-    explanation = explain_end(ended, around.read_failure, of_several=replica.assignment.pods > 1)
-    return _loss(replica, explanation.reason, explanation.message, counts=True)
+    first, explanation = explain_end(ended, around.read_failure, of_several=replica.assignment.pods > 1)
+    loss = _loss(replica, explanation.reason, explanation.message, counts=True)
+    started_well = around.now - replica.assignment.since >= around.start_seconds + WELL_STARTED_SECONDS
+    return loss if started_well or first.node is None else replace(loss, suspects=(first.node,))
 
 
 def a_member_is_missing(replica: Replica, around: Surroundings) -> Loss | None:
@@ -217,7 +226,7 @@ def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
             said = pod.message or held
             message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
             loss = _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
-            return replace(loss, refused_by=replica.unbound_nodes)
+            return replace(loss, suspects=replica.unbound_nodes)
     return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from weft.decide.avoidance import avoided_by, come_last
 from weft.decide.backoff import remaining_seconds
 from weft.decide.handover import waiting_in_queue
 from weft.decide.rollout import limits_of
@@ -57,7 +58,8 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
     if growth.desired == 0:
         return turn.scale.shortfall or Explanation(Reason.NothingToPlace, "no replica is desired")
     if course.failure is not None and remaining_seconds(course.failure, now) > 0 and have < growth.desired:
-        return Explanation(Reason.BackingOff, _why_waiting(course.failure))
+        told = f"{_why_waiting(course.failure)}{come_last(avoided_by(turn, now))}"
+        return Explanation(Reason.BackingOff, told)
     if have < growth.desired:
         return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
     if turn.scale.shortfall is not None:

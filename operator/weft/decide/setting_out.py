@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.decide.avoidance import avoided_by
 from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.course import NOTHING_TO_WEIGH, Course, Leaving, OwnMoves
 from weft.decide.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
@@ -111,7 +112,7 @@ def _growth(turn: Turn, start: Start, leaves: Leaving, missing: int) -> Growth:
         asked=turn.asked,
         accounts=start.accounts,
         opened=start.moves.kept.get(pool.key.uid, []),
-        avoided=tuple(node for node, _ in turn.memory.refused_by),
+        avoided=tuple(each.node for each in avoided_by(turn, start.now)),
         lasting=sum(each.lasts for each in leaves.moving),
     )
 

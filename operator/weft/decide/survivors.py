@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.reports import Reports
     from weft.domain.shape import EngineRelease
-    from weft.domain.snapshot import PoolRecord, ResourceKey, ScaleMemory, Snapshot
+    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
-
-
-# So long the other nodes come first: why a scheduler refuses one is often nothing that Weft can see.
-REFUSED_SECONDS = 3600.0
 
 
 @made_often
@@ -45,14 +41,6 @@ class Survivors:
     losses: tuple[Loss, ...] = ()
     waiting: tuple[tuple[Assignment, str], ...] = ()
     standing: Standing | None = None
-
-    def refused_by(self, before: ScaleMemory | None, now: float) -> tuple[tuple[str, float], ...]:
-        """Nodes to which the scheduler did not bind released pods in the last hour, with the time of the last such."""
-        if not self.losses and (before is None or not before.refused_by):
-            return ()
-        known = dict(before.refused_by) if before is not None else {}
-        known |= {node: now for loss in self.losses for node in loss.refused_by}
-        return tuple(sorted((node, at) for node, at in known.items() if now - at < REFUSED_SECONDS))
 
     def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
         """When the next replica that stays would have waited too long, released or for a predecessor."""
@@ -165,7 +153,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     """
     if roll.are_sound(pool):
         return Survivors(roll.replicas(pool), standing=roll.standing(pool))
-    around = Surroundings(roll.now, roll.nodes, roll.lost_since, _reader_of(pool.status.engine))
+    start = (pool.status.start_up or planned.start_up).in_use if planned is not None else 0
+    around = Surroundings(roll.now, roll.nodes, roll.lost_since, _reader_of(pool.status.engine), start)
     kept: list[Replica] = []
     losses: list[Loss] = []
     for replica in roll.replicas(pool):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
+from weft.decide.avoidance import avoided_by
 from weft.decide.backoff import remaining_seconds
 from weft.decide.course import Outcome
 from weft.decide.forecasts import start_up_now
@@ -72,6 +73,7 @@ def _status(course: Course, assignments: tuple[Assignment, ...], places: Places,
         observed=live_figures(turn.observation, planned.spec.slo, turn.live),
         moves=course.moves.told,
         opening=course.moves.opening if growth.refusal is not None else (),
+        avoided=avoided_by(turn, now),
         start_up=_start_up(course, now),
         placed_replicas=most_placed(places, planned.pool.status, growth.desired, now) if lacks else None,
     )

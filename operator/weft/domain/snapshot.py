@@ -328,8 +328,7 @@ class ScaleMemory:
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
     was `declared`, `lengths` those of the last minutes, and `lost` the nodes that do not answer, each with the time
     when that was first seen.
-    `calibration` is how far learning from the metrics has come. `refused_by` are nodes to which the scheduler did not
-    bind a pod of it, each with the time when that was given up. `outliers` are replicas that do worse than they should,
+    `calibration` is how far learning from the metrics has come. `outliers` are replicas that do worse than they should,
     and `forecast` is what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
     when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
     `lasting` are the requests per second that came, averaged over the time that they stay, None before any were seen.
@@ -346,7 +345,6 @@ class ScaleMemory:
     declared: Workload | None = None
     lost: tuple[tuple[str, float], ...] = ()
     calibration: CalibrationMemory | None = None
-    refused_by: tuple[tuple[str, float], ...] = ()
     outliers: Outliers | None = None
     kept: tuple[tuple[float, int], ...] = ()
     forecast: ForecastState | None = None

@@ -53,11 +53,14 @@ class StartUp:
         return self.image + self.weights + self.engine
 
     @property
+    def in_use(self) -> int:
+        """The time that a start is taken to need."""
+        return self.estimated if self.measured is None else self.measured
+
+    @property
     def basis(self) -> str:
         """The time that is in use, and where it is from: `140 s measured`, `316 s estimated`."""
-        if self.measured is not None:
-            return f"{seconds(self.measured)} measured"
-        return f"{seconds(self.estimated)} estimated"
+        return f"{seconds(self.in_use)} {'estimated' if self.measured is None else 'measured'}"
 
     @property
     def parts(self) -> str:

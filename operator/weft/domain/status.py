@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.forecast import KeptForecast
     from weft.domain.moves import Relocation
-    from weft.domain.reasons import Explanation
+    from weft.domain.reasons import Explanation, Reason
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.spec import SchedulerName
     from weft.domain.start_up import StartUp
+
+MOST_AVOIDED = 64  # nodes of one pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,15 @@ class Failure:
     explanation: Explanation
 
 
+@dataclass(frozen=True, slots=True)
+class Avoided:
+    """A node that comes last for new replicas of a pool: at `since` one was given up that it did not take or start."""
+
+    node: str
+    since: float
+    reason: Reason
+
+
 @made_often
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -133,9 +144,10 @@ class PoolStatus:
 
     `calibration` are the factors in force, the latest first: of the running shape, and of those that ran before it.
     `moves` are replicas that make room for other pools, and those that did so in the last hour; `opening` are the nodes
-    that others leave for the next replica of this one. `forecast` is what a new process goes on with, and
-    `start_up` what a start of the planned shape takes. `placed_replicas` is how many had a place at once within the
-    last hour, at most; None where that is as many as are desired.
+    that others leave for the next replica of this one, and `avoided` those that come last for it, the latest first.
+    `forecast` is what a new process goes on with, and `start_up` what a start of the planned shape takes.
+    `placed_replicas` is how many had a place at once within the last hour, at most; None where that is as many as are
+    desired.
     """
 
     desired_replicas: int = 0
@@ -150,6 +162,7 @@ class PoolStatus:
     calibration: tuple[Calibrated, ...] = ()
     moves: tuple[Relocation, ...] = ()
     opening: tuple[str, ...] = ()
+    avoided: tuple[Avoided, ...] = ()
     forecast: KeptForecast | None = None
     start_up: StartUp | None = None
     placed_replicas: int | None = None

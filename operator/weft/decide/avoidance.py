@@ -1,0 +1,43 @@
+"""Which nodes come last for the next replicas of a pool: those that did not take or start one of its last.
+
+Why that was is often nothing that Weft can see, and a replica that fits best may fit best there again. It is a wish:
+where nothing else has room they are taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.status import MOST_AVOIDED, Avoided
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.decide.course import Turn
+    from weft.decide.health import Loss
+
+AVOIDED_SECONDS = 3600.0
+_NAMED = 2
+
+
+def avoided_by(turn: Turn, now: float) -> tuple[Avoided, ...]:
+    """The nodes that a pool avoids after this pass, the latest first."""
+    return avoided_after(turn.planned.pool.status.avoided, turn.survivors.losses, now)
+
+
+def avoided_after(before: tuple[Avoided, ...], losses: Sequence[Loss], now: float) -> tuple[Avoided, ...]:
+    """Those of the last hour, with those of replicas that are given up now; a clock set back keeps none for longer."""
+    if not before and not losses:
+        return before
+    known = {each.node: each for each in before if abs(now - each.since) < AVOIDED_SECONDS}
+    known |= {node: Avoided(node, now, loss.explanation.reason) for loss in losses for node in loss.suspects}
+    return tuple(sorted(known.values(), key=lambda each: (-each.since, each.node))[:MOST_AVOIDED])
+
+
+def come_last(avoided: Sequence[Avoided]) -> str:
+    """What is told beside a failure: `; other nodes than b-0 come first`; nothing where none is avoided."""
+    if not avoided:
+        return ""
+    more = len(avoided) - _NAMED
+    names = ", ".join(each.node for each in avoided[:_NAMED])
+    return f"; other nodes than {names}{f' and {more} more' if more > 0 else ''} come first"
