@@ -27,8 +27,6 @@ from weft.scaling import live_figures
 from weft.scaling.outliers import wake_after_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from weft.decide.course import Course
     from weft.domain.decision import CapacityRequest
     from weft.domain.shape import Plan
@@ -110,17 +108,19 @@ def _memory_after(course: Course, places: Places, now: float) -> ScaleMemory:
     return memory if places is memory.places else changed(memory, places=places)
 
 
-def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> Iterator[float | None]:
+def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tuple[float | None, ...]:
     """Seconds until time alone changes something, each of another kind."""
     turn, growth, later = course.turn, course.growth, course.later
-    yield turn.scale.wake_after_seconds
-    yield remaining_seconds(course.failure, now) or None
-    yield turn.survivors.wake_after_seconds(growth.kept, now)
-    yield tries_again_after_seconds(growth.added, free)
-    yield wake_after_seconds(memory.outliers, now)
-    yield later.counted_in_seconds
-    yield min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None)
-    yield waits_on_seconds(later.waits, now) if later.waits is not None else None
+    return (
+        turn.scale.wake_after_seconds,
+        remaining_seconds(course.failure, now) or None,
+        turn.survivors.wake_after_seconds(growth.kept, now),
+        tries_again_after_seconds(growth.added, free),
+        wake_after_seconds(memory.outliers, now),
+        later.counted_in_seconds,
+        min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None),
+        waits_on_seconds(later.waits, now) if later.waits is not None else None,
+    )
 
 
 def _replaced(course: Course, free: FreeMap) -> tuple[Departure, ...]:
