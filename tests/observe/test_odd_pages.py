@@ -9,7 +9,8 @@ import pytest
 from tests.observe.pages import observed, pages, said, scraped, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.exposition import MOST_SAMPLES
+from weft.observe import exposition
+from weft.observe.exposition import LONGEST_REMEMBERED, MOST_SAMPLES
 from weft.observe.observation import observe_pool
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
@@ -66,6 +67,14 @@ async def test_a_page_of_more_series_than_any_engine_has_is_no_answer() -> None:
     many = "".join(f'vllm:num_requests_running{{engine="{number}"}} 1\n' for number in range(MOST_SAMPLES + 1))
     seen = await observed(SERIES, FIRST + many, SECOND + many)
     assert (seen.answered, seen.complete) == (0, False)
+
+
+def test_series_of_great_length_are_read_and_not_remembered() -> None:
+    """Remembered by their number, those of one engine would be all memory that there is."""
+    exposition._key.cache_clear()
+    for length in (9, LONGEST_REMEMBERED):
+        assert [1.0] == list(exposition.parse(f'x{{label="{"a" * length}"}} 1\n', ["x"]).values())
+    assert exposition._key.cache_info().currsize == 1
 
 
 async def test_several_models_on_one_page_are_one_load() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +39,7 @@ class Engines:
         self.silent = {f"s{number}" for number in range(silent)}
         self.asked: Counter[str] = Counter()
         self.port = 0
+        self.begin = False  # whether those who are silent begin an answer before
         self._over = asyncio.Event()
 
     @property
@@ -65,12 +67,16 @@ class Engines:
         await source.collect(self.targets)
         return Counter(self.asked)
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         uid = request.match_info["uid"]
         self.asked[uid] += 1
+        answer = web.StreamResponse()
+        if self.begin or uid in self.answering:
+            await answer.prepare(request)
+            await answer.write(b"x 1\n")
         if uid in self.silent:
             await self._over.wait()
-        return web.Response(text="x 1\n")
+        return answer
 
 
 async def test_a_round_waits_for_a_few_whoever_is_silent() -> None:
@@ -131,3 +137,55 @@ async def test_turns_are_told_when_they_begin_and_when_they_end(caplog: pytest.L
     assert len(begun) == 1
     assert "asked in turns" in begun[0]
     assert [True] == ["in every round again" in each.getMessage() for each in caplog.records[1:]]
+
+
+async def test_answers_that_stop_in_the_middle_keep_nobody_else_from_being_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many as are read at once: headers come through and the rest is lost, as with too large packets."""
+    monkeypatch.setattr(direct, "READ_AT_ONCE", AT_ONCE - 1)
+    engines = Engines(answering=12, silent=AT_ONCE - 1)
+    engines.begin = True
+    async with engines.served() as source:
+        for _ in range(3):
+            asked = await engines.round(source)
+            assert engines.answering <= asked.keys()
+        assert engines.answering == source.windows().keys()
+
+
+async def test_long_answers_are_read_whole_up_to_the_largest() -> None:
+    usual, largest = direct.USUAL_ANSWER_BYTES, direct.LARGEST_ANSWER_BYTES
+    for length, expected in ((usual, usual), (usual + 1, usual + 1), (largest, largest), (largest + 1, None)):
+        assert expected == await _read_of(length)
+
+
+async def _read_of(length: int) -> int | None:
+    """Bytes that a source takes of an answer of so many."""
+    application = web.Application()
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=b"x" * length)
+
+    application.router.add_get("/", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    source = DirectSource()
+    text = await source._fetch(f"http://127.0.0.1:{runner.addresses[0][1]}/")
+    await source.close()
+    await runner.cleanup()
+    return None if text is None else len(text)
+
+
+async def test_one_that_moved_is_asked_at_once() -> None:
+    """A pod that was silent and has another address takes no turn: nothing is known of whoever is there now."""
+    engines = Engines(answering=0, silent=3 * AT_ONCE)
+    async with engines.served() as source:
+        for _ in range(4):
+            await engines.round(source)
+        last = (await engines.round(source)).keys()
+        moved = [replace(target, path=f"{target.path}?moved") for target in engines.targets if target.uid in last]
+        others = [target for target in engines.targets if target.uid not in last]
+        engines.asked.clear()
+        await source.collect([*others, *moved])
+        assert last <= engines.asked.keys()

@@ -30,12 +30,15 @@ WINDOW_SECONDS = 60.0
 SCRAPE_TIMEOUT_SECONDS = 3.0
 LONG_WAIT_SECONDS = SCRAPE_TIMEOUT_SECONDS / 2
 SILENT_AT_ONCE = LANES = 256
-READ_AT_ONCE = 32  # answers that are in memory together
+# What any answer may take in memory: one that stops in the middle keeps nobody from being read.
+USUAL_ANSWER_BYTES = 256 * 1024
+READ_AT_ONCE = 32  # longer answers that are in memory together
 LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
 
 log = logging.getLogger(__name__)
 
 Ring = deque[tuple[float, dict["SeriesKey", "Sample"]]]
+_Place = tuple[str, str]  # a pod's UID and where it answers: one that moved is another, and is asked at once
 
 
 class DirectSource:
@@ -46,8 +49,8 @@ class DirectSource:
         self._window_seconds = window_seconds
         self._clock = clock
         self._rings: dict[str, Ring] = {}
-        self._asked: dict[str, float] = {}  # when each was asked last
-        self._silent: set[str] = set()  # those who let us wait then
+        self._asked: dict[_Place, float] = {}  # when each was asked last
+        self._silent: set[_Place] = set()  # those who let us wait then
         self._in_turns = False
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
@@ -56,10 +59,10 @@ class DirectSource:
         """Scrape the targets once and give the windows of all that ever answered, by pod UID."""
         wanted = [target for target in targets if target.scraped]
         self._rings = {target.uid: self._rings.get(target.uid, deque()) for target in wanted}
-        self._asked = {target.uid: self._asked.get(target.uid, -math.inf) for target in wanted}
+        self._asked = {place: self._asked.get(place, -math.inf) for place in map(_place, wanted)}
         self._silent &= self._asked.keys()
         began = self._clock()
-        await self._ask(sorted(wanted, key=lambda target: self._asked[target.uid]))
+        await self._ask(sorted(wanted, key=lambda target: self._asked[_place(target)]))
         self._tell_of_turns(sum(asked < began for asked in self._asked.values()))
         return await asyncio.to_thread(self.windows)
 
@@ -84,8 +87,8 @@ class DirectSource:
     async def _ask(self, wanted: Iterable[Target]) -> None:
         """One round, in this order."""
         every = list(wanted)
-        silent = [target for target in every if target.uid in self._silent][:SILENT_AT_ONCE]
-        others = iter([target for target in every if target.uid not in self._silent])
+        silent = [target for target in every if _place(target) in self._silent][:SILENT_AT_ONCE]
+        others = iter([target for target in every if _place(target) not in self._silent])
         lanes = (self._ask_one_by_one(others) for _ in range(LANES))
         await asyncio.gather(*lanes, *(self._scrape(target) for target in silent))
 
@@ -93,14 +96,15 @@ class DirectSource:
         """Until none is left, or one lets us wait: a second one would make the round longer."""
         for target in targets:
             await self._scrape(target)
-            if self._clock() - self._asked[target.uid] > LONG_WAIT_SECONDS:
+            if self._clock() - self._asked[_place(target)] > LONG_WAIT_SECONDS:
                 return
 
     async def _scrape(self, target: Target) -> None:
-        self._asked[target.uid] = self._clock()
+        place = _place(target)
+        self._asked[place] = self._clock()
         text = await self._fetch(target.url)
-        waited = text is None and self._clock() - self._asked[target.uid] > LONG_WAIT_SECONDS
-        (self._silent.add if waited else self._silent.discard)(target.uid)
+        waited = text is None and self._clock() - self._asked[place] > LONG_WAIT_SECONDS
+        (self._silent.add if waited else self._silent.discard)(place)
         values = parse(text, target.names) if text else {}
         if values:
             self.remember(target.uid, values)
@@ -111,10 +115,10 @@ class DirectSource:
             async with self._open().get(url, allow_redirects=False) as answer:
                 if answer.status != 200:  # noqa: PLR2004 - HTTP OK
                     return None
-                async with self._reading:
-                    content = await answer.content.read(LARGEST_ANSWER_BYTES + 1)
-                    while chunk := await answer.content.read(LARGEST_ANSWER_BYTES + 1 - len(content)):
-                        content += chunk
+                content = await _read(answer.content, USUAL_ANSWER_BYTES)
+                if not answer.content.at_eof():
+                    async with self._reading:
+                        content += await _read(answer.content, LARGEST_ANSWER_BYTES + 1 - len(content))
         except (aiohttp.ClientError, TimeoutError, OSError):
             return None
         return None if len(content) > LARGEST_ANSWER_BYTES else content.decode("utf-8", errors="replace")
@@ -139,6 +143,19 @@ class DirectSource:
             )  # waits count as the engine's, so that none may be for another one
             self._session = aiohttp.ClientSession(connector=everybody, timeout=timeout, trust_env=False)
         return self._session
+
+
+def _place(target: Target) -> _Place:
+    return target.uid, target.url
+
+
+async def _read(content: aiohttp.StreamReader, most: int) -> bytes:
+    """What is left of an answer, up to so many bytes."""
+    chunks, left = list[bytes](), most
+    while left > 0 and (chunk := await content.read(left)):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
 
 
 def series_of(scrapes: Sequence[Mapping[SeriesKey, Sample]]) -> dict[SeriesKey, tuple[Sample, ...]]:

@@ -21,6 +21,8 @@ HISTOGRAM_PARTS = ("", "_bucket", "_sum", "_count")
 MOST_SAMPLES = 20_000
 # Series whose labels were read: those of a scrape come again in the next one, and in that of each replica of a pool.
 REMEMBERED = 32_768
+# Longer ones, of an engine that is broken or means harm, are read anew: so many of 4 MiB would be all memory there is.
+LONGEST_REMEMBERED = 4096
 _NO_COUNT = -1.25e-300
 
 
@@ -42,7 +44,8 @@ def parse(text: str, names: Iterable[str]) -> dict[SeriesKey, float]:
 def _told(line: str) -> list[tuple[SeriesKey, float]]:
     """The sample of a line, or nothing."""
     series, _, value = line.rpartition(" ")
-    key = _key(series) if series.endswith("}") or " " not in series else None
+    is_series = len(series) <= LONGEST_REMEMBERED and (series.endswith("}") or " " not in series)
+    key = _key(series) if is_series else None
     if key is None:
         return [(series_key(sample.name, sample.labels), float(sample.value)) for sample in _samples(line)]
     try:
