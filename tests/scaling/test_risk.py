@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from statistics import NormalDist
 
 import pytest
@@ -15,7 +16,7 @@ from weft.domain.forecast import ForecastState
 from weft.scaling.demand import Demand
 from weft.scaling.forecast import BIN_SECONDS, Forecast, forecast, width
 from weft.scaling.risk import MOST_OF_MEAN, MOST_RISK, Margin, margin_now, with_cost
-from weft.scaling.scatter import ASSUMED
+from weft.scaling.scatter import ASSUMED, with_error
 
 AHEAD = Forecast(3.0, 1.0, ASSUMED, 120.0)
 MINUTES = 6  # looks, ten seconds apart
@@ -72,6 +73,17 @@ def test_more_work_never_means_fewer_replicas(risk: float, scatter: float, times
     ahead = Forecast(3.0, scatter, ASSUMED, 120.0)
     before, after = (each * Margin(risk, each).on(ahead) for each in (times, times * more))
     assert after >= 0.98 * before
+
+
+@given(risks, st.floats(0.5, 3.0), st.lists(st.tuples(st.floats(0.0, 2.0), st.floats(0.5, 20.0)), max_size=4))
+def test_nor_where_errors_are_those_of_bursts(risk: float, scatter: float, bursts: list[tuple[float, float]]) -> None:
+    """A margin reaches as far as they do, or as far as what is usual: between lies a cliff."""
+    errors = ASSUMED
+    for burst, weight in bursts:
+        errors = with_error(errors, burst, weight)
+    ahead = Forecast(3.0, scatter, errors, 120.0)
+    bought = [times * Margin(risk, times).on(ahead) for times in (0.3 * 1.1**step for step in range(40))]
+    assert all(after >= before * (1.0 - 1e-9) for before, after in pairwise(bought))
 
 
 @pytest.mark.parametrize("risk", [0.02, 0.1])

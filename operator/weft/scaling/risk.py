@@ -11,7 +11,8 @@ deviation costs (c), is the same at all times:
 with z0 as the user's risk has it at the usual cost c0, which is the mean over the requests of the pool.
 
 Followed to the end, that would buy fewer replicas for more work: they go as c exp(s z), s being the scatter of errors,
-which falls with c where z is less than s. From there on a margin shrinks no faster than work grows.
+which falls with c where z is less than s, and where errors are those of bursts it falls at once. So a margin shrinks no
+faster than work grows, and grows no faster than work shrinks.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 MOST_RISK = 0.5  # what is likely is always bought
 MOST_OF_MEAN = 4.0  # a bin counts as so many times the mean one, so that a broken look is not what is usual
 REMEMBERED = 4096  # most passes bring nothing new
+# Of the logarithm of what margins cost: between two steps what is bought goes evenly, and beyond the dearest as there.
+_STEP, _DEAREST = 0.1, math.exp(10.0)
 _NORMAL = NormalDist()
 
 
@@ -87,20 +90,25 @@ def _risked(risk: float, times: float) -> float:
     return 1.0 - _NORMAL.cdf(math.sqrt(max(0.0, usual * usual - 2.0 * math.log(times))))
 
 
-@functools.lru_cache(maxsize=REMEMBERED)
 def _times_likely(users: float, times: float, scale: float, errors: tuple[float, ...]) -> float:
     """What is bought over the rate of a forecast with this scatter: more work never gets fewer replicas."""
+    times = min(_DEAREST, max(1.0 / _DEAREST, times))
+    steps = math.log(times) / _STEP
+    lower = math.floor(steps)
+    before, after = (_work_bought(users, step, scale, errors) for step in (lower, lower + 1))
+    return before * math.pow(after / before, steps - lower) / times
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _work_bought(users: float, steps: int, scale: float, errors: tuple[float, ...]) -> float:
+    """What is bought, times what it costs, so many steps from the usual cost: the most up to there, or the least.
+
+    Errors of bursts lie on a cliff: at the cost where a margin comes to leave them out, replicas would fall by as much.
+    """
     ahead = Forecast(0.0, scale, errors, 0.0, width=scale)
-    bought, as_usual = ahead.quantile(1.0 - _risked(users, times)), ahead.quantile(1.0 - users)
-    if times < 1.0:  # nor less work more of them
-        return min(bought, as_usual / times)
-    usual = _deviations(users)
-    scatter = math.log(as_usual / ahead.quantile(0.5)) / usual if usual > 0.0 else 0.0
-    least = min(usual, scatter)
-    since = math.exp((usual * usual - least * least) / 2.0)
-    if times <= since:
-        return bought
-    return max(bought, ahead.quantile(_NORMAL.cdf(least)) * since / times)
+    costs = [math.exp(step * _STEP) for step in range(min(0, steps), max(0, steps) + 1)]
+    bought = [cost * ahead.quantile(1.0 - _risked(users, cost)) for cost in costs]
+    return max(bought) if steps > 0 else min(bought)
 
 
 def _deviations(risk: float) -> float:
