@@ -148,6 +148,34 @@ def test_a_front_that_was_made_for_another_engine_is_known_by_what_it_runs() -> 
     assert (name, front_program(world.objects["Deployment", name])) == ("chat-front-vllm", ("vllm-router",))
 
 
+@pytest.mark.parametrize("edited", [None, ["my-router", "--port", "8000"]])
+def test_a_front_whose_command_somebody_edited_is_put_right_in_place(edited: list[str] | None) -> None:
+    """Another one beside it would start while the Deployment that routes goes."""
+    record = of(VLLM, "node-a")
+    world = settled(record)
+    container = front(world, "chat-front")["template"]["spec"]["containers"][0]
+    ours = container.pop("command")
+    if edited is not None:
+        container["command"] = edited
+    (action,) = world.look(record).actions
+    assert isinstance(action, ApplyObject)
+    assert (action.body["metadata"]["name"], command(action.body["spec"])) == ("chat-front", ours)
+
+
+@pytest.mark.parametrize("edited", [None, {"app": "mine"}])
+def test_a_service_whose_selector_somebody_edited_is_put_right(edited: dict[str, str] | None) -> None:
+    record = of(VLLM, "node-a")
+    world = settled(record)
+    spec_now = world.objects["Service", "chat"]["spec"]
+    del spec_now["selector"]
+    if edited is not None:
+        spec_now["selector"] = edited
+    assert not chooses_front(world.objects["Service", "chat"], VLLM, beside=False)
+    (action,) = world.look(record).actions
+    assert isinstance(action, ApplyObject)
+    assert action.body["spec"]["selector"] == {labels.FRONT_OF: UID}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "done"), [(VLLM, SGLANG, [UnroutePod, DeletePod]), (SGLANG, VLLM, [DeletePod])]
 )

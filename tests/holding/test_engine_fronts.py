@@ -10,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.holding.cluster import boards
-from tests.holding.operation import Died
+from tests.holding.operation import TEAM, Died, Json
 from tests.holding.routed import POOL, Routed, deployment_of, routed_pool
 from weft.domain import labels
+from weft.domain.shape import EngineName
+from weft.domain.snapshot import ResourceKey
+from weft.domain.spec import RouterKind, RouterSpec
+from weft.render import Front, render_front
 
 TURNS = 120
 
@@ -213,3 +217,25 @@ def test_without_a_spare_gpu_the_first_one_goes_before_its_successor_comes() -> 
     world.choose("SGLang")
     world.roll()
     at_rest(world, "sglang", 2)
+
+
+@pytest.mark.parametrize(("before", "after"), [("VLLM", "SGLang"), ("SGLang", "VLLM")])
+def test_a_pool_that_an_earlier_operator_left_half_way_keeps_its_way_to_replicas(before: str, after: str) -> None:
+    """It had made the one front anew for the engine that is to come: routers of the engine before are on their way."""
+    world = watched(2, before)
+    world.choose(after)
+    there = world.cluster.object("Deployment", "chat-front")
+    there["spec"]["template"] = as_earlier_operators_made_it(there, EngineName(after))
+    for _ in range(3):
+        world.route()
+    world.roll()
+    assert world.within_reach() == set(world.serving_now()) == set(world.serving_now(after.lower()))
+    assert len(world.serving_now()) == 2
+
+
+def as_earlier_operators_made_it(deployment: Json, engine: EngineName) -> Json:
+    """The pods of the front `chat-front`, had it always been that of an engine."""
+    key = ResourceKey("InferencePool", TEAM, POOL, f"uid-{POOL}")
+    rendered = render_front(key, engine, RouterSpec(RouterKind.Managed), Front((key,), 2, 300.0), {})
+    ours, theirs = (each["spec"]["template"] for each in (deployment, rendered))
+    return {**ours, "spec": theirs["spec"]}

@@ -103,9 +103,13 @@ class EngineFronts:
 
     @property
     def only(self) -> Mapping[str, str]:
-        """Labels of the one front that may be chosen, where nobody answers behind another; empty where all may be."""
+        """Labels of the one front that may be chosen, where nobody answers behind another; empty where all may be.
+
+        So where no front answers that has a replica: routers of an earlier rendering may still, behind any name.
+        """
         serving = self.serving
-        if not serving or len(serving) == len(self.wanted):
+        answers_nowhere = all(self.trouble[each.pair] is not None for each in serving)
+        if answers_nowhere or len(serving) == len(self.wanted):
             return {}
         most = max(serving, key=lambda each: min(each.answering)).pair
         return only_front(EngineName(most), beside=most != self.first)
@@ -190,7 +194,9 @@ def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], 
     if any(_is_beside(each, around) for each in known):
         return True
     plain = [_render(pool, spec, EngineName(each.pair), _plain(pool, spec)) for each in known]
-    return any(body != plain[0] for body in plain) or (there is not None and not _runs(there, plain[0]))
+    if any(body != plain[0] for body in plain):
+        return True
+    return there is not None and not _made_for(pool, spec, known, there)
 
 
 def _first(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: Surroundings) -> str:
@@ -200,8 +206,20 @@ def _first(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around
         return next((each.pair for each in known if not _is_beside(each, around)), "")
     if front_engine(there.body):
         return _BY_LABEL.get(front_engine(there.body), "")
-    same = [each for each in known if _runs(there, _render(pool, spec, EngineName(each.pair), _plain(pool, spec)))]
-    return max(same, key=lambda each: min(each.answering)).pair if same else ""
+    found = _made_for(pool, spec, known, there)
+    return max(found, key=lambda each: min(each.answering)).pair if found else ""
+
+
+def _made_for(
+    pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], there: ObjectRecord
+) -> Sequence[Generation]:
+    """Those whose router a front without an engine runs.
+
+    It may be anybody's where it runs that of no engine, as somebody edited it or a release called it otherwise: it is
+    put right in place then, by a rolling update.
+    """
+    runs = {each for each in EngineName if _runs(there, _render(pool, spec, each, _plain(pool, spec)))}
+    return [each for each in known if not runs or each.pair in runs]
 
 
 def _is_chosen(engine: EngineName, first: str, around: Surroundings) -> bool:

@@ -97,8 +97,8 @@ def front_engine(deployment: Json) -> str:
 
 
 def front_program(deployment: Json) -> tuple[str, ...]:
-    """The router that a Deployment of `render_front` runs: its command without the options."""
-    command: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+    """The router that a Deployment of `render_front` runs: its command without the options, if it has one."""
+    command: list[str] = deployment["spec"]["template"]["spec"]["containers"][0].get("command") or []
     return tuple(takewhile(lambda word: not word.startswith("--"), command))
 
 

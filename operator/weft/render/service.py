@@ -66,9 +66,13 @@ def only_front(engine: EngineName, *, beside: bool) -> dict[str, str]:
 
 
 def chooses_front(service: Json, engine: EngineName, *, beside: bool) -> bool:
-    """Whether a Service as `render_service` makes it may choose this one of two fronts of a pool."""
+    """Whether a Service as `render_service` makes it may choose this one of two fronts of a pool.
+
+    One without a selector, as somebody may leave it, chooses nobody.
+    """
     has = {labels.ENGINE: engine_label(engine), **only_front(engine, beside=beside)}
-    return all(has.get(key) == value for key, value in service["spec"]["selector"].items() if key != labels.FRONT_OF)
+    asked = dict(service["spec"].get("selector") or {})
+    return asked.pop(labels.FRONT_OF, None) is not None and asked.items() <= has.items()
 
 
 def render_split_service(split: SplitRecord, *, paired: bool, only: str = "") -> Json:
