@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.converge.world import World
+from tests.fabric.cluster import taint
 from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject, DeletePod, UnroutePod
@@ -202,6 +203,34 @@ def test_nobody_leaves_before_requests_find_the_new_engine_and_that_is_told() ->
     said = {each.kind: each for each in convergence.progress.conditions}
     assert said["Ready"].status == "True"
     assert "no pod of Deployment chat-front-sglang is ready yet" in said["Reconciling"].explanation.message
+
+
+def test_a_replica_whose_node_goes_leaves_while_its_requests_have_time_to_be_over() -> None:
+    """Nobody else takes over yet, and what it would take on would be cut off with its node."""
+    record = of(VLLM, "node-a")
+    world = settled(record)
+    world.settle(moved(record, SGLANG))
+    gone = moved(record, SGLANG, stays=False)
+    world.nodes = tuple(
+        replace(node, taints=(taint("ToBeDeletedByClusterAutoscaler", "2000"),)) if node.name == "node-a" else node
+        for node in world.nodes
+    )
+    convergence = world.look(gone)
+    assert not [each for each in convergence.actions if isinstance(each, UnroutePod | DeletePod)]
+    assert convergence.again_seconds is not None
+    world.heard = replace(world.heard, now=world.heard.now + convergence.again_seconds)
+    assert [each for each in world.look(gone).actions if isinstance(each, UnroutePod)]
+
+
+def test_a_replica_that_lost_a_pod_is_kept_for_nobody() -> None:
+    """Its first pod still says that it is ready, and nobody computes what it takes."""
+    record = pool(spec(router=ROUTER), plan(shape(2, gpus_per_pod=1)), ("node-a", "node-b"))
+    world = settled(record)
+    world.settle(moved(record, SGLANG))
+    gone = moved(record, SGLANG, stays=False)
+    assert not [each for each in world.look(gone).actions if isinstance(each, UnroutePod | DeletePod)]
+    world.fail(next(name for name in world.pods if name.endswith("-3-1")))
+    assert [each for each in world.look(gone).actions if isinstance(each, UnroutePod | DeletePod)]
 
 
 @pytest.mark.parametrize("terminating", [False, True])

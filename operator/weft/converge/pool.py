@@ -76,6 +76,8 @@ def converge_pool(
     kept = kept_for_their_front(pool, replicas, known, heard.now)
     kept += fronts.kept(pool, replicas, known, heard.now) if fronts is not None else ()
     ways = _ways_to_leave(pool, replicas, known, heard)
+    spare = {each.number: _spare_seconds(each, fabric, ways[_engine(pool, each)]) for each in kept}
+    kept = tuple(each for each in kept if spare[each.number] > 0.0)
     going = [(each, ways[_engine(pool, each)]) for each in replicas if each not in kept]
     retired = tuple(action for replica, leaving in going for action in retire(replica, fabric, leaving))
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts))
@@ -92,7 +94,7 @@ def converge_pool(
     census, again = with_phases(census, pool, replicas, heard.now)
     ends = [ends_in_seconds(replica, fabric, leaving) for replica, leaving in finishing]
     if kept:
-        ends.append(overdue_in_seconds(pool, known, heard.now))
+        ends += [overdue_in_seconds(pool, known, heard.now), *(spare[each.number] for each in kept)]
     return Convergence(
         (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),
         _progress(pool, census, front_refused or pods_refused, trouble),
@@ -162,6 +164,11 @@ def _ways_to_leave(
 def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
     release = pool.status.engine
     return engine_of(replica, release.name) if release is not None else None
+
+
+def _spare_seconds(replica: Replica, fabric: Fabric, leaving: Leaving) -> float:
+    """For how long one that is kept may go on, so that requests are over before its node goes; 0 if it lost a pod."""
+    return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, fabric, leaving) - leaving.drain_seconds
 
 
 def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
