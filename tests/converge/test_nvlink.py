@@ -122,6 +122,27 @@ def test_one_that_somebody_deleted_is_not_made_anew_under_its_pods() -> None:
     assert isinstance(applied, ApplyObject)
 
 
+def test_one_that_is_gone_is_not_made_anew_under_pods_that_were_not_complete_yet() -> None:
+    """Their claims are there already: they are made for pods behind gates, too."""
+    world = made(World(*rack("a.1", 4), driver=True), PREFILL, DECODE)
+    world.carry_out(*world.look(PREFILL).actions)
+    world.forget(KIND, NAME)
+    assert [] == about_domains(world.look_at(DUO, PREFILL, DECODE).actions)
+    world.pods.clear()
+    assert 1 == len(about_domains(world.look_at(DUO, PREFILL, DECODE).actions))
+
+
+def test_pods_wait_until_one_that_is_about_to_go_is_gone() -> None:
+    """A pair that comes back may find its earlier one, whose template is of no use for the next of that name."""
+    world = made(World(*rack("a.1", 4), driver=True), PREFILL, DECODE)
+    world.objects[KIND, NAME]["metadata"].update(DELETED)
+    assert not any(isinstance(each, CreatePod) for each in world.look(PREFILL).actions)
+    assert [] == of_split(world, PREFILL, DECODE)
+    world.forget(KIND, NAME)
+    made(world, PREFILL, DECODE)
+    assert any(isinstance(each, CreatePod) for each in world.look(PREFILL).actions)
+
+
 def test_one_that_is_about_to_go_releases_nobody() -> None:
     world = made(World(*rack("a.1", 4), driver=True), PREFILL, DECODE)
     world.carry_out(*world.look(PREFILL).actions)

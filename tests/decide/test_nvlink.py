@@ -189,6 +189,32 @@ def test_somebody_who_deletes_it_ends_all_replicas_of_both_halves(terminating: b
     assert ((1, 2), [name]) == (serving(world), list(world.domains))
 
 
+def test_pods_that_were_not_complete_yet_are_ended_with_it_too() -> None:
+    """Pods of a split are made once it is there: one that is made anew under them fits none of their claims."""
+    world = world_of(rack("a.1", 4), half(Role.Prefill), half(Role.Decode))
+    world.turn()
+    (before,) = world.status("pd-prefill").assignments
+    assert not before.complete
+    assert any(pod.gated for pod in world.pods.values())
+    (name,) = world.domains
+    world.domains = {}
+    world.decide()
+    assert before.replica not in {each.replica for each in world.status("pd-prefill").assignments}
+    world.turn(2 * SETTLED)
+    assert ((1, 1), [name]) == (serving(world), list(world.domains))
+
+
+def test_halves_that_would_take_racks_of_different_accelerators_take_one_that_both_may_use() -> None:
+    """Prefill alone would take the cheaper GB200."""
+    newer = {"nvidia.com/gpu.product": "NVIDIA-GB300", "nvidia.com/gpu.memory": "284208"}
+    trays = [*rack("a.1", 4), *(tray(f"b.1-t{at}", "b.1", newer) for at in range(4))]
+    prefill, decode = half(Role.Prefill), half(Role.Decode, 2, name="GB300")
+    either = replace(prefill.placement, accelerators=("GB200", "GB300"))
+    world = world_of(trays, replace(prefill, placement=either), decode)
+    world.turn(SETTLED)
+    assert ({"b.1"}, (1, 2)) == (racks(world), serving(world))
+
+
 def test_generations_have_one_each_and_the_earlier_ones_goes_with_its_last_replica() -> None:
     rolling = RolloutSpec(max_surge=1, max_unavailable=0)
     world = world_of(rack("a.1", 8), *(replace(half(role), rollout=rolling) for role in (Role.Prefill, Role.Decode)))

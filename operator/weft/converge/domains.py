@@ -41,18 +41,18 @@ def compute_domain_for(pool: PoolRecord, assignment: Assignment, around: Surroun
 def shared_domains(split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> Iterator[Action]:
     """One for each generation that has a replica whose KV goes over NVLink, and none once nothing of it is left.
 
-    While a replica is there that had all it needs, one that is gone is not made anew: deciding ends that replica first.
+    While a replica has pods, one that is gone is not made anew: their claims name that one, so deciding ends it first.
     """
     replicas = [replica for side in sides for replica in side.replicas]
     sharing = [(name, replica) for replica in replicas if (name := _shared_name(replica)) is not None]
-    complete = {name for name, replica in sharing if replica.complete}
-    for name in sorted({name for name, _ in sharing} - complete):
+    claimed = {name for name, replica in sharing if replica.complete or replica.pods}
+    for name in sorted({name for name, _ in sharing} - claimed):
         if around.mine(*COMPUTE_DOMAIN, name) is None:
             yield ApplyObject(render_shared_domain(split, name))
     if all(side.pool is not None for side in sides):
         pairs = {pod.pair for replica in replicas for pod in replica.pods}
-        claimed = {shared_domain_name(split.key.name, split.key.uid, pair) for pair in pairs}
-        yield from _delete_but({name for name, _ in sharing} | claimed, around)
+        left = {shared_domain_name(split.key.name, split.key.uid, pair) for pair in pairs}
+        yield from _delete_but({name for name, _ in sharing} | left, around)
 
 
 def _shared_name(replica: Replica) -> str | None:

@@ -105,10 +105,12 @@ class Roll:
     def _surrounded(self, pool: PoolRecord, replica: Replica) -> Replica:
         """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
 
-        Complete from the first time on that all its pods and its ComputeDomain are there.
+        Complete from the first time on that all its pods and its ComputeDomain are there. Pods of a split are made once
+        the one that they share is there, whose next of that name is of no use to them.
         """
         assignment, missing = replica.assignment, self._missing_domain(pool, replica.assignment)
-        lost = missing if assignment.complete and self.domains is not None else None
+        claims = assignment.complete or (bool(replica.pods) and _shares(assignment))
+        lost = missing if claims and self.domains is not None else None
         if replica.whole and missing is None and not assignment.complete:
             assignment = replace(assignment, complete=True)
         found = Replica(assignment, replica.pods, admission=self._admission(pool.key, assignment), lost_domain=lost)
@@ -137,6 +139,10 @@ class Roll:
             return ()
         found = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ()))
         return tuple(sorted((name, self.lost_since[name]) for name in found.nodes if name in self.lost_since))
+
+
+def _shares(assignment: Assignment) -> bool:
+    return assignment.compute_domain is not None and bool(assignment.compute_domain.name)
 
 
 def _domains(reports: Reports) -> Mapping[str, str | None] | None:

@@ -36,14 +36,26 @@ def nvlink_conflict(case: Case) -> Explanation | None:
     if accelerator.domain_gpus <= accelerator.gpus_per_node:
         sentence = f"kvTransfer.transport NVLink: that of {accelerator.name} ends at the node"
         return Explanation(Reason.EngineUnsupported, f"{sentence}; allowed: racks such as GB200, or Auto, RDMA or TCP")
-    if (unknown := _unknown(case, NVLINK, case.limits.nvlink)) is not None:
-        return unknown
+    if (lacks := _unknown(case, NVLINK, case.limits.nvlink) or _in_another_rack(case)) is not None:
+        return lacks
     if shape.gpus_per_pod == supply.gpus_per_node:
         return None
     return Explanation(
         Reason.ShapeInvalid,
         f"kvTransfer.transport NVLink gives a node to one pod, and one of {shape.gpus_per_pod} GPUs would leave others "
         f"idle; allowed: {supply.gpus_per_node} GPUs in each pod",
+    )
+
+
+def _in_another_rack(case: Case) -> Explanation | None:
+    """A rack has one accelerator, and both halves have to be in one rack."""
+    partner, own = case.request.partner, case.option.shape.accelerator
+    if partner is None or partner.shape is None or partner.shape.accelerator == own:
+        return None
+    return Explanation(
+        Reason.PairIncompatible,
+        f"kvTransfer.transport NVLink keeps both halves in one rack, none has {own} and {partner.shape.accelerator}; "
+        "allow both halves one of them in placement.accelerators",
     )
 
 
