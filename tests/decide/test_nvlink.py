@@ -328,6 +328,20 @@ def test_where_all_racks_are_full_it_goes_nowhere_else() -> None:
     )
 
 
+def test_half_a_pair_is_not_bound_to_a_rack_that_has_no_room_for_the_other() -> None:
+    """It would serve nobody, and stay there when room for both comes elsewhere."""
+    world = world_of([*rack("a.1", 3), *rack("b.1", 4)], half(Role.Prefill), half(Role.Decode))
+    taken = [node.name for node in world.nodes if node.name != "a.1-t0"]
+    world.pods = {f"job-{name}": busy(f"job-{name}", name, 4) for name in taken}
+    world.turn(SETTLED)
+    assert ([], []) == (world.nodes_of("pd-prefill"), world.nodes_of("pd-decode"))
+    told = [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
+    assert ["NoSlot", "NoSlot"] == [reason for _, reason, _ in told]
+    world.pods = {name: pod for name, pod in world.pods.items() if not name.startswith("job-b")}
+    world.turn(SETTLED)
+    assert ({"b.1"}, (1, 1)) == (racks(world), serving(world))
+
+
 def test_a_busy_node_of_the_rack_takes_none_of_it() -> None:
     world = world_of([*rack("a.1", 3)], half(Role.Prefill), half(Role.Decode))
     world.pods["job"] = busy("job", "a.1-t0", 1)

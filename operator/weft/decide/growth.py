@@ -107,7 +107,8 @@ def behind(growths: Sequence[Growth]) -> Growth | None:
 def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> bool:
     """Place one replica, for the half that is further behind; whether another one is wanted.
 
-    When one half has no slot left, the other stops where it would get ahead: GPUs of half a pair serve nobody.
+    When one half has no slot left, the other stops where it would get ahead: GPUs of half a pair serve nobody. Where
+    both have to be in one rack neither comes without the other, as the first would be bound to a rack without room.
     """
     first = behind(growths)
     if first is None:
@@ -116,9 +117,28 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> bool:
     if stuck:
         first.waits_for = stuck[0].waits_for or stuck[0]
         first.refusal = _held_back(first.waits_for)
+    elif (other := _left_out(first, growths, free)) is not None:
+        first.waits_for, first.refusal = other, _held_back(other)
     else:
         _place_one(first, growths, free, now)
     return any(growth.wants_more for growth in growths)
+
+
+def _left_out(first: Growth, growths: Sequence[Growth], free: FreeMap) -> Growth | None:
+    """The half without a replica that has no place in its NVLink domain once the first of the other half is there."""
+    bound = first.is_empty and first.planned.spec.placement.nvlink_domain
+    other = next((each for each in growths if bound and each is not first and each.is_empty), None)
+    found = place(first, free, ALONE) if other is not None else None
+    if other is None or not isinstance(found, Slot):
+        return None
+    with free.supposing():
+        for node in found.nodes:
+            free.shift(node, -first.planned.plan.shape.gpus_per_pod, 1)
+        beside = place(other, free, ALONE)
+    if not isinstance(beside, Refusal):
+        return None
+    other.refusal = beside.explanation
+    return other
 
 
 def add_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float, *, avoiding: tuple[str, ...]) -> bool:
