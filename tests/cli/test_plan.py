@@ -35,6 +35,15 @@ def test_without_a_fabric_it_says_so_and_names_no_imagined_node(tmp_path: Path) 
     assert "replica 0" not in ending.out
 
 
+def test_a_split_over_nvlink_is_planned_without_a_cluster_in_one_rack(tmp_path: Path) -> None:
+    body = split()
+    body["spec"] |= {"kvTransfer": {"transport": "NVLink"}, "router": {"type": "None"}}
+    body["spec"] |= {"shape": {"tensorParallel": 4}, "placement": {"accelerators": ["GB200"]}}
+    ending = weft("plan", "-f", written(tmp_path / "split.yaml", body))
+    assert ending.out.count("Planned True") == 2
+    assert ending.out.count("Placed True") == 2
+
+
 def test_replicas_go_where_the_fabric_has_room(tmp_path: Path) -> None:
     nodes = listed(node("board-0"), node("board-1"), pod("training", "board-0", 8))
     ending = weft(

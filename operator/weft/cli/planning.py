@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Record = TypeVar("Record", PoolRecord, SplitRecord)
 PASSES = 4
 _HALVES = (Role.Prefill, Role.Decode)
+_PAIR = "planned"  # no engine is chosen yet that would tell it
 # Reasons that no cluster would change: what is asked is wrong by itself.
 WRONG_INPUT = frozenset(
     {
@@ -160,9 +161,14 @@ def _as_written(split: SplitRecord, pool: PoolRecord, decision: PoolDecision) ->
 
 
 def _child(split: SplitRecord, role: Role) -> PoolRecord:
+    """Of a generation as halves over NVLink are, which meet in what they share."""
+    from weft.engines.nvlink import over_nvlink
+
     spec = None
     if split.spec is not None:
         spec = split.spec.prefill if role is Role.Prefill else split.spec.decode
+    if spec is not None and over_nvlink(spec):
+        spec = replace(spec, pair=_PAIR)
     name = split.child_name(role)
     key = ResourceKey("InferencePool", split.key.namespace, name, _uid("InferencePool", split.key.namespace, name))
     return PoolRecord(key, 1, spec, PoolStatus(), problem=split.problem, split_uid=split.key.uid)

@@ -10,10 +10,10 @@ from weft.cli.failure import CommandFailure
 from weft.cli.files import load_documents, of_kind, shown
 from weft.domain import labels
 from weft.domain.cluster import NodeRecord
-from weft.domain.reports import Reports
+from weft.domain.reports import DeviceReport, Reports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weft.catalog import Catalog
     from weft.cli.cluster import ClusterReader
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 IMAGINED_NODES = 64  # of each accelerator
+_CLIQUE = "nvidia.com/gpu.clique"
 _HOW = "`kubectl get nodes,pods -A -o yaml`"
 
 
@@ -85,6 +86,7 @@ def imagined_world(catalog: Catalog, only: frozenset[str] = frozenset()) -> Worl
     """Enough of every accelerator in the catalog (except the test one), or of those named: for planning without any.
 
     Each is labelled as in a real cluster: by its device discovery, or by an administrator where there is none (Gaudi).
+    NVIDIA's driver forms ComputeDomains on its racks.
     """
     from weft.fabric.devices import label_of_product
 
@@ -94,7 +96,7 @@ def imagined_world(catalog: Catalog, only: frozenset[str] = frozenset()) -> Worl
         if accelerator.vendor != "cpu" and (not only or accelerator.name in only)
         for index in range(IMAGINED_NODES)
     ]
-    return World(tuple(nodes), imagined=True)
+    return World(tuple(nodes), imagined=True, reports=_imagined_reports(nodes))
 
 
 def _world(nodes: list[Json], pods: list[Json]) -> World:
@@ -136,11 +138,20 @@ def _reports(found: Mapping[OptionalKind, list[Json]], refused: tuple[str, ...])
     )
 
 
+def _imagined_reports(nodes: Iterable[NodeRecord]) -> Reports:
+    from weft.fabric.reported import CHANNELS
+
+    racked = (node.name for node in nodes if node.label(_CLIQUE))
+    return Reports(
+        tuple(DeviceReport(name, name, CHANNELS, name, 1, ()) for name in racked), knows_compute_domains=True
+    )
+
+
 def _imagined_node(accelerator: Accelerator, index: int, label: str) -> NodeRecord:
     per_node = accelerator.gpus_per_node
     name = f"{accelerator.name.lower()}-{index:02d}"
     found = {label: accelerator.products[0]}
     if accelerator.domain_gpus > per_node:
-        found["nvidia.com/gpu.clique"] = f"{accelerator.name}.{index * per_node // accelerator.domain_gpus}"
+        found[_CLIQUE] = f"{accelerator.name}.{index * per_node // accelerator.domain_gpus}"
     devices = ((accelerator.resource, per_node),)
     return NodeRecord(name, name, tuple(sorted(found.items())), devices, devices)
