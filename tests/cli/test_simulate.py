@@ -328,6 +328,10 @@ def test_resources_that_cannot_be_simulated_are_refused(tmp_path: Path) -> None:
     is_refused(simulated(file="nodes.yaml"), "there is no InferencePool and no PDSplit of weft.dev/v1alpha1")
     is_refused(simulated(file=half), "has the role Prefill and answers no request alone")
     is_refused(simulated(file=handed), "InferencePool/chat")
+    body = split()
+    body["spec"] |= {"kvTransfer": {"transport": "NVLink"}, "placement": {"accelerators": ["GB200"]}}
+    racked = written(tmp_path / "racked.yaml", body)
+    is_refused(weft("simulate", "-f", racked, "--trace", SHORT), "kvTransfer.transport NVLink is not simulated")
 
 
 def test_a_fabric_without_room_for_a_replica_is_refused() -> None:

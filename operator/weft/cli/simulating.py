@@ -26,6 +26,7 @@ from weft.domain.shape import EngineName
 from weft.domain.units import parse_duration_seconds
 from weft.domain.workload import Role, Slo
 from weft.engines import series_for
+from weft.engines.nvlink import over_nvlink
 from weft.twin.front import FrontOptions, FrontRule
 from weft.twin.made_up import SHAPES, made_up
 from weft.twin.scrapes import ScrapeOptions
@@ -255,8 +256,14 @@ def _cannot_read(text: str, error: Exception) -> str:
 
 
 def _refuse_without_a_place(planned: Planned) -> None:
-    """Nothing runs without a shape and a place for one replica, and only the stock scheduler is simulated."""
+    """Nothing runs without a shape and a place for one replica, and only the stock scheduler is simulated.
+
+    Nor is NVIDIA's driver, who forms the ComputeDomain of halves over NVLink.
+    """
     for pool, decision in planned.pools:
+        if pool.spec is not None and over_nvlink(pool.spec):
+            told = "kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP"
+            raise CommandFailure(f"{planned.title}: {told}")
         status = decision.status
         wanted = "Planned" if status.plan is None else "Placed"
         if status.plan is None or not status.assignments:
