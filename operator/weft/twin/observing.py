@@ -107,6 +107,7 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, start: St
         startup_seconds=None if start is None else float(sum(start.phases)),
         start=start,
         transfers_done=transfers,
+        requests_done=ended,
     )
     return SeenEngine(pod, growth)
 
