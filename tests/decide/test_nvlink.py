@@ -3,76 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.decide.nvlink import FIRST, SECOND, SETTLED, half, over_trays, racks, serving, shared, with_split, world_of
 from tests.decide.test_compute_domains import somebodys
-from tests.decide.test_splits import split
-from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
-from tests.fabric.cluster import board, busy, rack, tray
+from tests.decide.world import World, external
+from tests.fabric.cluster import busy, rack, tray
 from weft.catalog import load
 from weft.cli.following import follow
 from weft.domain.reasons import Reason
-from weft.domain.spec import KVSpec, PoolSpec, RolloutSpec
+from weft.domain.spec import PoolSpec, RolloutSpec
 from weft.domain.workload import Role
 from weft.render import shared_by
-
-if TYPE_CHECKING:
-    from weft.domain.cluster import NodeRecord
-
-SETTLED = 8
-OVER = KVSpec(transport="NVLink")
-FIRST, SECOND = "0a1b2c3d4e", "5f6a7b8c9d"
-
-
-def half(role: Role, replicas: int = 1, tp: int = 4, pair: str = FIRST, name: str = "GB200") -> PoolSpec:
-    return replace(pool_spec(tp, external(replicas), name, role=role), kv=OVER, pair=pair)
-
-
-def over_trays(role: Role, replicas: int = 1) -> PoolSpec:
-    """Eight GPUs, on two trays of four."""
-    return replace(expert_spec(4, 2, external(replicas)), role=role, kv=OVER, pair=FIRST)
-
-
-def with_split(world: World, prefill: PoolSpec, decode: PoolSpec, name: str = "pd") -> World:
-    record = split(prefill, decode)
-    world.splits[name] = replace(record, key=replace(record.key, name=name, uid=f"uid-{name}"))
-    for spec in (prefill, decode):
-        child = f"{name}-{spec.role.value.lower()}"
-        world.pools[child] = pool(child, spec, split_uid=f"uid-{name}")
-    return world
-
-
-def world_of(nodes: list[NodeRecord], prefill: PoolSpec, decode: PoolSpec) -> World:
-    world = with_split(World.of(nodes), prefill, decode)
-    world.driver = True
-    return world
-
-
-def serving(world: World, name: str = "pd") -> tuple[int, int]:
-    return world.serving(f"{name}-prefill"), world.serving(f"{name}-decode")
-
-
-def racks(world: World, name: str = "pd") -> set[str]:
-    """Cliques of the nodes of both halves, whose names begin with them."""
-    places = (*world.nodes_of(f"{name}-prefill"), *world.nodes_of(f"{name}-decode"))
-    return {node.rpartition("-")[0] for nodes in places for node in nodes}
-
-
-def shared(world: World, name: str = "pd") -> set[str | None]:
-    """Names of the ComputeDomains of both halves; None for a replica without any."""
-    every = (*world.status(f"{name}-prefill").assignments, *world.status(f"{name}-decode").assignments)
-    return {each.compute_domain.name if each.compute_domain is not None else None for each in every}
-
-
-def planned(world: World) -> tuple[str, str, str]:
-    """(status, reason, message) of the split's condition."""
-    assert world.last is not None
-    found = next(each for each in world.last.splits[0].conditions if each.kind == "Planned")
-    return found.status, found.explanation.reason.value, found.explanation.message
 
 
 def test_both_halves_are_in_one_rack_and_share_one_compute_domain() -> None:
@@ -106,17 +52,6 @@ def test_a_second_decision_changes_nothing() -> None:
     before = [world.status(name) for name in ("pd-prefill", "pd-decode")]
     world.decide()
     assert before == [world.status(name) for name in ("pd-prefill", "pd-decode")]
-
-
-def test_a_split_that_outgrows_its_rack_gets_no_more_and_says_so() -> None:
-    """KV from another rack would go over TCP without a word."""
-    world = world_of([*rack("a.1", 3), *rack("b.1", 3)], half(Role.Prefill, 2), half(Role.Decode, 2))
-    world.turn(SETTLED)
-    assert 1 == len(racks(world))
-    assert 3 == len(world.nodes_of("pd-prefill")) + len(world.nodes_of("pd-decode"))
-    told = [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
-    (lacks,) = [message for status, reason, message in told if (status, reason) == ("False", "NoSlot")]
-    assert "3 OutsideNvlinkDomain (b.1-t0, b.1-t1, b.1-t2)" in lacks
 
 
 def test_of_racks_that_hold_all_of_it_the_tightest_is_taken() -> None:
@@ -244,102 +179,12 @@ def test_a_full_rack_rolls_by_what_its_own_replicas_leave() -> None:
     assert ((1, 1), {shared_by(world.pools["pd-decode"], SECOND)}) == (serving(world), shared(world))
 
 
-def test_parts_of_nodes_are_refused_by_name() -> None:
-    """The driver gives the channel of a node to one claim, and each pod has a claim of its own."""
-    world = world_of(rack("a.1", 4), half(Role.Prefill, tp=2), half(Role.Decode))
-    world.decide()
-    status, _, message = planned(world)
-    assert "False" == status
-    assert "kvTransfer.transport NVLink gives a node to one pod" in message
-    assert "allowed: 4 GPUs in each pod" in message
-
-
-def test_without_the_driver_it_is_refused_by_name() -> None:
-    world = world_of(rack("a.1", 4), half(Role.Prefill), half(Role.Decode))
-    world.driver = False
-    world.decide()
-    assert ("False", "NoAccelerator") == planned(world)[:2]
-    assert "no ComputeDomains are formed on them; use Auto, RDMA or TCP" in planned(world)[2]
-
-
 def test_a_driver_that_goes_away_ends_nothing_that_runs() -> None:
     world = world_of(rack("a.1", 4), half(Role.Prefill), half(Role.Decode))
     world.turn(SETTLED)
     world.driver = False
     world.turn(2)
     assert (1, 1) == serving(world)
-
-
-def test_boards_are_refused_by_name() -> None:
-    boards = [board("b-0"), board("b-1")]
-    world = world_of(boards, half(Role.Prefill, tp=8, name="H200"), half(Role.Decode, tp=8, name="H200"))
-    world.decide()
-    assert ("False", "NoAccelerator") == planned(world)[:2]
-    assert "needs nodes that share an NVLink domain" in planned(world)[2]
-
-
-def test_a_scheduler_that_picks_nodes_is_refused_by_name() -> None:
-    world = world_of(rack("a.1", 4), *(of_kueue(half(role)) for role in (Role.Prefill, Role.Decode)))
-    world.decide()
-    assert ("False", "FeatureUnsupported") == planned(world)[:2]
-    assert "kvTransfer.transport NVLink with scheduler.name Kueue" in planned(world)[2]
-
-
-def test_a_pool_that_is_half_of_no_split_is_refused_by_name() -> None:
-    world = World.of(rack("a.1", 4), pool("alone", half(Role.Prefill, pair="")))
-    world.driver = True
-    world.decide()
-    status, reason, message = world.condition("alone", "Planned")
-    assert ("False", "FeatureUnsupported") == (status, reason)
-    assert "kvTransfer.transport NVLink for a pool of role Prefill alone" in message
-
-
-def test_nobody_moves_for_it() -> None:
-    """Its rack is chosen once: what moves open elsewhere is of no use to it, and in its rack it takes whole nodes."""
-    world = world_of(rack("a.1", 3), half(Role.Prefill), half(Role.Decode, 2))
-    world.pools = {"other": pool("other", pool_spec(4, external(1), "GB200"), priority=1), **world.pools}
-    world.turn(SETTLED)
-    assert 1 == world.serving("other")
-    world.nodes += rack("b.1", 1)
-    world.turn(2)
-    assert ((1, 1), {"a.1"}) == (serving(world), racks(world))
-    status, reason, message = world.condition("pd-decode", "Placed")
-    assert ("False", "NoSlot") == (status, reason)
-    assert "would make room" not in message
-
-
-def test_nodes_in_another_compute_domain_are_named_where_they_lack() -> None:
-    world = world_of(rack("a.1", 3), half(Role.Prefill), half(Role.Decode, 2))
-    world.theirs = (somebodys("a.1-t0"),)
-    world.turn(SETTLED)
-    assert "node a.1-t0 is in ComputeDomain other/theirs, and can be in one only" in str(
-        [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
-    )
-
-
-def test_where_all_racks_are_full_it_goes_nowhere_else() -> None:
-    """A tray that shares NVLink with no other would have nobody to hand KV to."""
-    world = world_of([*rack("a.1", 2), tray("lone", None)], half(Role.Prefill), half(Role.Decode))
-    world.pods = {f"job-{at}": busy(f"job-{at}", f"a.1-t{at}", 4) for at in (0, 1)}
-    world.turn(2)
-    assert ([], []) == (world.nodes_of("pd-prefill"), world.nodes_of("pd-decode"))
-    assert "free 4 GPUs more on a.1-t0" in str(
-        [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
-    )
-
-
-def test_half_a_pair_is_not_bound_to_a_rack_that_has_no_room_for_the_other() -> None:
-    """It would serve nobody, and stay there when room for both comes elsewhere."""
-    world = world_of([*rack("a.1", 3), *rack("b.1", 4)], half(Role.Prefill), half(Role.Decode))
-    taken = [node.name for node in world.nodes if node.name != "a.1-t0"]
-    world.pods = {f"job-{name}": busy(f"job-{name}", name, 4) for name in taken}
-    world.turn(SETTLED)
-    assert ([], []) == (world.nodes_of("pd-prefill"), world.nodes_of("pd-decode"))
-    told = [world.condition(name, "Placed") for name in ("pd-prefill", "pd-decode")]
-    assert ["NoSlot", "NoSlot"] == [reason for _, reason, _ in told]
-    world.pods = {name: pod for name, pod in world.pods.items() if not name.startswith("job-b")}
-    world.turn(SETTLED)
-    assert ({"b.1"}, (1, 1)) == (racks(world), serving(world))
 
 
 def test_a_busy_node_of_the_rack_takes_none_of_it() -> None:
