@@ -204,7 +204,22 @@ class Operation:
             self.decide()
             for name in self.bodies:
                 self.converge(name)
-            self.cluster.step()
+            self.go_on()
+
+    def go_on(self) -> None:
+        """What everybody does whom no operator has to tell."""
+        self.cluster.step()
+
+    def outlives_a_turn(self, writes: int) -> bool:
+        """Whether a process with so many writes does; where it dies, everybody else goes on, and a new one comes."""
+        self.writes_left = writes
+        try:
+            self.turn()
+        except Died:
+            self.restart()
+            self.go_on()
+            return False
+        return True
 
     def rest(self, most_turns: int = 120) -> None:
         """Let time pass until nobody has anything to do and time alone changes nothing for a day."""

@@ -116,8 +116,11 @@ class Pair(Operation):
             self.converge_the_split()
             for name in list(self.bodies):
                 self.converge(name)
-            self.route()
-            self.cluster.step()
+            self.go_on()
+
+    def go_on(self) -> None:
+        self.route()
+        super().go_on()
 
     # what the Deployment controller and routers do
 

@@ -79,10 +79,13 @@ class Routed(Operation):
             self.cluster.now += seconds
             self.decide()
             self.converge(POOL)
-            self.route()
-            self.cluster.step()
+            self.go_on()
             self._see()
             self._looked()
+
+    def go_on(self) -> None:
+        self.route()
+        super().go_on()
 
     def _count(self) -> None:
         self._looked()

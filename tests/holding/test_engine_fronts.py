@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.holding.cluster import boards
-from tests.holding.operation import TEAM, Died, Json
+from tests.holding.operation import TEAM, Json
 from tests.holding.routed import POOL, Routed, deployment_of, routed_pool
 from weft.domain import labels
 from weft.domain.shape import EngineName
@@ -175,18 +175,10 @@ def test_a_new_engine_that_ends_at_once_leaves_the_old_one_as_it_is() -> None:
 @pytest.mark.parametrize("lives", [2, 3, 5])
 def test_an_operator_that_dies_again_and_again_gets_there_all_the_same(lives: int) -> None:
     """L5 between any two writes: each process gets so many of them."""
-    world, deaths = watched(2), 0
+    world = watched(2)
     world.choose("SGLang")
-    for _ in range(TURNS):
-        world.writes_left = lives
-        try:
-            world.turn()
-        except Died:
-            deaths += 1
-            world.restart()
-            world.route()
-            world.cluster.step()
-    assert deaths > 0
+    outlived = [world.outlives_a_turn(lives) for _ in range(TURNS)]
+    assert not all(outlived)
     at_rest(world, "sglang", 2)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.holding.cluster import boards
-from tests.holding.operation import Died
 from tests.holding.pairs import HALVES
 from tests.holding.picked import GATEWAY, PickedPair, picked_body
 from tests.holding.test_generations import TURNS, newer, roll
@@ -58,13 +57,7 @@ def test_an_operator_that_dies_between_any_two_writes_shows_no_less(lives: int) 
     (old,) = world.pairs()
     newer(world)
     for _ in range(TURNS):
-        world.writes_left = lives
-        try:
-            world.turn()
-        except Died:
-            world.restart()
-            world.route()
-            world.cluster.step()
+        world.outlives_a_turn(lives)
         assert len(world.shown_pairs()) == 1
         assert world.capacity() >= 1.0
     assert old not in world.pairs()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.holding.cluster import boards, gpus_of
-from tests.holding.operation import TEAM, Died, Json, pool_body
+from tests.holding.operation import TEAM, Json, pool_body
 from tests.holding.pairs import HALVES, Pair, split_body
 from weft.domain.quotas import QuotaRecord
 
@@ -97,12 +97,7 @@ def test_an_operator_that_dies_again_and_again_takes_no_more(nodes: int, hard: i
     world = full(nodes, hard)
     world.comes(pool_body("high", "H200", 8, 1), 100)
     for _ in range(TURNS):
-        world.writes_left = 3
-        try:
-            world.turn()
-        except Died:
-            world.restart()
-            world.cluster.step()
+        world.outlives_a_turn(3)
         assert min(world.counts()) >= 1
         assert world.used() <= GPUS
     world.restart()
