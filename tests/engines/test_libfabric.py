@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.render.pools import RELEASE, plan, shape, spec, split
+from tests.engines.wires import assert_it_meets_no_half_over_another_wire, launched, refusal
+from tests.render.pools import spec
 from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.workload import Role
-from weft.engines import LaunchRequest, adapter_for
-from weft.engines.handover import settings_conflict
 from weft.engines.launch import EnvValue
-from weft.render.revision import pair_revision, revision
 
 IMAGE = "registry.example/engine-with-efa:1"
 DEVICES = (("vpc.amazonaws.com/efa", "4"),)
@@ -27,10 +23,6 @@ LOUD = {EnvValue("FI_PROVIDER", "efa"), EnvValue("FI_EFA_USE_DEVICE_RDMA", "1")}
 def half(role: Role = Role.Prefill, **others: Any) -> PoolSpec:  # noqa: ANN401 - fields of PoolSpec
     parts = {"engine": EngineSpec(image=IMAGE, resources=DEVICES), "kv": KVSpec(transport="EFA"), **others}
     return spec(role, **parts)
-
-
-def launched(wanted: PoolSpec, engine: EngineName = EngineName.VLLM) -> Any:  # noqa: ANN401 - a launch
-    return adapter_for(engine).launch(LaunchRequest(wanted, plan(shape(engine=engine))))
 
 
 def connector(wanted: PoolSpec) -> Any:  # noqa: ANN401 - JSON
@@ -87,11 +79,7 @@ def test_a_pool_that_moves_no_kv_is_not_concerned() -> None:
     ],
 )
 def test_what_would_end_or_go_over_tcp_is_refused_by_name(engine: EngineName, wanted: PoolSpec, named: str) -> None:
-    with pytest.raises(Invalid) as refused:
-        launched(wanted, engine)
-    assert refused.value.reason is Reason.SpecInvalid
-    assert refused.value.message.startswith("kvTransfer.transport EFA: ")
-    assert named in refused.value.message
+    assert named in refusal(wanted, engine)
 
 
 def test_tensorrt_llm_is_refused() -> None:
@@ -100,13 +88,4 @@ def test_tensorrt_llm_is_refused() -> None:
 
 
 def test_halves_over_other_networks_never_meet() -> None:
-    """Neither engine's handshake compares backends: the pair's revision keeps the generations apart."""
-    conflict = settings_conflict(half(), half(Role.Decode, kv=KVSpec()))
-    assert conflict is not None
-    assert conflict.message.startswith("kvTransfer.transport is EFA in prefill and unset in decode")
-    before = split().spec
-    assert before is not None
-    kv = KVSpec(transport="EFA")
-    after = replace(before, prefill=replace(before.prefill, kv=kv), decode=replace(before.decode, kv=kv))
-    assert pair_revision(before, RELEASE) != pair_revision(after, RELEASE)
-    assert revision(before.prefill, plan()) != revision(after.prefill, plan())
+    assert_it_meets_no_half_over_another_wire(half())

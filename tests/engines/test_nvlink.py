@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.render.pools import plan, shape, spec, split
+from tests.engines.wires import assert_it_meets_no_half_over_another_wire, launched, refusal
+from tests.render.pools import spec
 from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.workload import Role
-from weft.engines import LaunchRequest, adapter_for
-from weft.engines.handover import settings_conflict, wire_of
+from weft.engines.handover import wire_of
 from weft.engines.launch import EnvValue
-from weft.render.revision import pair_revision, revision
 
 
 def half(role: Role = Role.Prefill, **others: Any) -> PoolSpec:  # noqa: ANN401 - fields of PoolSpec
     return spec(role, **{"kv": KVSpec(transport="NVLink"), **others})
-
-
-def launched(wanted: PoolSpec, engine: EngineName = EngineName.VLLM) -> Any:  # noqa: ANN401 - a launch
-    return adapter_for(engine).launch(LaunchRequest(wanted, plan(shape(4, "GB200", engine=engine))))
 
 
 @pytest.mark.parametrize("role", [Role.Prefill, Role.Decode])
@@ -64,11 +57,7 @@ def test_users_have_the_last_word_on_variables() -> None:
     ],
 )
 def test_what_would_go_over_tcp_is_refused_by_name(wanted: PoolSpec, named: str) -> None:
-    with pytest.raises(Invalid) as refused:
-        launched(wanted)
-    assert refused.value.reason is Reason.SpecInvalid
-    assert refused.value.message.startswith("kvTransfer.transport NVLink: ")
-    assert named in refused.value.message
+    assert named in refusal(wanted)
 
 
 @pytest.mark.parametrize("engine", [EngineName.SGLang, EngineName.TensorRTLLM])
@@ -78,16 +67,7 @@ def test_other_engines_are_refused(engine: EngineName) -> None:
 
 
 def test_halves_over_other_networks_never_meet() -> None:
-    conflict = settings_conflict(half(), half(Role.Decode, kv=KVSpec()))
-    assert conflict is not None
-    assert conflict.message.startswith("kvTransfer.transport is NVLink in prefill and unset in decode")
-    before = split().spec
-    assert before is not None
-    kv = KVSpec(transport="NVLink")
-    after = replace(before, prefill=replace(before.prefill, kv=kv), decode=replace(before.decode, kv=kv))
-    release = plan().engine
-    assert pair_revision(before, release) != pair_revision(after, release)
-    assert revision(before.prefill, plan()) != revision(after.prefill, plan())
+    assert_it_meets_no_half_over_another_wire(half())
 
 
 def test_the_status_names_it() -> None:
