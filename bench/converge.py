@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
+from bench.records import START, exactly, in_clique, node_record, pool_record, pool_spec
 from bench.result import Result
 from bench.scale_bench.measuring import peak_bytes
 from weft.api import converge_status
@@ -31,22 +32,8 @@ from weft.decide import decide
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, ReleasePods
 from weft.domain.cluster import NodeRecord, PodPhase, PodRecord
-from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
-from weft.domain.spec import (
-    EngineSpec,
-    KVSpec,
-    ModelSpec,
-    PlacementSpec,
-    PodSpec,
-    PoolSpec,
-    RolloutSpec,
-    RouterSpec,
-    ScalingMode,
-    ScalingSpec,
-    ShapePins,
-)
-from weft.domain.status import PoolStatus
-from weft.domain.workload import Role, Slo, Workload
+from weft.domain.snapshot import PoolRecord, Snapshot
+from weft.domain.spec import PlacementSpec, PoolSpec, ShapePins
 from weft.fabric import build_fabric
 from weft.observe.records import read_object, read_pod
 from weft.render import render_pods
@@ -61,7 +48,6 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 REPLICAS, TRAYS_PER_RACK, GPUS = 1_000, 18, 4
-START = 1_800_000_000.0
 QUIET_PASSES = 60
 LIMIT_SECONDS, LIMIT_BYTES, ANY_WRITE = 1.0, 300e6, 1.0
 Row = dict[str, Any]
@@ -203,7 +189,7 @@ def decided(replicas: int) -> Stand:
     """The pool with places for all of its replicas, and nothing else."""
     racks = -(-replicas // (TRAYS_PER_RACK // 2))
     nodes = tuple(_tray(rack, tray) for rack in range(racks) for tray in range(TRAYS_PER_RACK))
-    pool = PoolRecord(ResourceKey("InferencePool", "team", "chat", "uid-chat"), 1, _spec(replicas), PoolStatus())
+    pool = pool_record(0, _spec(replicas))
     found = decide(Snapshot(START, (pool,), (), nodes, ()), load())
     return Stand(replace(pool, status=found.pools[0].status), nodes, memory=found.memory)
 
@@ -215,25 +201,14 @@ def _everything(pool: PoolRecord) -> list[Json]:
 
 
 def _tray(rack: int, tray: int) -> NodeRecord:
-    name, devices = f"rack-{rack:03}-tray-{tray:02}", (("nvidia.com/gpu", GPUS),)
-    tags = (("nvidia.com/gpu.product", "NVIDIA-GB200"), ("nvidia.com/gpu.clique", f"rack-{rack:03}.1"))
-    return NodeRecord(name, name, tags, devices, devices)
+    return node_record(f"rack-{rack:03}-tray-{tray:02}", "NVIDIA-GB200", GPUS, in_clique(f"rack-{rack:03}.1"))
 
 
 def _spec(replicas: int) -> PoolSpec:
-    return PoolSpec(
-        role=Role.Aggregated,
-        model=ModelSpec("meta-llama/Llama-3.3-70B-Instruct"),
-        engine=EngineSpec(),
-        kv=KVSpec(),
-        workload=Workload(1.0, 1000, 200, 3000, 500),
-        slo=Slo(),
+    return pool_spec(
         shape=ShapePins(tensor_parallel=2 * GPUS, pipeline_parallel=1, data_parallel=1),
         placement=PlacementSpec(accelerators=("GB200",)),
-        scaling=ScalingSpec(mode=ScalingMode.External, replicas=replicas, max_replicas=replicas),
-        rollout=RolloutSpec(),
-        pod=PodSpec(),
-        router=RouterSpec(),
+        scaling=exactly(replicas),
     )
 
 

@@ -20,28 +20,17 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import track
 
+from bench.records import START, edited, ended, in_clique, node_record, pod_record, pool_record, pool_spec
 from bench.result import Result
 from weft.catalog import load
 from weft.control.garbage import collected_afterwards
 from weft.decide import decide
-from weft.domain.cluster import ContainerFailure, NodeRecord, PodIdentity, PodPhase, PodRecord
-from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, Snapshot
-from weft.domain.spec import (
-    EngineSpec,
-    KVSpec,
-    ModelSpec,
-    PlacementSpec,
-    PodSpec,
-    PoolSpec,
-    RolloutSpec,
-    RouterSpec,
-    ScalingSpec,
-    ShapePins,
-)
-from weft.domain.status import Assignment, PoolStatus
-from weft.domain.workload import Role, Slo, Workload
+from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot
+from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
+from weft.domain.workload import Slo, Workload
 
 if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.decision import Decisions
 
 LIMIT_MS = 100.0
@@ -50,7 +39,6 @@ POOLS = 20
 PASSES = 300
 PASS_SECONDS = 10.0
 CHANGE_EVERY = 25  # passes between edits and failures
-START = 1_800_000_000.0
 
 MODELS = (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -106,75 +94,39 @@ def _p99(name: str, times: list[float], size: dict[str, float | str]) -> Result:
 
 def _nodes() -> tuple[NodeRecord, ...]:
     """28 boards of 8 H200 and two racks of 18 trays of 4 GB200."""
-    boards = [_node(f"board-{index}", "NVIDIA-H200", 8) for index in range(NODES - 36)]
+    boards = [node_record(f"board-{index}", "NVIDIA-H200", 8) for index in range(NODES - 36)]
     trays = [
-        _node(f"rack-{rack}-tray-{index}", "NVIDIA-GB200", 4, (("nvidia.com/gpu.clique", f"rack-{rack}.1"),))
+        node_record(f"rack-{rack}-tray-{index}", "NVIDIA-GB200", 4, in_clique(f"rack-{rack}.1"))
         for rack in range(2)
         for index in range(18)
     ]
     return (*boards, *trays)
 
 
-def _node(name: str, product: str, gpus: int, extra: tuple[tuple[str, str], ...] = ()) -> NodeRecord:
-    devices = (("nvidia.com/gpu", gpus),)
-    return NodeRecord(name, name, (("nvidia.com/gpu.product", product), *extra), devices, devices)
-
-
 def _pools() -> tuple[PoolRecord, ...]:
     return tuple(
-        PoolRecord(
-            ResourceKey("InferencePool", f"team-{index % 3}", f"pool-{index}", f"uid-{index}"),
-            1,
-            _spec(index),
-            PoolStatus(),
-            priority=index % 4,
-            created=START - index,
-        )
+        pool_record(index, _spec(index), f"team-{index % 3}", priority=index % 4, created=START - index)
         for index in range(POOLS)
     )
 
 
 def _spec(index: int) -> PoolSpec:
-    workload = Workload(2.0 + index % 5, 1000, 200, 3000, 500)
-    return PoolSpec(
-        role=Role.Aggregated,
-        model=ModelSpec(MODELS[index % len(MODELS)]),
-        engine=EngineSpec(),
-        kv=KVSpec(),
-        workload=workload,
+    return pool_spec(
+        MODELS[index % len(MODELS)],
+        workload=Workload(2.0 + index % 5, 1000, 200, 3000, 500),
         slo=Slo(ttft=((95, 1.0),), tpot=((95, 0.05),)),
-        shape=ShapePins(),
-        placement=PlacementSpec(),
         scaling=ScalingSpec(max_replicas=16, scale_down_delay_seconds=60.0),
         rollout=RolloutSpec(max_unavailable=1),
-        pod=PodSpec(),
-        router=RouterSpec(),
     )
 
 
 def _pods(pools: tuple[PoolRecord, ...]) -> tuple[PodRecord, ...]:
     """Every assigned replica runs and is ready: pods follow within one pass."""
     return tuple(
-        _pod(pool, assignment, rank)
+        pod_record(pool, assignment, rank)
         for pool in pools
         for assignment in pool.status.assignments
         for rank in range(len(assignment.nodes))
-    )
-
-
-def _pod(pool: PoolRecord, assignment: Assignment, rank: int) -> PodRecord:
-    name = f"{pool.key.name}-{assignment.replica}-{rank}"
-    return PodRecord(
-        pool.key.namespace,
-        name,
-        name,
-        phase=PodPhase.Running,
-        node=assignment.nodes[rank],
-        requests=(("nvidia.com/gpu", assignment.gpus_per_pod),),
-        identity=PodIdentity(pool.key.uid, assignment.replica, rank, assignment.revision),
-        ready=True,
-        created=assignment.since,
-        released=assignment.since,
     )
 
 
@@ -205,13 +157,8 @@ def _disturbed(
 ) -> tuple[tuple[PoolRecord, ...], tuple[PodRecord, ...]]:
     """One pool gets a new revision, one engine ends."""
     chosen = traffic.randrange(len(pools))
-    spec = pools[chosen].spec
-    if spec is not None:
-        marked = replace(spec, engine=replace(spec.engine, env=(("STAMP", str(traffic.random())),)))
-        pools = (*pools[:chosen], replace(pools[chosen], spec=marked), *pools[chosen + 1 :])
+    pools = (*pools[:chosen], edited(pools[chosen], traffic.random()), *pools[chosen + 1 :])
     if pods:
-        ended = traffic.randrange(len(pods))
-        failure = ContainerFailure("Error", "RuntimeError: CUDA error: an illegal memory access was encountered", 1)
-        broken = replace(pods[ended], phase=PodPhase.Failed, ready=False, failure=failure)
-        pods = (*pods[:ended], broken, *pods[ended + 1 :])
+        lost = traffic.randrange(len(pods))
+        pods = (*pods[:lost], ended(pods[lost]), *pods[lost + 1 :])
     return pools, pods

@@ -15,29 +15,15 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
+from bench.records import START, exactly, node_record, pool_record, pool_spec
 from bench.result import Result
 from weft.catalog import load
 from weft.control.garbage import collected_afterwards
 from weft.decide import decide
 from weft.domain.cluster import NodeRecord, Taint
 from weft.domain.shape import EngineName
-from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
-from weft.domain.spec import (
-    EngineSpec,
-    KVSpec,
-    ModelSpec,
-    PlacementSpec,
-    PodSpec,
-    PoolSpec,
-    RolloutSpec,
-    RouterSpec,
-    ScalingMode,
-    ScalingSpec,
-    ShapePins,
-    Toleration,
-)
-from weft.domain.status import PoolStatus
-from weft.domain.workload import Role, Slo, Workload
+from weft.domain.snapshot import PoolRecord, Snapshot
+from weft.domain.spec import PlacementSpec, ShapePins, Toleration
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
@@ -50,7 +36,7 @@ if TYPE_CHECKING:
 
 PAGES = Path(__file__).parents[1] / "tests" / "fixtures" / "metrics" / "vllm-0.32.0"
 SERIES = series_for(EngineName.VLLM, "0.32.0")
-START, GPUS = 1_800_000_000.0, 8
+GPUS = 8
 MANY = 1_000
 SCRAPES, INTERVAL_SECONDS = 13, 5.0
 REPLICAS_READ = 100
@@ -183,24 +169,13 @@ def _first_pass(pools: list[PoolRecord], nodes: list[NodeRecord]) -> float:
 
 
 def _board(index: int, zone: str = "one") -> NodeRecord:
-    name, devices = f"board-{index:05}", (("nvidia.com/gpu", GPUS),)
-    labels = (("nvidia.com/gpu.product", "NVIDIA-H200"), ("topology.kubernetes.io/zone", zone))
-    return NodeRecord(name, f"uid-{name}", labels, devices, devices)
+    return node_record(f"board-{index:05}", "NVIDIA-H200", GPUS, {"topology.kubernetes.io/zone": zone})
 
 
 def _pool(index: int, replicas: int, placement: PlacementSpec) -> PoolRecord:
-    spec = PoolSpec(
-        role=Role.Aggregated,
-        model=ModelSpec("meta-llama/Llama-3.3-70B-Instruct"),
-        engine=EngineSpec(),
-        kv=KVSpec(),
-        workload=Workload(1.0, 1000, 200, 3000, 500),
-        slo=Slo(),
+    spec = pool_spec(
         shape=ShapePins(tensor_parallel=GPUS, pipeline_parallel=1, data_parallel=1),
         placement=replace(placement, accelerators=("H200",)),
-        scaling=ScalingSpec(mode=ScalingMode.External, replicas=replicas, max_replicas=replicas),
-        rollout=RolloutSpec(),
-        pod=PodSpec(),
-        router=RouterSpec(),
+        scaling=exactly(replicas),
     )
-    return PoolRecord(ResourceKey("InferencePool", "team", f"pool-{index:04}", f"uid-{index}"), 1, spec, PoolStatus())
+    return pool_record(index, spec)

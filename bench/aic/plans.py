@@ -6,14 +6,15 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from bench.aic.questions import BACKENDS, Question
+from bench.records import in_clique, node_record
 from weft.catalog import load
 from weft.cli.plan_page import is_a_yes
 from weft.cli.planning import plan_all
 from weft.cli.world import World
-from weft.domain.cluster import NodeRecord
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
+    from weft.domain.cluster import NodeRecord
 
 MODEL = "deepseek-ai/DeepSeek-V3"
 GPUS, GPUS_PER_TRAY = 72, 4
@@ -68,6 +69,4 @@ def _document(kind: str, rate: float) -> dict[str, Any]:
 
 
 def _tray(index: int) -> NodeRecord:
-    labels = (("nvidia.com/gpu.clique", "rack.1"), ("nvidia.com/gpu.product", "NVIDIA-GB200"))
-    devices = (("nvidia.com/gpu", GPUS_PER_TRAY),)
-    return NodeRecord(f"tray-{index}", f"tray-{index}", labels, devices, devices)
+    return node_record(f"tray-{index}", "NVIDIA-GB200", GPUS_PER_TRAY, in_clique("rack.1"))

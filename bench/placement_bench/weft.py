@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.placement_bench.placers import Started
 from bench.placement_bench.splits import ACCELERATOR, splits
+from bench.records import in_clique, node_record
 from weft.catalog import load
-from weft.domain.cluster import NodeRecord
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import PlacementSpec
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from bench.placement_bench.mixes import Arrival, Settings
     from bench.placement_bench.placers import Outcome
+    from weft.domain.cluster import NodeRecord
 
 ANYWHERE = PlacementSpec()
 HOLDER = "bench"
@@ -193,14 +194,13 @@ class Weft:
 
 def node_records(known: Settings, down: frozenset[tuple[int, int]]) -> list[NodeRecord]:
     """Trays as their nodes look in a cluster; those that are down are not ready."""
-    product, devices = load().accelerator(ACCELERATOR).products[0], (("nvidia.com/gpu", known.gpus_per_tray),)
+    product = load().accelerator(ACCELERATOR).products[0]
     return [
-        NodeRecord(
+        node_record(
             f"rack-{rack}-tray-{tray}",
-            f"{rack}-{tray}",
-            (("nvidia.com/gpu.clique", f"rack-{rack}.1"), ("nvidia.com/gpu.product", product)),
-            devices,
-            devices,
+            product,
+            known.gpus_per_tray,
+            in_clique(f"rack-{rack}.1"),
             ready=(rack, tray) not in down,
         )
         for rack in range(known.racks)

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from weft.domain.cluster import NodeRecord, PodIdentity, PodPhase, PodRecord
-from weft.domain.snapshot import PoolRecord, ResourceKey
-from weft.domain.spec import (
-    EngineSpec,
-    KVSpec,
-    ModelSpec,
-    PlacementSpec,
-    PodSpec,
-    PoolSpec,
-    RolloutSpec,
-    RouterSpec,
-    ScalingMode,
-    ScalingSpec,
-    ShapePins,
-)
-from weft.domain.status import Assignment, PoolStatus
+from bench.records import GPU, START, in_clique, node_record, pod_record, pool_record, pool_spec
+from weft.domain.cluster import NodeRecord, PodPhase, PodRecord
+from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec, ScalingMode, ScalingSpec
 from weft.domain.units import GIB
-from weft.domain.workload import Role, Slo, Workload
+from weft.domain.workload import Slo, Workload
 
-START = 1_800_000_000.0
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.status import Assignment
+
 BOARD_GPUS, TRAY_GPUS, TRAYS = 8, 4, 18
 NODES_PER_POOL = 5
 RACKS_PER_THOUSAND = 12
@@ -31,7 +22,6 @@ EXTERNAL_EVERY, ON_RACKS_EVERY = 10, 10
 EXTERNAL_REPLICAS, MOST_REPLICAS = 10, 24
 FOREIGN_EVERY, FOREIGN_GPUS = 20, 4
 BOARDS_PER_LEAF, LEAVES_PER_SPINE, ZONES = 16, 8, 3
-GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,38 +89,29 @@ def nodes_of(size: Size) -> tuple[NodeRecord, ...]:
 def _node(name: str, index: int, product: str, gpus: int, clique: str = "") -> NodeRecord:
     """With the labels that a node of a managed cluster has."""
     leaf = index // BOARDS_PER_LEAF
-    labels = (
-        ("beta.kubernetes.io/arch", "amd64"),
-        ("beta.kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", "amd64"),
-        ("kubernetes.io/hostname", name),
-        ("kubernetes.io/os", "linux"),
-        ("network.topology.nvidia.com/leaf", f"leaf-{leaf}"),
-        ("network.topology.nvidia.com/spine", f"spine-{leaf // LEAVES_PER_SPINE}"),
-        ("node.kubernetes.io/instance-type", "gpu-large"),
-        ("nvidia.com/gpu.count", str(gpus)),
-        ("nvidia.com/gpu.present", "true"),
-        ("nvidia.com/gpu.product", product),
-        ("topology.kubernetes.io/region", "one"),
-        ("topology.kubernetes.io/zone", f"one-{leaf // LEAVES_PER_SPINE % ZONES}" if not clique else "one-0"),
-        *((("nvidia.com/gpu.clique", clique),) if clique else ()),
-    )
-    devices = ((GPU, gpus),)
+    labels = {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "network.topology.nvidia.com/leaf": f"leaf-{leaf}",
+        "network.topology.nvidia.com/spine": f"spine-{leaf // LEAVES_PER_SPINE}",
+        "node.kubernetes.io/instance-type": "gpu-large",
+        "nvidia.com/gpu.count": str(gpus),
+        "nvidia.com/gpu.present": "true",
+        "topology.kubernetes.io/region": "one",
+        "topology.kubernetes.io/zone": f"one-{leaf // LEAVES_PER_SPINE % ZONES}" if not clique else "one-0",
+        **(in_clique(clique) if clique else {}),
+    }
     offers = (("cpu", 192.0), ("memory", 2000.0 * GIB), (GPU, float(gpus)))
-    return NodeRecord(name, f"uid-{name}", labels, devices, devices, offers=offers)
+    return node_record(name, product, gpus, labels, offers=offers)
 
 
 def pools_of(size: Size) -> tuple[PoolRecord, ...]:
     """No two have the same rate; one in ten is scaled by somebody else, one in ten runs on racks."""
     return tuple(
-        PoolRecord(
-            ResourceKey("InferencePool", f"team-{index % 40}", f"pool-{index:04}", f"uid-{index}"),
-            1,
-            spec_of(index),
-            PoolStatus(),
-            priority=index % 4,
-            created=START - index,
-        )
+        pool_record(index, spec_of(index), f"team-{index % 40}", priority=index % 4, created=START - index)
         for index in range(size.pools)
     )
 
@@ -144,14 +125,10 @@ def spec_of(index: int) -> PoolSpec:
     tokens_in, tokens_out = LENGTHS[index % len(LENGTHS)]
     rate = kind.capacity * (replicas - 0.5) / 1.1 + index * 1e-4
     external = is_external(index)
-    return PoolSpec(
-        role=Role.Aggregated,
-        model=ModelSpec(kind.model),
-        engine=EngineSpec(),
-        kv=KVSpec(),
+    return pool_spec(
+        kind.model,
         workload=Workload(rate, tokens_in, tokens_out, 3.0 * tokens_in, 2.5 * tokens_out),
         slo=Slo(ttft=((95, 1.0),), tpot=((95, 0.05),)),
-        shape=ShapePins(),
         placement=PlacementSpec(accelerators=(kind.accelerator,)),
         scaling=ScalingSpec(
             mode=ScalingMode.External if external else ScalingMode.Auto,
@@ -160,8 +137,6 @@ def spec_of(index: int) -> PoolSpec:
             scale_down_delay_seconds=60.0,
         ),
         rollout=RolloutSpec(max_unavailable=1),
-        pod=PodSpec(),
-        router=RouterSpec(),
     )
 
 
@@ -185,21 +160,7 @@ def _foreign(node: NodeRecord) -> PodRecord:
 
 def pod_of(pool: PoolRecord, assignment: Assignment, rank: int) -> PodRecord:
     """One pod of a replica, up and ready."""
-    name = f"{pool.key.name}-{assignment.replica}-{rank}"
-    return PodRecord(
-        pool.key.namespace,
-        name,
-        f"uid-{name}",
-        phase=PodPhase.Running,
-        node=assignment.nodes[rank],
-        requests=((GPU, assignment.gpus_per_pod),),
-        identity=PodIdentity(pool.key.uid, assignment.replica, rank, assignment.revision),
-        ready=True,
-        routed=True,
-        created=assignment.since,
-        released=assignment.since,
-        ip="10.0.0.1",
-    )
+    return pod_record(pool, assignment, rank, routed=True, ip="10.0.0.1")
 
 
 def scaled(pool: PoolRecord, more: int) -> PoolRecord:

@@ -7,13 +7,14 @@ from math import sin, tau
 from random import Random
 from typing import TYPE_CHECKING
 
-from bench.scale_bench.cluster import START, Size, foreign_pods, is_external, nodes_of, pod_of, pools_of, scaled
-from weft.domain.cluster import ContainerFailure, PodPhase, PodRecord
+from bench.records import START, edited, ended
+from bench.scale_bench.cluster import Size, foreign_pods, is_external, nodes_of, pod_of, pools_of, scaled
 from weft.domain.snapshot import PodObservation, PoolObservation, PoolRecord, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions
     from weft.domain.workload import Workload
 
@@ -79,15 +80,9 @@ class Days:
         self, pools: tuple[PoolRecord, ...], pods: tuple[PodRecord, ...]
     ) -> tuple[tuple[PoolRecord, ...], tuple[PodRecord, ...]]:
         """One pool gets a new revision, one engine ends."""
-        at, ended = self.traffic.randrange(len(pools)), self.traffic.randrange(len(pods))
-        spec = pools[at].spec
-        if spec is not None:
-            env = (("STAMP", str(self.traffic.random())),)
-            marked = replace(pools[at], spec=replace(spec, engine=replace(spec.engine, env=env)))
-            pools = (*pools[:at], marked, *pools[at + 1 :])
-        failure = ContainerFailure("Error", "RuntimeError: CUDA error: an illegal memory access was encountered", 1)
-        broken = replace(pods[ended], phase=PodPhase.Failed, ready=False, failure=failure)
-        return pools, (*pods[:ended], broken, *pods[ended + 1 :])
+        at, lost = self.traffic.randrange(len(pools)), self.traffic.randrange(len(pods))
+        pools = (*pools[:at], edited(pools[at], self.traffic.random()), *pools[at + 1 :])
+        return pools, (*pods[:lost], ended(pods[lost]), *pods[lost + 1 :])
 
     def _observed(self, pools: tuple[PoolRecord, ...], index: int) -> Iterator[tuple[str, PoolObservation]]:
         """By UID of the pool; where all stands still the last ones, of as many replicas as there are."""
