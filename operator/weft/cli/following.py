@@ -16,7 +16,7 @@ from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport
 from weft.fabric import build_fabric
-from weft.render import domain_name_of
+from weft.render import domain_name_of, domain_owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -108,7 +108,7 @@ def _with_compute_domains(snapshot: Snapshot) -> Snapshot:
     reports, pools = snapshot.reports, snapshot.pools
     owners = {uid for pool in pools for uid in (pool.key.uid, pool.split_uid)} - {None}
     wanted = {
-        (pool.key.namespace, domain_name_of(pool.key, each)): _owner(pool, each)
+        (pool.key.namespace, domain_name_of(pool.key, each)): domain_owner_of(pool, each)
         for pool in snapshot.pools
         for each in pool.status.assignments
         if each.compute_domain is not None
@@ -119,12 +119,6 @@ def _with_compute_domains(snapshot: Snapshot) -> Snapshot:
     new = (ComputeDomainReport(*name, (), "/".join(name), uid) for name, uid in wanted.items() if name not in known)
     nodes = tuple(_without_label(node, gone) if gone else node for node in snapshot.nodes)
     return replace(snapshot, nodes=nodes, reports=replace(reports, compute_domains=(*kept, *new)))
-
-
-def _owner(pool: PoolRecord, assignment: Assignment) -> str | None:
-    """Of the ComputeDomain of a replica: its split where both halves share one."""
-    shared = assignment.compute_domain
-    return pool.split_uid if shared is not None and shared.name else pool.key.uid
 
 
 def _without_label(node: NodeRecord, gone: set[str]) -> NodeRecord:

@@ -14,6 +14,7 @@ from weft.render import (
     COMPUTE_DOMAIN,
     compute_domain_name,
     domain_name_of,
+    domain_owner_of,
     render_shared_domain,
     shared_domain_name,
 )
@@ -32,10 +33,8 @@ if TYPE_CHECKING:
 
 def compute_domain_for(pool: PoolRecord, assignment: Assignment, around: Surroundings) -> ObjectRecord | None:
     """That of a replica, even one that is about to go: only when it is gone, its name is free."""
-    shared = assignment.compute_domain
     record = around.found.get((*COMPUTE_DOMAIN, domain_name_of(pool.key, assignment)))
-    owner = pool.split_uid if shared is not None and shared.name else pool.key.uid
-    return record if record is not None and record.owner_uid == owner else None
+    return record if record is not None and record.owner_uid == domain_owner_of(pool, assignment) else None
 
 
 def shared_domains(split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> Iterator[Action]:
@@ -44,7 +43,7 @@ def shared_domains(split: SplitRecord, sides: Sequence[Side], around: Surroundin
     While a replica has pods, one that is gone is not made anew: their claims name that one, so deciding ends it first.
     """
     replicas = [replica for side in sides for replica in side.replicas]
-    sharing = [(name, replica) for replica in replicas if (name := _shared_name(replica)) is not None]
+    sharing = [(name, replica) for replica in replicas if (name := _shared_name(replica))]
     claimed = {name for name, replica in sharing if replica.complete or replica.pods}
     for name in sorted({name for name, _ in sharing} - claimed):
         if around.mine(*COMPUTE_DOMAIN, name) is None:
@@ -55,10 +54,9 @@ def shared_domains(split: SplitRecord, sides: Sequence[Side], around: Surroundin
         yield from _delete_but({name for name, _ in sharing} | left, around)
 
 
-def _shared_name(replica: Replica) -> str | None:
-    """Of the ComputeDomain that an assigned replica shares with the other half."""
-    shared = replica.assignment.compute_domain if replica.assignment is not None else None
-    return (shared.name or None) if shared is not None else None
+def _shared_name(replica: Replica) -> str:
+    """Of the ComputeDomain that an assigned replica shares with the other half, if any."""
+    return replica.assignment.shared_domain if replica.assignment is not None else ""
 
 
 def delete_left_over(replicas: Iterable[Replica], around: Surroundings) -> Iterator[Action]:

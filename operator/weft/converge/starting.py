@@ -38,15 +38,15 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Surrou
         assignment = replica.assignment
         if assignment is None or replica.broken or replica.complete or assignment.revision != current:
             continue
-        shared, domain = assignment.compute_domain, compute_domain_for(pool, assignment, around)
-        if shared is not None and shared.name and (domain is None or domain.terminating):
+        domain = compute_domain_for(pool, assignment, around)
+        if assignment.shared_domain and (domain is None or domain.terminating):
             continue  # its split makes it, for both halves; claims by the template of one that goes fit no other
         there = {rank_of(pod) for pod in replica.pods}
         missing = [body for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there]
         if created and created + len(missing) > PODS_AT_A_TIME:
             return
         created += len(missing)
-        if shared is not None and domain is None:
+        if assignment.compute_domain is not None and domain is None:
             yield ApplyObject(render_compute_domain(pool, replica.number))
         yield from (CreatePod(body) for body in missing)
 

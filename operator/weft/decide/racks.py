@@ -71,9 +71,9 @@ def no_domain_for(spec: SplitSpec, fabric: Fabric) -> Explanation | None:
 
 def within_its_domain(assignment: Assignment, planned: Planned, fabric: Fabric) -> Planned:
     """The plan, by which a successor of a replica stays in the NVLink domain that its split shares, if any."""
-    shared, known = assignment.compute_domain, fabric.nodes()
+    known = fabric.nodes()
     inside = [known[name].domain for name in assignment.nodes if name in known]
-    return planned if shared is None or not shared.name or not inside else _within(inside[0], planned)
+    return planned if not assignment.shared_domain or not inside else _within(inside[0], planned)
 
 
 def _within(domain: str, planned: Planned) -> Planned:
@@ -101,7 +101,7 @@ def _home(together: _Together, fabric: Fabric) -> str | None:
         known[node].domain
         for course in together
         for each in (*course.growth.kept, *course.growth.added)
-        if each.compute_domain is not None and each.compute_domain.name == _name(course)
+        if each.shared_domain == _name(course)
         for node in each.nodes
         if node in known
     )

@@ -12,7 +12,7 @@ from weft.domain.crews import crews_of
 from weft.domain.errors import Invalid
 from weft.domain.made_often import made_often
 from weft.engines import adapter_for
-from weft.render import replica_name
+from weft.render import domain_owner_of, replica_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -109,7 +109,7 @@ class Roll:
         the one that they share is there, whose next of that name is of no use to them.
         """
         assignment, missing = replica.assignment, self._missing_domain(pool, replica.assignment)
-        claims = assignment.complete or (bool(replica.pods) and _shares(assignment))
+        claims = assignment.complete or bool(replica.pods and assignment.shared_domain)
         lost = missing if claims and self.domains is not None else None
         if replica.whole and missing is None and not assignment.complete:
             assignment = replace(assignment, complete=True)
@@ -118,10 +118,9 @@ class Roll:
 
     def _missing_domain(self, pool: PoolRecord, assignment: Assignment) -> str | None:
         """The ComputeDomain that a replica should have and has not."""
-        shared = assignment.compute_domain
-        if shared is None:
+        if assignment.compute_domain is None:
             return None
-        name, owner = domain_name(pool.key, assignment), pool.split_uid if shared.name else pool.key.uid
+        name, owner = domain_name(pool.key, assignment), domain_owner_of(pool, assignment)
         return None if self.domains is not None and self.domains.get(name) == owner else name
 
     def _admission(self, pool: ResourceKey, assignment: Assignment) -> AdmissionRecord | None:
@@ -139,10 +138,6 @@ class Roll:
             return ()
         found = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ()))
         return tuple(sorted((name, self.lost_since[name]) for name in found.nodes if name in self.lost_since))
-
-
-def _shares(assignment: Assignment) -> bool:
-    return assignment.compute_domain is not None and bool(assignment.compute_domain.name)
 
 
 def _domains(reports: Reports) -> Mapping[str, str | None] | None:

@@ -78,6 +78,11 @@ class Assignment:
         """How many pods the replica has."""
         return len(self.nodes) if self.handover is None else self.handover.pods
 
+    @property
+    def shared_domain(self) -> str:
+        """The ComputeDomain that it shares with its generation of a split; empty where it has its own, or none."""
+        return self.compute_domain.name if self.compute_domain is not None else ""
+
     def is_served_by(self, pods: Sequence[PodRecord]) -> bool:
         """Whether the replica answers requests, given those of its pods that exist: all are there, and each serves."""
         return len(pods) == self.pods and all(pod.serves for pod in pods)

@@ -59,8 +59,12 @@ def shared_domain_name(split: str, split_uid: str, pair: str) -> str:
 
 def domain_name_of(pool: ResourceKey, assignment: Assignment) -> str:
     """That of a replica that has one: the one that its split shares, or its own; so is named what its pods claim by."""
-    shared = assignment.compute_domain
-    return shared.name if shared is not None and shared.name else compute_domain_name(pool, assignment.replica)
+    return assignment.shared_domain or compute_domain_name(pool, assignment.replica)
+
+
+def domain_owner_of(pool: PoolRecord, assignment: Assignment) -> str | None:
+    """UID of whose it is: its split's where both halves share one, and else its pool's."""
+    return pool.split_uid if assignment.shared_domain else pool.key.uid
 
 
 def shared_by(pool: PoolRecord, pair: str) -> str | None:
