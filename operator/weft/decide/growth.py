@@ -132,8 +132,7 @@ def _left_out(first: Growth, growths: Sequence[Growth], free: FreeMap) -> Growth
     if other is None or not isinstance(found, Slot):
         return None
     with free.supposing():
-        for node in found.nodes:
-            free.shift(node, -first.planned.plan.shape.gpus_per_pod, 1)
+        suppose_placed(first, found, free)
         beside = place(other, free, ALONE)
     if not isinstance(beside, Refusal):
         return None
@@ -246,9 +245,16 @@ def _slot_with(
     holds: Sequence[Hold], planned: Planned, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours
 ) -> Slot | Refusal:
     with free.supposing():
-        for hold in holds:
-            free.shift(hold.node, hold.gpus, -hold.joins)
+        free.suppose_gone(holds)
         return find_slot(planned.plan.shape, placement, free, neighbours, pod_needs(planned.spec, planned.plan.shape))
+
+
+def suppose_placed(growth: Growth, slot: Slot, free: FreeMap) -> None:
+    """Count as taken what the pool's next replica takes there, its place in a ComputeDomain with it."""
+    shape, placement = growth.planned.plan.shape, growth.planned.spec.placement
+    joins = shape.pods > 1 or bool(placement.nvlink_domain)
+    for node in slot.nodes:
+        free.shift(node, -shape.gpus_per_pod, int(joins))
 
 
 def assign(growth: Growth, nodes: tuple[str, ...], fabric: Fabric, now: float) -> Assignment:

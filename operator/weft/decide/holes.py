@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from weft.decide.backoff import failure_of, remaining_seconds
-from weft.decide.growth import NOTHING, Growth, place
+from weft.decide.growth import NOTHING, Growth, place, suppose_placed
 from weft.decide.planning import Wish
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
@@ -113,15 +113,12 @@ def _first(turn: Turn) -> Growth:
 def _fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
     """Whether all of them together have a place for one more replica, if `more` were free too."""
     with free.supposing():
-        for hold in more:
-            free.shift(hold.node, hold.gpus, -hold.joins)
+        free.suppose_gone(more)
         for growth in growths:
             found = place(growth, free, ALONE)
             if not isinstance(found, Slot):
                 return False
-            shape = growth.planned.plan.shape
-            for node in found.nodes:
-                free.shift(node, -shape.gpus_per_pod, int(shape.pods > 1))
+            suppose_placed(growth, found, free)
     return True
 
 

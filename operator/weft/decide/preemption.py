@@ -11,7 +11,7 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.decide.growth import place
+from weft.decide.growth import place, suppose_placed
 from weft.decide.taking import LOOKED_AT, has_nothing, keep, leaving_holds, lower_than, may_take, waits_for
 from weft.decide.yielding import could_yield, drain, holds_of_all, with_companions
 from weft.domain.changed import changed
@@ -80,25 +80,14 @@ def places_with(more: Iterable[Hold], needed: Iterable[Course], free: FreeMap) -
     """One place for each, all at once, if `more` were free; None where one of them has none."""
     found: list[Slot] = []
     with free.supposing():
-        _suppose_free(more, free)
+        free.suppose_gone(more)
         for course in needed:
             slot = place(course.growth, free, ALONE)
             if not isinstance(slot, Slot):
                 return None
             found.append(slot)
-            _suppose_taken(slot, course, free)
+            suppose_placed(course.growth, slot, free)
     return found
-
-
-def _suppose_free(holds: Iterable[Hold], free: FreeMap) -> None:
-    for hold in holds:
-        free.shift(hold.node, hold.gpus, -hold.joins)
-
-
-def _suppose_taken(slot: Slot, course: Course, free: FreeMap) -> None:
-    shape = course.growth.planned.plan.shape
-    for node in slot.nodes:
-        free.shift(node, -shape.gpus_per_pod, int(shape.pods > 1))
 
 
 def victims_for(
@@ -107,17 +96,17 @@ def victims_for(
     """Candidates whose places, with what lower pools vacate anyway, are enough for all; none where they never are."""
     found: list[Victim] = []
     with free.supposing():
-        _suppose_free(leaving_holds(lower, free), free)
+        free.suppose_gone(leaving_holds(lower, free))
         for course in needed:
             slot = place(course.growth, free, ALONE)
             if not isinstance(slot, Slot):
                 more = _for_one(course, candidates, found, free)
-                _suppose_free(holds_of_all(more), free)
+                free.suppose_gone(holds_of_all(more))
                 found += more
                 slot = place(course.growth, free, ALONE)
             if not isinstance(slot, Slot):
                 return []
-            _suppose_taken(slot, course, free)
+            suppose_placed(course.growth, slot, free)
     return found
 
 

@@ -70,8 +70,7 @@ def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> 
         return False
     spec = within_its_domain(replica.assignment, planned, free.fabric).spec
     with free.supposing():
-        for hold in _holds(replica, planned, free):
-            free.shift(hold.node, hold.gpus, -hold.joins)
+        free.suppose_gone(_holds(replica, planned, free))
         return isinstance(
             find_slot(planned.plan.shape, spec.placement, free, needs=pod_needs(spec, planned.plan.shape)), Slot
         )

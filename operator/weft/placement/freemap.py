@@ -140,6 +140,11 @@ class FreeMap:
             self._joined[node] += joins
         self.changes.append((node, gpus, joins))
 
+    def suppose_gone(self, holds: Iterable[Hold]) -> None:
+        """Count as free what they hold: for `supposing`."""
+        for hold in holds:
+            self.shift(hold.node, hold.gpus, -hold.joins)
+
     @contextmanager
     def supposing(self) -> Iterator[None]:
         """Undo every `shift` from within at the end: to ask what would be free if."""
