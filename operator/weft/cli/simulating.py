@@ -291,7 +291,7 @@ def _route(title: str, planned: Planned) -> Route:
     if len(names) > 1:
         return Route(title, names[Role.Prefill], names[Role.Decode], namespace)
     ((role, name),) = names.items()
-    if role is not Role.Aggregated:
+    if role.is_half:
         raise CommandFailure(f"{title} has the role {role} and answers no request alone: simulate a PDSplit")
     return Route(title, name, namespace=namespace)
 

@@ -33,7 +33,7 @@ Missed = tuple[int, float, float]  # percentile, target and what was reached, in
 
 def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> Condition:
     """Whether KV transfer is what makes TTFT miss its target while the engines have room."""
-    if role is Role.Aggregated:
+    if not role.is_half:
         return _MOVES_NOTHING
     if observation is None or observation.answered <= 0 or observation.transfer_seconds is None:
         missing = Explanation(Reason.MetricsMissing, "no replica reports the time of its KV transfers")

@@ -18,7 +18,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.workload import Role
 from weft.engines.handover import settings_conflict
-from weft.engines.nvlink import NVLINK
+from weft.engines.nvlink import over_nvlink
 from weft.scaling import RatioGuard
 from weft.shaping import Unpaired, choose_pair, running_replica
 
@@ -81,7 +81,7 @@ def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -
     spec, engine = split.spec, split.status.engine
     if spec is None:
         return Unpaired(split.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood"))
-    if spec.prefill.kv.transport == NVLINK and (lacks := no_domain_for(spec, facts.fabric)) is not None:
+    if over_nvlink(spec.prefill) and (lacks := no_domain_for(spec, facts.fabric)) is not None:
         return Unpaired(lacks)
     sides = tuple(zip(children, (spec.prefill, spec.decode), strict=True))
     if not all(facts.supplied(_spec_of(*side).placement) for side in sides):

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.workload import Role
 from weft.engines.host_memory import pod_needs
-from weft.engines.nvlink import NVLINK
+from weft.engines.nvlink import over_nvlink
 from weft.placement import eligible_domains, natural
 from weft.render import shared_by
 
@@ -33,11 +32,7 @@ if TYPE_CHECKING:
 
 def keep_halves_together(units: Sequence[_Together], free: FreeMap) -> None:
     """Bind each such split to its NVLink domain; of those without a replica the first in order choose first."""
-    found = []
-    for together in units:
-        spec = together[0].growth.planned.spec
-        if spec.role is not Role.Aggregated and spec.kv.transport == NVLINK:
-            found.append(together)
+    found = [together for together in units if over_nvlink(together[0].growth.planned.spec)]
     if found:
         _bind_all(found, free)
 

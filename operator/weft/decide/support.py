@@ -9,7 +9,6 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.relaxations import refuse_relaxations
 from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
-from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.launch import FrontRequest, LaunchRequest
 from weft.engines.nvlink import over_nvlink
@@ -50,7 +49,7 @@ def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
 
 def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
     """An endpoint picker pairs within one InferencePool, and one pool of ours has one role; a PDSplit has both."""
-    half = spec.role is not Role.Aggregated and spec.router.kind is RouterKind.Gateway and not spec.pair
+    half = spec.role.is_half and spec.router.kind is RouterKind.Gateway and not spec.pair
     field = f"router.type Gateway for a pool of role {spec.role} alone"
     return half, field, "use a PDSplit, or router.type None and a front of yours"
 
@@ -74,7 +73,7 @@ def refuse_a_half_alone_over_nvlink(spec: PoolSpec) -> None:
 
 def _several_ports_behind_one(spec: PoolSpec) -> tuple[bool, str, str]:
     """Of vllm-router 0.1.17, which finds one port of each pod, and of Services: the other ranks would stay idle."""
-    several, half = spec.balancing is Balancing.MultiPort, spec.role is not Role.Aggregated
+    several, half = spec.balancing is Balancing.MultiPort, spec.role.is_half
     if half:
         return several, f"shape.dataParallelBalancing MultiPort for role {spec.role}", "use Hybrid or External"
     field = f"shape.dataParallelBalancing MultiPort with router.type {spec.router.kind}, which knows one port of a pod,"
@@ -87,14 +86,14 @@ def _several_ports_behind_one(spec: PoolSpec) -> tuple[bool, str, str]:
 
 def _stages_of_a_half(spec: PoolSpec) -> tuple[bool, str, str]:
     """Only stages may leave a domain, and engines hand no KV over between them."""
-    apart = spec.role is not Role.Aggregated and spec.placement.domain is DomainRule.Preferred
+    apart = spec.role.is_half and spec.placement.domain is DomainRule.Preferred
     field = f"placement.domain Preferred with role {spec.role}, whose replicas have no pipeline stages,"
     return apart, field, "use Required"
 
 
 def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
     """Without a device in its pod an engine told to leave TCP alone has no wire at all."""
-    if spec.role is not Role.Aggregated and spec.kv.transport == "RDMA" and not spec.engine.devices:
+    if spec.role.is_half and spec.kv.transport == "RDMA" and not spec.engine.devices:
         raise Invalid(
             Reason.SpecInvalid,
             "kvTransfer.transport RDMA needs RDMA devices in the pods: name them in engine.resources.rdma, or use "

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 from weft.domain.made_often import made_often
 from weft.domain.units import parse_quantity
-from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from typing import Self
 
     from weft.domain.hardware import Precision
     from weft.domain.shape import EngineName, Shape
-    from weft.domain.workload import Slo, Workload
+    from weft.domain.workload import Role, Slo, Workload
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -351,7 +350,7 @@ class PoolSpec:
     @property
     def has_sidecar(self) -> bool:
         """Whether a sidecar takes requests from a Gateway: in halves of a split behind one."""
-        return self.router.kind is RouterKind.Gateway and self.role is not Role.Aggregated
+        return self.router.kind is RouterKind.Gateway and self.role.is_half
 
     @property
     def pod_needs(self) -> Pairs:

@@ -18,6 +18,11 @@ class Role(StrEnum):
     Prefill = "Prefill"
     Decode = "Decode"
 
+    @property
+    def is_half(self) -> bool:
+        """Whether KV moves from such replicas or to them, so that alone they answer no request."""
+        return self is not Role.Aggregated
+
 
 @made_often
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def _decode_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     yield is_small, _too_old(version, "shares no KV cache in FP8", SHARES_8_BIT_KV)
     yield asked.drafts in {"EAGLE3", "DraftModel"}, f"{asked.drafts} drafts with KV heads of its own; allowed: 1"
     yield shape.prefill_context_parallel > 1, "a replica shares either prompts or KV caches; allowed: 1"
-    if asked.spec.role is not Role.Aggregated:
+    if asked.spec.role.is_half:
         yield asked.spec.kv.connector != "NIXL", "shared KV is handed over by NIXL only; allowed: 1"
         yield asked.is_before(HANDS_OVER_SHARED_KV), _too_old(version, "hands over no shared KV", HANDS_OVER_SHARED_KV)
         yield not asked.architecture.is_latent, "NIXL hands over shared KV of latent attention only; allowed: 1"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.workload import Role
 from weft.engines.launch import EnvValue
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ BACKEND = "LIBFABRIC"  # NIXL's name of the plugin
 
 def over_efa(spec: PoolSpec) -> bool:
     """Whether KV shall go over EFA: both halves of a split have the same word for it."""
-    return spec.role is not Role.Aggregated and spec.kv.transport == EFA
+    return spec.role.is_half and spec.kv.transport == EFA
 
 
 def refuse_what_lacks_efa(request: LaunchRequest) -> None:

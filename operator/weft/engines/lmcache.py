@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.units import GIB
-from weft.domain.workload import Role
 from weft.engines.disk_kv import FILLED, disk_bytes, refuse_beside_disks
 from weft.engines.host_memory import offloaded_bytes
 from weft.engines.launch import DISK_PATH, EnvValue
@@ -39,7 +38,7 @@ def keeps_by_lmcache(spec: PoolSpec) -> bool:
 
 def names_lmcache(request: LaunchRequest) -> bool:
     """Whether its connector has to be named, as the flags of offloading mean another thing."""
-    if request.spec.role is not Role.Aggregated or not keeps_by_lmcache(request.spec):
+    if request.spec.role.is_half or not keeps_by_lmcache(request.spec):
         return False
     return means_a_server(request.plan.engine.version)
 

@@ -15,7 +15,6 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import RUNS_AS_ROOT, WRITES_ROOT
 from weft.domain.shape import EngineName
 from weft.domain.spec import Balancing, RouterKind, SourceKind
-from weft.domain.workload import Role
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, ModelMount, MountKind, NamedPort
 from weft.engines.sizing import MARGIN_SECONDS, PROBE_SECONDS, UNROUTING_SECONDS, startup_seconds
 from weft.engines.versions import parse_version
@@ -153,7 +152,7 @@ def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
 def _pool_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     spec, plain = request.spec, "use an image of the engine itself"
     yield spec.engine.version is None, "engine.image without engine.version", "say which release of the engine it has"
-    yield spec.role is not Role.Aggregated, f"role {spec.role.value}", f"use Aggregated, or {plain[4:]}"
+    yield spec.role.is_half, f"role {spec.role.value}", f"use Aggregated, or {plain[4:]}"
     yield spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"
     several = spec.balancing is not Balancing.Internal
     yield several, f"shape.dataParallelBalancing {spec.balancing.value}", "use Internal"

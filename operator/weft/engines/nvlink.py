@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.workload import Role
 from weft.engines.launch import EnvValue
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _OTHER_ALLOCATOR = "--no-enable-cumem-allocator"
 
 def over_nvlink(spec: PoolSpec) -> bool:
     """Whether KV shall go over NVLink: both halves of a split have the same word for it."""
-    return spec.role is not Role.Aggregated and spec.kv.transport == NVLINK
+    return spec.role.is_half and spec.kv.transport == NVLINK
 
 
 def refuse_what_lacks_nvlink(request: LaunchRequest) -> None:

@@ -85,14 +85,9 @@ def kv_cache(request: LaunchRequest) -> Arguments:
     return (*stored, *_offload(request))
 
 
-def moves_kv(request: LaunchRequest) -> bool:
-    """Whether this replica is one side of a split."""
-    return request.spec.role is not Role.Aggregated
-
-
 def kv_transfer(request: LaunchRequest) -> Arguments:
     """The side of a split and what moves its KV; prefill listens for its decode partners."""
-    if not moves_kv(request):
+    if not request.spec.role.is_half:
         return ()
     refuse_what_lacks_efa(request)
     if over_nvlink(request.spec):
@@ -191,7 +186,7 @@ def _offload(request: LaunchRequest) -> Arguments:
     wish_json = request.spec.kv.offload_json
     if wish_json is None:
         return ()
-    if moves_kv(request):
+    if request.spec.role.is_half:
         raise _unsupported("kvCache.offload of a split", "use it in Aggregated pools")
     wish = json.loads(wish_json)
     if wish.get("backend", "Native") != "Native":

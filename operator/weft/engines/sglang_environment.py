@@ -34,7 +34,7 @@ def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
 
 def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
     """NIXL takes its wires from UCX; Mooncake looks for RDMA devices unless it is told not to."""
-    if not arguments.moves_kv(request):
+    if not request.spec.role.is_half:
         return
     kv = request.spec.kv
     if kv.connector == "NIXL":

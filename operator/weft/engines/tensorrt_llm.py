@@ -20,7 +20,7 @@ from weft.engines.sizing import (
     shared_memory_bytes,
     startup_seconds,
 )
-from weft.engines.tensorrt_llm_config import config_text, moves_kv
+from weft.engines.tensorrt_llm_config import config_text
 from weft.engines.tensorrt_llm_conflicts import tensorrt_llm_argument_conflict, tensorrt_llm_env_conflict
 from weft.engines.tensorrt_llm_failure import tensorrt_llm_failure
 from weft.engines.tensorrt_llm_front import pair_front
@@ -124,7 +124,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
 def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
     yield EnvValue("TRTLLM_NO_USAGE_STATS", "1")
     yield from hub(request.spec.model)
-    if moves_kv(request):
+    if request.spec.role.is_half:
         # Halves of a split are in NVLink domains of their own, even in one rack.
         yield EnvValue("UCX_CUDA_IPC_ENABLE_MNNVL", "n")
         yield from transports(request)

@@ -40,11 +40,6 @@ def config_text(request: LaunchRequest) -> str:
     return text
 
 
-def moves_kv(request: LaunchRequest) -> bool:
-    """Whether this replica is one side of a split."""
-    return request.spec.role is not Role.Aggregated
-
-
 def _metrics(request: LaunchRequest) -> Settings:
     """What its Prometheus page needs to be there."""
     shows = parse_version(request.plan.engine.version) >= SHOWS_ITERATIONS
@@ -81,7 +76,7 @@ def _kv_transfer(request: LaunchRequest) -> Settings:
 
     Its buffer holds a whole prompt where the longest is known, and is the engine's own otherwise.
     """
-    if not moves_kv(request):
+    if not request.spec.role.is_half:
         return {}
     longest = request.spec.model.max_context_tokens
     wire: Settings = {"backend": "NIXL", **({"max_tokens_in_buffer": longest} if longest else {})}

@@ -16,7 +16,6 @@ from weft.engines.nvlink import over_nvlink
 from weft.engines.precision import precision_conflict
 from weft.engines.speculative import refuse_drafting
 from weft.engines.tensorrt_llm_arguments import NAMES_ITS_MODEL
-from weft.engines.tensorrt_llm_config import moves_kv
 from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
 from weft.engines.versions import release_order
 from weft.engines.vllm_only import refuse_what_vllm_alone_does
@@ -70,11 +69,11 @@ def _kv_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     kv = request.spec.kv
     stored = kv.precision not in {None, Precision.BF16, Precision.FP8}
     yield stored, f"kvCache.precision {kv.precision}", "use BF16 or FP8"
-    other = moves_kv(request) and kv.connector != "NIXL"
+    other = request.spec.role.is_half and kv.connector != "NIXL"
     yield other, f"kvTransfer.connector {kv.connector}", "use NIXL"
     yield over_efa(request.spec), "kvTransfer.transport EFA", "use Auto, RDMA or TCP"
     yield over_nvlink(request.spec), "kvTransfer.transport NVLink", "use Auto, RDMA or TCP"
     if kv.offload_json is not None:
-        yield moves_kv(request), "kvCache.offload in a half of a split", "use it in Aggregated pools"
+        yield request.spec.role.is_half, "kvCache.offload in a half of a split", "use it in Aggregated pools"
         backend = json.loads(kv.offload_json).get("backend", "Native")
         yield backend != "Native", f"kvCache.offload.backend {backend}", "use Native"

@@ -177,4 +177,4 @@ def _ports(request: LaunchRequest, servers: int) -> tuple[NamedPort, ...]:
     if connectors.uses_mooncake(request):
         gives = request.spec.role is Role.Prefill
         return (http, NamedPort("mooncake", environment.MOONCAKE_PORT)) if gives else (http,)
-    return (http, NamedPort("nixl", environment.NIXL_PORT)) if arguments.moves_kv(request) else (http,)
+    return (http, NamedPort("nixl", environment.NIXL_PORT)) if request.spec.role.is_half else (http,)

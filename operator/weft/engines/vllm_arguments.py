@@ -10,7 +10,6 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
-from weft.domain.workload import Role
 from weft.engines import vllm_ray
 from weft.engines.lmcache import names_lmcache
 from weft.engines.precision import precision_flags
@@ -77,11 +76,6 @@ def kv_cache(request: LaunchRequest) -> Arguments:
     return (*stored, *_offload(request))
 
 
-def moves_kv(request: LaunchRequest) -> bool:
-    """Whether this replica is one side of a split."""
-    return request.spec.role is not Role.Aggregated
-
-
 def speculative(wish_json: str | None) -> Arguments:
     """Speculative decoding, from `spec.engine.speculative` as JSON."""
     wish = speculative_wish(wish_json)
@@ -117,7 +111,7 @@ def _nodes(request: LaunchRequest) -> Arguments:
 def _offload(request: LaunchRequest) -> Arguments:
     """Host memory as a second tier where no connector is named. The flag counts one data-parallel rank, in GiB."""
     wish_json = request.spec.kv.offload_json
-    if wish_json is None or moves_kv(request) or names_lmcache(request):
+    if wish_json is None or request.spec.role.is_half or names_lmcache(request):
         return ()
     wish = json.loads(wish_json)
     gib, backend = parse_quantity(wish["size"]) / request.plan.shape.data_parallel / GIB, wish.get("backend", "Native")

@@ -14,7 +14,7 @@ from weft.engines.libfabric import BACKEND, over_efa, refuse_what_lacks_efa
 from weft.engines.lmcache import lmcache, names_lmcache
 from weft.engines.nvlink import refuse_what_lacks_nvlink
 from weft.engines.versions import parse_version
-from weft.engines.vllm_arguments import compact_json, moves_kv
+from weft.engines.vllm_arguments import compact_json
 
 if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
@@ -31,7 +31,7 @@ def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
     A prompt whose KV does not arrive is computed again instead of failing its request, where the version can. Host
     memory is a connector too, and the second of two in a half.
     """
-    if moves_kv(request):
+    if request.spec.role.is_half:
         config = _of_a_half(request)
     elif names_lmcache(request):
         config = lmcache(request)
@@ -44,7 +44,7 @@ def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
 
 def uses_mooncake(request: LaunchRequest) -> bool:
     """Whether KV travels over Mooncake, whose prefill side listens where a front asks for its engines."""
-    return moves_kv(request) and request.spec.kv.connector == "Mooncake"
+    return request.spec.role.is_half and request.spec.kv.connector == "Mooncake"
 
 
 def _of_a_half(request: LaunchRequest) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.units import GIB, parse_quantity
-from weft.engines import vllm_arguments as arguments
 from weft.engines.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.launch import EnvValue
 from weft.engines.libfabric import over_efa
@@ -49,7 +48,7 @@ def _ours(request: LaunchRequest, ready_seconds: int) -> Iterator[EnvValue]:
 
 
 def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
-    if not arguments.moves_kv(request):
+    if not request.spec.role.is_half:
         return
     if uses_mooncake(request):
         yield EnvValue("VLLM_MOONCAKE_BOOTSTRAP_PORT", str(MOONCAKE_PORT))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.spec import Balancing
-from weft.domain.workload import Role
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def _against(request: LaunchRequest) -> Iterator[str]:
     spec, version = request.spec, request.plan.engine.version
     if request.on_cpu:
         yield "is not supported without accelerators: use Native"
-    if spec.role is not Role.Aggregated:
+    if spec.role.is_half:
         yield f"is not supported in a {spec.role.value} pool, as Ray shares the first pod's KV address: use Native"
     if spec.balancing is not Balancing.Internal:
         yield f"has one server, and shape.dataParallelBalancing {spec.balancing.value} several: use Native, or Internal"

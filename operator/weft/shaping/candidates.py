@@ -177,7 +177,7 @@ def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, exp
     if (data > 1 and pins.data_parallel is None) or (expert > 1 and pins.expert_parallel is None):
         return [1]
     copies = shared_copies(request.architecture, tensor)
-    if role is Role.Aggregated:
+    if not role.is_half:
         return [size for size in _powers_of_two(copies) if copies % size == 0]
     return [1, tensor] if role is Role.Decode and copies == tensor > 1 else [1]
 

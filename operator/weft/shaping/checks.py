@@ -48,7 +48,7 @@ def _both_halves_are_of_one_generation(case: Case) -> Explanation | None:
 
 def _a_half_is_one_stage(case: Case) -> Explanation | None:
     stages = case.option.shape.pipeline_parallel
-    if stages == 1 or case.request.spec.role is Role.Aggregated:
+    if stages == 1 or not case.request.spec.role.is_half:
         return None
     return Explanation(
         Reason.PairIncompatible,

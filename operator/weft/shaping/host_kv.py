@@ -9,7 +9,6 @@ from weft.domain.model import LinearAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.units import GIB
-from weft.domain.workload import Role
 from weft.engines.disk_kv import disk_bytes
 from weft.engines.host_memory import offloaded_bytes
 from weft.engines.lmcache import SEED, keeps_by_lmcache, means_a_server
@@ -61,7 +60,7 @@ def disk_kv_conflict(case: Case) -> Explanation | None:
 def lmcache_conflict(case: Case) -> Explanation | None:
     """Why LMCache would find none of its KV again in such a replica, or that of another rank."""
     spec, shape = case.request.spec, case.option.shape
-    if spec.role is not Role.Aggregated or shape.engine is not EngineName.VLLM or not keeps_by_lmcache(spec):
+    if spec.role.is_half or shape.engine is not EngineName.VLLM or not keeps_by_lmcache(spec):
         return None
     why = next((sentence for wrong, sentence in _lmcache_claims(case) if wrong), None)
     return Explanation(Reason.ShapeInvalid, f"kvCache.offload.backend LMCache {why}") if why is not None else None
