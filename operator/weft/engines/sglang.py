@@ -11,6 +11,7 @@ from weft.domain.workload import Role
 from weft.engines import sglang_arguments as arguments
 from weft.engines import sglang_environment as environment
 from weft.engines.batches import batch_arguments
+from weft.engines.discovery import discovery_arguments
 from weft.engines.disk_kv import disk_bytes
 from weft.engines.foreign_images import refuse_foreign_image
 from weft.engines.host_memory import refuse_too_little_memory
@@ -101,9 +102,7 @@ class SGLang:
                 *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
                 *("--prometheus-host", "0.0.0.0", "--prometheus-port", str(ROUTER_METRICS_PORT)),  # noqa: S104 - as above
                 *("--health-check-interval-secs", str(ROUTER_PROBE_SECONDS)),
-                *("--service-discovery", "--service-discovery-port", str(PORT)),
-                *("--service-discovery-namespace", request.namespace),
-                *_selectors(request),
+                *discovery_arguments(request, PORT, ("--pd-disaggregation",)),
             ),
             env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
             ports=(NamedPort("http", PORT), NamedPort("metrics", ROUTER_METRICS_PORT)),
@@ -187,11 +186,3 @@ def _readiness_probe(request: LaunchRequest) -> HttpProbe:
 
 def _path(request: LaunchRequest) -> str:
     return "/ready" if parse_version(request.plan.engine.version) >= ANSWERS_READY else "/health"
-
-
-def _selectors(request: FrontRequest) -> tuple[str, ...]:
-    chosen = tuple(f"{key}={value}" for key, value in request.prefill_or_all)
-    if not request.decode:
-        return ("--selector", *chosen)
-    decode = tuple(f"{key}={value}" for key, value in request.decode)
-    return ("--pd-disaggregation", "--prefill-selector", *chosen, "--decode-selector", *decode)

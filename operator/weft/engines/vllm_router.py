@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.engines.discovery import discovery_arguments
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, NamedPort
 from weft.engines.sizing import PROBE_SECONDS, UNROUTING_SECONDS
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 PORT = 8000
 METRICS_PORT = 29000
+PAIRING = ("--vllm-pd-disaggregation", "--kv-connector", "nixl")
 
 
 def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
@@ -21,9 +23,7 @@ def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
             "vllm-router",
             *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
             *("--prometheus-host", "0.0.0.0", "--prometheus-port", str(METRICS_PORT)),  # noqa: S104 - as above
-            *("--service-discovery", "--service-discovery-port", str(engine_port)),
-            *("--service-discovery-namespace", request.namespace),
-            *_selectors(request),
+            *discovery_arguments(request, engine_port, PAIRING),
         ),
         env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
         ports=(NamedPort("http", PORT), NamedPort("metrics", METRICS_PORT)),
@@ -31,12 +31,3 @@ def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
         grace_seconds=UNROUTING_SECONDS + request.drain_seconds,
         readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
     )
-
-
-def _selectors(request: FrontRequest) -> tuple[str, ...]:
-    chosen = tuple(f"{key}={value}" for key, value in request.prefill_or_all)
-    if not request.decode:
-        return ("--selector", *chosen)
-    decode = tuple(f"{key}={value}" for key, value in request.decode)
-    pairing = ("--vllm-pd-disaggregation", "--kv-connector", "nixl")
-    return (*pairing, "--prefill-selector", *chosen, "--decode-selector", *decode)
