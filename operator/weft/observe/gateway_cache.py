@@ -40,7 +40,7 @@ class GatewayCache:
     @property
     def answered(self) -> bool:
         """Whether each kind was asked for once, and handed out where it is there."""
-        return all(listing.answered and listing.known is listing.present for listing in self._lists)
+        return all(listing.settled for listing in self._lists)
 
     @property
     def lacks(self) -> Explanation | None:

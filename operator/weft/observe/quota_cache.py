@@ -29,7 +29,7 @@ class QuotaCache:
     @property
     def answered(self) -> bool:
         """Whether they were asked for once, and handed out where they may be listed."""
-        return all(listing.answered and listing.known is listing.present for listing in self._lists)
+        return all(listing.settled for listing in self._lists)
 
     def quotas(self) -> tuple[QuotaRecord, ...]:
         """All that limit pods or accelerators, sorted by namespace and name."""

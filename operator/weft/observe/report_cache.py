@@ -81,6 +81,11 @@ class OptionalListWatch(ListWatch[Record]):
         self.missing = False  # whether the cluster said that it does not have it
         self.answered = False  # whether one attempt has ended, however it did
 
+    @property
+    def settled(self) -> bool:
+        """Whether it was asked for once, and handed out where it is there and may be listed."""
+        return self.answered and self.known is self.present
+
     def _list(self) -> SimpleNamespace:
         try:
             path = served_path(self._reader, self._kind, self._namespace)
@@ -160,7 +165,7 @@ class ReportCache:
 
         An answer that never comes must not hold up the operator.
         """
-        return all(listing.answered and listing.known is listing.present for listing in self._lists)
+        return all(listing.settled for listing in self._lists)
 
     def reports(self) -> Reports:
         """All that is known."""
