@@ -7,25 +7,20 @@ The page is the same, byte for byte, whenever and wherever it is written, until 
 from __future__ import annotations
 
 import argparse
-import functools
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.shape_cases import Application, Case, Fabric, Outcome, Pool, Rules
 from bench.shapes_page import as_page
 from weft.catalog import load
 from weft.cli.files import load_documents
 from weft.cli.planning import plan_all
-from weft.cli.world import World, imagined_world
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.domain.cluster import NodeRecord
     from weft.domain.decision import PoolDecision
-    from weft.domain.reasons import Explanation
-    from weft.domain.shape import Plan
     from weft.domain.snapshot import PoolRecord
 
 Json = dict[str, Any]
@@ -34,86 +29,10 @@ PAGE = REPOSITORY / "docs" / "shapes.md"
 _NOW = 0.0  # a plan from files does not depend on when it is made
 
 
-@dataclass(frozen=True, slots=True)
-class Fabric:
-    """Nodes to plan against: so many with one kind of accelerator, all free."""
-
-    accelerator: str
-    nodes: int
-
-    @property
-    def words(self) -> str:
-        """`128 H100 in domains of 8`."""
-        found = load().accelerator(self.accelerator)
-        return f"{self.gpus} {found.name} in domains of {found.domain_gpus}"
-
-    @property
-    def gpus(self) -> int:
-        """Of all nodes."""
-        return self.nodes * load().accelerator(self.accelerator).gpus_per_node
-
-    def world(self) -> World:
-        """Its nodes."""
-        return World(_nodes(load().accelerator(self.accelerator).products[0])[: self.nodes])
-
-
 H100, H200, B200 = Fabric("H100", 32), Fabric("H200", 32), Fabric("B200", 32)
 GB200, MI300X = Fabric("GB200", 72), Fabric("MI300X", 32)
 FABRICS = (H100, H200, B200, GB200, MI300X)
 MANY_H200, RACKS = Fabric("H200", 64), Fabric("GB200", 64)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One resource on one fabric; `words` is how its row begins."""
-
-    words: str
-    resource: Json
-    fabric: Fabric
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """What was decided for one pool; `plan` is None where nothing serves it, and `why` says so. Cost is relative."""
-
-    role: str
-    plan: Plan | None
-    replicas: int
-    cost: float
-    why: Explanation
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of all replicas."""
-        return self.replicas * self.plan.shape.gpus if self.plan else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A case with what was decided for its pools: one, or prefill and decode."""
-
-    case: Case
-    pools: tuple[Pool, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Application:
-    """A class of applications: the example that stands for it on every fabric."""
-
-    title: str
-    file: str
-    resource: Json
-    outcomes: tuple[Outcome, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules of thumb, each with the cases that show it."""
-
-    replicas: tuple[Outcome, ...]
-    sizes: tuple[Outcome, ...]
-    experts: tuple[Outcome, ...]
-    lengths: tuple[Outcome, ...]
 
 
 APPLICATIONS = (
@@ -174,12 +93,6 @@ def _pool(pool: PoolRecord, decision: PoolDecision) -> Pool:
     count = decision.status.desired_replicas
     cost = count * plan.shape.gpus * load().accelerator(plan.shape.accelerator).cost
     return Pool(role, plan, count, cost, plan.verdict)
-
-
-@functools.lru_cache
-def _nodes(product: str) -> tuple[NodeRecord, ...]:
-    """The imagined nodes of one product, in order."""
-    return tuple(node for node in imagined_world(load()).nodes if product in dict(node.labels).values())
 
 
 def _chat_at(rate: int) -> Case:

@@ -12,7 +12,7 @@ from weft.domain.units import GIB
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench.shapes import Application, Outcome, Pool, Rules
+    from bench.shape_cases import Application, Outcome, Pool, Rules
     from weft.domain.shape import Plan
 
 _TEXT = """\

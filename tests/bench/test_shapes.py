@@ -16,7 +16,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import Limit
 
 if TYPE_CHECKING:
-    from bench.shapes import Application, Outcome, Pool, Rules
+    from bench.shape_cases import Application, Outcome, Pool, Rules
     from weft.domain.shape import Shape
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
