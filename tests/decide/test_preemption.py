@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.decide.preempting import HIGH, asked, comes, draining_goes_on
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
-from tests.scaling.cases import seen
 from weft.domain.spec import ScalingSpec
 
 if TYPE_CHECKING:
@@ -22,13 +22,6 @@ def full(low: PoolRecord | None = None, boards: int = 3) -> World:
     world.turn(5)
     assert boards == world.serving("low")
     return world
-
-
-def comes(world: World, record: PoolRecord) -> None:
-    world.pools[record.key.name] = record
-
-
-HIGH = pool("high", pool_spec(8, external(1)), priority=100)
 
 
 def test_a_pool_without_any_place_takes_one_and_both_say_so() -> None:
@@ -139,9 +132,7 @@ def busy(pods: int, answered: int | None = None) -> World:
     world.nodes.append(board("b-9"))
     comes(world, pool("high", pool_spec(8, ScalingSpec(max_replicas=4, headroom=0.5)), priority=100))
     world.turn(5)
-    plan = world.status("high").plan
-    assert plan is not None
-    world.observations["uid-high"] = seen(1.4 * plan.prediction.capacity, pods, answered=answered)
+    asked(world, 1.4, pods, answered)
     return world
 
 
@@ -154,9 +145,7 @@ def test_measured_demand_takes_a_place() -> None:
 def test_headroom_alone_takes_none() -> None:
     """Growth that is only in advance waits for a place that is free."""
     world = busy(1)
-    plan = world.status("high").plan
-    assert plan is not None
-    world.observations["uid-high"] = seen(0.8 * plan.prediction.capacity, 1)
+    asked(world, 0.8)
     world.turn(7)
     assert 2 == world.status("high").desired_replicas
     assert [1, 2] == [world.serving("high"), world.serving("low")]
@@ -173,12 +162,7 @@ def test_a_place_that_drains_for_a_pool_is_kept_though_its_traffic_falls_a_littl
     world = busy(1)
     world.turn()
     assert 1 == len(world.status("low").assignments)
-    plan = world.status("high").plan
-    assert plan is not None
-    world.observations["uid-high"] = seen(0.9 * plan.prediction.capacity, 1)
-    for _ in range(5):  # the pods of the one that goes never end
-        world.now += 5
-        world.decide()
-        assert 1 == len(world.status("low").assignments)
+    asked(world, 0.9)
+    draining_goes_on(world, left=1)
     world.turn(7)
     assert [2, 1] == [world.serving("high"), world.serving("low")]

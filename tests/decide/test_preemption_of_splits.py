@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.decide.limited import join
+from tests.decide.preempting import HIGH
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.domain.spec import ScalingSpec
-
-HIGH = pool("high", pool_spec(8, external(1)), priority=100)
 
 
 def halves(world: World, name: str = "pair") -> tuple[int, int]:

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.decide.limited import GPUS, PODS, Limited, desired, join, limited
+from tests.decide.preempting import HIGH, asked, comes, draining_goes_on
 from tests.decide.test_budgets import of_class
 from tests.decide.world import external, pool, pool_spec
 from tests.fabric.cluster import board, rack
-from tests.scaling.cases import seen
 from weft.domain.quotas import QuotaRecord, QuotaScope
 from weft.domain.spec import ScalingSpec
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord, Snapshot
-
-HIGH = pool("high", pool_spec(8, external(1)), priority=100)
 
 
 def used_up(low: PoolRecord | None = None, boards: int = 6) -> Limited:
@@ -27,10 +25,6 @@ def used_up(low: PoolRecord | None = None, boards: int = 6) -> Limited:
     world.turn(5)
     assert 3 == world.serving("low")
     return world
-
-
-def comes(world: Limited, record: PoolRecord) -> None:
-    world.pools[record.key.name] = record
 
 
 def test_a_pool_without_room_in_its_quota_takes_some_and_both_say_so() -> None:
@@ -197,13 +191,11 @@ def test_measured_demand_takes_room_and_headroom_none() -> None:
     world = limited(6, {GPUS: 24}, pool("low", pool_spec(8, external(2))))
     comes(world, pool("high", pool_spec(8, ScalingSpec(max_replicas=4, headroom=0.5)), priority=100))
     world.turn(5)
-    plan = world.status("high").plan
-    assert plan is not None
     assert [1, 2] == [world.serving("high"), world.serving("low")]
-    world.observations["uid-high"] = seen(0.8 * plan.prediction.capacity, 1)
+    asked(world, 0.8)
     world.turn(5)
     assert [1, 2] == [world.serving("high"), world.serving("low")]
-    world.observations["uid-high"] = seen(1.4 * plan.prediction.capacity, 1)
+    asked(world, 1.4)
     world.turn(8)
     assert [2, 1] == [world.serving("high"), world.serving("low")]
 
@@ -283,15 +275,10 @@ def test_what_drains_for_a_pool_is_its_own_though_its_traffic_falls_a_little() -
     world = limited(6, {GPUS: 20}, pool("low", pool_spec(4, external(2))))
     comes(world, pool("high", pool_spec(8, ScalingSpec(max_replicas=4, headroom=0.5)), priority=100))
     world.turn(5)
-    plan = world.status("high").plan
-    assert plan is not None
-    world.observations["uid-high"] = seen(1.4 * plan.prediction.capacity, 1)
+    asked(world, 1.4)
     world.turn()
     assert 1 == len(world.status("low").assignments)
-    world.observations["uid-high"] = seen(0.9 * plan.prediction.capacity, 1)
-    for _ in range(5):  # the pods of the one that goes never end
-        world.now += 5
-        world.decide()
-        assert 1 == len(world.status("low").assignments)
+    asked(world, 0.9)
+    draining_goes_on(world, left=1)
     world.turn(8)
     assert [2, 1] == [world.serving("high"), world.serving("low")]
