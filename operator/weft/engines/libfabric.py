@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.engines.launch import EnvValue
+from weft.engines.wires import goes_over, refuse_what_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +24,8 @@ BACKEND = "LIBFABRIC"  # NIXL's name of the plugin
 
 
 def over_efa(spec: PoolSpec) -> bool:
-    """Whether KV shall go over EFA: both halves of a split have the same word for it."""
-    return spec.role.is_half and spec.kv.transport == EFA
+    """Whether KV shall go over EFA."""
+    return goes_over(spec, EFA)
 
 
 def refuse_what_lacks_efa(request: LaunchRequest) -> None:
@@ -35,7 +34,6 @@ def refuse_what_lacks_efa(request: LaunchRequest) -> None:
     if not over_efa(spec):
         return
     claims = (
-        (spec.kv.connector != "NIXL", f"kvTransfer.connector {spec.kv.connector} does not use it here", "use NIXL"),
         (
             DEVICE not in dict(spec.engine.resources),
             "pods have no such device",
@@ -47,9 +45,7 @@ def refuse_what_lacks_efa(request: LaunchRequest) -> None:
             "name an image of yours that has it in engine.image",
         ),
     )
-    for lacks, why, allowed in claims:
-        if lacks:
-            raise Invalid(Reason.SpecInvalid, f"kvTransfer.transport EFA: {why}; {allowed}")
+    refuse_what_lacks(spec, EFA, claims)
 
 
 def efa_variables() -> Iterator[EnvValue]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.engines.launch import EnvValue
+from weft.engines.wires import goes_over, refuse_what_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +24,8 @@ _OTHER_ALLOCATOR = "--no-enable-cumem-allocator"
 
 
 def over_nvlink(spec: PoolSpec) -> bool:
-    """Whether KV shall go over NVLink: both halves of a split have the same word for it."""
-    return spec.role.is_half and spec.kv.transport == NVLINK
+    """Whether KV shall go over NVLink."""
+    return goes_over(spec, NVLINK)
 
 
 def refuse_what_lacks_nvlink(request: LaunchRequest) -> None:
@@ -34,13 +33,8 @@ def refuse_what_lacks_nvlink(request: LaunchRequest) -> None:
     spec = request.spec
     if not over_nvlink(spec):
         return
-    claims = (
-        (spec.kv.connector != "NIXL", f"kvTransfer.connector {spec.kv.connector} does not use it here", "use NIXL"),
-        (_OTHER_ALLOCATOR in spec.engine.args, f"engine.args {_OTHER_ALLOCATOR} takes memory from it", "remove it"),
-    )
-    for lacks, why, allowed in claims:
-        if lacks:
-            raise Invalid(Reason.SpecInvalid, f"kvTransfer.transport NVLink: {why}; {allowed}")
+    other = _OTHER_ALLOCATOR in spec.engine.args, f"engine.args {_OTHER_ALLOCATOR} takes memory from it", "remove it"
+    refuse_what_lacks(spec, NVLINK, (other,))
 
 
 def nvlink_arguments(request: LaunchRequest) -> tuple[str, ...]:
