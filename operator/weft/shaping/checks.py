@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 from weft.catalog.parameters import split_widths
 from weft.domain.model import LatentAttention
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.shape import EngineName
 from weft.domain.spec import DomainRule
-from weft.domain.units import GIB
-from weft.domain.workload import Role
 from weft.engines.context_parallelism import decode_context_conflict, prefill_context_conflict
-from weft.engines.handover import context_conflict, tensor_conflict
 from weft.engines.nim import nim_shape_conflict
 from weft.engines.option_rules import options_shape_conflict
 from weft.engines.precision import precision_conflict
-from weft.engines.sglang_handover import sglang_tensor_conflict
 from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
-from weft.perf import footprint, sequence_bytes_per_gpu
 from weft.shaping.balancing import balancing_conflict
 from weft.shaping.case import Case
+from weft.shaping.halves import a_half_is_one_stage, both_halves_are_of_one_generation, groups_hand_over_kv
 from weft.shaping.host_kv import disk_kv_conflict, host_kv_conflict, lmcache_conflict
+from weft.shaping.memory import one_sequence_fits_beside_them, weights_fit
 from weft.shaping.wires import efa_conflict, nvlink_conflict
 
 if TYPE_CHECKING:
@@ -30,47 +26,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Shape
 
 
-OF_MEMORY = frozenset({Reason.OutOfMemory, Reason.NoRoomForKV})
-
 Claim = Callable[[Case], Explanation | None]
-
-
-def _both_halves_are_of_one_generation(case: Case) -> Explanation | None:
-    partner, own = case.request.partner, case.option.accelerator.generation
-    if partner is None or not case.is_of_another_generation:
-        return None
-    return Explanation(
-        Reason.PairIncompatible,
-        f"the other half runs on {partner.generation} GPUs, where engines choose another attention backend than on "
-        f"{own}: they refuse each other's KV cache",
-    )
-
-
-def _a_half_is_one_stage(case: Case) -> Explanation | None:
-    stages = case.option.shape.pipeline_parallel
-    if stages == 1 or not case.request.spec.role.is_half:
-        return None
-    return Explanation(
-        Reason.PairIncompatible,
-        f"no KV moves between pipeline stages, and a half of a split would have {stages}; allowed: 1",
-    )
-
-
-def _groups_hand_over_kv(case: Case) -> Explanation | None:
-    partner, own = case.request.partner, case.option.shape
-    if partner is None or partner.shape is None:
-        return None
-    is_prefill = case.request.spec.role is Role.Prefill
-    prefill, decode = (own, partner.shape) if is_prefill else (partner.shape, own)
-    why = _unjoined(case, prefill.tensor_parallel, decode.tensor_parallel) or context_conflict(prefill, decode)
-    return Explanation(Reason.PairIncompatible, why) if why is not None else None
-
-
-def _unjoined(case: Case, prefill: int, decode: int) -> str | None:
-    """Why the engine hands over no KV between tensor groups of these sizes."""
-    if case.option.shape.engine is EngineName.SGLang:
-        return sglang_tensor_conflict(case.engine_version, case.request.architecture, prefill, decode)
-    return tensor_conflict(case.engine_version, case.request.spec.kv.connector, prefill, decode)
 
 
 def _heads_divide(case: Case) -> Explanation | None:
@@ -282,28 +238,6 @@ def _the_release_offloads_kv(case: Case) -> Explanation | None:
     return Explanation(Reason.EngineUnsupported, f"{case.release} does not know kvCache.offload; allowed: {able}")
 
 
-def _weights_fit(case: Case) -> Explanation | None:
-    memory = footprint(case.replica)
-    if memory.room_bytes > 0:
-        return None
-    return Explanation(
-        Reason.OutOfMemory,
-        f"weights take {_gib(memory.weight_bytes)} of each GPU, and {_gib(memory.usable_bytes - memory.reserve_bytes)} "
-        "can be used",
-    )
-
-
-def _one_sequence_fits_beside_them(case: Case) -> Explanation | None:
-    replica, context = case.replica, case.request.target_context_tokens
-    room, needed = footprint(replica).room_bytes, sequence_bytes_per_gpu(replica, context)
-    if needed <= room:
-        return None
-    return Explanation(
-        Reason.NoRoomForKV,
-        f"a sequence of {context:.0f} tokens needs {_gib(needed)} of KV cache on each GPU, and {_gib(room)} is left",
-    )
-
-
 def _contexts_are_shared_as_the_engine_can(case: Case) -> Explanation | None:
     why = decode_context_conflict(case.sharing)
     return Explanation(Reason.ContextNotShared, why) if why is not None else None
@@ -322,8 +256,8 @@ def _prompts_are_shared_as_the_engine_can(case: Case) -> Explanation | None:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    _both_halves_are_of_one_generation,
-    _a_half_is_one_stage,
+    both_halves_are_of_one_generation,
+    a_half_is_one_stage,
     _heads_divide,
     _groups_are_what_the_engine_forms,
     _experts_divide,
@@ -350,9 +284,9 @@ CLAIMS: tuple[Claim, ...] = (
     lmcache_conflict,
     efa_conflict,
     nvlink_conflict,
-    _groups_hand_over_kv,
-    _weights_fit,
-    _one_sequence_fits_beside_them,
+    groups_hand_over_kv,
+    weights_fit,
+    one_sequence_fits_beside_them,
     host_kv_conflict,
     _the_users_arguments_work_in_it,  # the last, so that a shape without them would do
 )
@@ -361,16 +295,6 @@ CLAIMS: tuple[Claim, ...] = (
 def refusal(case: Case) -> Explanation | None:
     """Why a shape cannot be, or None."""
     return next((found for claim in CLAIMS if (found := claim(case)) is not None), None)
-
-
-def missing_bytes(case: Case) -> float:
-    """What each GPU lacks to hold the weights and one sequence; for shapes that only memory speaks against."""
-    replica = case.replica
-    return sequence_bytes_per_gpu(replica, case.request.target_context_tokens) - footprint(replica).room_bytes
-
-
-def _gib(size_bytes: float) -> str:
-    return f"{size_bytes / GIB:.1f} GiB"
 
 
 def _groups(shape: Shape) -> str:

@@ -16,7 +16,8 @@ from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, Rou
 from weft.engines.lmcache import SEED
 from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.case import Case
-from weft.shaping.checks import OF_MEMORY, refusal
+from weft.shaping.checks import refusal
+from weft.shaping.memory import OF_MEMORY
 from weft.shaping.ranking import (
     Scored,
     capacity_worth,

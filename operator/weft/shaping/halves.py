@@ -1,0 +1,55 @@
+"""Why a half of a split cannot hand its KV to the other, or take it: claims about the shapes of both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import EngineName
+from weft.domain.workload import Role
+from weft.engines.handover import context_conflict, tensor_conflict
+from weft.engines.sglang_handover import sglang_tensor_conflict
+
+if TYPE_CHECKING:
+    from weft.shaping.case import Case
+
+
+def both_halves_are_of_one_generation(case: Case) -> Explanation | None:
+    """GPUs of one generation choose one attention backend."""
+    partner, own = case.request.partner, case.option.accelerator.generation
+    if partner is None or not case.is_of_another_generation:
+        return None
+    return Explanation(
+        Reason.PairIncompatible,
+        f"the other half runs on {partner.generation} GPUs, where engines choose another attention backend than on "
+        f"{own}: they refuse each other's KV cache",
+    )
+
+
+def a_half_is_one_stage(case: Case) -> Explanation | None:
+    """No connector moves KV between stages."""
+    stages = case.option.shape.pipeline_parallel
+    if stages == 1 or not case.request.spec.role.is_half:
+        return None
+    return Explanation(
+        Reason.PairIncompatible,
+        f"no KV moves between pipeline stages, and a half of a split would have {stages}; allowed: 1",
+    )
+
+
+def groups_hand_over_kv(case: Case) -> Explanation | None:
+    """Tensor groups of both sizes are joined by the engine, and so are groups that share contexts."""
+    partner, own = case.request.partner, case.option.shape
+    if partner is None or partner.shape is None:
+        return None
+    is_prefill = case.request.spec.role is Role.Prefill
+    prefill, decode = (own, partner.shape) if is_prefill else (partner.shape, own)
+    why = _unjoined(case, prefill.tensor_parallel, decode.tensor_parallel) or context_conflict(prefill, decode)
+    return Explanation(Reason.PairIncompatible, why) if why is not None else None
+
+
+def _unjoined(case: Case, prefill: int, decode: int) -> str | None:
+    """Why the engine hands over no KV between tensor groups of these sizes."""
+    if case.option.shape.engine is EngineName.SGLang:
+        return sglang_tensor_conflict(case.engine_version, case.request.architecture, prefill, decode)
+    return tensor_conflict(case.engine_version, case.request.spec.kv.connector, prefill, decode)

@@ -1,0 +1,48 @@
+"""Whether weights and one sequence fit the memory of each GPU, and what lacks where they do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.units import GIB
+from weft.perf import footprint, sequence_bytes_per_gpu
+
+if TYPE_CHECKING:
+    from weft.shaping.case import Case
+
+OF_MEMORY = frozenset({Reason.OutOfMemory, Reason.NoRoomForKV})
+
+
+def weights_fit(case: Case) -> Explanation | None:
+    """On each GPU, beside what the engine reserves."""
+    memory = footprint(case.replica)
+    if memory.room_bytes > 0:
+        return None
+    return Explanation(
+        Reason.OutOfMemory,
+        f"weights take {_gib(memory.weight_bytes)} of each GPU, and {_gib(memory.usable_bytes - memory.reserve_bytes)} "
+        "can be used",
+    )
+
+
+def one_sequence_fits_beside_them(case: Case) -> Explanation | None:
+    """Of the target context."""
+    replica, context = case.replica, case.request.target_context_tokens
+    room, needed = footprint(replica).room_bytes, sequence_bytes_per_gpu(replica, context)
+    if needed <= room:
+        return None
+    return Explanation(
+        Reason.NoRoomForKV,
+        f"a sequence of {context:.0f} tokens needs {_gib(needed)} of KV cache on each GPU, and {_gib(room)} is left",
+    )
+
+
+def missing_bytes(case: Case) -> float:
+    """What each GPU lacks to hold the weights and one sequence; for shapes that only memory speaks against."""
+    replica = case.replica
+    return sequence_bytes_per_gpu(replica, case.request.target_context_tokens) - footprint(replica).room_bytes
+
+
+def _gib(size_bytes: float) -> str:
+    return f"{size_bytes / GIB:.1f} GiB"
