@@ -34,7 +34,7 @@ PATIENCE_SECONDS = 20.0  # from a start until every watcher has to live
 # kopf would ask the system who it is, and fail in an image whose /etc/passwd does not know the UID it runs as.
 IDENTITY: Any = "weft-controller"  # kopf does not export the type of it
 PAUSE_SECONDS = 5.0  # before another try after kopf failed as a whole
-ENDING_SECONDS = 30.0  # that a kopf which was told to end may take: it gives its own tasks 25
+ENDING_SECONDS = 10.0  # that a kopf which is to end may take before it is left alone; usually one or two
 ASKING_SECONDS = 1.0  # whether a round ended by itself
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ def settings() -> kopf.OperatorSettings:
     chosen.peering.standalone = True  # peers pause each other and elect nobody
     chosen.scanning.disabled = True  # neither CRDs nor namespaces need to be listed
     chosen.queueing.exit_timeout = 1.0
-    chosen.process.ultimate_exiting_timeout = 25  # 600 by itself, beyond the grace period of our pod
+    chosen.process.ultimate_exiting_timeout = None  # else SIGKILL for the whole process, where one round hangs
     return chosen
 
 
