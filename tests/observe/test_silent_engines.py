@@ -41,6 +41,7 @@ class Engines:
         self.port = 0
         self.begin = False  # whether those who are silent begin an answer before
         self._over = asyncio.Event()
+        self._server: web.Server | None = None
 
     @property
     def targets(self) -> list[Target]:
@@ -54,7 +55,7 @@ class Engines:
         runner = web.AppRunner(application, shutdown_timeout=0.0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.port = runner.addresses[0][1]
+        self.port, self._server = runner.addresses[0][1], runner.server
         source = DirectSource()
         yield source
         await source.close()
@@ -66,6 +67,12 @@ class Engines:
         self.asked.clear()
         await source.collect(self.targets)
         return Counter(self.asked)
+
+    async def hung_up_on(self) -> None:
+        """Until no connection is open."""
+        assert self._server is not None
+        while self._server.connections:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         uid = request.match_info["uid"]
@@ -175,6 +182,15 @@ async def _read_of(length: int) -> int | None:
     await source.close()
     await runner.cleanup()
     return None if text is None else len(text)
+
+
+async def test_no_connection_outlives_its_scrape() -> None:
+    """One that is kept for each engine would leave a process of 1,024 open files none for the API server."""
+    engines = Engines(answering=3 * AT_ONCE, silent=0)
+    async with engines.served() as source:
+        assert engines.answering == (await engines.round(source)).keys()
+        async with asyncio.timeout(5):
+            await engines.hung_up_on()
 
 
 async def test_one_that_moved_is_asked_at_once() -> None:

@@ -138,9 +138,9 @@ class DirectSource:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=SCRAPE_TIMEOUT_SECONDS)
-            everybody = aiohttp.TCPConnector(
-                limit=0
-            )  # waits count as the engine's, so that none may be for another one
+            # Waits count as the engine's, so that none may be for another one. Nor is one kept for each engine:
+            # a process may have few files open, and uvicorn, in which engines answer, hangs up after 5 s anyway.
+            everybody = aiohttp.TCPConnector(limit=0, force_close=True)
             self._session = aiohttp.ClientSession(connector=everybody, timeout=timeout, trust_env=False)
         return self._session
 
