@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.decide.slow import assert_a_second_pass_says_the_same
 from tests.decide.test_drains import cordon, silence
+from tests.decide.test_kueue import KUEUE
 from tests.decide.test_splits import half, split_world
-from tests.decide.world import World, external, pool, pool_spec
+from tests.decide.world import World, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, rack
 from weft.decide.places import REMEMBERED_SECONDS, most_placed, places_after
 from weft.domain.spec import RolloutSpec, RolloutStrategy
@@ -110,6 +111,19 @@ def test_a_lone_replica_may_always_go() -> None:
     evict(world, "b-0")
     world.turn(5)
     assert (world.serving("chat"), kept(world)) == (0, 0)
+
+
+def test_replicas_that_wait_in_a_queue_have_no_place() -> None:
+    """Each is handed over at once, and Kueue's quota lets three of ten in: those can be drained."""
+    world = World.of([board(f"b-{at}") for at in range(4)])
+    world.pools["chat"] = pool("chat", of_kueue(pool_spec(8, external(10))))
+    world.queueing = KUEUE
+    for replica in range(3):
+        world.admitted["chat", replica] = (f"b-{replica}",)
+    world.turn(6, 30.0)
+    assert (len(world.status("chat").assignments), world.serving("chat")) == (10, 3)
+    assert (world.status("chat").placed_replicas, kept(world), allowed(world)) == (3, 2, 1)
+    assert_a_second_pass_says_the_same(world)
 
 
 def test_while_more_start_all_that_have_a_place_count() -> None:

@@ -40,7 +40,7 @@ def outcome_of(course: Course, free: FreeMap, now: float) -> Outcome:
     """All that a pass tells of one pool."""
     pool, request = course.turn.planned.pool, capacity_request(course.growth)
     assignments = (*course.growth.kept, *course.growth.added)
-    places = places_after(course.turn.memory.places, len(assignments), now)
+    places = places_after(course.turn.memory.places, _how_many_have_a_place(course), now)
     decision = PoolDecision(
         pool.key,
         pool.generation,
@@ -53,6 +53,16 @@ def outcome_of(course: Course, free: FreeMap, now: float) -> Outcome:
     memory = _memory_after(course, places, now)
     waits = _waits(course, memory, free, now)
     return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
+
+
+def _how_many_have_a_place(course: Course) -> int:
+    """Replicas that are assigned, but for those that another scheduler has yet to admit."""
+    survivors, growth = course.turn.survivors, course.growth
+    if survivors.standing is not None and not growth.added:
+        return len(growth.kept)
+    queue = {each.assignment.replica for each in survivors.replicas if each.queues}
+    have_nodes = sum(each.handover is None for each in growth.added)
+    return have_nodes + sum(each.replica not in queue for each in growth.kept)
 
 
 def _status(course: Course, assignments: tuple[Assignment, ...], places: Places, now: float) -> PoolStatus:
