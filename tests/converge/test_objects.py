@@ -181,6 +181,16 @@ def test_while_some_replicas_are_wider_than_planned_all_count_as_wide() -> None:
     assert render_disruption_budget(changed(narrow, assignments=()))["spec"]["minAvailable"] == 2
 
 
+@pytest.mark.parametrize(("tensor", "placed", "kept"), [(16, None, 4), (8, None, 4), (8, 2, 3)])
+def test_a_rollout_to_another_width_that_stands_still_blocks_no_node_drain(
+    tensor: int, placed: int | None, kept: int
+) -> None:
+    """Paused, or without room: two replicas of two pods and one of one, as they are, whichever is planned."""
+    wide = pool(spec(), plan(shape(tensor, gpus_per_pod=8)), ("node-a", "node-b"), ("node-c", "node-d"), ("node-e",))
+    mixed = changed(wide, desired_replicas=3, placed_replicas=placed)
+    assert render_disruption_budget(mixed)["spec"]["minAvailable"] == kept
+
+
 def test_a_serving_pool_is_ready_and_nothing_moves() -> None:
     world = settled(ONE)
     assert conditions(world, ONE) == {"Ready": ("True", Reason.Serving)}

@@ -34,18 +34,28 @@ def render_disruption_budget(pool: PoolRecord) -> Json:
 
 def pods_kept(pool: PoolRecord) -> int:
     """`minAvailable`, in pods."""
-    status, each = pool.status, _pods_each(pool)
-    spared = 1 if each > 1 else max(1, replicas_spared(pool))
-    kept = max(0, status.desired_replicas * each - spared)
+    status, widths = pool.status, _widths(pool)
+    spared = 1 if widths[0] > 1 else max(1, replicas_spared(pool))
+    kept = max(0, _pods_of(status.desired_replicas, widths) - spared)
     if status.placed_replicas is None:
         return kept
-    return min(kept, max(_LEAST_COUNTED, status.placed_replicas) * each - 1)
+    return min(kept, _pods_of(max(_LEAST_COUNTED, status.placed_replicas), widths) - 1)
 
 
-def _pods_each(pool: PoolRecord) -> int:
-    """Pods of a replica, as planned; of the widest one while some are of another shape."""
+def _widths(pool: PoolRecord) -> list[int]:
+    """Pods of a replica that has yet to be assigned, and of those that are: the widest first.
+
+    While some are of another shape than planned, those that are missing count as the widest, which may still drain.
+    """
     planned = pool.status.plan.shape.pods if pool.status.plan is not None else 1
-    return max([planned, *(assignment.pods for assignment in pool.status.assignments)])
+    assigned = sorted((assignment.pods for assignment in pool.status.assignments), reverse=True)
+    return [max([planned, *assigned]), *assigned]
+
+
+def _pods_of(replicas: int, widths: list[int]) -> int:
+    """Of so many replicas, the widest of them."""
+    next_one, *assigned = widths
+    return sum(assigned[:replicas]) + max(0, replicas - len(assigned)) * next_one
 
 
 def replicas_spared(pool: PoolRecord) -> int:
