@@ -130,6 +130,15 @@ def test_a_pool_behind_a_front_is_ready_when_the_front_is() -> None:
     assert world.look(FRONTED).progress.url == "http://chat.team.svc:8000"
 
 
+def test_while_the_plan_in_the_status_cannot_be_read_nothing_is_taken_from_replicas_that_serve() -> None:
+    """Another version of the operator wrote it: what the pool wants is known once deciding has planned anew."""
+    world = settled(FRONTED)
+    there = set(world.objects)
+    assert ("Deployment", "chat-front") in there
+    world.settle(changed(FRONTED, plan=None))
+    assert there == set(world.objects)
+
+
 @pytest.mark.parametrize(
     ("tensor", "per_pod", "desired", "rollout", "kept"),
     [

@@ -84,7 +84,7 @@ def converge_pool(
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     applied = tuple(around.apply(wanted))
     left_over = tuple(delete_left_over(replicas, around))
-    knows_what_is_wanted = pool.spec is not None and pool.lacks is None and front_refused is None
+    knows_what_is_wanted = front_refused is None and _can_be_read(pool)
     unwanted = tuple(around.delete_unwanted(wanted)) if knows_what_is_wanted else ()
     trouble = around.taken(wanted) or _front_trouble(pool, around, fronts)
     finishing = [(replica, leaving) for replica, leaving in going if finishes(replica, fabric, leaving)]
@@ -100,6 +100,12 @@ def converge_pool(
         _progress(pool, census, front_refused or pods_refused, trouble),
         again_seconds=_soonest(again, *ends),
     )
+
+
+def _can_be_read(pool: PoolRecord) -> bool:
+    """Whether all is known by which objects are wanted: a plan that is there for replicas may be of another version."""
+    has_its_plan = pool.status.plan is not None or not pool.status.assignments
+    return pool.spec is not None and pool.lacks is None and has_its_plan
 
 
 def _soonest(again: float | None, *ends: float) -> float | None:
