@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.decide.world import World, expert_spec, external, pool, pool_spec
+from tests.decide.test_kueue import KUEUE
+from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
 from weft.decide.avoidance import avoided_after
 from weft.decide.health import Loss
@@ -90,6 +91,18 @@ def test_after_an_hour_the_node_is_one_like_any_other(seconds: float, node: str)
         del world.pods[name]
     world.turn()
     assert world.nodes_of("chat") == [(node,)]
+
+
+def test_nothing_is_told_of_nodes_that_another_scheduler_picks() -> None:
+    """Kueue knows nothing of them, so that they come neither last nor first."""
+    world = World.of([board("b-0"), board("b-1")], pool("chat", of_kueue(pool_spec(4, external(1)))))
+    world.queueing = KUEUE
+    world.admitted["chat", 0] = ("b-0",)
+    on_a_bad_node(world, 5)
+    _, reason, told = world.condition("chat", "Placed")
+    assert reason == "BackingOff"
+    assert "come first" not in told
+    assert avoided(world) == []
 
 
 def test_an_engine_that_served_for_long_says_nothing_of_its_node() -> None:

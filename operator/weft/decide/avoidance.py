@@ -21,7 +21,9 @@ _NAMED = 2
 
 
 def avoided_by(turn: Turn, now: float) -> tuple[Avoided, ...]:
-    """The nodes that a pool avoids after this pass, the latest first."""
+    """The nodes that a pool avoids after this pass, the latest first; none where another scheduler picks them."""
+    if turn.asked is not None:
+        return ()
     return avoided_after(turn.planned.pool.status.avoided, turn.survivors.losses, now)
 
 

@@ -33,9 +33,8 @@ class Growth:
 
     `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
     asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
-    moves that are under way. `avoided` nodes come last: they did not take or start a replica. `accounts`
-    are the quotas that have to pay for every new replica. Of those `kept` so many are only `lasting`, until their
-    nodes go.
+    moves that are under way. `avoided` nodes come last: they did not take or start a replica. `accounts` are the quotas
+    that have to pay for every new replica. Of those `kept` so many are only `lasting`, until their nodes go.
     """
 
     planned: Planned

@@ -241,10 +241,10 @@ class Outlier:
     """A replica that does worse than it should, and its first pod.
 
     `why` is SlowerThanSiblings, CutOffFromPrefill or CutOffFromDecode, or TransfersFail where its siblings do no
-    better. `since` is the
-    first whole look that found it so without a break, None after a break; `named` is when that had lasted, and `told`
-    whether an event said so. `worse` is, as last seen, its latency over the median of its siblings, or the part of its
-    KV transfers that failed; `well_since` is the first look without a break in which hardly any failed any more.
+    better. `since` is the first whole look that found it so without a break, None after a break; `named` is when that
+    had lasted, and `told` whether an event said so. `worse` is, as last seen, its latency over the median of its
+    siblings, or the part of its KV transfers that failed; `well_since` is the first look without a break in which
+    hardly any failed any more.
     """
 
     replica: int

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import PodObservation
 
-LEAST_FAILED = (
-    0.02  # of the transfers: less is no loss that a start would be worth, with fifty prefill replicas or more
-)
+# Of the transfers: less is no loss that a start would be worth, with fifty prefill replicas or more.
+LEAST_FAILED = 0.02
 # Of the prompts of a prefill replica: KV of clients that go away expires, too, and not at every replica alike.
 LEAST_UNFETCHED = 0.5
 MOST_OF_SIBLINGS = 0.1  # of that share may fail at a sibling that is well
