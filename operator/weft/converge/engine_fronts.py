@@ -18,7 +18,7 @@ from weft.converge.generations import (
     last_of_each,
     routers_of,
 )
-from weft.converge.serving import front_trouble
+from weft.converge.serving import front_trouble, image_of_front
 from weft.domain.shape import EngineName
 from weft.domain.spec import RolloutStrategy, RouterKind
 from weft.render import (
@@ -27,7 +27,6 @@ from weft.render import (
     chooses_front,
     engine_label,
     front_engine,
-    front_image,
     front_name,
     front_program,
     only_front,
@@ -88,7 +87,7 @@ class EngineFronts:
         wanted = {}
         for engine in map(EngineName, routers):
             front = replace(_plain(pool, spec, routers[engine]), alone=alone, beside=engine != first)
-            wanted[engine] = front if engine is current else replace(front, image=_image_now(around, names[engine]))
+            wanted[engine] = front if engine is current else replace(front, image=image_of_front(around, names[engine]))
         return cls(current, known, wanted, first, there is not None, trouble, lasting, serves)
 
     @property
@@ -226,12 +225,6 @@ def _is_chosen(engine: EngineName, first: str, around: Surroundings) -> bool:
     """Whether the Service, as it is, may choose the front of an engine."""
     service = around.mine("v1", "Service", around.owner.name)
     return service is not None and chooses_front(service.body, engine, beside=engine != first)
-
-
-def _image_now(around: Surroundings, name: str) -> str:
-    """What the front of an earlier engine runs already: `router.image` is that of the planned one."""
-    there = around.mine(*_front(around, name))
-    return front_image(there.body) if there is not None else ""
 
 
 def _is_beside(each: Generation, around: Surroundings) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.domain.reasons import Explanation, Reason
-from weft.render import ROUTE, ROUTER_ACCOUNT, front_name
+from weft.render import ROUTE, ROUTER_ACCOUNT, front_image, front_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,12 @@ def front_trouble(around: Surroundings, pair: str = "") -> Explanation | None:
             f"the ServiceAccount {ROUTER_ACCOUNT} is missing; an administrator runs: {command}",
         )
     return Explanation(Reason.FrontStarting, f"no pod of Deployment {name} is ready yet")
+
+
+def image_of_front(around: Surroundings, of: str) -> str:
+    """What the front of an earlier pair or engine runs, and goes on to: `router.image` is that of the current one."""
+    record = around.mine("apps/v1", "Deployment", front_name(around.owner, of))
+    return front_image(record.body) if record is not None else ""
 
 
 def route_trouble(around: Surroundings) -> Explanation | None:

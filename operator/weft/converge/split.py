@@ -21,7 +21,7 @@ from weft.converge.generations import (
 from weft.converge.objects import OF_GATEWAYS, OF_ROUTERS, Surroundings
 from weft.converge.phases import with_phases
 from weft.converge.replicas import replicas_of
-from weft.converge.serving import front_trouble, route_trouble
+from weft.converge.serving import front_trouble, image_of_front, route_trouble
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RouterKind
@@ -31,8 +31,6 @@ from weft.render import (
     SIDECAR_PORT,
     Front,
     balances,
-    front_image,
-    front_name,
     pair_of,
     paired_selector,
     render_child_pool,
@@ -168,7 +166,7 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing, around:
     tags, router, engine = split_labels(split), split.spec.router, split.status.engine
     drain = split.spec.decode.rollout.drain_timeout_seconds
     current = routing.known[0].pair
-    images = {pair: _image_before(around, pair) if pair != current else "" for pair in routing.routers}
+    images = {pair: image_of_front(around, pair) if pair != current else "" for pair in routing.routers}
     fronts = [
         Front(pools, count, drain, pair, every_pod, engine.image, image=images[pair])
         for pair, count in routing.routers.items()
@@ -182,12 +180,6 @@ def _engine(sides: Sequence[Side], pair: str, current: EngineName) -> EngineName
     """What replicas of an earlier pair run: it keeps its router where the engine changes."""
     replicas = (replica for side in sides for replica in side.replicas if pair_of_replica(replica) == pair)
     return next((engine_of(replica, current) for replica in replicas), current)
-
-
-def _image_before(around: Surroundings, pair: str) -> str:
-    """What the front of an earlier pair runs: it stays with the release of the engines behind it."""
-    record = around.mine("apps/v1", "Deployment", front_name(around.owner, pair))
-    return front_image(record.body) if record is not None else ""
 
 
 def _route(split: SplitRecord, routing: _Routing, *, every_pod: bool) -> tuple[Json, ...]:
