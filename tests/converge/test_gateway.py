@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.converge.world import World
-from tests.render.pools import plan, pool, shape, spec
+from tests.render.pools import changed, plan, pool, shape, spec
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject, UnroutePod
 from weft.domain.reasons import Explanation, Reason
@@ -136,6 +136,57 @@ def test_a_route_that_serves_stays_while_its_kind_cannot_be_read() -> None:
     unread = replace(ROUTED, lacks=Explanation(Reason.FrontStarting, "httproutes could not be listed yet"))
     assert world.look(unread).actions == ()
     assert names(world, PLAIN, DeleteObject) == BOTH
+
+
+def of(engines: list[EngineName]) -> PoolRecord:
+    """A replica of each, of which the last one is planned."""
+    return pool(spec(router=AT_A_GATEWAY), plan(shape(engine=engines[-1])), *[("node-a",)] * len(engines))
+
+
+def rolling(engines: list[EngineName]) -> tuple[World, PoolRecord]:
+    """Replicas that came one after the other, as their engine was planned."""
+    world, record = World(), of(engines[:1])
+    world.settle(record)
+    for replicas in range(2, len(engines) + 1):
+        grown = of(engines[:replicas])
+        record = changed(grown, assignments=(*record.status.assignments, grown.status.assignments[-1]))
+        world.settle(record)
+    return world, record
+
+
+def endpoints(world: World) -> tuple[list[int], str | None]:
+    """Ports that a picker is told, and of which engine alone."""
+    found = world.objects["InferencePool", "chat"]["spec"]
+    ports = [each["number"] for each in found["targetPorts"]]
+    return ports, found["selector"]["matchLabels"].get(labels.ENGINE_NAME)
+
+
+@pytest.mark.parametrize(
+    ("engines", "expected"),
+    [
+        ("v", ([8000], None)),
+        ("vvs", ([8000], "vllm")),
+        ("vs", ([30000], "sglang")),
+        ("vss", ([30000], "sglang")),
+        ("ssv", ([30000], "sglang")),
+        ("vvt", ([8000], None)),
+    ],
+)
+def test_of_two_engines_at_two_ports_a_picker_is_shown_the_one_of_which_more_answer(
+    engines: str, expected: tuple[list[int], str | None]
+) -> None:
+    """It takes one port for one of every pod: those of the other would refuse its requests."""
+    by_letter = {"v": EngineName.VLLM, "s": EngineName.SGLang, "t": EngineName.TensorRTLLM}
+    world, record = rolling([by_letter[each] for each in engines])
+    assert endpoints(world) == expected
+    assert names(world, record, ApplyObject) == []
+
+
+def test_once_the_engine_before_is_gone_a_picker_is_told_as_if_it_had_never_been() -> None:
+    world, record = rolling([EngineName.VLLM, EngineName.SGLang])
+    for _ in range(3):
+        world.settle(changed(record, assignments=record.status.assignments[1:]))
+    assert endpoints(world) == ([30000], None)
 
 
 @pytest.mark.parametrize(

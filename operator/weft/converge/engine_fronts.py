@@ -8,6 +8,7 @@ the first front stays with the engine that it was made for: nothing is taken fro
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -157,6 +158,12 @@ class EngineFronts:
         if router.engine in _BY_LABEL:
             return (_BY_LABEL[router.engine],)
         return (self.first,) if self.is_there else [each.pair for each in self.known]
+
+
+def engine_at_a_gateway(current: EngineName, replicas: Iterable[Replica]) -> EngineName:
+    """Of which an endpoint picker is told the port, as it takes one for all pods: the one of which most answer."""
+    answering = Counter(engine_of(replica, current) for replica in replicas if answers(replica))
+    return max(answering, key=lambda engine: (answering[engine], engine is current), default=current)
 
 
 def engine_of(replica: Replica, current: EngineName) -> EngineName:

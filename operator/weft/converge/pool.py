@@ -11,13 +11,14 @@ from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
 from weft.converge.domains import delete_left_over
 from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire
-from weft.converge.engine_fronts import EngineFronts, engine_of
+from weft.converge.engine_fronts import EngineFronts, engine_at_a_gateway, engine_of
 from weft.converge.generations import kept_for_their_front, overdue_in_seconds
 from weft.converge.objects import Surroundings
 from weft.converge.phases import with_phases
 from weft.converge.replicas import rank_of, replicas_of
 from weft.converge.serving import front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
+from weft.domain import labels
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RouterKind
@@ -25,6 +26,7 @@ from weft.domain.status import PoolProgress
 from weft.engines import LeavesBy, adapter_for
 from weft.render import (
     balances,
+    engine_label,
     leader_selector,
     pool_labels,
     render_disruption_budget,
@@ -139,15 +141,17 @@ def _ports_of_all(replicas: Sequence[Replica]) -> int:
 
 
 def _route_of(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]:
-    """What a Gateway needs, where the cluster knows its kinds."""
+    """What a Gateway needs, where the cluster knows its kinds: replicas of one engine where two have a port each."""
     spec, plan = pool.spec, pool.status.plan
     if spec is None or spec.router.gateway is None or plan is None or not _is_routed_to(pool) or pool.lacks is not None:
         return ()
-    tags, port = pool_labels(pool), adapter_for(plan.engine.name).port
-    ports = range(port, port + _ports_of_all(replicas))
-    endpoints = render_endpoints(
-        pool.key, tags, routed_selector(pool.key, every_pod=balances(spec)), ports, spec.router.gateway
-    )
+    engine = engine_at_a_gateway(plan.engine.name, replicas)
+    tags, port = pool_labels(pool), adapter_for(engine).port
+    chosen = [each for each in replicas if adapter_for(engine_of(each, engine)).port == port]
+    alone = ((labels.ENGINE_NAME, engine_label(engine)),) if len(chosen) < len(replicas) else ()
+    selector = (*routed_selector(pool.key, every_pod=balances(spec)), *alone)
+    ports = range(port, port + _ports_of_all(chosen))
+    endpoints = render_endpoints(pool.key, tags, selector, ports, spec.router.gateway)
     return endpoints, render_route(pool.key, tags, spec.router.gateway)
 
 
