@@ -25,4 +25,4 @@ def test_routers_are_in_proportion_to_what_serves_and_no_more_than_tell_it(
 ) -> None:
     """Each router that stood for a moment drains for as long as any, and keeps its generation for that time."""
     new, old = (Generation(pair, (n, n), (n, n)) for pair, n in zip("no", serving, strict=True))
-    assert fronts_wanted((new, old), usual, current_serves=True) == dict(zip("no", routers, strict=True))
+    assert fronts_wanted((new, old), usual, taken_over=True) == dict(zip("no", routers, strict=True))

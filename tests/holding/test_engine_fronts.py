@@ -114,6 +114,21 @@ def test_the_way_back_is_open_at_any_moment(turns: int) -> None:
 edits = st.tuples(st.sampled_from(["VLLM", "SGLang", "TensorRTLLM"]), st.integers(0, 6))
 
 
+@pytest.mark.parametrize("turns", range(2, 7))
+def test_of_three_engines_the_one_that_nobody_chooses_any_more_loses_its_front_before_its_last_replica(
+    turns: int,
+) -> None:
+    """The third is wanted once the second serves: replicas of the first leave before any of the third is ready."""
+    world = watched(2)
+    world.choose("SGLang")
+    world.turn(5)
+    world.choose("TensorRTLLM")
+    world.turn(turns)
+    world.choose("VLLM")
+    world.roll()
+    at_rest(world, "vllm", 2)
+
+
 @settings(max_examples=12, deadline=None)
 @given(walk=st.lists(edits, min_size=2, max_size=5))
 def test_whatever_engines_the_user_wants_one_after_another_requests_have_a_way(walk: list[tuple[str, int]]) -> None:

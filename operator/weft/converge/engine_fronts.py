@@ -83,13 +83,13 @@ class EngineFronts:
         trouble = {engine: front_trouble(around, name) for engine, name in names.items()}
         stay = (each for each in replicas if each.assignment is not None and answers(each))
         lasting = frozenset(engine_of(each, current) if alone else current for each in stay)
-        serves = current in lasting and trouble[current] is None and _is_chosen(current, first, around)
-        routers = fronts_wanted(known, spec.router.replicas, current_serves=serves)
+        serving = {each for each in lasting if trouble[each] is None and _is_chosen(each, first, around)}
+        routers = fronts_wanted(known, spec.router.replicas, taken_over=bool(serving))
         wanted = {}
         for engine in map(EngineName, routers):
             front = replace(_plain(pool, spec, routers[engine]), alone=alone, beside=engine != first)
             wanted[engine] = front if engine is current else replace(front, image=image_of_front(around, names[engine]))
-        return cls(current, known, wanted, first, there is not None, trouble, lasting, serves)
+        return cls(current, known, wanted, first, there is not None, trouble, lasting, current in serving)
 
     @property
     def serving(self) -> tuple[Generation, ...]:
@@ -146,9 +146,13 @@ class EngineFronts:
         return tuple(each for each in replicas if each in last or (self._is_earlier(each) and answers(each)))
 
     def _outlives(self, router: PodRecord, engine: str) -> bool:
-        """Whether a router may need a replica of an engine while others serve, which so need none of its GPUs."""
+        """Whether a router may need a replica of an engine while others serve, which so need none of its GPUs.
+
+        Where a successor may need them, only one that goes: it ends in time.
+        """
         taken_over = any(each.pair != engine for each in self.serving)
-        return taken_over and (router.terminating or (engine != self.current and self.known[0].is_pair))
+        goes = router.terminating or engine not in self.wanted
+        return taken_over and (goes or (engine != self.current and self.known[0].is_pair))
 
     def _is_earlier(self, replica: Replica) -> bool:
         return replica.assignment is None and engine_of(replica, self.current) is not self.current

@@ -50,13 +50,14 @@ def generations_of(current: str, halves: Sequence[Sequence[Replica]]) -> tuple[G
     return tuple(_counted(pair, halves) for pair in (current, *sorted(others)))
 
 
-def fronts_wanted(known: Sequence[Generation], usual: int, *, current_serves: bool) -> dict[str, int]:
+def fronts_wanted(known: Sequence[Generation], usual: int, *, taken_over: bool) -> dict[str, int]:
     """How many routers each generation shall have; those that are left out have none.
 
-    An earlier generation keeps its front while it is to stay, or until the front of the current one serves.
+    An earlier generation keeps its front while it is to stay, or until requests are `taken_over`: that of one which
+    stays serves.
     """
     current, *others = known
-    kept = [each for each in others if min(each.staying) > 0 or (each.is_pair and not current_serves)]
+    kept = [each for each in others if min(each.staying) > 0 or (each.is_pair and not taken_over)]
     pairs = [each for each in (current, *kept) if each.is_pair]
     if len(pairs) < 2:  # noqa: PLR2004 - one beside another
         return {each.pair: usual for each in (current, *kept)}

@@ -119,7 +119,7 @@ class _Routing:
         trouble = {each.pair: front_trouble(around, each.pair) for each in known}
         usual = split.spec.router.replicas if split.spec is not None else 0
         serves = known[0].is_pair and trouble[known[0].pair] is None
-        return cls(known, fronts_wanted(known, usual, current_serves=serves), trouble)
+        return cls(known, fronts_wanted(known, usual, taken_over=serves), trouble)
 
     @classmethod
     def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[Side], around: Surroundings) -> _Routing:
