@@ -144,6 +144,17 @@ def test_what_may_wait_makes_no_bound_that_one_replica_is_below(tmp_path: Path, 
     assert found["gpu_hours"] >= found["oracle_gpu_hours"] > 0.9 * found["gpu_hours"]
 
 
+def test_a_static_fleet_stays_what_was_planned_headroom_and_all(tmp_path: Path) -> None:
+    """One replica would serve the declared rate, were it not for the headroom."""
+    workload = {"requestsPerSecond": 2, "inputTokens": {"mean": 3000}, "outputTokens": {"mean": 500}}
+    slo = {"ttft": {"p90": "3s"}, "tpot": {"p90": "60ms"}}
+    body = pool(model="Qwen/Qwen3-32B", workload=workload, slo=slo, scaling={"headroomPercent": 400})
+    trace = "poisson:rate=1,seconds=400,isl=3000,osl=500"
+    found = data("--policy", "static", file=written(tmp_path / "headroom.yaml", body), trace=trace)
+    assert 0 == found["replica_changes"]
+    assert 1 < found["pools"][0]["most_replicas_wanted"] == found["pools"][0]["most_replicas_ready"]
+
+
 def test_places_that_are_not_there_make_no_bound_higher(tmp_path: Path) -> None:
     file = written(tmp_path / "many.yaml", pool(slo=SLO, scaling={"minReplicas": 20, "maxReplicas": 20}))
     found = data(file=file)
@@ -337,6 +348,14 @@ def test_resources_that_cannot_be_simulated_are_refused(tmp_path: Path) -> None:
 def test_a_fabric_without_room_for_a_replica_is_refused() -> None:
     ending = weft("simulate", "-f", "pool.yaml", "--fabric", "full.yaml", "--trace", SHORT)
     is_refused(ending, "InferencePool/chat cannot run here: ")
+
+
+def test_a_split_that_cannot_run_is_refused_with_the_reason_of_the_half_that_has_one(tmp_path: Path) -> None:
+    body = split()
+    body["spec"]["model"] = {"id": "deepseek-ai/DeepSeek-V3"}
+    written(tmp_path / "small.yaml", listed(node("solo", gpus=1)))
+    ending = weft("simulate", "-f", written(tmp_path / "big.yaml", body), "--fabric", "small.yaml", "--trace", SHORT)
+    is_refused(ending, "PDSplit/reasoner cannot run here: ModelDoesNotFit: deepseek-ai/DeepSeek-V3 fits no allowed")
 
 
 def test_both_file_and_trace_are_needed_and_one_of_them_may_be_standard_input() -> None:

@@ -22,6 +22,7 @@ from weft.cli.planning import plan_all, records_of
 from weft.cli.simulated_resources import NO_REQUESTS, chosen_resources, the_one
 from weft.cli.world import imagined_world
 from weft.domain.errors import Invalid
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.units import parse_duration_seconds
 from weft.domain.workload import Role, Slo
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from weft.cli.planning import Planned
     from weft.cli.simulated_resources import Chosen
     from weft.cli.world import World
+    from weft.domain.decision import PoolDecision
     from weft.engines import EngineSeries
 
 Json = dict[str, Any]
@@ -260,19 +262,26 @@ def _refuse_without_a_place(planned: Planned) -> None:
 
     Nor is NVIDIA's driver, who forms the ComputeDomain of halves over NVLink.
     """
+    if any(pool.spec is not None and over_nvlink(pool.spec) for pool, _ in planned.pools):
+        raise CommandFailure(f"{planned.title}: kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP")
+    reasons = [why for _, decision in planned.pools if (why := _why_nothing_runs(decision)) is not None]
+    if reasons:
+        why = next((each for each in reasons if each.reason is not Reason.HoldNotPlanned), reasons[0])
+        raise CommandFailure(f"{planned.title} cannot run here: {why.reason}: {why.message}")
     for pool, decision in planned.pools:
-        if pool.spec is not None and over_nvlink(pool.spec):
-            told = "kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP"
-            raise CommandFailure(f"{planned.title}: {told}")
-        status = decision.status
-        wanted = "Planned" if status.plan is None else "Placed"
-        if status.plan is None or not status.assignments:
-            why = next((one.explanation for one in decision.conditions if one.kind == wanted), None)
-            told = f"{why.reason}: {why.message}" if why is not None else "there is no place for one replica"
-            raise CommandFailure(f"{planned.title} cannot run here: {told}")
-        if any(one.handover is not None for one in status.assignments):
+        if any(one.handover is not None for one in decision.status.assignments):
             scheduler = pool.spec.placement.scheduler if pool.spec is not None else "its scheduler"
             raise CommandFailure(f"{planned.title} is handed over to {scheduler}, which a simulation does not have")
+
+
+def _why_nothing_runs(decision: PoolDecision) -> Explanation | None:
+    """What its conditions say of a pool without a shape, or without a place for one replica."""
+    status = decision.status
+    if status.plan is not None and status.assignments:
+        return None
+    wanted = "Planned" if status.plan is None else "Placed"
+    told = (one.explanation for one in decision.conditions if one.kind == wanted)
+    return next(told, Explanation(Reason.NoSlot, "there is no place for one replica"))
 
 
 def _only_what_may_be_used(world: World, planned: Sequence[Planned], catalog: Catalog) -> World:

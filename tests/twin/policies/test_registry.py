@@ -72,6 +72,12 @@ def test_a_fixed_fleet_is_a_part_of_its_peak() -> None:
     assert {"named": 8, "declared": 8} == StaticOptions((("named", 10),), part=0.8).policy().counts(0.0, pools)
 
 
+def test_a_fixed_fleet_without_a_part_keeps_what_it_has() -> None:
+    pools = (view(pod(), name="named"), view(pod(), name="planned"))
+    assert {"named": 10} == StaticOptions((("named", 10),)).policy().counts(0.0, pools)
+    assert {} == policies.default("static").policy().counts(0.0, pools)
+
+
 def test_a_calendar_is_followed_from_when_it_is_first_asked() -> None:
     changes = (Change(0.0, (("chat", 3),)), Change(60.0, (("chat", 9), ("other", 2))), Change(120.0, (("chat", 200),)))
     policy = ScheduleOptions(changes).policy()

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 class StaticOptions:
     """`counts` are (pool, replicas at the peak), of which `part` is run.
 
-    A pool that is not named gets what the declared rate needs by the performance model.
+    A pool that is not named gets that part of what the declared rate needs by the performance model. Without a part it
+    keeps the count that it has when it is handed over: what Weft planned for that rate, headroom and all.
     """
 
     counts: tuple[tuple[str, int], ...] = ()
-    part: float = 1.0
+    part: float | None = None
 
     def policy(self) -> Static:
         """It has no memory."""
@@ -45,7 +46,9 @@ class Static:
         return {name: count for name, count in answers.items() if count is not None}
 
     def _count(self, view: PoolView) -> int | None:
+        """None where it keeps the count that it has."""
+        part = self.options.part
         peak: float | None = self._named.get(view.name)
-        if peak is None and 0 < view.capacity < math.inf:
+        if peak is None and part is not None and 0 < view.capacity < math.inf:
             peak = view.workload.requests_per_second / view.capacity
-        return None if peak is None else view.clamp(replicas_for(peak * self.options.part, 1.0))
+        return None if peak is None else view.clamp(replicas_for(peak * (1.0 if part is None else part), 1.0))
