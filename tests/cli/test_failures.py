@@ -223,6 +223,16 @@ def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:
         assert {f"weft: reading {fifo} ..."} >= set(told.decode().splitlines())  # if the machine is slow
 
 
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_closed_output_is_no_traceback(closed: int) -> None:
+    """As a shell's `>&-` and `2>&-` leave it."""
+    command = f"exec {closed}>&-; exec {sys.executable} -m weft.cli fabric -f -"
+    nodes = yaml.safe_dump(node("board-0")).encode()
+    done = subprocess.run(["/bin/sh", "-c", command], input=nodes, capture_output=True, check=False, timeout=50)
+    assert (0, b"") == (done.returncode, done.stderr)
+    assert (b"" if closed == 1 else b"fabric: 1 NVLink domain") == done.stdout[:23]
+
+
 def test_a_full_disk_is_no_traceback() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
@@ -232,7 +242,7 @@ def test_a_full_disk_is_no_traceback() -> None:
             check=False,
             timeout=50,
         )
-    assert b"weft: No space left on device\n" == done.stderr
+    assert b"weft: cannot write the answer: No space left on device\n" == done.stderr
     assert 2 == done.returncode
 
 

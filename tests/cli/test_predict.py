@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,6 @@ from tests.cli.terminal import weft
 from weft.cli.predicting import ADDED, NEEDED
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.terminal import Ending
 
 HEADER = "model,gpu,engine,precision,tp,isl,osl,concurrency,remark"
@@ -174,14 +173,28 @@ def test_an_output_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) 
     folder.mkdir()
     for output, words in (
         (folder, f"cannot write {folder}: it is no file"),
-        (tmp_path / "none" / "out.csv", "No such file or directory"),
-        (file / "out.csv", "Not a directory"),
+        (tmp_path / "none" / "out.csv", "there is no such folder"),
+        (file / "out.csv", "there is no such folder"),
+        (Path("-"), "cannot write to -: standard output has the answer, so name a file"),
     ):
         ending = predict(file, output)
         assert words in ending.sentence
         assert (ending.code, ending.out) == (2, "")
     assert left(tmp_path) == {"in.csv", "folder"}
     assert left(folder) == set()
+
+
+def test_a_table_comes_on_standard_input_too(tmp_path: Path) -> None:
+    rows = table(tmp_path, HEADER, GOOD).read_bytes()
+    ending = weft("predict", "--csv", "-", "-o", str(tmp_path / "out.csv"), stdin=rows)
+    assert (ending.code, ending.out) == (0, f"{tmp_path / 'out.csv'}: 1 of 1 rows answered\n")
+    empty = weft("predict", "--csv", "-", "-o", str(tmp_path / "out.csv"), stdin=b"")
+    assert "weft: standard input is empty" in empty.sentence
+
+
+def test_columns_between_tabs_are_told(tmp_path: Path) -> None:
+    ending = predict(table(tmp_path, HEADER.replace(",", "\t"), GOOD.replace(",", "\t")))
+    assert ending.sentence.endswith("in.csv has tabs between its columns: put commas there")
 
 
 def test_a_write_that_fails_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

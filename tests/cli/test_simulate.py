@@ -283,6 +283,8 @@ WRONG_OPTIONS = {
     "fewer than no retries": (("--retries", "-1"), "'--retries'"),
     "a time without end": (("--blind", "10m"), "--blind '10m' must be FROM-TO, such as 10m-20m"),
     "an end before its beginning": (("--blind", "20m-10m"), "--blind '20m-10m' ends before it begins"),
+    "a page on standard output": (("--html", "-"), "cannot write to -: standard output has the answer, so name a file"),
+    "a page in a folder that takes none": (("--html", "/proc/report.html"), "cannot write /proc/report.html: "),
     "a page without a folder": (("--html", "no/report.html"), "cannot write no/report.html: there is no such folder"),
 }
 WRONG_TRACES = {

@@ -319,3 +319,8 @@ def test_what_weft_does_not_know_leaves_one_row_of_a_table_unanswered(
     assert (ending.code, ending.complaints) == (1, [])
     assert ending.out.endswith("1 of 2 rows answered\n")
     assert reason in output.read_text(encoding="utf-8")
+
+
+def test_a_file_of_something_else_is_told_what_it_holds() -> None:
+    ending = weft("plan", "-f", "-", stdin="kind: Deployment\n---\na: [1]\n")
+    assert ending.sentence.endswith("to plan, only an object without a kind, an unversioned Deployment")

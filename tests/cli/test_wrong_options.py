@@ -47,6 +47,8 @@ DURATION = "must be a duration above zero such as 300ms, 90s or 1h30m, not "
         (("--gpu-hour-price", "nan"), "'--gpu-hour-price'"),
         (("--gpu-hour-price", "-1"), "'--gpu-hour-price'"),
         (("--plot", "picture.pdf"), "give it a name that ends with .svg or .png"),
+        (("--export", "-"), "cannot write to -: standard output has the answer, so name a file"),
+        (("--plot", "none/picture.svg"), "cannot write none/picture.svg: there is no such folder"),
         (("--config", "."), "cannot read .: Is a directory"),
         (("--fabric", "."), "cannot read .: Is a directory"),
         (("-f", "pool.yaml"), "give --file with resources, or --model with what is asked of it: one of them"),

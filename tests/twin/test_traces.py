@@ -100,6 +100,10 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("arrival_s,input_tokens,output_tokens\n1,0,1\n", "line 2: 0 tokens: a request has at least one"),
         ("arrival_s,input_tokens,output_tokens\n1,1,9999999999\n", "line 2: 9999999999 tokens"),
         ("arrival_s,input_tokens,output_tokens\n1,x,1\n", "line 2: '1,x,1' is no time and two whole numbers"),
+        ("arrival_s,input_tokens,output_tokens\n2026-05-01T12:00:00Z,1,1\n", "arrival_s takes seconds; for dates name"),
+        ("TIMESTAMP,ContextTokens,GeneratedTokens\n1780000000014,1,1\n", "TIMESTAMP takes dates such as 2026-05-01 12"),
+        ("arrival_s\tinput_tokens\toutput_tokens\n0\t1\t1\n", "t.csv has tabs between its columns: put commas there"),
+        ("arrival_s;input_tokens;output_tokens\n0;1;1\n", "t.csv has semicolons between its columns"),
         ("arrival_s,input_tokens,output_tokens\n1,2\n", "line 2: '1,2' is no time and two whole numbers"),
         ('{"timestamp": 1, "input_length": 5}', "line 1 lacks output_length"),
         ('{"timestamp": 1, "input_length": 5.5, "output_length": 1}', "is no request"),
@@ -116,6 +120,11 @@ def test_what_is_wrong_is_one_sentence(text: str | bytes, sentence: str) -> None
         read(text)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_only_a_time_that_is_none_is_said_to_be_none() -> None:
+    with pytest.raises(TraceError, match=r"'1,1\.5,1' is no time and two whole numbers of tokens$"):
+        read("arrival_s,input_tokens,output_tokens\n1,1.5,1\n")
 
 
 @given(st.binary(max_size=200))

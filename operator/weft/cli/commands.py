@@ -5,7 +5,9 @@ An option that takes one value is refused where it is given twice: either could 
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from typer.core import TyperGroup
@@ -18,6 +20,7 @@ class Commands(TyperGroup):
 
     def main(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the signature is typer's
         """Run one command and exit the process with its code."""
+        _open_what_is_closed()
         with failures_become_one_sentence():
             sys.exit(super().main(*args, **{**options, "standalone_mode": False}) or 0)
 
@@ -27,6 +30,13 @@ class Commands(TyperGroup):
         if (twice := _given_twice(command, rest)) is not None:
             raise CommandFailure(f"{twice} is there twice: give it once")
         return name, command, rest
+
+
+def _open_what_is_closed() -> None:
+    """A shell's `>&-` closes what Python then has none of: nobody reads it, as nobody reads /dev/null."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
 
 
 def _given_twice(command: Any, arguments: list[str]) -> str | None:  # noqa: ANN401 - a command of typer

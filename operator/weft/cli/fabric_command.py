@@ -14,7 +14,7 @@ from weft.cli.fabric_page import fabric_page
 from weft.cli.running import running
 from weft.cli.sitting import seat
 from weft.cli.terminal import Format, print_data, show
-from weft.cli.whole_files import write_whole
+from weft.cli.whole_files import refuse_unwritable, write_whole
 from weft.fabric import build_fabric
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 def run_fabric(world: World, form: Format, html: Path | None) -> None:
     """Print the fabric, and write the page of it where one is asked for."""
+    refuse_unwritable(html)
     found = seated(world)
     sitting = found.sitting
     if found.running.unread:

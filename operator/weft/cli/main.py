@@ -189,7 +189,11 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
 def predict(
     table: Annotated[
         Path,
-        typer.Option("--csv", metavar="FILE", help="configurations and loads, one a row; docs/cli.md has the columns"),
+        typer.Option(
+            "--csv",
+            metavar="FILE",
+            help="configurations and loads, one a row (docs/cli.md has the columns); - is stdin",
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="where the rows go, with predictions")],
 ) -> None:
@@ -199,7 +203,9 @@ def predict(
     """
     from weft.catalog import load
     from weft.cli.predicting import ADDED, predicted, read_table, write_table
+    from weft.cli.whole_files import refuse_unwritable
 
+    refuse_unwritable(output)
     columns, rows = read_table(table)
     with working(f"predicting {len(rows)} rows"):
         answers = list(predicted(rows, load()))

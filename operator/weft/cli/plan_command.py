@@ -18,7 +18,7 @@ from weft.cli.study import OtherForm, Study, domains, other_form, studied, whole
 from weft.cli.study_page import Money, breakdown_page
 from weft.cli.terminal import Format, console, print_data, remark, show, working
 from weft.cli.terminal_plot import terminal_plot
-from weft.cli.whole_files import write_whole
+from weft.cli.whole_files import refuse_unwritable, write_whole
 from weft.domain.figures import digits
 from weft.domain.workload import Role
 from weft.shaping.ranking import SIMPLER_WITHIN
@@ -63,7 +63,8 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
     """Plan, print, draw and export; whether every pool has a shape that meets its SLO, and a place."""
     catalog = load()
     if options.plot is not None:
-        file_ending(options.plot)  # told before any work
+        file_ending(options.plot)
+    refuse_unwritable(options.plot, options.export)
     with working("planning"):
         planned = plan_all(documents, world, catalog, time.time())
         told = [_told(one, world, catalog) for one in planned]

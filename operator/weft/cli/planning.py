@@ -238,8 +238,14 @@ def _is_ours(body: dict[str, Any]) -> bool:
 
 
 def _but(documents: list[dict[str, Any]]) -> str:
-    found = sorted({f"{body.get('apiVersion') or '?'} {body.get('kind') or '?'}" for body in documents})
+    found = sorted({_kind_of(body) for body in documents})
     return f", only {', '.join(found)}" if found else ": the input is empty"
+
+
+def _kind_of(body: dict[str, Any]) -> str:
+    if not body.get("kind"):
+        return "an object without a kind"
+    return f"{body.get('apiVersion') or 'an unversioned'} {body['kind']}"
 
 
 def _with_identity(body: dict[str, Any], default_namespace: str) -> dict[str, Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from typing import TYPE_CHECKING
 
 from weft.cli.failure import CommandFailure
+from weft.cli.files import STANDARD_INPUT, shown
 from weft.cli.whole_files import write_whole
 from weft.domain.errors import WeftError
+from weft.domain.separators import other_separator
 from weft.perf.expected import expected
 from weft.perf.measured import impossible_number, measurement
 
@@ -27,27 +30,34 @@ ADDED = (*(f"{name}{end}" for name in _VALUES for end in ("", "_low", "_high")),
 
 def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """Columns and rows of a CSV file; raises `CommandFailure` for what is not one."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise CommandFailure(f"{path} is not text: give CSV in UTF-8") from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
-        raise CommandFailure(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    name = shown(str(path))
+    reader = csv.DictReader(io.StringIO(_text(path, name), newline=""), strict=True)
     try:
         rows = list(reader)
     except csv.Error as error:
-        raise CommandFailure(f"{path}, line {reader.line_num}: {error}: is the file whole?") from None
+        raise CommandFailure(f"{name}, line {reader.line_num}: {error}: is the file whole?") from None
     columns = list(reader.fieldnames or [])
     if (wrong := _why_not_a_table(columns, rows)) is not None:
-        raise CommandFailure(f"{path}{wrong}")
+        raise CommandFailure(f"{name}{wrong}")
     return columns, rows
+
+
+def _text(path: Path, name: str) -> str:
+    try:
+        content = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CommandFailure(f"{name} is not text: give CSV in UTF-8") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise CommandFailure(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _why_not_a_table(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str | None:
     """What to say after the name of the file."""
     if not columns:
         return " is empty: the first line must name the columns, and each other one is a row"
+    if len(columns) == 1 and (between := other_separator(columns[0])) is not None:
+        return f" has {between} between its columns: put commas there"
     if missing := [name for name in NEEDED if name not in columns]:
         return f" has no column {', '.join(missing)}: the first line must name the columns"
     if twice := [name for name in dict.fromkeys(columns) if columns.count(name) > 1]:

@@ -17,7 +17,7 @@ from weft.cli.simulate_page import as_data, as_page
 from weft.cli.simulate_report import Report
 from weft.cli.simulating import cases_of
 from weft.cli.terminal import Format, print_data, show, working
-from weft.cli.whole_files import write_whole
+from weft.cli.whole_files import refuse_unwritable, write_whole
 from weft.twin.policies import NAMES, default, lacking
 from weft.twin.simulation import WEFT, simulate_together
 
@@ -49,8 +49,7 @@ class SimulateOptions:
 def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[str, Any]], world: World) -> None:
     """Simulate and tell; raises `CommandFailure` for what cannot be simulated."""
     policies = _known(options.policies)
-    if options.html is not None and not options.html.parent.is_dir():
-        raise CommandFailure(f"cannot write {options.html}: there is no such folder")  # told before any work
+    refuse_unwritable(options.html)
     with working("planning" if wishes.trace else "asking Prometheus, and planning"):
         cases = cases_of(wishes, documents, world, load())
     if len(cases) > 1 and ORACLE in policies:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from weft.cli.failure import CommandFailure
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -68,6 +70,8 @@ def write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise CommandFailure(f"cannot write the answer: {error.strerror}") from None
 
 
 def remark(sentence: str) -> None:

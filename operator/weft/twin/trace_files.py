@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.domain.separators import other_separator
 from weft.twin.trace import LONGEST_SECONDS, MOST_TOKENS, Trace, TraceError
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ _PLAIN = ("arrival_s", "input_tokens", "output_tokens")
 _AZURE = ("timestamp", "contexttokens", "generatedtokens")
 _MOONCAKE = ("timestamp", "input_length", "output_length")
 _MILLISECONDS = 1000.0
+_TIMES = {
+    True: "arrival_s takes seconds; for dates name the columns TIMESTAMP, ContextTokens and GeneratedTokens",
+    False: "TIMESTAMP takes dates such as 2026-05-01 12:00:00.5; for seconds name the columns " + ", ".join(_PLAIN),
+}
 
 
 def read_trace(file: BinaryIO, name: str) -> Trace:
@@ -119,6 +124,8 @@ def _gathered(rows: Iterator[tuple[int, Row]]) -> Trace:
 
 
 def _csv(head: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Row]]:
+    if (between := other_separator(head)) is not None:
+        raise TraceError(f" has {between} between its columns: put commas there")
     names = [name.strip().lower() for name in next(csv.reader([head]))]
     if set(_AZURE) <= set(names):
         columns, time = _AZURE, _since_the_first()
@@ -148,8 +155,17 @@ def _cells(number: int, line: str, places: list[int], time: Callable[[str], floa
         moment, tokens_in, tokens_out = [cells[place].strip().strip('"') for place in places]
         return time(moment), _tokens(tokens_in), _tokens(tokens_out), ()
     except (ValueError, IndexError, csv.Error):
-        shown = line.strip()[:60]
-        raise TraceError(f", line {number}: {shown!r} is no time and two whole numbers of tokens") from None
+        shown, why = line.strip()[:60], _why_no_time(line.split(","), places[0], time)
+        raise TraceError(f", line {number}: {shown!r} is no time and two whole numbers of tokens{why}") from None
+
+
+def _why_no_time(cells: list[str], place: int, time: Callable[[str], float]) -> str:
+    """What the column of times takes; nothing where the time is one, or is not there."""
+    try:
+        time("".join(cells[place : place + 1]).strip().strip('"') or "0")
+    except ValueError:
+        return f": {_TIMES[time is float]}"
+    return ""
 
 
 def _tokens(text: str) -> int:
