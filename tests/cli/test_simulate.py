@@ -130,7 +130,7 @@ def test_requests_that_are_too_long_for_any_replica_make_no_bound_higher(tmp_pat
     rows = [(float(at), 500, 50) for at in range(120)] + [(60.5, 130_000, 2_000_000)]
     (tmp_path / "long.csv").write_text(ROWS + "".join("{},{},{}\n".format(*row) for row in sorted(rows)))
     found = data(trace="long.csv")
-    assert (found["failed"], found["slo_met"]) == (1, True)
+    assert (found["failed"], found["too_long"], found["slo_met"]) == (1, 1, True)
     assert found["gpu_hours"] >= found["oracle_gpu_hours"] > 0.0
 
 
@@ -142,6 +142,15 @@ def test_what_may_wait_makes_no_bound_that_one_replica_is_below(tmp_path: Path, 
     found = data("--policy", "static", file=file, trace=bursts)
     assert (found["slo_met"], found["pools"][0]["most_replicas_ready"]) == (True, 1)
     assert found["gpu_hours"] >= found["oracle_gpu_hours"] > 0.9 * found["gpu_hours"]
+
+
+def test_requests_that_no_replica_takes_are_told_with_what_one_takes(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text(f"{ROWS}0,500,50\n1,200000,50\n2,131000,73\n3,131000,72\n")
+    page = simulated(trace="long.csv").out
+    assert "\n2 requests are longer than the 131,072 tokens that a replica takes, and fail at once\n" in page
+    later = simulated("--warm-up", "1.5", trace="long.csv").out
+    assert "\n1 request is longer than the 131,072 tokens that a replica takes, and fails at once\n" in later
+    assert "longer than" not in simulated("--warm-up", "2.5", trace="long.csv").out
 
 
 def test_a_static_fleet_stays_what_was_planned_headroom_and_all(tmp_path: Path) -> None:

@@ -282,3 +282,14 @@ def test_nothing_that_happened_is_a_page_too() -> None:
 def test_a_day_of_requests_is_a_small_page() -> None:
     text = simulation_html(report(*(Made(name, 1, seconds=86400.0, rate=1.0) for name in ("weft", "hpa"))))
     assert len(text) < 400_000
+
+
+def test_of_costs_the_best_is_one_that_meets_the_slo() -> None:
+    """A policy that buys too little is no bargain; where all miss, the cheapest stands out."""
+    cheap, good = Made(policy="static", late=0.0, fails=2), Made(policy="weft")
+    page = simulation_html(report(cheap, good))
+    rows = {each.split("</i>")[1].split("<")[0]: each for each in page.split("<tr>") if "</i>" in each}
+    assert "<td class=best>12.5</td>" in rows["weft"]
+    assert "<td>2.5</td>" in rows["static"]
+    missing = simulation_html(report(cheap, Made(policy="weft", fails=3)))
+    assert "<td class=best>2.5</td>" in missing

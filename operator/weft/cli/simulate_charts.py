@@ -178,8 +178,9 @@ def _moments(scene: Scene) -> list[float]:
 
 
 def _times(scene: Scene, bottom: float) -> Iterator[str]:
-    for at in _moments(scene):
-        yield _text(scene.x(at), bottom + 15, moment(at), "middle")
+    for x, words in ((scene.x(at), moment(at)) for at in _moments(scene)):
+        ends = WIDTH - RIGHT - x < LINE  # names of lines stand beyond it
+        yield _text(WIDTH - RIGHT if ends else x, bottom + 15, words, "end" if ends else "middle")
 
 
 def _faults(scene: Scene) -> Iterator[str]:

@@ -12,7 +12,7 @@ from weft.cli.failure import CommandFailure
 from weft.cli.simulate_fleet import FleetReport, as_fleet_data, as_fleet_page
 from weft.cli.simulate_fleet_html import fleet_html
 from weft.cli.simulate_html import simulation_html
-from weft.cli.simulate_oracle import ORACLE, oracle_gpu_hours, oracle_outcome
+from weft.cli.simulate_oracle import ORACLE, oracle_gpu_hours, oracle_outcome, refused
 from weft.cli.simulate_page import as_data, as_page
 from weft.cli.simulate_report import Report
 from weft.cli.simulating import cases_of
@@ -83,17 +83,21 @@ def _html(report: Report | FleetReport) -> str:
 
 def _reports(cases: tuple[Case, ...], outcomes: tuple[tuple[Outcome, ...], ...]) -> tuple[Report, ...]:
     """One for each resource, with its outcome of each policy."""
-    return tuple(
-        Report(
-            resource=case.resource,
-            trace=case.words,
-            seconds=case.trace.seconds,
-            seed=case.setting.seed,
-            outcomes=tuple(each[case.place] for each in outcomes),
-            faults=tuple((fault.at, fault.node) for fault in case.setting.faults),
-            oracle_gpu_hours=oracle_gpu_hours(case),
-        )
-        for case in cases
+    return tuple(_report(case, tuple(each[case.place] for each in outcomes)) for case in cases)
+
+
+def _report(case: Case, outcomes: tuple[Outcome, ...]) -> Report:
+    too_long, most_tokens = refused(case)
+    return Report(
+        resource=case.resource,
+        trace=case.words,
+        seconds=case.trace.seconds,
+        seed=case.setting.seed,
+        outcomes=outcomes,
+        faults=tuple((fault.at, fault.node) for fault in case.setting.faults),
+        oracle_gpu_hours=oracle_gpu_hours(case),
+        too_long=too_long,
+        most_tokens=most_tokens,
     )
 
 

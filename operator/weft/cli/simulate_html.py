@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST_REASONS = 400  # rows of a policy in the table; the JSON has all
 _MOST_READ = 240  # moments at which the pointer reads the charts
+_COSTS = frozenset({"GPU-hours", "/ least", "cost", "changes"})
 _META = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
 _SHAPES = (
     '<svg width="0" height="0" class=defs><defs>'
@@ -134,12 +135,17 @@ def _missed(figures: Figures, number: int) -> str:
 
 
 def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
-    """A row for each policy; the best of each column stands out."""
+    """A row for each policy; the best of each column stands out, of costs the best that meets the SLO, if any does."""
     heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in PERCENTS)]
     heads += ["GPU-hours", *(["/ least"] if report.oracle_gpu_hours else []), "cost", "changes", "failed"]
     heads += ["unfinished"] if any(figures.unfinished for _, figures in rows) else []
     cells = [_cells(report, *row)[: len(heads)] for row in rows]
-    best = [_best(column) for column in zip(*cells, strict=True)]
+    meeting = [figures.meets for _, figures in rows]
+    apart = _COSTS if any(meeting) else frozenset()
+    best = [
+        _best([cell for cell, meets in zip(column, meeting, strict=True) if meets or head not in apart], column)
+        for head, column in zip(heads, zip(*cells, strict=True), strict=True)
+    ]
     body = "".join(_row(*row, own, best) for row, own in zip(rows, cells, strict=True))
     head = "".join(f"<th scope=col>{each}</th>" for each in ["policy", *heads])
     table = f"<table class=compared><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -169,9 +175,9 @@ def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[flo
     return [*cells, *((float(count), f"{count:,}") for count in (figures.failed, figures.unfinished))]
 
 
-def _best(column: Sequence[tuple[float, str]]) -> str:
-    """The words of the least value; empty where all read the same."""
-    known = sorted(cell for cell in column if not math.isnan(cell[0]))
+def _best(compared: Sequence[tuple[float, str]], column: Sequence[tuple[float, str]]) -> str:
+    """The words of the least value that is compared; empty where all of the column read the same."""
+    known = sorted(cell for cell in compared if not math.isnan(cell[0]))
     return known[0][1] if len({words for _, words in column}) > 1 and known else ""
 
 

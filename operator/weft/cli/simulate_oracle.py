@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.twin.modelled import engine_speed
-from weft.twin.need import answerable, demand, replicas_needed, split_needed
+from weft.twin.need import answerable, demand, most_tokens, replicas_needed, split_needed, too_long
 from weft.twin.oracle import PoolNeed, Terms, bound_hours, calibrated, oracle_hours, work_hours
 from weft.twin.policies import Change, ScheduleOptions
 from weft.twin.simulation import simulate
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.cli.simulating import Case
+    from weft.domain.shape import Plan
+    from weft.domain.spec import PoolSpec
     from weft.domain.workload import Slo
     from weft.twin.oracle import Column, Steps
     from weft.twin.outcome import Outcome
+    from weft.twin.speed import EngineSpeed
     from weft.twin.trace import Trace
 
     Progress = Callable[[float], None]
@@ -89,11 +92,8 @@ def _hindsight(
 
 def needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) -> list[PoolNeed]:
     """What each pool needs in each bin, by what its true engines can do; `interrupted` by prompts, in one pool."""
-    pools = [(pool, decision.status.plan) for pool, decision in case.planned.pools]
-    known = [(pool.key.name, pool.spec, plan) for pool, plan in pools if pool.spec is not None and plan is not None]
-    modelled = [engine_speed(plan, spec, case.setting.catalog) for _, spec, plan in known]
+    speeds = _speeds(case)
     placed = {pool.key.name: len(decision.status.assignments) for pool, decision in case.planned.pools}
-    speeds = [case.setting.truth(speed) for speed in modelled] if case.setting.truth is not None else modelled
     trace = answerable(trace, speeds)
     if len(speeds) > 1:
         needed = [*split_needed(trace, speeds[0], speeds[1], case.slo, bin_seconds)]
@@ -101,8 +101,27 @@ def needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) ->
         needed = [replicas_needed(trace, speeds[0], case.slo, bin_seconds, interrupted=interrupted)]
     return [
         PoolNeed(name, plan.shape.gpus, each, min(spec.scaling.min_replicas, placed[name]))
-        for (name, spec, plan), each in zip(known, needed, strict=True)
+        for (name, spec, plan), each in zip(_known(case), needed, strict=True)
     ]
+
+
+def refused(case: Case) -> tuple[int, int]:
+    """How many requests after the warm-up are too long for a replica, and how many tokens one takes at most."""
+    speeds = _speeds(case)
+    counted = case.trace.part(case.setting.warm_up, math.inf)
+    return int(too_long(counted, speeds).sum()), int(min(map(most_tokens, speeds)))
+
+
+def _known(case: Case) -> list[tuple[str, PoolSpec, Plan]]:
+    """Pools in the order in which a request goes through them."""
+    pools = [(pool, decision.status.plan) for pool, decision in case.planned.pools]
+    return [(pool.key.name, pool.spec, plan) for pool, plan in pools if pool.spec is not None and plan is not None]
+
+
+def _speeds(case: Case) -> list[EngineSpeed]:
+    """As their engines truly are."""
+    modelled = [engine_speed(plan, spec, case.setting.catalog) for _, spec, plan in _known(case)]
+    return [case.setting.truth(speed) for speed in modelled] if case.setting.truth is not None else modelled
 
 
 def _attainment(slo: Slo) -> float:

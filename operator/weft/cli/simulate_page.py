@@ -48,6 +48,7 @@ def data_of(report: Report, outcome: Outcome) -> Json:
         "requests": figures.requests,
         "completed": figures.completed,
         "failed": figures.failed,
+        "too_long": report.too_long,
         "unfinished": figures.unfinished,
         "retried": outcome.retried,
         "slo_attainment": figures.attainment,
@@ -146,8 +147,18 @@ def heading(report: Report, *, faults: bool = True) -> list[str]:
         f"{report.trace}: {every:,} request{'s' if every != 1 else ''} {spread}{warm_up}",
         f"SLO: {slo_words(outcome.slo)}",
     ]
+    if report.too_long:
+        lines.append(_too_long(report))
     fails = ", ".join(f"{node} at {clock(at)}" for at, node in report.faults) if faults else ""
     return [*lines, f"fails: {fails}"] if fails else lines
+
+
+def _too_long(report: Report) -> str:
+    many = report.too_long > 1
+    who = f"{report.too_long:,} requests are longer" if many else "1 request is longer"
+    return (
+        f"{who} than the {report.most_tokens:,} tokens that a replica takes, and {'fail' if many else 'fails'} at once"
+    )
 
 
 def _table(report: Report) -> Table:

@@ -44,7 +44,8 @@ class Report:
     """Outcomes of one trace, in the order in which their policies were named.
 
     `trace` is what was typed, `seconds` how long it lasts, `faults` times and names of nodes that fail.
-    `oracle_gpu_hours` are the least for who knows the future, None where they cannot be told.
+    `oracle_gpu_hours` are the least for who knows the future, None where they cannot be told. `too_long` requests have
+    more than the `most_tokens` that a replica takes.
     """
 
     resource: str
@@ -54,6 +55,8 @@ class Report:
     outcomes: tuple[Outcome, ...]
     faults: tuple[tuple[float, str], ...] = ()
     oracle_gpu_hours: float | None = None
+    too_long: int = 0
+    most_tokens: int = 0
 
     @property
     def first(self) -> Outcome:

@@ -136,15 +136,26 @@ def answerable(trace: Trace, speeds: Sequence[EngineSpeed]) -> Trace:
 
     `speeds` are those of the engines through which a request goes: all but the last one are asked for one token.
     """
-    kept = np.ones(len(trace), dtype=np.bool_)
-    for place, speed in enumerate(speeds):
-        tokens = trace.inputs.astype(np.int64) + (trace.outputs if place == len(speeds) - 1 else 1)
-        kept &= tokens <= min(speed.context_tokens or math.inf, speed.kv_blocks * speed.block_tokens + 1)
+    kept = ~too_long(trace, speeds)
     if kept.all():
         return trace
     inputs, outputs = (np.where(kept, column, np.int32(1)) for column in (trace.inputs, trace.outputs))
     blocks = tuple(each if stays else () for each, stays in zip(trace.blocks, kept.tolist(), strict=False))
     return Trace(trace.arrivals, inputs, outputs, blocks, trace.block_tokens)
+
+
+def too_long(trace: Trace, speeds: Sequence[EngineSpeed]) -> NDArray[np.bool_]:
+    """Of each request, whether one of the engines through which it goes refuses it for its length."""
+    found = np.zeros(len(trace), dtype=np.bool_)
+    for place, speed in enumerate(speeds):
+        tokens = trace.inputs.astype(np.int64) + (trace.outputs if place == len(speeds) - 1 else 1)
+        found |= tokens > most_tokens(speed)
+    return found
+
+
+def most_tokens(speed: EngineSpeed) -> float:
+    """What a request may have, prompt and answer together: its model's context, and what fits into an empty engine."""
+    return min(speed.context_tokens or math.inf, speed.kv_blocks * speed.block_tokens + 1)
 
 
 def prompt_seconds(trace: Trace, speed: EngineSpeed, bin_seconds: float) -> Column:
