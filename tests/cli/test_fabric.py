@@ -268,7 +268,9 @@ def test_a_pod_that_asks_for_more_than_its_node_has_fills_its_row(tmp_path: Path
 def test_an_empty_fabric_has_a_page_too(tmp_path: Path) -> None:
     bare = node("plain", gpus=0)
     bare["metadata"]["labels"] = {}
-    assert "device plugin" in html(tmp_path, bare)
+    assert "No node offers accelerators that Weft can use</p>" in html(tmp_path, bare)
+    bare["status"] = {}
+    assert "No node offers accelerators: do the device plugin" in html(tmp_path, bare)
 
 
 def test_a_fabric_of_nodes_that_nobody_labels_says_that_none_can_be_used(tmp_path: Path) -> None:
@@ -276,8 +278,18 @@ def test_a_fabric_of_nodes_that_nobody_labels_says_that_none_can_be_used(tmp_pat
     bare = node("plain")
     bare["metadata"]["labels"] = {}
     told = page(tmp_path, bare)
-    assert "no node offers accelerators that Weft can use: " in told
+    assert "no node offers accelerators that Weft can use:\n" in told
     assert "AcceleratorUnknown: node plain offers 8" in told
+
+
+def test_nodes_of_one_kind_that_cannot_be_used_are_one_note(tmp_path: Path) -> None:
+    unknown = [node(f"old-{number}", product="Tesla-T4") for number in range(9)]
+    odd = node("odd", product="Tesla-P4")
+    told = " ".join(page(tmp_path, *unknown, odd).replace("│", " ").split())
+    assert 2 == told.count("AcceleratorUnknown: ")
+    assert "=NAME; likewise old-1, old-2, old-3, old-4, old-5, old-6 and 2 more" in told
+    assert "AcceleratorUnknown: node odd has 'Tesla-P4'" in told
+    assert 2 == html(tmp_path, *unknown, odd).count("AcceleratorUnknown")
 
 
 def test_colours_go_by_name_and_no_two_pools_share_a_look() -> None:

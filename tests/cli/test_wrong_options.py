@@ -97,3 +97,14 @@ def test_what_may_be_repeated_is_taken_as_often_as_it_is_given(tmp_path: Path) -
     assert "InferencePool/first" in out
     assert "InferencePool/second" in out
     assert 0 == weft("plan", *MODEL, "--tpot", "p50=50ms", "--tpot", "p95=90ms").code
+
+
+def test_a_model_that_nobody_knows_is_asked_for_with_the_option_that_describes_it() -> None:
+    ending = weft("plan", "--model", "acme/own")
+    assert ending.sentence == (
+        "weft: --model: model 'acme/own' is not in the catalog; give the config.json from its repository with "
+        "--config FILE"
+    )
+    assert 2 == ending.code
+    near = weft("plan", "--model", "meta-llama/Llama-3.1-8B-Instrut")
+    assert ", perhaps meta-llama/Llama-3.1-8B-Instruct" in near.sentence

@@ -56,9 +56,19 @@ class Asked:
 def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, Any]]:
     """The resources to plan: of files, or the one that was asked for."""
     if asked is not None:
+        _refuse_unknown(asked)
         return [as_document(asked)]
     with working(f"reading {', '.join(map(shown, files))}"):
         return [body for file in files for body in load_documents(file)]
+
+
+def _refuse_unknown(asked: Asked) -> None:
+    from weft.catalog import load
+
+    catalog = load()
+    if asked.config is None and asked.model and catalog.architecture(asked.model) is None:
+        told = "give the config.json from its repository with --config FILE"
+        raise CommandFailure(f"--model: {catalog.unknown_model(asked.model)}; {told}")
 
 
 def as_document(asked: Asked) -> dict[str, Any]:

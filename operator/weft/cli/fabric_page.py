@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
+from weft.cli.alike import told_once
 from weft.cli.tables import headed_table
 from weft.domain.figures import counted, digits
 from weft.domain.units import GIB
@@ -35,19 +36,20 @@ def fabric_page(sitting: Sitting) -> RenderableType:
     """The whole fabric; a domain of one node is one line."""
     tree = Tree(Text(f"fabric: {headline(sitting)}", style="bold"))
     if not sitting.racks:
-        tree.add(
-            Text(
-                f"no node offers accelerators{' that Weft can use' if sitting.notes else ''}: "
-                "do the device plugin and GPU feature discovery run?",
-                style="yellow",
-            )
-        )
+        tree.add(Text(nothing_offered(sitting), style="yellow"))
     in_order = sorted(sitting.racks, key=lambda rack: (rack.domain.zone, rack.domain.accelerator, rack.domain.name))
     for zone, racks in groupby(in_order, key=lambda rack: rack.domain.zone):
         _add(tree.add(Text(f"zone {zone or 'not labelled'}")), list(racks), 1)
-    for note in sitting.notes:
+    for note in told_once(sitting.notes):
         tree.add(Text(f"{note.reason}: {note.message}", style="yellow"))
     return Group(tree, *_legend(sitting), *([Padding(_holes(sitting), (1, 0, 0, 0))] if sitting.kinds else []))
+
+
+def nothing_offered(sitting: Sitting) -> str:
+    """Of a fabric without accelerators; where there are notes, they say what is amiss."""
+    if sitting.notes:
+        return "no node offers accelerators that Weft can use:"
+    return "no node offers accelerators: do the device plugin and GPU feature discovery run?"
 
 
 def headline(sitting: Sitting) -> str:

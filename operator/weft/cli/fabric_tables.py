@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from html import escape
 from typing import TYPE_CHECKING
 
-from weft.cli.fabric_page import FREE, LOST, PROMISED, SPARE, USED, cells
+from weft.cli.alike import told_once
+from weft.cli.fabric_page import FREE, LOST, PROMISED, SPARE, USED, cells, nothing_offered
 from weft.domain.figures import counted
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def share(sitting: Sitting, paint: Callable[[str, Sitter | None], str]) -> str:
             ] += 1
     total = sum(counts.values())
     if not total:
-        return "<p class=bad>No node offers accelerators: do the device plugin and GPU feature discovery run?</p>"
+        told = nothing_offered(sitting).removesuffix(":")
+        return f"<p class=bad>{told[0].upper()}{told[1:]}</p>"
     bar = "".join(
         f'<i class="{look}" style="flex:{gpus}" title="{escape(name or look)}: {gpus}"></i>'
         for (_, name, look), gpus in sorted(counts.items())
@@ -129,7 +131,7 @@ def troubles(sitting: Sitting) -> str:
         for tray in _trays(sitting)
         if tray.why is not None
     ]
-    notes = [_row("", note, "") for note in sitting.notes]
+    notes = [_row("", note, "") for note in told_once(sitting.notes)]
     if not rows and not notes:
         return ""
     head = "<tr><th>node</th><th>reason</th><th>what it means</th><th>who is there</th></tr>"

@@ -1,0 +1,42 @@
+"""Notes on nodes that differ in the node's name only: a hundred nodes of one kind are one note."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NODE = re.compile(r"^node (?P<name>\S+?):? ")
+_MOST_NAMES = 6
+
+
+def told_once(notes: Iterable[Explanation]) -> list[Explanation]:
+    """The first note of each kind, with the names of the other nodes of which it is true; in the order of the first."""
+    found: dict[tuple[str, str], list[tuple[str, Explanation]]] = {}
+    for note in notes:
+        name = _node_of(note.message)
+        kind = _without(note.message, name) if name else note.message
+        found.setdefault((note.reason.value, kind), []).append((name, note))
+    return [_together(alike) for alike in found.values()]
+
+
+def _node_of(message: str) -> str:
+    match = _NODE.match(message)
+    return match["name"] if match else ""
+
+
+def _without(message: str, name: str) -> str:
+    return re.sub(rf"(?<!\S){re.escape(name)}(?![^\s:,;])", "", message)
+
+
+def _together(alike: list[tuple[str, Explanation]]) -> Explanation:
+    (_, first), *others = alike
+    names = list(dict.fromkeys(name for name, _ in others if name))
+    if not names:
+        return first
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return Explanation(first.reason, f"{first.message}; likewise {', '.join(names[:_MOST_NAMES])}{more}")
