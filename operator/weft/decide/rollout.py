@@ -56,13 +56,22 @@ def leaving(
     gone += choose_victims([each for each in ready if not each.could_stay], serving(replicas) - least_serving, free)
     left = serving(without(gone, replicas))
     gone += choose_victims([each for each in ready if each.could_stay], left - desired, free)
-    rest = [each for each in without(gone, replicas) if not each.lasts]
-    most = desired + (limits.surge if without(gone, outgoing) else 0)
+    if without(gone, outgoing):
+        gone += _too_many(without(gone, replicas), desired + limits.surge, least_serving, free)
+    if not without(gone, outgoing):  # nor any of those that just left
+        gone += _too_many(without(gone, replicas), desired, least_serving, free)
+    return tuple(gone)
+
+
+def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free: FreeMap) -> list[Departure]:
+    """Who goes because there are more than that, as far as enough serve without it."""
+    rest = [each for each in replicas if not each.lasts]
+    found: list[Departure] = []
     for victim in choose_victims(rest, len(rest) - most, free):
         if not victim.ready or serving(rest) > least_serving:
             rest.remove(victim)
-            gone.append(victim)
-    return tuple(gone)
+            found.append(victim)
+    return found
 
 
 def _goes_at_once(each: Departure) -> bool:
