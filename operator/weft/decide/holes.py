@@ -66,18 +66,34 @@ def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None
 
 def kept_for_want_of_room(turns: Sequence[Turn], ground: Ground, replan: Replan) -> Sequence[Turn]:
     """The turns in the shapes before, where these run or wait to, and the planned ones have no place beside them."""
+    if not any(map(_may_run_again, turns)) or _is_handed_over(turns):
+        return turns
+    if new_shapes_fit(turns, ground.free, _given_up(turns, ground.free)):
+        return turns
+    kept = in_shapes_before(turns, replan)
+    return turns if kept is None or not _runs_or_waits(kept, ground.now) else kept
+
+
+def in_shapes_before(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn] | None:
+    """The turns in the shapes that their statuses tell; None where one tells none, or its spec allows it no more."""
     before = [turn.planned.pool.status.plan for turn in turns]
     wishes = [
         Wish(plan.shape, _would_be_better(turn) if _changes(turn) else plan.verdict)
         for turn, plan in zip(turns, before, strict=True)
         if plan is not None
     ]
-    if len(wishes) < len(turns) or not any(map(_may_run_again, turns)) or _is_handed_over(turns):
-        return turns
-    if _fit(map(_first, filter(_changes, turns)), ground.free, _given_up(turns, ground.free)):
-        return turns
-    kept = replan(turns, wishes)
-    return turns if kept is None or not _runs_or_waits(kept, ground.now) else kept
+    return None if len(wishes) < len(turns) else replan(turns, wishes)
+
+
+def as_moves_know_them(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn]:
+    """The turns in the shapes for which moves began, also where better ones would be taken if they had a place."""
+    bound = any(turn.planned.pool.status.moves or turn.planned.pool.status.opening for turn in turns)
+    return (bound and changes_shape(turns) and in_shapes_before(turns, replan)) or turns
+
+
+def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
+    """Whether each pool that changes its shape has a place for one replica of it, if `more` were free too."""
+    return _fit(map(_first, filter(_changes, turns)), free, more)
 
 
 def _is_handed_over(turns: Iterable[Turn]) -> bool:

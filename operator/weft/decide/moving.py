@@ -75,8 +75,6 @@ class Moves:
 def moves_under_way(turns: Sequence[Turn], free: FreeMap) -> Moves:
     """Those that still open a slot for a pool that lacks replicas. What they need is reserved in `free`."""
     moves = Moves()
-    if not any(turn.planned.pool.status.moves for turn in turns):
-        return moves
     movers = _movers(turns, free.fabric)
     for turn in turns:
         leaving = movers.get(turn.name)

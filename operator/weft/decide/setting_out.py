@@ -11,7 +11,7 @@ from weft.decide.course import NOTHING_TO_WEIGH, Course, Leaving, OwnMoves
 from weft.decide.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
 from weft.decide.ground import Ground
 from weft.decide.growth import Growth
-from weft.decide.holes import changes_shape, kept_for_want_of_room
+from weft.decide.holes import changes_shape, kept_for_want_of_room, new_shapes_fit
 from weft.decide.moving import still_told
 from weft.decide.outliers import because_it_does_worse, outlier_that_goes
 from weft.decide.pairing import alone_in, rollout_of
@@ -46,12 +46,19 @@ class Start(Ground):
 def all_set_out(units: Sequence[Sequence[Turn]], start: Start, replan: Replan) -> list[list[Course]]:
     """Departures of everyone; last of those who would change their shape, when the room for it can be seen."""
     found: dict[int, list[Course]] = {}
-    for index in sorted(range(len(units)), key=lambda index: (changes_shape(units[index]), index)):
+    changing = list(map(changes_shape, units))
+    for index in sorted(range(len(units)), key=changing.__getitem__):
         turns = units[index]
-        if changes_shape(turns):
-            turns = kept_for_want_of_room(turns, start, replan)
-        found[index] = _together(turns, start)
+        found[index] = _with_room(turns, start, replan) if changing[index] else _together(turns, start)
     return [found[index] for index in range(len(units))]
+
+
+def _with_room(turns: Sequence[Turn], start: Start, replan: Replan) -> list[Course]:
+    """One pool or split, in new shapes where these have room: also in what it lets go while it keeps the old ones."""
+    kept = kept_for_want_of_room(turns, start, replan)
+    courses = _together(kept, start)
+    lets_go = kept is not turns and any(course.leaving.gone for course in courses)
+    return set_out_anew(turns, courses, start) if lets_go and new_shapes_fit(turns, start.free) else courses
 
 
 def set_out_anew(turns: Sequence[Turn], before: Sequence[Course], start: Start) -> list[Course]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.growth import behind, explain_again, grow
-from weft.decide.holes import shapes_with_a_place
+from weft.decide.holes import as_moves_know_them, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
-from weft.decide.moving import moves_under_way
+from weft.decide.moving import Moves, moves_under_way
 from weft.decide.need import needed_now
 from weft.decide.outliers import replace_outliers
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from weft.decide.growth import Growth
     from weft.decide.holes import Replan
     from weft.decide.making_room import Purse
+    from weft.placement import FreeMap
 
     _Courses = Sequence[Sequence[Course]]
 
@@ -41,7 +42,7 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     and all reasons after the last, so that a second pass finds what this one says.
     """
     free, now = ground.free, ground.now
-    moves = moves_under_way([turn for turns in units for turn in turns], free)
+    moves = _moves(units, free, replan)
     start = Start(free, ground.accounts, now, moves)
     courses = all_set_out(units, start, replan)
     keep_halves_together(courses, free)
@@ -59,6 +60,14 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     replace_outliers(courses, free, now)
     say_what_traffic_holds(every, now)
     return tuple(outcome_of(course, free, now) for course in every)
+
+
+def _moves(units: Sequence[Sequence[Turn]], free: FreeMap, replan: Replan) -> Moves:
+    """Those under way, by the shapes for which they began."""
+    movers = [turn for turns in units for turn in turns if turn.planned.pool.status.moves]
+    if not movers:
+        return Moves()
+    return moves_under_way([turn for turns in units for turn in as_moves_know_them(turns, replan)], free)
 
 
 def _grow_side_by_side(peers: Sequence[list[Course]], courses: _Courses, start: Start, replan: Replan) -> None:
