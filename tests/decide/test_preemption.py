@@ -31,10 +31,11 @@ def test_a_pool_without_any_place_takes_one_and_both_say_so() -> None:
     world.decide()
     assert 2 == len(world.status("low").assignments)
     status, reason, message = world.condition("low", "Placed")
-    assert ("False", "Preempted") == (status, reason)
-    assert "2 of 3 replicas placed; replica" in message
-    assert "gives its place to pool team/high, of higher priority" in message
-    assert ["Preempted"] == [event.reason.value for event in world.decision("low").events]
+    assert ("False", "NoSlot") == (status, reason)
+    assert "2 of 3 replicas placed; H200 BF16 TP8 needs 8 GPUs free on one node" in message
+    (gave,) = world.decision("low").events
+    assert "Preempted" == gave.reason.value
+    assert "gives its place to pool team/high, of higher priority" in gave.message
     assert ("False", "Preempting") == world.condition("high", "Placed")[:2]
     assert "waits until pods of pool team/low, of lower priority, are gone" in world.condition("high", "Placed")[2]
     world._follow()

@@ -45,7 +45,8 @@ def test_a_split_without_any_replica_takes_the_first_place_of_both_halves() -> N
     for half in ("pair-prefill", "pair-decode"):
         assert ("False", "Preempting") == world.condition(half, "Placed")[:2]
         assert "waits until pods of pool team/low, of lower priority, are gone" in world.condition(half, "Placed")[2]
-    assert "to pool team/pair-prefill, of higher priority" in world.condition("low", "Placed")[2]
+    (gave,) = world.decision("low").events
+    assert "to pool team/pair-prefill, of higher priority" in gave.message
     world._follow()
     world.turn(6)
     assert ((1, 1), 2) == (halves(world), world.serving("low"))
@@ -105,10 +106,11 @@ def test_the_half_that_gives_says_so_and_has_its_replica_again_when_there_is_roo
     world.now += 5
     world.decide()
     told = [world.condition(f"pair-{half}", "Placed")[1] for half in ("prefill", "decode")]
-    assert ["AllPlaced", "Preempted"] == sorted(told)
-    gave = "pair-prefill" if told[0] == "Preempted" else "pair-decode"
-    assert "gives its place to pool team/high, of higher priority" in world.condition(gave, "Placed")[2]
-    assert ["Preempted"] == [event.reason.value for event in world.decision(gave).events]
+    assert ["AllPlaced", "NoSlot"] == sorted(told)
+    gave = "pair-prefill" if told[0] == "NoSlot" else "pair-decode"
+    (event,) = world.decision(gave).events
+    assert "Preempted" == event.reason.value
+    assert "gives its place to pool team/high, of higher priority" in event.message
     world._follow()
     world.turn(6)
     assert (1, 3) == (world.serving("high"), sum(halves(world)))

@@ -34,10 +34,10 @@ def test_a_pool_without_room_in_its_quota_takes_some_and_both_say_so() -> None:
     world.decide()
     assert 2 == len(world.status("low").assignments)
     status, reason, message = world.condition("low", "Placed")
-    assert ("False", "Preempted") == (status, reason)
-    assert "2 of 3 replicas placed; replica" in message
-    assert "gives its room in the quota to pool team/high, of higher priority" in message
-    assert ["Preempted"] == [event.reason.value for event in world.decision("low").events]
+    assert ("False", "BudgetExhausted") == (status, reason)
+    assert "2 of 3 replicas placed; ResourceQuota gpus" in message
+    gave = next(event for event in world.decision("low").events if event.reason.value == "Preempted")
+    assert "gives its room in the quota to pool team/high, of higher priority" in gave.message
     assert ("False", "Preempting") == world.condition("high", "Placed")[:2]
     waits = "0 of 1 replicas placed; waits until pods of pool team/low, of lower priority, are gone"
     assert waits == world.condition("high", "Placed")[2]

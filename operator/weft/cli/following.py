@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide import decide
+from weft.decide import as_decided, decide
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Reason
@@ -63,7 +63,7 @@ def follow(snapshot: Snapshot, catalog: Catalog) -> Followed:
     for turn in range(1, MOST_TURNS + 1):
         statuses = {each.key.uid: each.status for each in decisions.pools}
         changed = list(_changes(turn, snapshot.pools, statuses))
-        following = _a_turn_later(snapshot, decisions, statuses, resources)
+        following = _a_turn_later(snapshot, decisions, resources)
         if not changed and following.pods == snapshot.pods and not _waits(decisions):
             return Followed(snapshot, decisions, tuple(changes), rests=True)
         changes += changed
@@ -88,19 +88,10 @@ def _changes(turn: int, pools: tuple[PoolRecord, ...], statuses: Mapping[str, Po
         yield from (Change(turn, pool.key, each, starts=True) for name, each in new.items() if name not in old)
 
 
-def _a_turn_later(
-    snapshot: Snapshot, decisions: Decisions, statuses: Mapping[str, PoolStatus], resources: Mapping[str, str]
-) -> Snapshot:
-    pools = tuple(replace(pool, status=statuses.get(pool.key.uid, pool.status)) for pool in snapshot.pools)
-    engines = {each.key.uid: each.engine for each in decisions.splits}
-    splits = tuple(
-        replace(split, status=replace(split.status, engine=engines.get(split.key.uid, split.status.engine)))
-        for split in snapshot.splits
-    )
-    now = snapshot.now + TURN_SECONDS
-    pods = (*_remaining(snapshot, pools), *_new(snapshot, pools, resources))
-    moved = replace(snapshot, now=now, pools=pools, splits=splits, pods=pods, memory=decisions.memory)
-    return _with_compute_domains(moved)
+def _a_turn_later(snapshot: Snapshot, decisions: Decisions, resources: Mapping[str, str]) -> Snapshot:
+    decided = as_decided(snapshot, decisions)
+    pods = (*_remaining(snapshot, decided.pools), *_new(snapshot, decided.pools, resources))
+    return _with_compute_domains(replace(decided, now=snapshot.now + TURN_SECONDS, pods=pods))
 
 
 def _with_compute_domains(snapshot: Snapshot) -> Snapshot:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from weft.decide.compose import decide
 from weft.decide.persisting import Persisted, in_safe_order
+from weft.decide.settling import as_decided
 
-__all__ = ["Persisted", "decide", "in_safe_order"]
+__all__ = ["Persisted", "as_decided", "decide", "in_safe_order"]

@@ -27,6 +27,7 @@ from weft.decide.outliers import look_for_outliers
 from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts
 from weft.decide.promises import free_map
+from weft.decide.settling import as_decided, both, may_change_again
 from weft.decide.steps import take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
@@ -72,8 +73,15 @@ class _Stage:
 def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     """The next status of every pool and split, and what to remember.
 
-    A second call on its own result changes nothing.
+    A second call on its own result changes nothing. For that some moments are decided twice (`decide/settling.py`).
     """
+    decisions = _decide_once(snapshot, catalog)
+    if not may_change_again(snapshot, decisions):
+        return decisions
+    return both(decisions, _decide_once(as_decided(snapshot, decisions), catalog))
+
+
+def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
     facts, roll = Facts(fabric, catalog), Roll.of(snapshot)
     snapshot = learn(look_for_outliers(snapshot, roll), facts, roll)

@@ -37,16 +37,17 @@ class Purse:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Purse:
-        """What this hour leaves."""
-        budget, moves = snapshot.budget, (each for pool in snapshot.pools for each in pool.status.moves)
+        """What this hour leaves, and this moment, which may be decided twice."""
+        budget, moves = snapshot.budget, [each for pool in snapshot.pools for each in pool.status.moves]
         if budget is None:
             return cls(0, "")
         left = budget.per_hour - sum(each.is_recent(snapshot.now) for each in moves)
+        at_once = budget.per_decision - sum(each.since == snapshot.now for each in moves)
         if budget.per_hour < 1:
             return cls(0, ", but moves are off")
-        if left < budget.per_decision:
+        if left < at_once:
             return cls(max(0, left), f", but at most {budget.per_hour} may begin in an hour")
-        return cls(max(0, budget.per_decision), f", but at most {budget.per_decision} may begin at once")
+        return cls(max(0, at_once), f", but at most {budget.per_decision} may begin at once")
 
 
 @dataclass(frozen=True, slots=True)

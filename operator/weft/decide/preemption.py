@@ -65,8 +65,13 @@ def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]]
 
 
 def preempt(units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> None:
-    """Have lower pools give up what the first unit needs that may take it; units in the order of their priority."""
+    """Have lower pools give up what the first unit needs that may take it; units in the order of their priority.
+
+    Once at a moment, however often that is decided: the next one to need a place takes it in a pass of its own.
+    """
     for needed in islice(filter(None, map(places_needed, units)), LOOKED_AT):
+        if any(course.turn.memory.took == now for unit in units for course in unit):
+            return
         lower = lower_than(needed, units)
         candidates = [victim for unit in lower for victim in could_yield(unit, free)]
         if victims := victims_for(needed, candidates, lower, free):

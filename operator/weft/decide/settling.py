@@ -1,0 +1,82 @@
+"""When a moment is decided once more inside its pass, on what the pass itself decided.
+
+Preemption and moves come last, when everybody else has a place and has been told so: a pool that gave its place gets
+one that is free, and is told what lacks, only by a look that finds it without. The same is so where a pool changes its
+shape, as shares of quotas were counted in replicas of the old one. Such a pass looks again at once, so that another one
+with the same input finds nothing to do. It looks again once, never until all is at rest: what is left then is for the
+next pass, which comes as soon as this one is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.domain.changed import changed
+from weft.domain.reasons import Reason
+from weft.domain.status import SplitStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weft.domain.decision import Decisions, PoolDecision, SplitDecision
+    from weft.domain.reasons import Explanation
+    from weft.domain.snapshot import PoolRecord, Snapshot
+
+
+def as_decided(snapshot: Snapshot, decisions: Decisions) -> Snapshot:
+    """The same moment, with what was decided in the statuses and in what is remembered."""
+    statuses = {each.key.uid: each.status for each in decisions.pools}
+    engines = {each.key.uid: each.engine for each in decisions.splits}
+    pools = [
+        changed(pool, status=statuses[pool.key.uid]) if pool.key.uid in statuses else pool for pool in snapshot.pools
+    ]
+    splits = [
+        replace(split, status=SplitStatus(engines[split.key.uid])) if split.key.uid in engines else split
+        for split in snapshot.splits
+    ]
+    return replace(snapshot, pools=tuple(pools), splits=tuple(splits), memory=decisions.memory)
+
+
+def may_change_again(snapshot: Snapshot, decisions: Decisions) -> bool:
+    """Whether a pass decided something of which others were not told when their turn came."""
+    with_news = [each for each in decisions.pools if each.events or each.status.moves]
+    if not with_news:  # as in nearly every pass
+        return False
+    before = {pool.key.uid: pool for pool in snapshot.pools}
+    return any(check(before[each.key.uid], each) for each in with_news for check in _UNTOLD)
+
+
+def _gives_a_place(_: PoolRecord, decision: PoolDecision) -> bool:
+    """To a pool of higher priority, or its room in a quota."""
+    return any(event.reason is Reason.Preempted for event in decision.events)
+
+
+def _begins_to_move(pool: PoolRecord, decision: PoolDecision) -> bool:
+    """One of its replicas makes room from this pass on."""
+    moves = decision.status.moves
+    return bool(moves) and not set(moves) <= set(pool.status.moves)
+
+
+def _changes_its_shape(pool: PoolRecord, decision: PoolDecision) -> bool:
+    """So that its replicas count in other units, by which quotas were not shared out yet."""
+    before, now = pool.status.plan, decision.status.plan
+    return before is not now and before is not None and now is not None and before.shape != now.shape
+
+
+_UNTOLD: tuple[Callable[[PoolRecord, PoolDecision], bool], ...] = (_gives_a_place, _begins_to_move, _changes_its_shape)
+
+
+def both(first: Decisions, second: Decisions) -> Decisions:
+    """The answer of the second look, with what the first one had to tell as well: each event once."""
+    pools = {each.key.uid: each.events for each in first.pools}
+    splits = {each.key.uid: each.events for each in first.splits}
+    return replace(
+        second,
+        pools=tuple(changed(each, events=_each_once(pools.get(each.key.uid, ()), each)) for each in second.pools),
+        splits=tuple(replace(each, events=_each_once(splits.get(each.key.uid, ()), each)) for each in second.splits),
+    )
+
+
+def _each_once(told: Sequence[Explanation], again: PoolDecision | SplitDecision) -> tuple[Explanation, ...]:
+    return (*told, *(event for event in again.events if event not in told))
