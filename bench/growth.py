@@ -27,7 +27,7 @@ from weft.domain.spec import PlacementSpec, ShapePins, Toleration
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import Target
+from weft.observe.history import EngineTarget
 from weft.observe.observation import observe_pool
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ def reading_ms() -> float:
     """Processor time of a round for each replica: its page read, its window built, and what it tells of its pool."""
     clock = [0.0]
     source = DirectSource(clock=lambda: clock[0])
-    targets = [Target(f"u{one}", "team", f"p{one}", "", 1, "/", SERIES.names) for one in range(REPLICAS_READ)]
+    targets = [
+        EngineTarget(f"u{one}", "team", f"p{one}", "", 1, "/", SERIES.names, series=SERIES)
+        for one in range(REPLICAS_READ)
+    ]
     spent = 0.0
     for page in _pages(SCRAPES + 1):
         clock[0] += INTERVAL_SECONDS
@@ -82,7 +85,7 @@ def reading_ms() -> float:
             began = process_time()
             for target in targets:
                 source.remember(target.uid, parse(page, target.names))
-            observe_pool(targets, source.windows(), SERIES)
+            observe_pool(targets, source.windows())
             spent = process_time() - began
     return 1000.0 * spent / REPLICAS_READ
 
@@ -95,7 +98,7 @@ def silent_round_seconds() -> float:
 
 async def _longest_round(port: int) -> float:
     paths = [f"/{'silent' if index % 2 else 'metrics'}-{index}" for index in range(2 * MANY)]
-    targets = [Target(path, "team", path, "127.0.0.1", port, path, SERIES.names) for path in paths]
+    targets = [EngineTarget(path, "team", path, "127.0.0.1", port, path, SERIES.names, series=SERIES) for path in paths]
     source, seconds = DirectSource(), list[float]()
     for _ in range(ROUNDS_BEFORE):
         await source.collect(targets)

@@ -53,6 +53,17 @@ def test_an_engine_that_ends_is_replaced_under_a_new_id_with_its_own_error_line(
     assert world.serving("chat") == 1
 
 
+@pytest.mark.parametrize(("engine", "told"), [("vllm", True), ("", True), ("sglang", False)])
+def test_last_words_are_read_as_those_of_the_engine_in_the_pod(engine: str, *, told: bool) -> None:
+    """Its pool, of vLLM, may have run another one before."""
+    world = serving_world()
+    world.pods["chat-0-0"] = replace(world.pods["chat-0-0"], engine=engine)
+    words = "(EngineCore pid=1) ERROR 11-22 10:00:00 [core.py:700] ValueError: no memory\nwhatever comes last"
+    world.end("chat-0-0", ContainerFailure("Error", words, exit_code=1))
+    world.turn()
+    assert ("ValueError: no memory" in world.condition("chat", "Placed")[2]) is told
+
+
 def test_a_silent_end_names_the_command_that_shows_the_log() -> None:
     world = serving_world()
     world.end("chat-0-0", ContainerFailure("Error", "", exit_code=1))

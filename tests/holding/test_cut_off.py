@@ -12,7 +12,7 @@ from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import Target
+from weft.observe.history import EngineTarget
 from weft.observe.observation import observe_pool
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ class Transferring(Pair):
                 self._scrape(decode)
 
     def snapshot(self) -> Snapshot:
-        ready = [Target(name, "team", name, "10.0.0.1", 8000, "/metrics", ()) for name in self.decode_pods()]
-        seen = observe_pool(ready, self.source.windows(), SERIES)
+        place = ("10.0.0.1", 8000, "/metrics", ())
+        ready = [EngineTarget(name, "team", name, *place, series=SERIES) for name in self.decode_pods()]
+        seen = observe_pool(ready, self.source.windows())
         return replace(super().snapshot(), observations={"uid-duo-decode": seen} if ready else {})
 
     def decode_pods(self) -> list[str]:

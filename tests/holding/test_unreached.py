@@ -9,7 +9,7 @@ from tests.holding.cluster import boards
 from tests.holding.pairs import split_body
 from tests.holding.test_cut_off import FETCHES, FIVE_MINUTES, PAGE, SERIES, Transferring, told
 from weft.observe.exposition import parse
-from weft.observe.history import Target
+from weft.observe.history import EngineTarget
 from weft.observe.observation import observe_pool
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ class Leasing(Transferring):
 
     def snapshot(self) -> Snapshot:
         snapshot, windows = super().snapshot(), self.source.windows()
-        ready = [Target(name, "team", name, "10.0.0.1", 8000, "/metrics", ()) for name in self.prefill_pods()]
-        seen = {"uid-duo-prefill": observe_pool(ready, windows, self.series)} if ready else {}
+        place = ("10.0.0.1", 8000, "/metrics", ())
+        ready = [EngineTarget(name, "team", name, *place, series=self.series) for name in self.prefill_pods()]
+        seen = {"uid-duo-prefill": observe_pool(ready, windows)} if ready else {}
         return replace(snapshot, observations={**snapshot.observations, **seen})
 
     def _fetch(self, decode: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from weft.observe.direct import DirectSource
-from weft.observe.history import Target
+from weft.observe.history import EngineTarget, Target
 from weft.observe.observation import observe_pool
 
 if TYPE_CHECKING:
@@ -73,12 +73,13 @@ async def scraped(targets: tuple[Target, ...], texts: Mapping[str, tuple[str, ..
     return found
 
 
-def target(series: EngineSeries, uid: str = "a", startup_seconds: float | None = None) -> Target:
+def target(series: EngineSeries, uid: str = "a", startup_seconds: float | None = None) -> EngineTarget:
     """A pod of an engine."""
-    return Target(uid, "team", f"pod-{uid}", "10.0.0.1", series.port, series.path, series.names, startup_seconds)
+    place = (uid, "team", f"pod-{uid}", "10.0.0.1", series.port, series.path, series.names)
+    return EngineTarget(*place, startup_seconds, series=series)
 
 
 async def observed(series: EngineSeries, *texts: str) -> PoolObservation:
     """A pool of one pod that showed these texts."""
     targets = (target(series),)
-    return observe_pool(targets, await scraped(targets, {"a": texts}), series)
+    return observe_pool(targets, await scraped(targets, {"a": texts}))

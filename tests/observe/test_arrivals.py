@@ -6,11 +6,11 @@ import pytest
 
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.history import History, Target
+from weft.observe.history import EngineTarget, History
 from weft.observe.observation import observe_pool
 
 SERIES = series_for(EngineName.VLLM, "0.32.0")
-TARGET = Target("a", "team", "chat-0", "10.0.0.1", 8000, "/metrics", ())
+TARGET = EngineTarget("a", "team", "chat-0", "10.0.0.1", 8000, "/metrics", (), series=SERIES)
 
 
 def history(finished: list[float], running: list[float], step_seconds: float = 5.0) -> History:
@@ -28,15 +28,15 @@ def history(finished: list[float], running: list[float], step_seconds: float = 5
 
 def test_what_piles_up_inside_has_arrived_too() -> None:
     """Nothing is answered yet, 30 requests came in during the last 10 s; what came a minute ago does not count."""
-    seen = observe_pool([TARGET], {"a": history([0.0] * 13, [*[4.0] * 10, 14.0, 24.0, 34.0])}, SERIES)
+    seen = observe_pool([TARGET], {"a": history([0.0] * 13, [*[4.0] * 10, 14.0, 24.0, 34.0])})
     assert seen.arrivals == pytest.approx(20)
     assert seen.arrival_seconds == pytest.approx(10)
 
 
 def test_answers_count_and_a_drained_queue_is_no_negative_arrival() -> None:
-    answered = observe_pool([TARGET], {"a": history([10.0 * i for i in range(13)], [0.0] * 13)}, SERIES)
+    answered = observe_pool([TARGET], {"a": history([10.0 * i for i in range(13)], [0.0] * 13)})
     assert answered.arrivals == pytest.approx(20)
-    drained = observe_pool([TARGET], {"a": history([0.0] * 13, [*[50.0] * 12, 0.0])}, SERIES)
+    drained = observe_pool([TARGET], {"a": history([0.0] * 13, [*[50.0] * 12, 0.0])})
     assert drained.arrivals == 0
 
 
@@ -46,11 +46,13 @@ def test_load_that_moves_to_a_replica_that_was_added_is_counted_once(scrapes_sin
     ended = [4.0 * 5.0 * min(i, 13 - scrapes_since) for i in range(13)]
     of_old = [before + 3.2 * 5.0 * max(0, i - (13 - scrapes_since)) for i, before in enumerate(ended)]
     of_new = [3.2 * 5.0 * i for i in range(scrapes_since)]
-    targets = [Target(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", ()) for uid in "abcde"]
+    targets = [
+        EngineTarget(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", (), series=SERIES) for uid in "abcde"
+    ]
     late = [5.0 * (13 - scrapes_since + i) for i in range(scrapes_since)]
     new = History(60.0, {(SERIES.finished, ()): tuple(zip(late, of_new, strict=True))})
     found = {**dict.fromkeys("abcd", history(of_old, [0.0] * 13)), "e": new}
-    assert observe_pool(targets, found, SERIES).requests_per_second == pytest.approx(16.0, rel=0.03)
+    assert observe_pool(targets, found).requests_per_second == pytest.approx(16.0, rel=0.03)
 
 
 def test_a_replica_that_was_just_added_makes_no_rate_of_a_second() -> None:
@@ -58,19 +60,23 @@ def test_a_replica_that_was_just_added_makes_no_rate_of_a_second() -> None:
     finished = [(float(at), 0.0 if at < 60 else 14.0) for at in range(61)]
     old = History(60.0, {(SERIES.finished, ()): tuple(finished)})
     new = History(60.0, {(SERIES.finished, ()): ((59.0, 0.0), (60.0, 1.0))})
-    targets = [Target(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", ()) for uid in "ab"]
-    assert observe_pool(targets, {"a": old, "b": new}, SERIES).requests_per_second == pytest.approx(1.0)
+    targets = [
+        EngineTarget(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", (), series=SERIES) for uid in "ab"
+    ]
+    assert observe_pool(targets, {"a": old, "b": new}).requests_per_second == pytest.approx(1.0)
 
 
 def test_one_that_has_nothing_to_do_any_more_hides_nobody_elses_requests() -> None:
     """The others came when its siblings went: what those answered is gone with them."""
-    targets = [Target(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", ()) for uid in "abc"]
+    targets = [
+        EngineTarget(uid, "team", f"chat-{uid}", "10.0.0.1", 8000, "/metrics", (), series=SERIES) for uid in "abc"
+    ]
     late = tuple((at, 2.0 * (at - 40.0)) for at in (40.0, 45.0, 50.0, 55.0, 60.0))
     new = History(60.0, {(SERIES.finished, ()): late})
     old = history([100.0] * 13, [0.0] * 13)
-    assert observe_pool(targets, {"a": old, "b": new, "c": new}, SERIES).requests_per_second == pytest.approx(4.0)
+    assert observe_pool(targets, {"a": old, "b": new, "c": new}).requests_per_second == pytest.approx(4.0)
 
 
 def test_a_replica_that_is_alone_has_its_own_rate_however_short_it_was_seen() -> None:
-    seen = observe_pool([TARGET], {"a": history([20.0 * i for i in range(3)], [0.0] * 3)}, SERIES)
+    seen = observe_pool([TARGET], {"a": history([20.0 * i for i in range(3)], [0.0] * 3)})
     assert seen.requests_per_second == pytest.approx(4.0)

@@ -15,15 +15,17 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import EngineWord, PoolRecord, ResourceKey
 from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import PoolStatus
-from weft.observe.arithmetic import Sample
+from weft.observe.arithmetic import Sample, merged
 from weft.observe.collector import AT_A_GATEWAY, MetricsCollector
 from weft.observe.history import History, Origin, SeriesKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, ValuesView
 
+    from weft.domain.snapshot import PoolObservation
     from weft.observe.history import Target
 
+SGLANG = EngineRelease(EngineName.SGLang, "0.5.23", "lmsysorg/sglang:v0.5.23")
 ROUTER_TEXTS = pages("vllm-router-0.1.17")
 
 
@@ -47,10 +49,12 @@ def pool(uid: str, release: EngineRelease | None, split_uid: str | None = None) 
     return PoolRecord(key, 1, None, PoolStatus(engine=release), split_uid=split_uid)
 
 
-def engine(uid: str, pool_uid: str) -> PodRecord:
+def engine(uid: str, pool_uid: str, replica: int = 0, image: str = "", name: str = "") -> PodRecord:
     return PodRecord(
         *("team", uid, uid, PodPhase.Running, "node-1", ()),
-        identity=PodIdentity(pool_uid, 0, 0, "r"),
+        identity=PodIdentity(pool_uid, replica, 0, "r"),
+        image=image,
+        engine=name,
         ready=True,
         ip="10.0.0.1",
         startup_seconds=120.0,
@@ -83,6 +87,80 @@ async def test_both_halves_of_a_split_hear_of_its_front_and_each_engine_is_asked
     }
     assert seen["decode"].startup_seconds == 120  # by its conditions; the engine alone says 95.5
     assert collector.engines_read == {Origin.Engine: 2, Origin.Prometheus: 0}
+
+
+OLD, NEW = EngineRelease(EngineName.VLLM, "0.32.0", "vllm/vllm-openai:v0.32.0"), SGLANG
+ROLLING = (engine("old", "chat", 0, OLD.image, "vllm"), engine("new", "chat", 1, NEW.image, "sglang"))
+
+
+async def test_while_a_pool_changes_its_engine_each_replica_is_read_as_what_its_own_pod_runs() -> None:
+    """Both tell their load, so that the pool is seen whole; the way back is read alike."""
+    for planned in (OLD, NEW):
+        source = Scripted({"old": pages("vllm-0.32.0"), "new": pages("sglang-0.5.23")})
+        collector = MetricsCollector(source)
+        await collector.collect((pool("chat", planned),), ROLLING)
+        seen = collector.observations()["chat"]
+        assert {uid: one.port for uid, one in source.asked.items()} == {"old": 8000, "new": 30000}
+        assert seen.complete
+        assert not seen.missing
+        alone = [(await alone_of(pod, release)) for pod, release in zip(ROLLING, (OLD, NEW), strict=True)]
+        assert seen.running == sum(each.running or 0.0 for each in alone)
+        assert seen.requests_per_second == sum(each.requests_per_second or 0.0 for each in alone)
+        assert seen.ttft_buckets == merged(each.ttft_buckets for each in alone)
+
+
+async def alone_of(pod: PodRecord, release: EngineRelease) -> PoolObservation:
+    """What the pool tells whose only replica this is."""
+    release_pages = {"old": pages("vllm-0.32.0"), "new": pages("sglang-0.5.23")}
+    collector = MetricsCollector(Scripted({pod.uid: release_pages[pod.uid]}))
+    await collector.collect((pool("chat", release),), (pod,))
+    return collector.observations()["chat"]
+
+
+async def test_a_replica_of_the_engine_before_tells_whether_it_is_idle() -> None:
+    """It leaves once it is; SGLang is believed by no pool."""
+    collector = MetricsCollector(Scripted({"old": pages("vllm-0.32.0"), "new": pages("sglang-0.5.23")}))
+    await collector.collect((pool("chat", NEW),), ROLLING)
+    assert collector.engines("chat", {"old", "new"}).keys() == {"old"}
+
+
+async def test_while_a_pool_changes_its_image_each_replica_is_asked_where_its_own_answers() -> None:
+    """A NIM hands metrics on elsewhere; another version is read by its own names, of which none is told as odd."""
+    source = Scripted({"old": pages("vllm-0.10.0"), "new": pages("vllm-0.32.0")})
+    collector = MetricsCollector(source)
+    nim = EngineRelease(EngineName.VLLM, "0.32.0", "nvcr.io/nim/nvidia/vllm-model-free-nim:2.1.6")
+    pods = (engine("old", "chat", 0, "vllm/vllm-openai:v0.10.0"), engine("new", "chat", 1, nim.image))
+    await collector.collect((pool("chat", nim),), pods)
+    assert {uid: one.path for uid, one in source.asked.items()} == {"old": "/metrics", "new": "/v1/metrics"}
+    assert not any("is read" in each.says for each in collector.observations()["chat"].caveats)
+
+
+async def test_requests_and_gaps_are_no_histogram_together() -> None:
+    """Before 0.11.2 vLLM times each gap between tokens, then each request: percentiles of both would be of neither."""
+    collector = MetricsCollector(Scripted({"old": pages("vllm-0.10.0"), "new": pages("vllm-0.32.0")}))
+    pods = (engine("old", "chat", 0, "vllm/vllm-openai:v0.10.0"), engine("new", "chat", 1, OLD.image))
+    await collector.collect((pool("chat", OLD),), pods)
+    seen = collector.observations()["chat"]
+    assert (seen.tpot, seen.tpot_buckets) == ((), ())
+    assert seen.tpot_mean
+    assert seen.ttft
+    assert [each.says for each in seen.caveats if each.figure == "tpot"] == [
+        "some replicas tell times per output token by request and others by gap: there are no percentiles of all"
+    ]
+    for alone in pods:
+        await collector.collect((pool("chat", OLD),), (alone,))
+        assert collector.observations()["chat"].tpot
+
+
+async def test_what_contradicts_itself_in_one_engine_is_believed_of_another() -> None:
+    percent = [text.replace("sglang:token_usage", "sglang:not_used") for text in pages("sglang-0.5.23")]
+    percent = [f'{text}sglang:token_usage{{model_name="m"}} 42.0\n' for text in percent]
+    texts: dict[str, tuple[str, ...]] = {"old": pages("vllm-0.32.0"), "new": tuple(percent)}
+    collector = MetricsCollector(Scripted(texts))
+    await collector.collect((pool("chat", NEW),), ROLLING)
+    usage = {pod.pod: pod.kv_usage for pod in collector.observations()["chat"].pods}
+    assert usage["new"] is None
+    assert usage["old"] is not None
 
 
 async def test_a_nim_is_asked_where_its_proxy_answers() -> None:

@@ -26,6 +26,7 @@ POD = PodRecord(
     identity=PodIdentity("pool-uid", 3, 0, "1"),
     ip="127.0.0.1",
     download=Download(100.0),
+    engine="vllm",
 )
 TOLD = "# TYPE weft_weights_downloaded_bytes gauge\nweft_weights_downloaded_bytes 12\nweft_weights_total_bytes 48\n"
 
@@ -37,7 +38,7 @@ async def downloads() -> AsyncIterator[Downloads]:
     await found.close()
 
 
-async def collected(downloads: Downloads, text: str, *pods: PodRecord, pool: str = "pool-uid") -> int:
+async def collected(downloads: Downloads, text: str, *pods: PodRecord) -> int:
     """Ask once, while this is what is answered; how often somebody asked."""
     asked: list[web.Request] = []
 
@@ -46,7 +47,7 @@ async def collected(downloads: Downloads, text: str, *pods: PodRecord, pool: str
         return web.Response(text=text)
 
     async with listening("/metrics", answer) as url:
-        await downloads.collect({pool: urlsplit(url).port or 0}, pods)
+        await downloads.collect({"vllm": urlsplit(url).port or 0, "sglang": 1}, pods)
     return len(asked)
 
 
@@ -58,7 +59,7 @@ async def test_bytes_are_those_that_the_init_container_told(downloads: Downloads
 
 async def test_one_that_does_not_answer_is_known_by_its_last_word(downloads: Downloads) -> None:
     await collected(downloads, TOLD, POD)
-    await downloads.collect({"pool-uid": 1}, [POD])
+    await downloads.collect({"vllm": 1}, [POD])
     assert downloads.told_of([POD])[0].download == Download(100.0, here=12.0, total=48.0)
 
 
@@ -74,9 +75,9 @@ async def test_what_it_does_not_know_yet_is_no_figure(downloads: Downloads) -> N
         replace(POD, download=Download(100.0, done=True)),
         replace(POD, ip=None),
         replace(POD, identity=None),
-        replace(POD, identity=PodIdentity("another", 3, 0, "1")),
+        replace(POD, engine=""),
     ],
-    ids=["it downloads nothing", "it is done", "it has no address", "it is not ours", "its pool has no engine"],
+    ids=["it downloads nothing", "it is done", "it has no address", "it is not ours", "it says no engine"],
 )
 async def test_nobody_else_is_asked(downloads: Downloads, pod: PodRecord) -> None:
     assert await collected(downloads, TOLD, pod) == 0

@@ -38,7 +38,7 @@ def front(uid: str = "f") -> Target:
 async def observed(texts: Mapping[str, tuple[str, ...]], fronts: tuple[Target, ...]) -> PoolObservation:
     """A pool of the engine `a` behind these fronts."""
     engines = (target(SERIES),)
-    return observe_pool(engines, await scraped((*engines, *fronts), texts), SERIES, fronts)
+    return observe_pool(engines, await scraped((*engines, *fronts), texts), fronts)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_series_that_one_page_lacks_was_not_born_after_it(missing: int) -> Non
         (name, (("route", "/v1/completions"),)): tuple((at, one) for at, one, _ in pages),
         (name, (("route", "/v1/responses"),)): tuple((at, other) for at, _, other in pages if at != 5.0 * missing),
     }
-    seen = observe_pool((), {"f": History(60.0, shown)}, SERIES, (front(),))
+    seen = observe_pool((), {"f": History(60.0, shown)}, (front(),))
     assert seen.arrivals == pytest.approx(30, abs=15)
 
 
@@ -122,7 +122,7 @@ def test_a_series_that_only_the_first_page_lacks_was_there_before(shown_from: in
         (name, (("route", "/v1/completions"),)): tuple((at, one) for at, one, _ in pages),
         (name, (("route", "/v1/responses"),)): tuple((at, other) for at, _, other in pages[shown_from:]),
     }
-    seen = observe_pool((), {"f": History(10.0, shown)}, SERIES, (front(),))
+    seen = observe_pool((), {"f": History(10.0, shown)}, (front(),))
     assert seen.arrivals == pytest.approx(arrived)
 
 
@@ -132,7 +132,7 @@ def test_two_pages_of_which_the_first_is_torn_buy_nothing() -> None:
         (name, (("route", "/v1/completions"),)): ((0.0, 1e6), (5.0, 1e6 + 10.0)),
         (name, (("route", "/v1/responses"),)): ((5.0, 5e6),),
     }
-    seen = observe_pool((), {"f": History(5.0, shown)}, SERIES, (front(),))
+    seen = observe_pool((), {"f": History(5.0, shown)}, (front(),))
     assert (seen.arrivals, seen.arrival_seconds) == (10, 5)
 
 
@@ -142,7 +142,7 @@ def test_a_series_that_appears_has_counted_from_zero() -> None:
         (name, (("route", "/v1/completions"),)): tuple((5.0 * number, 0.0) for number in range(13)),
         (name, (("route", "/v1/responses"),)): ((55.0, 7.0), (60.0, 9.0)),
     }
-    seen = observe_pool((), {"f": History(60.0, shown)}, SERIES, (front(),))
+    seen = observe_pool((), {"f": History(60.0, shown)}, (front(),))
     assert seen.arrivals == 9
 
 
@@ -174,7 +174,7 @@ async def test_a_front_is_heard_while_no_engine_answers() -> None:
     routers = {"f": pages("vllm-router-0.1.17")}
     silent = await observed({**routers, "a": ("", "")}, (front(),))
     assert (silent.expected, silent.answered, silent.requests_per_second) == (1, 0, None)
-    empty = observe_pool((), await scraped((front(),), routers), SERIES, (front(),))
+    empty = observe_pool((), await scraped((front(),), routers), (front(),))
     assert (empty.expected, empty.answered) == (0, 0)
     for seen in (silent, empty):
         assert (seen.arrivals, seen.arrival_seconds, seen.arrivals_at_front) == (22, APART_SECONDS, True)

@@ -242,7 +242,7 @@ class TestPercent:
         busy, idle = ([times_as_much(text, times, self.NAME) for text in (FIRST, SECOND)] for times in (100.0, 0.0))
         pods = (target(SERIES, "busy"), target(SERIES, "idle"))
         texts = {"busy": (busy[0], idle[1]), "idle": (idle[0], idle[1])}
-        assert observe_pool(pods, await scraped(pods, texts), SERIES).kv_usage is None
+        assert observe_pool(pods, await scraped(pods, texts)).kv_usage is None
 
     async def test_is_not_suspected_of_a_cache_that_is_full(self) -> None:
         full = times_as_much(SECOND, 0.0, self.NAME).replace(f"{self.NAME}{{", "ignored{")
@@ -274,7 +274,7 @@ class TestOtherUnits:
         few, many = ([times_as_much(text, times, "vllm:num_requests") for text in told] for times in (0.1, 1000.0))
         pods = (target(SERIES, "few"), target(SERIES, "many"))
         assert "another unit" not in "".join(said(await observed(SERIES, *many)))
-        seen = observe_pool(pods, await scraped(pods, {"few": tuple(few), "many": tuple(many)}), SERIES)
+        seen = observe_pool(pods, await scraped(pods, {"few": tuple(few), "many": tuple(many)}))
         assert (seen.ttft, seen.ttft_mean, seen.ttft_buckets) == ((), None, ())
         assert (seen.tpot, seen.tpot_mean, seen.tpot_buckets) == ((), None, ())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.observe.fake_prometheus import FakePrometheus
-from tests.observe.pages import APART_SECONDS, observed, pages, said, target
+from tests.observe.pages import APART_SECONDS, observed, pages, said, scraped, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.exposition import parse
@@ -153,8 +153,25 @@ async def test_prometheus_tells_the_same_of_each_release(release: str) -> None:
     ]
     with ThreadPoolExecutor(1) as executor:
         async with FakePrometheus(scrapes).served() as url:
-            asked = observe_pool(targets, await PrometheusSource(url, executor).collect(targets), series)
+            asked = observe_pool(targets, await PrometheusSource(url, executor).collect(targets))
     assert asked == await observed(series, *pages(release))
+
+
+async def test_prometheus_tells_of_two_engines_of_one_pool_in_one_collection() -> None:
+    """Each by its own names, as the engines themselves do."""
+    releases = {"a": "vllm-0.32.0", "b": "sglang-0.5.23"}
+    targets = tuple(target(series_for(*split(release)), uid) for uid, release in releases.items())
+    scrapes = [
+        (1000.0 + APART_SECONDS * step, one.uid, parse(text, one.names))
+        for one in targets
+        for step, text in enumerate(pages(releases[one.uid]))
+    ]
+    with ThreadPoolExecutor(1) as executor:
+        async with FakePrometheus(scrapes).served() as url:
+            asked = observe_pool(targets, await PrometheusSource(url, executor).collect(targets))
+    texts = {uid: pages(release) for uid, release in releases.items()}
+    assert asked == observe_pool(targets, await scraped(targets, texts))
+    assert asked.complete
 
 
 async def test_what_a_real_engine_showed_is_read_without_a_caveat_of_names() -> None:

@@ -38,7 +38,7 @@ def _calls(replicas: int, scrapes: int, function: str = "") -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        seen = observe_pool(targets, source.windows(), SERIES)
+        seen = observe_pool(targets, source.windows())
     finally:
         sys.setprofile(before)
     assert seen.answered == replicas

@@ -150,3 +150,14 @@ class TestPodLogs:
         pool = PoolRecord(ResourceKey("InferencePool", "team", "chat", "pool"), 1, None, status)
         assert logs_needed((pool,))(replace(FAILED, failure=failure)) is needed
         assert not logs_needed((pool,))(replace(FAILED, failure=failure, terminating=True))
+
+    def test_last_words_are_those_of_the_engine_in_the_pod(self) -> None:
+        """Its pool may want another one by now."""
+        status = PoolStatus(engine=EngineRelease(EngineName.SGLang, "0.5.23", "image"))
+        pool = PoolRecord(ResourceKey("InferencePool", "team", "chat", "pool"), 1, None, status)
+        failure = ContainerFailure(
+            "Error", "(EngineCore pid=1) ERROR 11-22 10:00:00 [core.py:700] ValueError: no memory", 1
+        )
+        pods = {name: replace(FAILED, failure=failure, engine=name) for name in ("vllm", "sglang")}
+        needed = {name: logs_needed((pool,))(pod) for name, pod in pods.items()}
+        assert needed == {"vllm": False, "sglang": True}

@@ -59,6 +59,16 @@ def test_how_many_api_servers_a_pod_has_is_on_its_label(told: str | None, rank: 
     assert record.api_servers == servers
 
 
+def test_what_a_replica_runs_is_told_by_its_label_and_the_image_of_its_engine() -> None:
+    """Not by that of what stands beside it, or downloads before it."""
+    containers = [{"name": "mesh", "image": "mesh:1"}, {"name": "engine", "image": "vllm/vllm-openai:v0.32.0"}]
+    body = pod(spec={"containers": containers, "initContainers": [{"name": "weights", "image": "other:2"}]})
+    body["metadata"]["labels"][labels.ENGINE_NAME] = "vllm"
+    record = read_pod(body)
+    assert record is not None
+    assert (record.engine, record.image) == ("vllm", "vllm/vllm-openai:v0.32.0")
+
+
 class TestNode:
     def test_keeps_labels_taints_and_extended_resources_only(self) -> None:
         record = read_node(

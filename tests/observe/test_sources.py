@@ -17,7 +17,7 @@ from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import History, Origin, Target
+from weft.observe.history import EngineTarget, History, Origin
 from weft.observe.observation import observe_pool
 from weft.observe.prometheus import PrometheusAway, PrometheusSource, queries, selector
 from weft.observe.sources import PreferredSource
@@ -73,8 +73,8 @@ class Engine:
         return parse(generate_latest(self.registry).decode(), NAMES)
 
 
-def target(uid: str, ip: str = "127.0.0.1", port: int = 8000) -> Target:
-    return Target(uid, "team", f"pod-{uid}", ip, port, "/metrics", NAMES)
+def target(uid: str, ip: str = "127.0.0.1", port: int = 8000) -> EngineTarget:
+    return EngineTarget(uid, "team", f"pod-{uid}", ip, port, "/metrics", NAMES, series=SERIES)
 
 
 TARGETS = (target("a"), target("b"))
@@ -116,7 +116,7 @@ def directly(scrapes: list[Scrape]) -> PoolObservation:
     for at, uid, values in scrapes:
         clock.now = at
         source.remember(uid, values)
-    return observe_pool(TARGETS, source.windows(), SERIES)
+    return observe_pool(TARGETS, source.windows())
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_means_are_unknown_while_a_busy_engine_does_not_tell_its_own(history: li
 async def test_both_sources_give_the_same_numbers(
     history: list[Scrape], prometheus: tuple[FakePrometheus, str], executor: ThreadPoolExecutor
 ) -> None:
-    asked = observe_pool(TARGETS, await PrometheusSource(prometheus[1], executor).collect(TARGETS), SERIES)
+    asked = observe_pool(TARGETS, await PrometheusSource(prometheus[1], executor).collect(TARGETS))
     assert asked == directly(history)
 
 

@@ -13,7 +13,6 @@ from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
-from weft.engines.vllm_series import vllm_series
 from weft.observe.collector import MetricsCollector
 from weft.observe.history import History
 from weft.observe.observation import STALE_SECONDS, observe_pool
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from weft.observe.history import Target
 
-SERIES = vllm_series("0.32.0")
+RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "image")
 RECORDED = (page("vllm-0.32.0", "first"), page("vllm-0.32.0", "second"))
 
 
@@ -42,14 +41,14 @@ def pod(replica: int, rank: int, servers: int | None = 1, **fields: Any) -> PodR
 
 
 def test_every_pod_that_answers_is_asked_and_the_first_stands_for_all() -> None:
-    (found,) = targets_of("pool", [pod(0, 1), pod(0, 0)], SERIES)
+    (found,) = targets_of("pool", [pod(0, 1), pod(0, 0)], RELEASE)
     assert [each.pod for each in (found, *found.pages)] == ["chat-0-0", "chat-0-1"]
     assert [each.uid for each in (found, *found.pages)] == ["uid-0-0", "uid-0-1"]
 
 
 def test_every_port_of_a_pod_is_asked_and_only_by_scraping() -> None:
     """Prometheus tells the pod of a sample, and nothing that would be sure to be its port."""
-    (found,) = targets_of("pool", [pod(0, 0, 2), pod(0, 1, 2)], SERIES)
+    (found,) = targets_of("pool", [pod(0, 0, 2), pod(0, 1, 2)], RELEASE)
     asked = (found, *found.pages)
     assert [each.url for each in asked] == [
         f"http://10.0.0.{rank}:{port}/metrics" for rank in (0, 1) for port in (8000, 8001)
@@ -59,23 +58,23 @@ def test_every_port_of_a_pod_is_asked_and_only_by_scraping() -> None:
 
 
 def test_workers_that_answer_nothing_are_not_asked() -> None:
-    (found,) = targets_of("pool", [pod(0, 0, None), pod(0, 1, None)], SERIES)
+    (found,) = targets_of("pool", [pod(0, 0, None), pod(0, 1, None)], RELEASE)
     assert (found.pod, found.pages, found.shares_pod) == ("chat-0-0", (), False)
 
 
 @pytest.mark.parametrize("fault", [{"ready": False}, {"terminating": True}, {"ip": None}])
 def test_a_replica_of_which_a_pod_does_not_answer_is_not_expected_to(fault: dict[str, Any]) -> None:
-    assert targets_of("pool", [pod(0, 0), pod(0, 1, **fault), pod(1, 0), pod(1, 1)], SERIES)[0].pod == "chat-1-0"
-    assert targets_of("pool", [pod(0, 1)], SERIES) == ()
+    assert targets_of("pool", [pod(0, 0), pod(0, 1, **fault), pod(1, 0), pod(1, 1)], RELEASE)[0].pod == "chat-1-0"
+    assert targets_of("pool", [pod(0, 1)], RELEASE) == ()
 
 
 async def test_what_two_pods_count_is_added_up_to_one_replica() -> None:
-    alone = targets_of("pool", [pod(0, 0)], SERIES)
-    one = observe_pool(alone, await scraped(alone, {"uid-0-0": RECORDED}), SERIES)
-    both = targets_of("pool", [pod(0, 0), pod(0, 1)], SERIES)
+    alone = targets_of("pool", [pod(0, 0)], RELEASE)
+    one = observe_pool(alone, await scraped(alone, {"uid-0-0": RECORDED}))
+    both = targets_of("pool", [pod(0, 0), pod(0, 1)], RELEASE)
     pages = (both[0], *both[0].pages)
     histories = await scraped(pages, {each.uid: RECORDED for each in pages})
-    found = observe_pool(both, of_whole_replicas(both, histories), SERIES)
+    found = observe_pool(both, of_whole_replicas(both, histories))
     assert (found.expected, found.answered) == (1, 1)
     assert one.requests_per_second
     assert found.requests_per_second == pytest.approx(2 * one.requests_per_second)
@@ -87,19 +86,19 @@ async def test_what_two_pods_count_is_added_up_to_one_replica() -> None:
 
 async def test_a_part_of_a_replica_is_no_answer() -> None:
     """It would look like one with little to do."""
-    both = targets_of("pool", [pod(0, 0), pod(0, 1)], SERIES)
+    both = targets_of("pool", [pod(0, 0), pod(0, 1)], RELEASE)
     pages = (both[0], *both[0].pages)
     histories = await scraped(pages, {each.uid: RECORDED for each in pages})
     missing = {uid: history for uid, history in histories.items() if uid == "uid-0-0"}
     stale = {**histories, "uid-0-1": older(histories["uid-0-1"], STALE_SECONDS + 1)}
     for told in (missing, stale):
-        found = observe_pool(both, of_whole_replicas(both, told), SERIES)
+        found = observe_pool(both, of_whole_replicas(both, told))
         assert (found.expected, found.answered) == (1, 0)
 
 
 async def test_a_replica_is_as_old_as_what_its_oldest_page_tells() -> None:
     """What was scraped before the last request came says nothing of whether it is done."""
-    both = targets_of("pool", [pod(0, 0), pod(0, 1)], SERIES)
+    both = targets_of("pool", [pod(0, 0), pod(0, 1)], RELEASE)
     pages = (both[0], *both[0].pages)
     histories = await scraped(pages, {each.uid: RECORDED for each in pages})
     ages = {uid: histories[uid].age_seconds + late for uid, late in (("uid-0-0", 20.0), ("uid-0-1", 5.0))}
@@ -109,7 +108,7 @@ async def test_a_replica_is_as_old_as_what_its_oldest_page_tells() -> None:
 
 async def test_windows_of_two_sources_are_laid_over_each_other() -> None:
     """Prometheus stamps samples by its own clock."""
-    both = targets_of("pool", [pod(0, 0), pod(0, 1)], SERIES)
+    both = targets_of("pool", [pod(0, 0), pod(0, 1)], RELEASE)
     pages = (both[0], *both[0].pages)
     histories = await scraped(pages, {each.uid: RECORDED for each in pages})
     there = histories["uid-0-1"]
@@ -140,8 +139,8 @@ class Nobody:
 async def test_prometheus_is_not_asked_for_pods_of_several_ports() -> None:
     source, client = PrometheusSource("http://prometheus", ThreadPoolExecutor(1)), Nobody()
     source._client = client
-    (several,) = targets_of("pool", [pod(0, 0, 2)], SERIES)
-    (one,) = targets_of("pool", [pod(1, 0)], SERIES)
+    (several,) = targets_of("pool", [pod(0, 0, 2)], RELEASE)
+    (one,) = targets_of("pool", [pod(1, 0)], RELEASE)
     await source.collect([several, *several.pages, one])
     (query,) = (asked for asked in client.asked if asked != "time()")
     assert "chat-1-0" in query
@@ -164,7 +163,7 @@ class Scripted:
 
 
 async def test_one_collection_asks_for_every_page_and_tells_of_replicas() -> None:
-    both = targets_of("pool", [pod(0, 0), pod(0, 1)], SERIES)
+    both = targets_of("pool", [pod(0, 0), pod(0, 1)], RELEASE)
     pages = (both[0], *both[0].pages)
     source = Scripted(await scraped(pages, {each.uid: RECORDED for each in pages}))
     collector = MetricsCollector(source)
@@ -173,5 +172,5 @@ async def test_one_collection_asks_for_every_page_and_tells_of_replicas() -> Non
     await collector.collect((PoolRecord(key, 1, None, PoolStatus(engine=release)),), (pod(0, 0), pod(0, 1)))
     assert source.asked == ["uid-0-0", "uid-0-1"]
     seen, whole = collector.observations()["pool"], of_whole_replicas(both, source.known)
-    assert seen.requests_per_second == observe_pool(both, whole, SERIES).requests_per_second
+    assert seen.requests_per_second == observe_pool(both, whole).requests_per_second
     assert (seen.expected, seen.answered) == (1, 1)

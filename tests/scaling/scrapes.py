@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.history import History, Target
+from weft.observe.history import EngineTarget, History
 from weft.observe.observation import observe_pool
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ def samples(name: str, line: Line) -> tuple[tuple[float, float], ...]:
 def observed(pods: list[dict[str, Line | None]]) -> PoolObservation:
     """A pool of these engines, through the same arithmetic as production."""
     names = [f"pod-{index}" for index in range(len(pods))]
-    targets = [Target(name, "team", name, "10.0.0.1", 8000, "/metrics", ()) for name in names]
+    targets = [EngineTarget(name, "team", name, "10.0.0.1", 8000, "/metrics", (), series=SERIES) for name in names]
     now = (SCRAPES - 1) * APART_SECONDS
     histories = {
         name: History(now, {(key, ()): samples(key, line) for key, line in pod.items() if line is not None})
         for name, pod in zip(names, pods, strict=True)
     }
-    return observe_pool(targets, histories, SERIES)
+    return observe_pool(targets, histories)
 
 
 scraped = st.lists(engines, min_size=1, max_size=2).map(observed)

@@ -14,7 +14,7 @@ from tests.scaling.scrapes import SERIES
 from weft.domain.snapshot import PoolObservation  # noqa: TC001 - built below
 from weft.domain.workload import Slo
 from weft.observe.arithmetic import quantile
-from weft.observe.history import History, Target
+from weft.observe.history import EngineTarget, History
 from weft.observe.observation import observe_pool
 from weft.scaling import live_figures
 from weft.scaling.attainment import attainment, share_within
@@ -34,7 +34,9 @@ def observed() -> PoolObservation:
     """A pool whose TTFT and TPOT are those of `BUCKETS`."""
     latencies = {**histogram(SERIES.ttft), **histogram(str(SERIES.tpot))}
     history = History(60.0, {(SERIES.finished, ()): ((0.0, 0.0), (60.0, 100.0)), **latencies})
-    return observe_pool([Target("a", "team", "a", "10.0.0.1", 8000, "/metrics", ())], {"a": history}, SERIES)
+    return observe_pool(
+        [EngineTarget("a", "team", "a", "10.0.0.1", 8000, "/metrics", (), series=SERIES)], {"a": history}
+    )
 
 
 @pytest.mark.parametrize(

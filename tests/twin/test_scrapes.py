@@ -18,7 +18,7 @@ from weft.engines import FRONTS, series_for
 from weft.observe import arithmetic
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import Target
+from weft.observe.history import EngineTarget
 from weft.observe.observation import observe_pool
 from weft.twin.exposition import EngineMetrics
 from weft.twin.observing import percentiles
@@ -55,13 +55,12 @@ class Pages:
     def observe(self, names: list[str], now: float) -> PoolObservation:
         self.now = now
         targets = [target(name, STARTED) for name in names]
-        return observe_pool(targets, self._source.windows(), SERIES, [target("front")])
+        return observe_pool(targets, self._source.windows(), [target("front")])
 
 
-def target(name: str, start: Start | None = None) -> Target:
-    return Target(
-        name, "default", name, "127.0.0.1", 8000, "/metrics", (), None if start is None else 33.0, start=start
-    )
+def target(name: str, start: Start | None = None) -> EngineTarget:
+    place = (name, "default", name, "127.0.0.1", 8000, "/metrics", ())
+    return EngineTarget(*place, None if start is None else 33.0, start=start, series=SERIES)
 
 
 def flat(observation: PoolObservation | PodObservation) -> dict[str, object]:

@@ -28,9 +28,10 @@ from weft.control.telemetry import Telemetry
 from weft.control.view import Viewer
 from weft.control.wake import Wake
 from weft.control.watching import KopfThread, Watched
+from weft.engines import ports_by_label
 from weft.observe.cluster_cache import ClusterCache
 from weft.observe.cluster_clock import ClusterClock
-from weft.observe.collector import MetricsCollector, ports_of
+from weft.observe.collector import MetricsCollector
 from weft.observe.direct import DirectSource
 from weft.observe.downloads import Downloads
 from weft.observe.lookups import ConfigFiles, Priorities
@@ -211,7 +212,7 @@ async def _collect(context: Context, told: Callable[[], None]) -> None:
             pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, asks)
             pods = context.cluster.pods()
             await asyncio.gather(
-                context.collector.collect(pools, pods, pickers), context.downloads.collect(ports_of(pools), pods)
+                context.collector.collect(pools, pods, pickers), context.downloads.collect(ports_by_label(), pods)
             )
             context.telemetry.show_engines_read(context.collector.engines_read)
         except Exception:

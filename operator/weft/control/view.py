@@ -7,9 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.engines import engine_label
 from weft.fabric import build_fabric
 from weft.observe.snapshot_builder import SnapshotBuilder
-from weft.render import engine_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,11 +22,11 @@ from weft.converge.generations import (
 from weft.converge.serving import front_trouble, image_of_front
 from weft.domain.shape import EngineName
 from weft.domain.spec import RolloutStrategy, RouterKind
+from weft.engines import engine_in, engine_label
 from weft.render import (
     Front,
     balances,
     chooses_front,
-    engine_label,
     front_engine,
     front_name,
     front_program,
@@ -172,7 +172,7 @@ def engine_at_a_gateway(current: EngineName, replicas: Iterable[Replica]) -> Eng
 
 def engine_of(replica: Replica, current: EngineName) -> EngineName:
     """The engine that a replica runs; the current one where nobody can tell."""
-    return _BY_LABEL.get(replica.pods[0].engine, current) if replica.pods else current
+    return engine_in(replica.pods[0], current) if replica.pods else current
 
 
 def _by_engine(current: EngineName, replicas: Sequence[Replica]) -> tuple[Generation, ...]:

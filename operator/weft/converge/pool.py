@@ -23,10 +23,9 @@ from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
-from weft.engines import LeavesBy, adapter_for
+from weft.engines import LeavesBy, adapter_for, engine_label
 from weft.render import (
     balances,
-    engine_label,
     leader_selector,
     pool_labels,
     render_disruption_budget,

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from weft.domain.cluster import ContainerFailure, PodRecord
 
+    ReadFailure = Callable[[PodRecord, str], Explanation | None]  # as the engine of the pod says it
+
 IMAGE_REASONS = frozenset(
     {
         "ErrImagePull",
@@ -28,7 +30,7 @@ _BY_OTHERS = {137: "SIGKILL", 143: "SIGTERM"}  # no process does that to itself,
 
 
 def explain_end(
-    pods: Sequence[PodRecord], read_failure: Callable[[str], Explanation | None], *, of_several: bool
+    pods: Sequence[PodRecord], read_failure: ReadFailure, *, of_several: bool
 ) -> tuple[PodRecord, Explanation]:
     """The most telling of the pods that ended: an image that cannot be pulled, an engine's own line, then silence.
 
@@ -45,7 +47,7 @@ def _named(pod: PodRecord, explanation: Explanation, *, of_several: bool) -> Exp
     return Explanation(explanation.reason, f"pod {pod.name}: {explanation.message}")
 
 
-def _explain(pod: PodRecord, read_failure: Callable[[str], Explanation | None]) -> Explanation:
+def _explain(pod: PodRecord, read_failure: ReadFailure) -> Explanation:
     failure = pod.failure
     if failure is None:
         return Explanation(Reason.EngineFailed, pod.message) if pod.message else _silence(pod)
@@ -54,15 +56,13 @@ def _explain(pod: PodRecord, read_failure: Callable[[str], Explanation | None]) 
     return _own_words(pod, failure, read_failure) or _silence(pod)
 
 
-def _own_words(
-    pod: PodRecord, failure: ContainerFailure, read_failure: Callable[[str], Explanation | None]
-) -> Explanation | None:
+def _own_words(pod: PodRecord, failure: ContainerFailure, read_failure: ReadFailure) -> Explanation | None:
     """The engine's root cause; else how the kubelet ended it (OOMKilled, Evicted); else which process is gone.
 
     Else its last line, unless that cannot be an error: it ended with exit code 0, or somebody else ended it.
     """
     texts = [text for text in (failure.message, failure.log_tail) if text]
-    found = [explanation for text in texts if (explanation := read_failure(text)) is not None]
+    found = [explanation for text in texts if (explanation := read_failure(pod, text)) is not None]
     cause = next((each for each in found if each.reason is Reason.EngineFailed), None)
     if cause is not None:
         return cause

@@ -12,8 +12,9 @@ from weft.domain.reasons import Explanation, Reason
 from weft.schedulers import scheduler_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from weft.decide.ending import ReadFailure
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.queueing import AdmissionRecord
     from weft.domain.status import Assignment
@@ -118,7 +119,7 @@ class Surroundings:
     now: float
     nodes: Mapping[str, NodeRecord]
     lost_since: Mapping[str, float]
-    read_failure: Callable[[str], Explanation | None]
+    read_failure: ReadFailure
     start_seconds: float
 
 

@@ -9,18 +9,17 @@ from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, 
 from weft.decide.promises import domain_name, held_by, keep_promise
 from weft.decide.standing import Standing, standing_of
 from weft.domain.crews import crews_of
-from weft.domain.errors import Invalid
 from weft.domain.made_often import made_often
-from weft.engines import adapter_for
+from weft.engines import adapter_for, engine_in
 from weft.render import domain_owner_of, replica_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from weft.decide.ending import ReadFailure
     from weft.decide.planning import Planned
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.queueing import AdmissionRecord, Queueing
-    from weft.domain.reasons import Explanation
     from weft.domain.reports import Reports
     from weft.domain.shape import EngineRelease
     from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
@@ -178,11 +177,8 @@ def _promise_lost(pool: PoolRecord, planned: Planned | None, replica: Replica, f
     return None if lost is None else Loss(replica.assignment, lost, counts=False)
 
 
-def _reader_of(engine: EngineRelease | None) -> Callable[[str], Explanation | None]:
-    """The engine's way to read its own log; none for an engine that nobody knows."""
-    if engine is not None:
-        try:
-            return adapter_for(engine.name).failure
-        except Invalid:
-            pass
-    return lambda _: None
+def _reader_of(planned: EngineRelease | None) -> ReadFailure:
+    """How the engine of each pod says why it ended; nothing is read before an engine was planned."""
+    if planned is None:
+        return lambda pod, text: None  # noqa: ARG005 - a reader's arguments
+    return lambda pod, text: adapter_for(engine_in(pod, planned.name)).failure(text)

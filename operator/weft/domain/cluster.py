@@ -128,6 +128,7 @@ class PodRecord:
     startup_seconds: float | None = None  # from its binding to when it got ready
     front_of: str | None = None  # UID of the pool or split before which it routes
     pair: str = ""  # of a half of a split, and of the front before it: only the same meet
+    image: str = ""  # of the engine itself, in a pod of a replica
     engine: str = ""  # that a replica runs, or before whose replicas alone a front of a pool stands, in small letters
     unrouted: float | None = None  # when we took the label away
     gone_by: float | None = None  # a router that terminates: when its grace period is over

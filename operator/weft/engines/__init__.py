@@ -23,6 +23,7 @@ from weft.engines.launch import (
     NamedPort,
 )
 from weft.engines.nim import METRICS_PATH, is_driven
+from weft.engines.running import engine_in, engine_label, release_in
 from weft.engines.series import EngineSeries
 from weft.engines.sglang import SGLang
 from weft.engines.sglang_series import sglang_series
@@ -57,6 +58,10 @@ __all__ = [
     "MountKind",
     "NamedPort",
     "adapter_for",
+    "engine_in",
+    "engine_label",
+    "ports_by_label",
+    "release_in",
     "series_for",
     "series_in_image",
     "still_chosen_seconds",
@@ -82,6 +87,11 @@ def adapter_for(engine: EngineName) -> EngineAdapter:
 def series_for(engine: EngineName, version: str) -> EngineSeries:
     """Names of the metrics that a version of an engine exposes; raises `Invalid` for a version without numbers."""
     return _SERIES[engine](version)
+
+
+def ports_by_label() -> dict[str, int]:
+    """Where engines answer, by what the labels of their pods call them."""
+    return {engine_label(engine): adapter.port for engine, adapter in _ADAPTERS.items()}
 
 
 def series_in_image(release: EngineRelease) -> EngineSeries:

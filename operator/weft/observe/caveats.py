@@ -14,7 +14,7 @@ from weft.domain.snapshot import Caveat
 from weft.observe.arithmetic import PERCENTILES, ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from weft.domain.snapshot import Buckets
     from weft.observe.window import Window
@@ -39,6 +39,14 @@ def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[Caveat
     """Everything worth knowing before the figures are believed, each once."""
     said = (*_untold(windows), *_renamed(windows), *_contradicted(windows), *coarse(ttft, tpot))
     return tuple(dict.fromkeys(said))
+
+
+def unmixed(units: Iterable[str | None]) -> tuple[Caveat, ...]:
+    """Why there are no percentiles where some replicas time requests per output token, and others each of its gaps."""
+    if len(set(units) - {None}) < 2:  # noqa: PLR2004 - requests and gaps
+        return ()
+    why = "some replicas tell times per output token by request and others by gap: there are no percentiles of all"
+    return (Caveat(why, "tpot"),)
 
 
 def coarse(ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.snapshot import Caveat
 from weft.domain.spec import RouterKind
-from weft.engines import series_in_image
 from weft.observe.history import Origin, Target
 from weft.observe.observation import observe_pool, words_of
 from weft.observe.targets import fronts_of, targets_of
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
 
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import EngineWord, PoolObservation, PoolRecord
-    from weft.engines.series import EngineSeries
-    from weft.observe.history import History
+    from weft.observe.history import EngineTarget, History
     from weft.observe.sources import MetricsSource
 
-    # A pool, how its engine is read, its replicas and what counts the requests before them.
-    _Asked = tuple[PoolRecord, EngineSeries, tuple[Target, ...], tuple[Target, ...]]
+    # A pool, its replicas and what counts the requests before them.
+    _Asked = tuple[PoolRecord, tuple[EngineTarget, ...], tuple[Target, ...]]
 
 AT_A_GATEWAY = Caveat("the Gateway's endpoint picker tells nothing: requests count once an engine has taken them")
 
@@ -42,7 +40,7 @@ class _Seen:
 
     at: float
     observed: dict[str, PoolObservation]
-    pages: Mapping[str, tuple[tuple[Target, ...], EngineSeries, Mapping[str, History]]]
+    pages: Mapping[str, tuple[tuple[EngineTarget, ...], Mapping[str, History]]]
 
 
 class MetricsCollector:
@@ -63,16 +61,16 @@ class MetricsCollector:
     ) -> None:
         """Ask the source once for the pods of all pools, and for the endpoint pickers of those that have some."""
         asked = [
-            (pool, series, targets_of(pool.key.uid, pods, series), pickers.get(pool.key.uid) or fronts_of(pool, pods))
-            for pool, series in _series_of(pools)
+            (pool, targets, pickers.get(pool.key.uid) or fronts_of(pool, pods))
+            for pool, targets in _engines_of(pools, pods)
         ]
-        every = {front.uid: front for _, _, _, fronts in asked for front in fronts}
-        engines = {page.uid: page for _, _, targets, _ in asked for each in targets for page in (each, *each.pages)}
+        every = {front.uid: front for _, _, fronts in asked for front in fronts}
+        engines = {page.uid: page for _, targets, _ in asked for each in targets for page in (each, *each.pages)}
         every |= engines  # whatever a Service selects
         histories = await self._source.collect(every.values())
         at, leaving = self._clock(), {pod.uid for pod in pods if pod.finishing}
         whole, observed = await asyncio.to_thread(_read, asked, histories, leaving)  # seconds, of a thousand replicas
-        pages = {pool.key.uid: (targets, series, whole) for pool, series, targets, _ in asked}
+        pages = {pool.key.uid: (targets, whole) for pool, targets, _ in asked}
         self._seen = _Seen(at, observed, pages)
         read = Counter(history.origin for uid, history in histories.items() if uid in engines)
         self.engines_read = {origin: read[origin] for origin in Origin}
@@ -88,8 +86,8 @@ class MetricsCollector:
         last = self._seen  # both of it are of one collection
         if uid not in last.pages:
             return {}
-        targets, series, histories = last.pages[uid]
-        told = words_of([each for each in targets if each.pod in pods], histories, series)
+        targets, histories = last.pages[uid]
+        told = words_of([each for each in targets if each.pod in pods], histories)
         elapsed = self._clock() - last.at
         return {pod: replace(word, age_seconds=word.age_seconds + elapsed) for pod, word in told.items()}
 
@@ -102,21 +100,16 @@ def _read(
     asked: Sequence[_Asked], histories: Mapping[str, History], leaving: Container[str]
 ) -> tuple[dict[str, History], dict[str, PoolObservation]]:
     """Windows of whole replicas, and what each pool was observed to do, by its UID."""
-    whole = of_whole_replicas((target for _, _, targets, _ in asked for target in targets), histories)
+    whole = of_whole_replicas((target for _, targets, _ in asked for target in targets), histories)
     return whole, {
-        pool.key.uid: _with_what_is_not_told(pool, observe_pool(staying(targets, leaving), whole, series, fronts))
-        for pool, series, targets, fronts in asked
+        pool.key.uid: _with_what_is_not_told(pool, observe_pool(staying(targets, leaving), whole, fronts))
+        for pool, targets, fronts in asked
     }
 
 
-def staying(targets: Iterable[Target], leaving: Container[str]) -> list[Target]:
+def staying(targets: Iterable[EngineTarget], leaving: Container[str]) -> list[EngineTarget]:
     """Those whose pod may be chosen: what one that leaves still answers is no load of those that stay."""
     return [target for target in targets if target.uid not in leaving]
-
-
-def ports_of(pools: Iterable[PoolRecord]) -> dict[str, int]:
-    """Where engines answer, by UID of their pool."""
-    return {pool.key.uid: series.port for pool, series in _series_of(pools)}
 
 
 def _with_what_is_not_told(pool: PoolRecord, seen: PoolObservation) -> PoolObservation:
@@ -126,13 +119,15 @@ def _with_what_is_not_told(pool: PoolRecord, seen: PoolObservation) -> PoolObser
     return replace(seen, caveats=(*seen.caveats, AT_A_GATEWAY))
 
 
-def _series_of(pools: Iterable[PoolRecord]) -> Iterator[tuple[PoolRecord, EngineSeries]]:
-    """Metric names of the pools whose engine is resolved and known to this version of Weft."""
+def _engines_of(
+    pools: Iterable[PoolRecord], pods: tuple[PodRecord, ...]
+) -> Iterator[tuple[PoolRecord, tuple[EngineTarget, ...]]]:
+    """Replicas of the pools whose engine is resolved and known to this version of Weft."""
     for pool in pools:
         release = pool.status.engine
         if release is None:
             continue
         try:
-            yield pool, series_in_image(release)
+            yield pool, targets_of(pool.key.uid, pods, release)
         except Invalid:
             continue

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weft.engines.series import EngineSeries
     from weft.observe.window import Window
 
 # Whoever is inside for longer than two scrapes of a usual Prometheus are apart is seen by one of them.
@@ -24,10 +25,15 @@ RATIOS = ("kv_usage", "hit_rate")
 def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
     """The windows of one pool, without figures that cannot be.
 
-    What one of them contradicts none is believed: they run one build, and a new one was not seen for long.
+    What one of them contradicts none of the same engine is believed: they run one build, and a new one was not seen for
+    long.
     """
-    contradicted = frozenset[str]().union(*map(_contradictions, windows))
-    return [replace(window, contradicted=contradicted) for window in windows] if contradicted else windows
+    contradicted: dict[EngineSeries, frozenset[str]] = {}
+    for window in windows:
+        contradicted[window.expected] = contradicted.get(window.expected, frozenset()) | _contradictions(window)
+    if not any(contradicted.values()):
+        return windows
+    return [replace(window, contradicted=contradicted[window.expected]) for window in windows]
 
 
 def _contradictions(window: Window) -> frozenset[str]:

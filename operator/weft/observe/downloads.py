@@ -27,7 +27,7 @@ class Downloads:
         self._told: Mapping[str, tuple[float, float]] = {}
 
     async def collect(self, ports: Mapping[str, int], pods: Iterable[PodRecord]) -> None:
-        """Ask every pod that downloads; `ports` are those of the engines, by UID of the pool."""
+        """Ask every pod that downloads; `ports` are those of the engines, by what labels call them."""
         histories = await self._source.collect(target for pod in pods if (target := _target(pod, ports)) is not None)
         self._told = {uid: figures for uid, history in histories.items() if (figures := _figures(history)) is not None}
 
@@ -44,7 +44,7 @@ class Downloads:
 def _target(pod: PodRecord, ports: Mapping[str, int]) -> Target | None:
     if pod.download is None or pod.download.done or pod.ip is None or pod.identity is None:
         return None
-    port = ports.get(pod.identity.pool_uid)
+    port = ports.get(pod.engine)
     place = (pod.uid, pod.namespace, pod.name, pod.ip)
     return Target(*place, port, PATH, (HERE, TOTAL)) if port is not None else None
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import Buckets
     from weft.domain.start_up import Start
+    from weft.engines.series import EngineSeries
 
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those of the target)
@@ -54,6 +55,13 @@ class Target:
         """Where the engine serves its metrics; IPv6 addresses get their brackets."""
         host = f"[{self.ip}]" if ":" in self.ip else self.ip
         return f"http://{host}:{self.port}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTarget(Target):
+    """One of an engine, which is read by the `series` of what its own pod runs."""
+
+    series: EngineSeries = field(kw_only=True)
 
 
 class Origin(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
 from weft.domain.start_up import KEPT_STARTS
 from weft.observe.arithmetic import log_normal_quantile, merged, percentiles, unresolved
 from weft.observe.arriving import arrivals
-from weft.observe.caveats import caveats, missing
+from weft.observe.caveats import caveats, missing, unmixed
 from weft.observe.contradictions import without_contradicted
 from weft.observe.starts import with_weights
 from weft.observe.window import Window
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import Buckets, Caveat
     from weft.domain.start_up import Start
-    from weft.engines.series import EngineSeries
     from weft.observe.arriving import Arrived
-    from weft.observe.history import History, Target
+    from weft.observe.history import EngineTarget, History, Target
 
 STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
 LEAST_PART = 0.25  # of the longest window, over which a rate is told at least
@@ -40,25 +39,38 @@ class Histograms:
     inputs: Buckets
     outputs: Buckets
     transfers: Buckets
+    by_request: bool = field(default=True, kw_only=True)  # `tpot` counts requests, and not each of their gaps
 
     @classmethod
     def of(cls, window: Window) -> Histograms:
         """Of one pod."""
         series = window.series
         inputs, outputs = (window.buckets(name) for name in (series.request_input_tokens, series.request_output_tokens))
-        return cls(window.ttft_buckets, window.tpot_buckets, inputs, outputs, window.transfer_buckets)
+        latencies = window.ttft_buckets, window.tpot_buckets
+        return cls(*latencies, inputs, outputs, window.transfer_buckets, by_request=window.series.tpot is not None)
 
     @classmethod
     def merged(cls, pods: Iterable[Histograms]) -> Histograms:
-        """Of all pods together."""
+        """Of all pods together; no times per output token where one tells requests and another one gaps.
+
+        A request of a thousand tokens would count as one there and as a thousand here.
+        """
         every = list(pods)
+        units = {each.tpot_unit for each in every} - {None}
         return cls(
             merged(each.ttft for each in every),
-            merged(each.tpot for each in every),
+            merged(each.tpot for each in every if len(units) < 2),  # noqa: PLR2004 - requests and gaps
             merged(each.inputs for each in every),
             merged(each.outputs for each in every),
             merged(each.transfers for each in every),
+            by_request="gap" not in units,
         )
+
+    @property
+    def tpot_unit(self) -> str | None:
+        """What one time per output token is of, where any was counted."""
+        unit = "request" if self.by_request else "gap"
+        return unit if any(count for _, count in self.tpot) else None
 
     @property
     def unresolved(self) -> tuple[tuple[str, int], ...]:
@@ -126,24 +138,24 @@ class Together:
 
 
 def observe_pool(
-    targets: Iterable[Target],
+    targets: Iterable[EngineTarget],
     histories: Mapping[str, History],
-    series: EngineSeries,
     fronts: Iterable[Target] = (),
 ) -> PoolObservation:
-    """What the pods of a pool tell, in the windows of samples that there are.
+    """What the pods of a pool tell, in the windows of samples that there are, each as what it runs tells it.
 
     A pod counts as answered once its window is fresh and long enough for a rate.
     """
     expected = list(targets)
     fresh = [(target, histories[target.uid]) for target in expected if target.uid in histories]
     fresh = [(target, history) for target, history in fresh if history.age_seconds <= STALE_SECONDS]
-    read = without_contradicted([Window.of(history, series) for _, history in fresh])
+    read = without_contradicted([Window.of(history, target.series) for target, history in fresh])
     seen = [_Seen.of(target, window) for (target, _), window in zip(fresh, read, strict=True)]
     answered = [each for each in seen if each.pod.requests_per_second is not None]
     windows = [each.window for each in answered]
     told = windows or [each.window for each in seen]
-    found = Histograms.merged(each.histograms for each in answered)
+    histograms = [each.histograms for each in answered]
+    found = Histograms.merged(histograms)
     together = Together(
         histograms=found,
         arrived=arrivals(windows, list(fronts), histories),
@@ -151,20 +163,18 @@ def observe_pool(
         prefix_tokens=_prefix_tokens(windows),
         hit_rate=_mean(_all(window.ratio("hit_rate") for window in windows)),
         missing=missing(told),
-        caveats=caveats(told, found.ttft, found.tpot),
+        caveats=(*caveats(told, found.ttft, found.tpot), *unmixed(each.tpot_unit for each in histograms)),
     )
     return add_up(len(expected), tuple(each.pod for each in answered), together)
 
 
-def words_of(
-    targets: Iterable[Target], histories: Mapping[str, History], series: EngineSeries
-) -> dict[str, EngineWord]:
+def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) -> dict[str, EngineWord]:
     """Which engines have something to do, by name of their pod, from the first sample on; those that do not tell lack.
 
     A pod that leaves needs no rate, for which `observe_pool` waits.
     """
-    known = [(target.pod, histories[target.uid]) for target in targets if target.uid in histories]
-    found = [(pod, Window.of(history, series).idle, history.age_seconds) for pod, history in known]
+    known = [(target, histories[target.uid]) for target in targets if target.uid in histories]
+    found = [(each.pod, Window.of(history, each.series).idle, history.age_seconds) for each, history in known]
     return {pod: EngineWord(idle, age) for pod, idle, age in found if idle is not None}
 
 

@@ -94,6 +94,7 @@ def read_pod(body: Json) -> PodRecord | None:
         front_of=front_of or None,
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
         engine=(meta.get("labels") or {}).get(labels.ENGINE if front_of else labels.ENGINE_NAME, ""),
+        image=_engine_image(spec) if identity is not None else "",
         unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
         gone_by=epoch_seconds(meta.get("deletionTimestamp")) if front_of else None,
         loading=_loading(status) if identity is not None else None,
@@ -130,6 +131,11 @@ def read_identity(meta: Json) -> PodIdentity | None:
         )
     except (KeyError, ValueError):
         return None
+
+
+def _engine_image(spec: Json) -> str:
+    engine: Json = next((each for each in spec.get("containers") or () if each.get("name") == ENGINE_CONTAINER), {})
+    return str(engine.get("image") or "")
 
 
 def _servers(meta: Json) -> int | None:

@@ -10,7 +10,7 @@ from weft.domain.reasons import Reason
 from weft.domain.relaxations import permitting
 from weft.domain.snapshot import PoolRecord, Snapshot, SplitRecord
 from weft.domain.spec import RouterKind
-from weft.engines import adapter_for
+from weft.engines import adapter_for, engine_in
 from weft.observe.records import read_object
 from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND, version_of
 
@@ -135,7 +135,7 @@ def logs_needed(pools: tuple[PoolRecord, ...]) -> Callable[[PodRecord], bool]:
         if pod.failure is None or pod.identity is None or pod.failure.exit_code is None or pod.terminating:
             return False
         engine = engines.get(pod.identity.pool_uid)
-        said = adapter_for(engine).failure(pod.failure.message) if engine is not None else None
+        said = adapter_for(engine_in(pod, engine)).failure(pod.failure.message) if engine is not None else None
         return said is None or said.reason is Reason.EngineCoreDied
 
     return needs_log

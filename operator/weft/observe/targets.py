@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from weft.converge.replicas import rank_of
-from weft.engines import FRONTS
-from weft.observe.history import Target
+from weft.engines import FRONTS, release_in, series_in_image
+from weft.observe.history import EngineTarget, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from weft.domain.cluster import PodRecord
+    from weft.domain.shape import EngineRelease
     from weft.domain.snapshot import PoolRecord
     from weft.engines import EngineSeries
 
 
-def targets_of(pool_uid: str, pods: Iterable[PodRecord], series: EngineSeries) -> tuple[Target, ...]:
-    """Every ready replica of a pool, also one that finishes, by its first pod with all that answers for it."""
+def targets_of(pool_uid: str, pods: Iterable[PodRecord], planned: EngineRelease) -> tuple[EngineTarget, ...]:
+    """Every ready replica of a pool, also one that finishes, by its first pod with all that answers for it.
+
+    Each is read as the release that its pod runs, while a pool goes from one to another. Raises `Invalid` for a planned
+    version without numbers.
+    """
+    named = cache(series_in_image)  # for this call: few releases, of maybe a thousand pods
+    named(planned)
+
+    def series(pod: PodRecord) -> EngineSeries:
+        return named(release_in(pod, planned))
+
     answering: dict[int, list[PodRecord]] = {}
     for pod in pods:
         if pod.identity is not None and pod.identity.pool_uid == pool_uid and pod.api_servers:
@@ -27,17 +39,17 @@ def targets_of(pool_uid: str, pods: Iterable[PodRecord], series: EngineSeries) -
     return tuple(replace(pages[0], pages=pages[1:]) if pages[1:] else pages[0] for pages in asked if pages)
 
 
-def _pages(pods: list[PodRecord], series: EngineSeries) -> tuple[Target, ...]:
+def _pages(pods: list[PodRecord], series: Callable[[PodRecord], EngineSeries]) -> tuple[EngineTarget, ...]:
     """Each port of each pod, the first of the first pod first; none unless all of them may be asked."""
     if rank_of(pods[0]) > 0 or not all(pod.serves and pod.ip is not None for pod in pods):
         return ()
-    return tuple(_page(pod, number, series) for pod in pods for number in range(pod.api_servers))
+    return tuple(_page(pod, number, series(pod)) for pod in pods for number in range(pod.api_servers))
 
 
-def _page(pod: PodRecord, number: int, series: EngineSeries) -> Target:
+def _page(pod: PodRecord, number: int, series: EngineSeries) -> EngineTarget:
     uid, port = f"{pod.uid}/{number}" if number else pod.uid, series.port + number
     place = (uid, pod.namespace, pod.name, pod.ip or "", port, series.path, series.names)
-    return Target(*place, pod.startup_seconds, shares_pod=pod.api_servers > 1, start=pod.start)
+    return EngineTarget(*place, pod.startup_seconds, shares_pod=pod.api_servers > 1, start=pod.start, series=series)
 
 
 def fronts_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Target, ...]:

@@ -34,7 +34,7 @@ from weft.render.gateway import (
     render_route,
     shown_pair,
 )
-from weft.render.metadata import Json, engine_label, pool_labels, split_labels
+from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
 from weft.render.pod import ENGINE_CONTAINER, render_pods
 from weft.render.revision import revision, revision_asked
@@ -70,7 +70,6 @@ __all__ = [
     "compute_domain_name",
     "domain_name_of",
     "domain_owner_of",
-    "engine_label",
     "front_engine",
     "front_image",
     "front_name",

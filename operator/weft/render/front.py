@@ -7,10 +7,10 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
-from weft.engines import FrontRequest, adapter_for
+from weft.engines import FrontRequest, adapter_for, engine_label
 from weft.render.container import file_annotations, render_container, render_volumes, router_resources
 from weft.render.facts import router_image
-from weft.render.metadata import child_metadata, engine_label, signed
+from weft.render.metadata import child_metadata, signed
 from weft.render.names import front_name
 from weft.render.pod import COMPONENT
 from weft.render.security import pod_security

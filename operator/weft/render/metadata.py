@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from weft.domain import labels
 
 if TYPE_CHECKING:
-    from weft.domain.shape import EngineName
     from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 
 Json = dict[str, Any]
@@ -36,11 +35,6 @@ def pool_labels(pool: PoolRecord) -> dict[str, str]:
     if pool.split_uid is not None:
         found[labels.SPLIT] = pool.key.name.removesuffix(f"-{role}")
     return found
-
-
-def engine_label(engine: EngineName) -> str:
-    """The engine as the labels of its pods say it."""
-    return engine.value.lower()
 
 
 def split_labels(split: SplitRecord) -> dict[str, str]:

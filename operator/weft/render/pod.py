@@ -10,14 +10,14 @@ from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
 from weft.domain.relaxations import refuse_relaxations
 from weft.domain.spec import RouterKind, SchedulerName
-from weft.engines import LaunchRequest, adapter_for
+from weft.engines import LaunchRequest, adapter_for, engine_label
 from weft.engines.disk_kv import EPHEMERAL
 from weft.render import names
 from weft.render.compute_domain import CLAIM, domain_name_of
 from weft.render.container import file_annotations, render_container, render_volumes
 from weft.render.facts import checkpoint_precision, device_resource
 from weft.render.gateway import picker_labels
-from weft.render.metadata import child_metadata, engine_label, pool_labels
+from weft.render.metadata import child_metadata, pool_labels
 from weft.render.security import pod_security
 from weft.render.sidecar import render_sidecar
 from weft.render.warm_up import warm_up

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain import labels
 from weft.domain.spec import Balancing, RouterKind
-from weft.render.metadata import child_metadata, engine_label, pool_labels, signed, split_labels
+from weft.engines import engine_label
+from weft.render.metadata import child_metadata, pool_labels, signed, split_labels
 from weft.render.names import PORT, ranks_service_name
 from weft.render.pod import COMPONENT, ENGINE_CONTAINER
 
