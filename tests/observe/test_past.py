@@ -14,6 +14,7 @@ from tests.scaling.test_forecast import MONDAY, busy_from_nine, followed
 from weft.domain.errors import Bug
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import ScaleMemory
+from weft.engines import finished_by_engine, series_for
 from weft.observe.past import LONGEST_SECONDS, RETRY_SECONDS, PastTraffic
 from weft.observe.prometheus import PrometheusSource, rate_of_all
 from weft.scaling import kept_now
@@ -41,10 +42,22 @@ def served(name: str, version: str = "0.33.0") -> PoolRecord:
     return replace(record, status=replace(record.status, engine=engine))
 
 
+EVERY_ENGINE = ("vllm:request_success_total", "sglang:num_requests_total", "trtllm_request_success_total")
+
+
+@pytest.mark.parametrize(
+    ("engine", "versions"),
+    [(EngineName.VLLM, "0.10.0 0.33.0"), (EngineName.SGLang, "0.5.3 0.5.23"), (EngineName.TensorRTLLM, "1.2.0 1.3.0")],
+)
+def test_no_version_of_an_engine_calls_finished_requests_otherwise(engine: EngineName, versions: str) -> None:
+    named = {series_for(engine, version).finished for version in versions.split()}
+    assert named == {finished_by_engine()[list(EngineName).index(engine)]}
+
+
 def test_two_weeks_are_asked_for_in_steps_of_five_minutes(past: PastTraffic) -> None:
     past.ask_next([served("chat")], NOW)
     (asked,) = EveryDayTheSame.asked
-    assert asked["query"] == rate_of_all("team", "chat", "vllm:request_success_total", 300.0)
+    assert asked["query"] == rate_of_all("team", "chat", EVERY_ENGINE, 300.0)
     assert float(asked["end"]) - float(asked["start"]) == LONGEST_SECONDS
     assert float(asked["step"]) == STEP_SECONDS
     assert float(asked["end"]) == NOW // 900.0 * 900.0
@@ -93,9 +106,12 @@ def test_a_prometheus_that_does_not_answer_is_asked_again_later(
     assert past.found({}).keys() == {"uid-chat"}
 
 
-def test_an_engine_that_nobody_knows_has_no_past(past: PastTraffic) -> None:
+def test_days_are_counted_whatever_engine_served_them(past: PastTraffic) -> None:
+    """Two weeks may hold a change of it, and how the planned version is written says nothing of the past."""
     past.ask_next([served("chat", "soon")], NOW)
-    assert past.found({}) == {}
+    (asked,) = EveryDayTheSame.asked
+    assert all(f"rate({counter}{{" in str(asked["query"]) for counter in EVERY_ENGINE)
+    assert past.found({}).keys() == {"uid-chat"}
 
 
 def test_without_a_prometheus_nobody_is_asked() -> None:
@@ -105,6 +121,6 @@ def test_without_a_prometheus_nobody_is_asked() -> None:
 
 
 def test_nothing_but_names_gets_into_a_query() -> None:
-    assert 'pod=~"a[.]b-' in rate_of_all("team", "a.b", "finished", 300.0)
+    assert 'pod=~"a[.]b-' in rate_of_all("team", "a.b", ("finished",), 300.0)
     with pytest.raises(Bug):
-        rate_of_all("team", 'a"} or up{x="', "finished", 300.0)
+        rate_of_all("team", 'a"} or up{x="', ("finished",), 300.0)

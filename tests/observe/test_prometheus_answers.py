@@ -99,8 +99,8 @@ class TestUnderscores:
         of_one = f"sum(max by (pod) (sum by ({scraper}) (%s)))"
         of_both = of_one % "rate(vllm:x_total{%s}[60s]) or rate(vllm_x_total{%s}[60s])"
         chosen = 'namespace="team",pod=~"chat-[0-9a-f]{5}-[0-9]+-[0-9]+"'
-        assert rate_of_all("team", "chat", "vllm:x_total", 60.0) == of_both % (chosen, chosen)
-        assert rate_of_all("team", "chat", "x_total", 60.0) == of_one % f"rate(x_total{{{chosen}}}[60s])"
+        assert rate_of_all("team", "chat", ("vllm:x_total",), 60.0) == of_both % (chosen, chosen)
+        assert rate_of_all("team", "chat", ("x_total",), 60.0) == of_one % f"rate(x_total{{{chosen}}}[60s])"
 
 
 class TestScrapedTwice:

@@ -57,7 +57,7 @@ def test_each_request_is_counted_once(tmp_path: Path, series: list[str], times: 
     except PrometheusMissingError as missing:
         pytest.skip(str(missing))
     expected = [{"labels": "{}", "value": A_SECOND * times}]
-    query = {"expr": rate_of_all("team", "chat", COUNTER, 300.0), "eval_time": "10m", "exp_samples": expected}
+    query = {"expr": rate_of_all("team", "chat", (COUNTER,), 300.0), "eval_time": "10m", "exp_samples": expected}
     growth = f"0+{30 * A_SECOND:g}x40"
     told = [{"series": each, "values": growth} for each in series]
     test = {"interval": "30s", "input_series": told, "promql_expr_test": [query]}

@@ -100,7 +100,7 @@ def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapp
     begin = end - timedelta(hours=recorded.hours)
     step = f"{recorded.step_seconds:.0f}"
     span = 2.0 * recorded.step_seconds
-    queries = [rate_of_all(recorded.namespace, recorded.pool, name, span) for name in names]
+    queries = [rate_of_all(recorded.namespace, recorded.pool, (name,), span) for name in names]
     try:
         found = [client.custom_query_range(query, begin, end, step) for query in queries]
         return begin.timestamp(), [_by_time(result) for result in found]

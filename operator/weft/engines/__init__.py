@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.catalog import load
 from weft.domain.shape import EngineName
 from weft.engines.contract import EngineAdapter
 from weft.engines.fronts import FRONTS, Counter, FrontSeries
@@ -60,6 +61,7 @@ __all__ = [
     "adapter_for",
     "engine_in",
     "engine_label",
+    "finished_by_engine",
     "ports_by_label",
     "release_in",
     "series_for",
@@ -92,6 +94,12 @@ def series_for(engine: EngineName, version: str) -> EngineSeries:
 def ports_by_label() -> dict[str, int]:
     """Where engines answer, by what the labels of their pods call them."""
     return {engine_label(engine): adapter.port for engine, adapter in _ADAPTERS.items()}
+
+
+def finished_by_engine() -> tuple[str, ...]:
+    """What counts finished requests, of each engine: no version calls it otherwise."""
+    known = load()
+    return tuple(series_for(engine, known.engine(engine).version).finished for engine in EngineName)
 
 
 def series_in_image(release: EngineRelease) -> EngineSeries:

@@ -11,8 +11,8 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from weft.domain.errors import Bug, Invalid
-from weft.engines import series_for
+from weft.domain.errors import Bug
+from weft.engines import finished_by_engine
 from weft.observe.prometheus import PrometheusAway
 from weft.scaling.keeping import knows_a_day
 from weft.scaling.past import STEP_SECONDS, knows_as_much, learnt_from
@@ -55,7 +55,7 @@ class PastTraffic:
         self._asked[pool.key.uid] = now + RETRY_SECONDS
         try:
             self._ask(self._source, pool, now)
-        except (PrometheusAway, Invalid, Bug) as error:
+        except (PrometheusAway, Bug) as error:
             if not self._away:
                 log.info("what Prometheus knows of earlier traffic cannot be read: %s", error)
             self._away = True
@@ -72,15 +72,11 @@ class PastTraffic:
             self._found = {uid: past for uid, past in self._found.items() if uid in uids}
 
     def _ask(self, source: PrometheusSource, pool: PoolRecord, now: float) -> None:
-        """Raises `PrometheusAway`, `Invalid` for an engine that nobody knows and `Bug` for a name that is none."""
-        release = pool.status.engine
-        if release is None:
-            return
-        counter = series_for(release.name, release.version).finished
+        """Raises `PrometheusAway`, and `Bug` for a name that is none."""
         end = now // SLOT_SECONDS * SLOT_SECONDS
         begin = end - LONGEST_SECONDS
         moments = (datetime.fromtimestamp(begin, tz=UTC), datetime.fromtimestamp(end, tz=UTC))
-        past = learnt_from(source.rates(pool.key.namespace, pool.key.name, counter, moments, STEP_SECONDS))
+        past = learnt_from(source.rates(pool.key.namespace, pool.key.name, finished_by_engine(), moments, STEP_SECONDS))
         self._asked[pool.key.uid], self._away = math.inf, False
         if past is not None:
             with self._lock:

@@ -70,13 +70,13 @@ class PrometheusSource:
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._collect, known)
 
     def rates(
-        self, namespace: str, pool: str, counter: str, span: tuple[datetime, datetime], step_seconds: float
+        self, namespace: str, pool: str, counters: tuple[str, ...], span: tuple[datetime, datetime], step_seconds: float
     ) -> list[tuple[float, float]]:
         """(epoch seconds, what was counted a second in the step before) of all pods that a pool ever had, in order.
 
         Blocks. Raises `PrometheusAway`, and `Bug` for a name that is none.
         """
-        query = rate_of_all(namespace, pool, counter, step_seconds)
+        query = rate_of_all(namespace, pool, counters, step_seconds)
         try:
             found = self._client.custom_query_range(query, span[0], span[1], f"{step_seconds:.0f}")
             return sorted(sample for result in found for sample in _samples(result["values"]))
@@ -144,15 +144,18 @@ def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_s
     return f'{{__name__=~"{wanted}",namespace="{place}",pod=~"{chosen}"}}[{int(window_seconds)}s]'
 
 
-def rate_of_all(namespace: str, pool: str, counter: str, span_seconds: float) -> str:
+def rate_of_all(namespace: str, pool: str, counters: tuple[str, ...], span_seconds: float) -> str:
     """PromQL for what all pods of a pool counted a second, gone ones among them. Raises `Bug` as `selector`.
+
+    A pod shows one of the counters: that of its engine.
 
     Of several jobs or servers that scrape a pod, what the one tells that tells the most. Its instances add up: ranks
     may answer at ports of their own.
     """
     name, place = _checked(_DNS_NAME, pool).replace(".", "[.]"), _checked(_DNS_NAME, namespace)
     chosen = f'namespace="{place}",pod=~"{name}-{_REPLICA}"'
-    stored = dict.fromkeys((_checked(_METRIC_NAME, counter), _stored_name(counter)))
+    names = [_checked(_METRIC_NAME, counter) for counter in counters]
+    stored = dict.fromkeys(each for name in names for each in (name, _stored_name(name)))
     rates = " or ".join(f"rate({each}{{{chosen}}}[{span_seconds:.0f}s])" for each in stored)
     scraper = ",".join(label for label in SCRAPER_LABELS if label != "instance")
     return f"sum(max by (pod) (sum by (pod,{scraper}) ({rates})))"
