@@ -172,6 +172,15 @@ LOSSES = st.lists(
 )
 
 
+def test_the_latest_are_known_where_the_clock_was_set_back_and_too_many_are_avoided() -> None:
+    many = tuple(Avoided(f"b-{index}", 1_000_000.0, Reason.EngineFailed) for index in range(MOST_AVOIDED))
+    loss = Loss(Assignment(0, "r", (), 8, 0.0), Explanation(Reason.EngineFailed, ""), counts=True, suspects=("new",))
+    known = avoided_after(many, [loss], 1_000_000.0 - HOUR)
+    assert Avoided("new", 1_000_000.0 - HOUR, Reason.EngineFailed) in known
+    assert len(known) == MOST_AVOIDED
+    assert avoided_after(known, [], 1_000_000.0 + 1) == ()
+
+
 @given(passes=st.lists(st.tuples(LOSSES, st.sampled_from([0.0, 5.0, 600.0, HOUR, -HOUR])), max_size=8))
 def test_each_node_is_avoided_once_for_an_hour_at_most_and_not_too_many_are(
     passes: list[tuple[list[Loss], float]],

@@ -6,6 +6,7 @@ where nothing else has room they are taken.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.status import MOST_AVOIDED, Avoided
@@ -28,12 +29,22 @@ def avoided_by(turn: Turn, now: float) -> tuple[Avoided, ...]:
 
 
 def avoided_after(before: tuple[Avoided, ...], losses: Sequence[Loss], now: float) -> tuple[Avoided, ...]:
-    """Those of the last hour, with those of replicas that are given up now; a clock set back keeps none for longer."""
+    """Those of the last hour, with those of replicas that are given up now, which crowd out the oldest.
+
+    What a clock that was set back since has from the future counts as from now.
+    """
     if not before and not losses:
         return before
-    known = {each.node: each for each in before if abs(now - each.since) < AVOIDED_SECONDS}
-    known |= {node: Avoided(node, now, loss.explanation.reason) for loss in losses for node in loss.suspects}
-    return tuple(sorted(known.values(), key=lambda each: (-each.since, each.node))[:MOST_AVOIDED])
+    new = {node: Avoided(node, now, loss.explanation.reason) for loss in losses for node in loss.suspects}
+    known = [each if each.since <= now else replace(each, since=now) for each in before if each.node not in new]
+    recent = [each for each in known if now - each.since < AVOIDED_SECONDS]
+    most = sorted(new.values(), key=_latest_first)[:MOST_AVOIDED]
+    kept = sorted(recent, key=_latest_first)[: MOST_AVOIDED - len(most)]
+    return tuple(sorted((*most, *kept), key=_latest_first))
+
+
+def _latest_first(each: Avoided) -> tuple[float, str]:
+    return -each.since, each.node
 
 
 def come_last(avoided: Sequence[Avoided]) -> str:
