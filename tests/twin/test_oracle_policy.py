@@ -16,7 +16,6 @@ from weft.twin.oracle import (
     PoolNeed,
     Terms,
     bound_hours,
-    calibrated,
     oracle_hours,
     paid_seconds,
     schedule,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from weft.twin.oracle import OracleHours, Steps
 
 HOUR = 3600.0
 
@@ -211,37 +209,6 @@ def test_whoever_asks_by_these_times_has_the_counts_in_every_bin(counts: list[in
             at_first = max(at for at, moment in enumerate(moments) if moment <= since + 1e-6)
             asked = [each["pool"] for moment, each in steps[at_first:] if moment <= now]
             assert min(asked) >= count
-
-
-# ------------------------------------------------------------------------------------------------------------- slack
-
-
-def plan(slack: float) -> OracleHours:
-    return oracle_hours([pool(4.0, 8.0)], np.ones(2), Terms(60.0, 0.0, attainment=1.0), slack)
-
-
-@pytest.mark.parametrize("enough", [9, 11, 13, 20])
-def test_the_least_slack_that_is_enough_is_found_in_few_simulations(enough: int) -> None:
-    asked: list[int] = []
-
-    def simulate(steps: Steps) -> float:
-        asked.append(max(each["pool"] for _, each in steps))
-        return 0.999 if asked[-1] >= enough else 0.9
-
-    found = calibrated(plan, simulate, 0.99)
-    assert enough == found.found.counts["pool"].max()
-    assert 0.0 <= found.slack - (enough - 1) / 8.0 <= 0.01
-    assert 0.999 == found.attainment
-    assert len(asked) <= 12
-
-
-def test_no_slack_is_added_where_none_is_needed() -> None:
-    assert 1.0 == calibrated(plan, lambda _: 1.0, 0.99).slack
-
-
-def test_what_no_slack_reaches_is_said() -> None:
-    with pytest.raises(ValueError, match=r"4 times the need reach 90\.00%, not 99\.00%"):
-        calibrated(plan, lambda _: 0.9, 0.99)
 
 
 # ------------------------------------------------------------------------------------------------------- fixed ratio

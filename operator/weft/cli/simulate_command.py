@@ -12,7 +12,7 @@ from weft.cli.failure import CommandFailure
 from weft.cli.simulate_fleet import FleetReport, as_fleet_data, as_fleet_page
 from weft.cli.simulate_fleet_html import fleet_html
 from weft.cli.simulate_html import simulation_html
-from weft.cli.simulate_oracle import ORACLE, oracle_gpu_hours, oracle_outcome, refused
+from weft.cli.simulate_oracle import ORACLE, no_dearer, oracle_gpu_hours, oracle_outcome, refused
 from weft.cli.simulate_page import as_data, as_page
 from weft.cli.simulate_report import Report
 from weft.cli.simulating import cases_of
@@ -93,7 +93,7 @@ def _report(case: Case, outcomes: tuple[Outcome, ...]) -> Report:
         trace=case.words,
         seconds=case.trace.seconds,
         seed=case.setting.seed,
-        outcomes=outcomes,
+        outcomes=no_dearer(outcomes),
         faults=tuple((fault.at, fault.node) for fault in case.setting.faults),
         oracle_gpu_hours=oracle_gpu_hours(case),
         too_long=too_long,

@@ -6,9 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.cli.simulate_report import Figures
 from weft.twin.modelled import engine_speed
 from weft.twin.need import answerable, demand, most_tokens, replicas_needed, split_needed, too_long
-from weft.twin.oracle import PoolNeed, Terms, bound_hours, calibrated, oracle_hours, work_hours
+from weft.twin.oracle import PoolNeed, Terms, bound_hours, oracle_hours, work_hours
+from weft.twin.oracle_search import Run, cheapest_run
 from weft.twin.policies import Change, ScheduleOptions
 from weft.twin.simulation import simulate
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Plan
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Slo
-    from weft.twin.oracle import Column, Steps
+    from weft.twin.oracle import Column, OracleHours, Steps
     from weft.twin.outcome import Outcome
     from weft.twin.speed import EngineSpeed
     from weft.twin.trace import Trace
@@ -50,25 +52,41 @@ def oracle_gpu_hours(case: Case) -> float | None:
 
 
 def oracle_outcome(case: Case, progress: Progress, attainment: float | None = None) -> Outcome:
-    """The simulation of counts chosen in hindsight, with as little slack as meets the SLO where that can be had.
+    """The simulation of counts chosen in hindsight, the cheapest of those tried that meet the SLO if any does.
 
-    As many requests as `attainment` says shall meet it, those of the declared percentile where nothing is said.
+    As many requests as `attainment` says shall meet it; where nothing is said, those of the declared percentile, and
+    every percentile shall hold.
     """
     wanted = _attainment(case.slo) if attainment is None else attainment
-    tried: list[tuple[Steps, Outcome]] = []
-
-    def attained(steps: Steps) -> float:
-        tried.append((steps, _simulated(case, steps, progress)))
-        return tried[-1][1].attainment
-
     seconds = max(case.trace.seconds, 1.0) * _SLIGHTLY / _usual_bins(case.trace.seconds)
-    known = _hindsight(case, case.trace, seconds, wanted, interrupted=True)
-    try:
-        found = calibrated(lambda slack: oracle_hours(*known, slack), attained, wanted)
-    except ValueError:  # no slack is enough, say because a node fails: perhaps no order comes in time to be of use
-        attained(())
-        return max((outcome for _, outcome in tried), key=lambda each: (each.attainment, -each.gpu_hours))
-    return next(outcome for steps, outcome in tried if steps == found.found.steps)
+    pools, requests, terms = _hindsight(case, case.trace, seconds, wanted, interrupted=True)
+
+    def planned(slack: float, late: float) -> OracleHours:
+        starts = (1.0 + late) * terms.start_up_seconds
+        return oracle_hours(pools, requests, replace(terms, start_up_seconds=starts), slack)
+
+    def simulated(steps: Steps) -> Run[Outcome]:
+        outcome = _simulated(case, steps, progress)
+        enough = not outcome.attainment < wanted and (attainment is not None or Figures.of(outcome).meets)
+        return Run(outcome, outcome.gpu_hours, outcome.attainment, enough)
+
+    return cheapest_run(planned, simulated).outcome
+
+
+def no_dearer(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """The same, where the oracle is the cheapest of all that meet the SLO: who knows the future can do that too."""
+    meeting = [outcome for outcome in outcomes if Figures.of(outcome).meets]
+    best = min(meeting, key=lambda each: (each.gpu_hours, each.policy != ORACLE), default=None)
+    if best is None:
+        return outcomes
+    return tuple(replace(best, policy=ORACLE) if each.policy == ORACLE else each for each in outcomes)
+
+
+def does_as(outcomes: tuple[Outcome, ...]) -> str | None:
+    """The policy whose run is the oracle's too, if any."""
+    own = [outcome for outcome in outcomes if outcome.policy == ORACLE]
+    same = [each.policy for each in outcomes if own and each.answers is own[0].answers and each.policy != ORACLE]
+    return same[0] if same else None
 
 
 def _simulated(case: Case, steps: Steps, progress: Progress) -> Outcome:

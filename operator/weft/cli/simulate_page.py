@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from weft.cli.simulate_oracle import ORACLE, does_as
 from weft.cli.simulate_report import PERCENTS, Figures, percent, slo_words, time, times_least
 from weft.cli.simulate_series import clock
 from weft.domain.figures import counted, digits, seconds
@@ -118,8 +119,14 @@ def without_nan(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
 def as_page(report: Report) -> list[RenderableType]:
     """For a terminal: what was asked, a column for each policy, and how long it took."""
     took = ", ".join(seconds(outcome.wall_seconds) for outcome in report.outcomes)
-    table: list[RenderableType] = ["", _table(report), "", *_lacking(report)]
+    table: list[RenderableType] = ["", _table(report), "", *_as_other(report), *_lacking(report)]
     return [Text(report.resource, style="bold"), *heading(report), *table, f"simulated in {took}"]
+
+
+def _as_other(report: Report) -> list[str]:
+    """Whose run is the oracle's, where no counts that it tried meet the SLO for less."""
+    other = does_as(report.outcomes)
+    return [f"{ORACLE} does as {other}: of what it tried, nothing meets the SLO for less"] if other else []
 
 
 def _lacking(report: Report) -> Iterator[str]:

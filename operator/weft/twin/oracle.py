@@ -19,7 +19,7 @@ Three figures come of it, which say different things:
   Those lost are the ones that arrive where they need most.
 - `oracle_hours`: the cheapest counts that were found which lose no more than allowed, if a bin with too few replicas
   loses all that arrive until its work is done, in `needed / counts` bins. Whether they meet the SLO only a simulation
-  tells: they are a heuristic with hindsight, which `calibrated` gives as much slack as it turns out to need.
+  tells: they are a heuristic with hindsight, of which `weft.twin.oracle_search` simulates some.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _HOUR = 3600.0
 _MOST_PRICES = 64
 _CLOSE = 1e-9  # of a replica, a request or a cost: no difference
-_SLACK_GROWTH, _SLACK_PRECISION = 1.25, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,45 +182,6 @@ def timed(counts: dict[str, Counts], terms: Terms) -> Steps:
     rows = [dict(zip(asked, row, strict=True)) for row in zip(*asked.values(), strict=True)]
     changes = [at for at, row in enumerate(rows) if not at or row != rows[at - 1]]
     return tuple((float(moments[at]), rows[at]) for at in changes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Calibrated:
-    """The least slack that was found to be enough, what it costs, and the attainment of its simulation."""
-
-    slack: float
-    found: OracleHours
-    attainment: float
-
-
-def calibrated(
-    plan: Callable[[float], OracleHours], simulate: Callable[[Steps], float], attainment: float, most: float = 4.0
-) -> Calibrated:
-    """The oracle's counts with as little slack as reaches an attainment in the simulation, to a hundredth.
-
-    `plan` answers for a slack, and `simulate` says which part of the requests meets the SLO where these counts are
-    asked for. Slack grows from 1 by quarters until it is enough, and the last step is halved until it is small: one
-    simulation if 1 is enough, else about eight. More slack is taken to be never worse, which holds but for chance.
-    Raises `ValueError` if the most is not enough; what no slack reaches says `weft.twin.need.attainable`.
-    """
-
-    def tried(slack: float) -> Calibrated:
-        found = plan(slack)
-        return Calibrated(slack, found, simulate(found.steps))
-
-    enough, too_little = tried(1.0), 1.0
-    while enough.attainment < attainment:
-        if enough.slack >= most:
-            raise ValueError(f"{most:g} times the need reach {enough.attainment:.2%}, not {attainment:.2%}")
-        too_little = enough.slack
-        enough = tried(min(most, _SLACK_GROWTH * too_little))
-    while enough.slack - too_little > _SLACK_PRECISION:
-        middle = tried((enough.slack + too_little) / 2.0)
-        if middle.attainment < attainment:
-            too_little = middle.slack
-        else:
-            enough = middle
-    return enough
 
 
 def paid_seconds(pool: PoolNeed, counts: Counts, terms: Terms) -> float:
