@@ -163,3 +163,10 @@ def test_one_source_of_requests_is_enough(tmp_path: Path) -> None:
     ending = weft("simulate", "-f", file, "--trace", "poisson", "--from-prometheus", "http://prometheus:9090")
     assert (2, "") == (ending.code, ending.out)
     assert "with --trace or with --from-prometheus" in ending.sentence
+
+
+def test_hours_of_no_prometheus_are_refused(tmp_path: Path) -> None:
+    file = written(tmp_path / "pool.yaml", pool())
+    ending = weft("simulate", "-f", file, "--trace", "poisson:seconds=60", "--hours", "2")
+    assert (2, "") == (ending.code, ending.out)
+    assert "--hours are the last ones of --from-prometheus" in ending.sentence

@@ -144,7 +144,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     retries: options.Retries = 0,
     blind: options.Blind = None,
     from_prometheus: options.FromPrometheus = None,
-    hours: options.Hours = 24.0,
+    hours: options.Hours = None,
     seed: options.Seed = 0,
 ) -> None:
     """Replay requests against a simulated cluster: whether SLOs would hold, at how many GPU-hours, by which policy.
@@ -161,6 +161,8 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
         raise CommandFailure(
             "give --file with a resource, and the requests that it is asked with --trace or with --from-prometheus"
         )
+    if hours is not None and from_prometheus is None:
+        raise CommandFailure("--hours are the last ones of --from-prometheus: a --trace is as long as it says itself")
     if [*files, fabric, *(each.rpartition("=")[2] for each in traces)].count(STANDARD_INPUT) > 1:
         raise CommandFailure("standard input can be read once: put the rest into files")
     from weft.cli.simulate_command import SimulateOptions, run_simulate
@@ -176,7 +178,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
         scale=scale,
         warm_up=warm_up,
         prometheus=from_prometheus,
-        hours=hours,
+        hours=hours or 24.0,
         clients=Clients(front, patience, retries),
         blind=tuple(blind or ()),
     )

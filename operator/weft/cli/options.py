@@ -221,7 +221,8 @@ FromPrometheus = Annotated[
     ),
 ]
 Hours = Annotated[
-    float, typer.Option("--hours", metavar="COUNT", min=0.1, max=24.0 * 366, help="the last ones, of --from-prometheus")
+    float | None,
+    typer.Option("--hours", metavar="COUNT", min=0.1, max=24.0 * 366, help="the last ones, of --from-prometheus (24)"),
 ]
 Policies = Annotated[
     list[str] | None,
