@@ -229,3 +229,30 @@ def test_a_pipe_gets_no_padding_and_no_colours(tmp_path: Path) -> None:
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()))
     assert [line.rstrip() for line in ending.out.splitlines()] == ending.out.splitlines()
     assert "\x1b" not in ending.out
+
+
+@pytest.mark.parametrize(
+    ("product", "model", "shape"),
+    [
+        ("NVIDIA-A100-80GB-PCIe", "meta-llama/Llama-3.1-8B-Instruct", "A100-PCIe BF16 TP1"),
+        ("NVIDIA-A100-80GB-PCIe", "meta-llama/Llama-3.1-70B-Instruct", "A100-PCIe BF16 TP4"),
+        ("NVIDIA-A100-PCIE-40GB", "meta-llama/Llama-3.1-8B-Instruct", "A100-PCIe-40GB BF16 TP1"),
+        ("NVIDIA-A100-PCIE-40GB", "meta-llama/Llama-3.1-70B-Instruct", "A100-PCIe-40GB BF16 TP8"),
+        ("NVIDIA-A10G", "meta-llama/Llama-3.1-8B-Instruct", "A10G BF16 TP"),
+    ],
+)
+def test_a_fleet_of_pcie_cards_is_planned_in_groups_of_a_node(
+    tmp_path: Path, product: str, model: str, shape: str
+) -> None:
+    nodes = written(tmp_path / "nodes.yaml", listed(*(node(f"pcie-{place}", product) for place in range(4))))
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool(model=model)), "--fabric", nodes, "-o", "json")
+    assert ending.code == 0, ending.err
+    (planned,) = json.loads(ending.out)
+    assert planned["pools"][0]["plan"]["shape"].startswith(shape)
+
+
+def test_a_card_without_bf16_is_refused_by_its_name(tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", listed(node("old-0", "Tesla-T4")))
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()), "--fabric", nodes)
+    assert (2, "") == (ending.code, ending.out)
+    assert "node old-0 has 'Tesla-T4', which the catalog does not know: it is not used" in ending.sentence

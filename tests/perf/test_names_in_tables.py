@@ -53,6 +53,11 @@ def test_a_model_is_found_by_what_people_call_it(name: str, found: str) -> None:
         ("nvidia h200 141gb", "H200"),
         ("A100 SXM 80", "A100"),
         ("A100 40GB", "A100-40GB"),
+        ("A100 PCIe", "A100-PCIe"),
+        ("A100 80GB PCIe", "A100-PCIe"),
+        ("A100 PCIe 40GB", "A100-PCIe-40GB"),
+        ("A10", "A10"),
+        ("NVIDIA A10G 24GB", "A10G"),
         ("GB200 NVL72", "GB200"),
         ("AMD Instinct MI300X OAM", "MI300X"),
         ("RTX PRO 6000 Blackwell", "RTX-PRO-6000"),
@@ -64,7 +69,7 @@ def test_a_gpu_is_found_by_what_people_call_it(name: str, found: str) -> None:
     assert known.name == found
 
 
-@pytest.mark.parametrize("name", ["V100", "H100x8", "A100 64GB", "L40", "80GB", "NVIDIA", ""])
+@pytest.mark.parametrize("name", ["V100", "T4", "A30", "H100x8", "A100 64GB", "L40", "80GB", "NVIDIA", ""])
 def test_a_gpu_that_nobody_knows_is_not_taken_for_another(name: str) -> None:
     assert accelerator_as_written(CATALOG, name) is None
 
