@@ -256,6 +256,21 @@ def test_at_most_ten_alternatives_best_first_each_with_its_reason() -> None:
     assert plan.shape not in [each.shape for each in plan.alternatives]
 
 
+def test_no_accelerator_hides_the_others_among_the_losers() -> None:
+    """Each has one told, though shapes of the best ones could fill the list."""
+    plan = Wish(QWEN_MOE, (A100, H100, H200, B200, GB200, MI300X), rate=50).plan()
+    told = [each.shape.accelerator for each in plan.alternatives]
+    assert len(told) == 10
+    assert {"A100", "H100", "H200", "B200", "GB200", "MI300X"} == {plan.shape.accelerator, *told}
+
+
+def test_an_accelerator_that_cannot_be_is_told_beside_shapes_that_lost() -> None:
+    small = Supply("L4", 23034 * MIB, domain_gpus=1, gpus_per_node=1)
+    plan = Wish(LLAMA_70B, (H100, H200, B200, GB200, small)).plan()
+    assert "L4 BF16 TP1" in reasons(plan)
+    assert reasons(plan)["L4 BF16 TP1"] is Reason.OutOfMemory
+
+
 def test_the_order_of_supplies_does_not_matter_and_errors_repeat() -> None:
     plans = {Wish(supplies=order).plan() for order in itertools.permutations((H100, H200, B200))}
     assert len(plans) == 1

@@ -67,7 +67,7 @@ class Answer:
     def plan(self) -> Plan:
         """With the alternatives, the better ones first."""
         told = [Candidate(each.shape, why, expected(each)) for each, why in self.losers]
-        return replace(self.outline, alternatives=(*told, *self.refused)[:MOST_ALTERNATIVES])
+        return replace(self.outline, alternatives=(*told, *self.refused))
 
 
 def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
@@ -183,7 +183,9 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
     better = order[: order.index(chosen)]
     losers = [(each, overruled(each, chosen)) for each in better]
     losers += [(each, criticism(each, chosen)) for each in order[len(better) + 1 :]]
-    told = tuple([Candidate(each.case.option.shape, each.why) for each in refused[:MOST_ALTERNATIVES]])
+    names = [each.shape.accelerator for each, _ in losers] + [each.case.option.shape.accelerator for each in refused]
+    places, many = _told_of_each(names), len(losers)
+    told = [refused[place - many] for place in places if place >= many]
     doing = chosen if chosen.meets_slo else with_targets_in_reach(chosen)
     plan = Plan(
         shape=chosen.shape,
@@ -191,7 +193,18 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
         engine=_release(request, chosen.case, catalog),
         verdict=praise(chosen, best),
     )
-    return Answer(plan, chosen, tuple(losers[:MOST_ALTERNATIVES]), told)
+    cannot_be = tuple([Candidate(each.case.option.shape, each.why) for each in told])
+    return Answer(plan, chosen, tuple([losers[place] for place in places if place < many]), cannot_be)
+
+
+def _told_of_each(accelerators: list[str]) -> list[int]:
+    """Places of the losers to tell, in their order: the best of each accelerator, and then the best of the others.
+
+    Shapes of one accelerator are many and alike, and would hide what all others can do.
+    """
+    firsts = {accelerators.index(name): None for name in dict.fromkeys(accelerators)}
+    others = (place for place in range(len(accelerators)) if place not in firsts)
+    return sorted(itertools.islice(itertools.chain(firsts, others), MOST_ALTERNATIVES))
 
 
 def _nothing_possible(request: ShapeRequest, refused: list[Refused]) -> WeftError:
