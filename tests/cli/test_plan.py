@@ -256,3 +256,12 @@ def test_a_card_without_bf16_is_refused_by_its_name(tmp_path: Path) -> None:
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()), "--fabric", nodes)
     assert (2, "") == (ending.code, ending.out)
     assert "node old-0 has 'Tesla-T4', which the catalog does not know: it is not used" in ending.sentence
+
+
+@pytest.mark.parametrize(("nodes", "advised"), [(1, False), (2, True)])
+def test_stages_apart_are_advised_where_there_is_a_second_domain(tmp_path: Path, nodes: int, *, advised: bool) -> None:
+    fabric = written(tmp_path / "nodes.yaml", listed(*(node(f"board-{place}", gpus=1) for place in range(nodes))))
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool(model=LARGE)), "--fabric", fabric)
+    assert (1, "") == (ending.code, ending.err)
+    assert "ModelDoesNotFit" in ending.out
+    assert ("placement.domain Preferred" in " ".join(ending.out.split())) == advised

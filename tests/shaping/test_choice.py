@@ -63,6 +63,15 @@ def test_deepseek_does_not_fit_a_board_of_h100_and_says_what_is_lacking() -> Non
     assert "placement.domain Preferred" in caught.value.message
 
 
+def test_stages_in_several_domains_are_no_advice_where_there_is_one() -> None:
+    """DeepSeek-V3 is far too large for one GPU, and nothing can spread over more than there are."""
+    one = replace(H100, domain_gpus=1, gpus_per_node=1, alone=True)
+    for supply, pins in ((one, ShapePins()), (replace(H100, alone=True), ShapePins(pipeline_parallel=2))):
+        with pytest.raises(Invalid) as caught:
+            Wish(DEEPSEEK, (supply,), pins=pins).plan()
+        assert "Preferred" not in caught.value.message
+
+
 def test_deepseek_fits_a_board_of_h200() -> None:
     plan = Wish(DEEPSEEK, (H200,)).plan()
     assert plan.shape.gpus == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from weft.decide.support import refuse_a_half_alone_over_nvlink, refuse_unsupported, refuse_what_the_engine_cannot
@@ -73,6 +74,7 @@ class Facts:
                     min(each.largest_domain_gpus, MOST_GPUS),
                     min(each.gpus_per_node, MOST_GPUS),
                     each.shared,
+                    alone=_is_alone(each.accelerator, self.fabric),
                 )
                 for each in suppliers(self.fabric, placement)
             )
@@ -227,6 +229,12 @@ def planned_as(
     capacity = _capacity(_under_way(request, plan), plan, live, catalog)
     start_up = _start_up(request, plan, catalog)
     return Planned(pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), start_up)
+
+
+def _is_alone(accelerator: str, fabric: Fabric) -> bool:
+    """Whether fewer than two NVLink domains have it, so that nothing can spread over them."""
+    found = (domain for domain in fabric.domains if domain.accelerator == accelerator)
+    return len(tuple(islice(found, 2))) < 2  # noqa: PLR2004 - a second one
 
 
 def _subject(spec: PoolSpec, plan: Plan) -> Subject:

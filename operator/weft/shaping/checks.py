@@ -107,10 +107,11 @@ def _replica_stays_in_a_domain_unless_stages_may_leave(case: Case) -> Explanatio
     shape, supply = case.option.shape, case.option.supply
     if shape.gpus <= supply.domain_gpus or case.request.spec.placement.domain is DomainRule.Preferred:
         return None
+    spread = "" if supply.alone else ", or placement.domain Preferred, which lets stages spread over domains"
     return Explanation(
         Reason.LeavesDomain,
         f"{shape.gpus} GPUs are more than the {supply.domain_gpus} of the largest {supply.accelerator} domain; "
-        f"allowed: up to {supply.domain_gpus}, or placement.domain Preferred, which lets stages spread over domains",
+        f"allowed: up to {supply.domain_gpus}{spread}",
     )
 
 

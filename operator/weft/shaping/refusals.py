@@ -45,7 +45,7 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanati
         return Invalid(Reason.ArgumentConflict, "; ".join(of_arguments))
     of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
     if of_memory:
-        return _does_not_fit(request, of_memory, tuple(why for _, why in refused))
+        return _does_not_fit(request, of_memory, refused)
     by_engine = [why for _, why in refused if why.reason in _OF_THE_ENGINE]
     structural = [why for _, why in refused if why.reason not in _OF_THE_ENGINE]
     pinned = any(size is not None for size in _pins(request.spec.shape).values())
@@ -68,9 +68,9 @@ def _precision_named(model: ModelSpec) -> str:
     return "the precision asked for" if model.precisions else "the precision of the checkpoint"
 
 
-def _does_not_fit(request: ShapeRequest, cases: list[Case], whys: tuple[Explanation, ...]) -> WeftError:
-    kept_in = any(why.reason is Reason.LeavesDomain for why in whys)
-    engine = next((f"; {why.message}" for why in whys if why.reason is Reason.EngineUnsupported), "")
+def _does_not_fit(request: ShapeRequest, cases: list[Case], refused: tuple[tuple[Case, Explanation], ...]) -> WeftError:
+    kept_in = any(why.reason is Reason.LeavesDomain and not case.option.supply.alone for case, why in refused)
+    engine = next((f"; {why.message}" for _, why in refused if why.reason is Reason.EngineUnsupported), "")
     closest = min(cases, key=lambda case: (missing_bytes(case), case.option.shape.gpus, str(case.option.shape)))
     shape = closest.option.shape
     pinned = "; spec.shape forbids others" if any(_pins(request.spec.shape).values()) else ""

@@ -20,7 +20,7 @@ class Supply:
     """Devices of one accelerator (a catalog name) that a pool may use, whether busy or free now.
 
     `memory_bytes` is what one device reports; `domain_gpus` is the size of the largest NVLink domain of them. `shared`
-    devices are parts of GPUs (time-sliced, MPS, MIG).
+    devices are parts of GPUs (time-sliced, MPS, MIG). `alone` says that there is no second domain of them.
     """
 
     accelerator: str
@@ -28,6 +28,7 @@ class Supply:
     domain_gpus: int
     gpus_per_node: int
     shared: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
