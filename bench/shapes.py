@@ -16,6 +16,7 @@ from bench.shapes_page import as_page
 from weft.catalog import load
 from weft.cli.files import load_documents
 from weft.cli.planning import plan_all
+from weft.domain.figures import request_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +125,7 @@ def _of_experts(rate: int, fabric: Fabric) -> Case:
         "slo": {"ttft": {"p95": "10s"}, "tpot": {"p95": "25ms"}},
         "scaling": {"maxReplicas": 1000},
     }
-    return Case(f"{rate} requests/s on {fabric.accelerator}", _resource("InferencePool", spec), fabric)
+    return Case(f"{request_rate(rate)} on {fabric.accelerator}", _resource("InferencePool", spec), fabric)
 
 
 def _of_lengths(prompt: int, answer: int) -> Case:

@@ -87,7 +87,7 @@ def test_the_number_of_pods_is_a_budget_too() -> None:
     world = limited(6, {PODS: 5, GPUS: 800}, three("chat"), used={PODS: 4})
     world.turn(3)
     assert (1,) == desired(world, "chat")
-    assert "(pods: 5) leaves room for 1 replicas of 8 GPUs" in world.condition("chat", "Placed")[2]
+    assert "(pods: 5) leaves room for 1 replica of 8 GPUs" in world.condition("chat", "Placed")[2]
 
 
 def test_a_count_of_its_owner_is_cut_and_the_quota_is_named() -> None:

@@ -48,7 +48,7 @@ def test_siblings_and_names_break_ties() -> None:
     free = free_map([board("b-0"), board("b-1"), board("b-2")])
     found = compare(tp(2), ANYWHERE, free, Neighbours(siblings=("b-0",)))
     assert told(found) == {
-        "b-0": "1 pods of the pool are there, in b-1 0",
+        "b-0": "1 pod of the pool there, in b-1 0",
         "b-2": "as good as b-1, which comes first by name",
     }
 
@@ -56,7 +56,7 @@ def test_siblings_and_names_break_ties() -> None:
 def test_the_zone_comes_first_where_that_is_wished() -> None:
     free = free_map(NODES, busy("x", "b-0", 4))
     found = compare(tp(4), PlacementSpec(spread="Zone"), free, Neighbours(siblings=("b-0",)))
-    assert "its zone has 1 pods of the pool" in told(found)["b-0"]
+    assert "its zone has 1 pod of the pool" in told(found)["b-0"]
 
 
 def test_nothing_is_compared_where_nothing_has_room() -> None:

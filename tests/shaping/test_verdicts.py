@@ -50,6 +50,13 @@ def test_more_bits_win_where_the_rest_is_alike() -> None:
     assert message.endswith("which keeps more bits of the weights")
 
 
+def test_one_request_a_second_is_told_in_the_singular() -> None:
+    wish = Wish(LLAMA_8B, (H100,), rate=1)
+    assert "for 1 request/s and 10% headroom" in wish.plan().verdict.message
+    half = replace(wish, rate=0.5).request()
+    assert "1 request/s" in [each.wish for each in variations(half, CATALOG)]
+
+
 def test_times_of_hours_are_told_without_an_exponent() -> None:
     """A target of an hour and a half, which nothing misses, and one of a microsecond."""
     wish = Wish(slo=Slo(ttft=((95, 5400.0),)))

@@ -24,7 +24,6 @@ _ORDER = (
 )
 SLOW_TIMES = 2.0  # a transfer that takes so many times what it should
 _OBSERVED = {
-    "requestsPerSecond": "{} requests/s",
     "inputTokens": "{} tokens in",
     "outputTokens": "{} tokens out",
     "prefixHitPercent": "{} % of prompts cached",
@@ -105,7 +104,7 @@ def _plan(status: Json) -> RenderableType | None:
 
 
 def _expected(prediction: Json) -> str:
-    words = [f"{figure(prediction['capacity'])} requests/s"]
+    words = [_rate(prediction["capacity"])]
     for name in ("ttft", "tpot"):
         latency = prediction[name]
         if (
@@ -113,6 +112,11 @@ def _expected(prediction: Json) -> str:
         ):  # a prefill replica, or an answer of one token, has none after the first
             words.append(f"{name.upper()} p50 {figure(latency['p50'])} p99 {figure(latency['p99'])}")
     return ", ".join(words)
+
+
+def _rate(text: str) -> str:
+    told = figure(text)
+    return f"{told} request/s" if told == "1" else f"{told} requests/s"
 
 
 def _start_up(status: Json) -> RenderableType | None:
@@ -173,7 +177,8 @@ def _observed(status: Json) -> RenderableType | None:
     observed = status.get("observed")
     if not observed:
         return None
-    figures = [word.format(figure(observed[key])) for key, word in _OBSERVED.items() if observed.get(key)]
+    figures = [_rate(observed["requestsPerSecond"])] if observed.get("requestsPerSecond") else []
+    figures += [word.format(figure(observed[key])) for key, word in _OBSERVED.items() if observed.get(key)]
     for key in ("ttft", "tpot"):
         targets = " ".join(f"{percentile} {figure(value)}" for percentile, value in (observed.get(key) or {}).items())
         figures += [f"{key.upper()} {targets}"] if targets else []

@@ -131,10 +131,10 @@ def _rack(rack: Rack, paint: Paint) -> str:
     spare = f", {rack.spare} spare" if rack.spare else ""
     free, fits, name = f"{room.free} free", f"fits {room.largest}", _short(domain.name)
     if paint.roomy:
-        free = f"{domain.accelerator}, {room.free} of {domain.total} GPUs free{spare}"
+        free = f"{domain.accelerator}, {room.free} of {counted(domain.total, 'GPU')} free{spare}"
         fits, name = f"largest replica that fits: {counted(room.largest, 'GPU')}", domain.name
     slots = ", ".join(f"{count} x {size}" for size, count in reversed(room.slots) if count) or "none"
-    title = f"{domain.name}: {domain.accelerator}, {room.free} of {domain.total} GPUs free{spare}"
+    title = f"{domain.name}: {domain.accelerator}, {room.free} of {counted(domain.total, 'GPU')} free{spare}"
     title = f"{title}; replicas that still fit, by GPUs: {slots}"
     head = (
         f'<header title="{escape(title)}"><b>{escape(name)}</b><span>{escape(free)}</span><span>{fits}</span></header>'
@@ -149,7 +149,7 @@ def _short(name: str) -> str:
 
 def _boards(accelerator: str, boards: Sequence[Rack], paint: Paint) -> str:
     total, free = sum(rack.domain.total for rack in boards), sum(rack.room.free for rack in boards)
-    told = f"{counted(len(boards), 'board')}, {free} of {total} GPUs free"
+    told = f"{counted(len(boards), 'board')}, {free} of {counted(total, 'GPU')} free"
     head = f"<header><b>{escape(accelerator)}</b><span>{told}</span></header>"
     return f'<section class="card boards">{head}{_trays([rack.trays[0] for rack in boards], paint)}</section>'
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.domain.figures import digits, seconds
+from weft.domain.figures import digits, request_rate, seconds
 from weft.shaping.choice import answer
 from weft.shaping.outlook import Curve, CurvePoint, curves
 
@@ -88,7 +88,7 @@ class Picture:
             return ("misses the SLO, as all do",)
         point = self.operating
         return (
-            f"{digits(point.requests_per_second)} requests/s within the SLO",
+            f"{request_rate(point.requests_per_second)} within the SLO",
             f"{digits(point.per_gpu)} tokens/s/GPU at {digits(point.per_user)} tokens/s/user",
         )
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from weft.cli.study import whole_cost
 from weft.cli.study_page import cost_rows, form_data, other_way, sentences, study_data
 from weft.cli.tables import headed_table
-from weft.domain.figures import counted, digits, seconds
+from weft.domain.figures import counted, digits, request_rate, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 
@@ -151,7 +151,7 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
     table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, pool, decision), style="dim"))
     table.add_row(
         "capacity",
-        f"{digits(plan.prediction.capacity)} requests/s each",
+        f"{request_rate(plan.prediction.capacity)} each",
         Text(f"limited by {plan.prediction.limit}", style="dim"),
     )
     prediction = plan.prediction
@@ -214,7 +214,7 @@ class _Alternatives:
         yield Text("\nwhy the others lost", style="dim")
         if options.max_width < NARROW_COLUMNS:
             for one in self.plan.alternatives:
-                capacity = f"  {digits(one.prediction.capacity)} requests/s" if one.prediction else ""
+                capacity = f"  {request_rate(one.prediction.capacity)}" if one.prediction else ""
                 yield f"{one.shape}  {counted(one.shape.gpus, 'GPU')}{capacity}  {one.verdict.reason}"
                 yield Padding(Text(one.verdict.message, style="dim"), (0, 0, 0, 2))
         else:

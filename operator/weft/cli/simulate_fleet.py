@@ -13,7 +13,7 @@ from weft.cli.simulate_page import data_of, heading, without_nan
 from weft.cli.simulate_report import Figures, percent, time, times_least
 from weft.cli.simulate_series import clock
 from weft.cli.tables import headed_table
-from weft.domain.figures import digits, seconds
+from weft.domain.figures import counted, digits, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -245,7 +245,7 @@ def _told(fleet: FleetReport) -> Iterator[RenderableType]:
     """How full the cluster was, and when somebody had less than it wanted."""
     for place, policy in enumerate(fleet.policies):
         most = Totals.of(fleet.outcomes(place)).most_held
-        yield f"{'' if fleet.alone else f'{policy}: '}at most {most} of {fleet.gpus} GPUs were held"
+        yield f"{'' if fleet.alone else f'{policy}: '}at most {most} of {counted(fleet.gpus, 'GPU')} were held"
         found = shortages(fleet, place)
         if found:
             yield _lacking(found[:_MOST_TOLD])

@@ -11,7 +11,7 @@ from rich.text import Text
 from weft.cli.simulate_oracle import ORACLE, does_as
 from weft.cli.simulate_report import PERCENTS, Figures, percent, slo_words, time, times_least
 from weft.cli.simulate_series import clock
-from weft.domain.figures import counted, digits, seconds
+from weft.domain.figures import counted, digits, request_rate, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,9 +144,7 @@ def heading(report: Report, *, faults: bool = True) -> list[str]:
     """What was asked, in three lines, and which nodes fail."""
     outcome = report.first
     every = len(outcome.came)
-    spread = (
-        f"in {seconds(report.seconds)}, {digits(every / report.seconds)} requests/s" if report.seconds else "at once"
-    )
+    spread = f"in {seconds(report.seconds)}, {request_rate(every / report.seconds)}" if report.seconds else "at once"
     warm_up = f"; the first {seconds(outcome.warm_up)} do not count" if outcome.warm_up > 0 else ""
     shapes = dict.fromkeys(f"{pool.name} {pool.shape} of {counted(pool.gpus, 'GPU')}" for pool in outcome.pools)
     lines = [

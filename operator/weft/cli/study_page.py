@@ -12,7 +12,7 @@ from rich.text import Text
 
 from weft.cli.study import whole_cost
 from weft.cli.tables import headed_table
-from weft.domain.figures import counted, digits, seconds
+from weft.domain.figures import counted, digits, request_rate, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 from weft.domain.units import duration
@@ -58,7 +58,7 @@ def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
     bill = study.bill
     remark = f"{money.per_million(bill.per_million_output_tokens)} per million output tokens, "
     remark += f"{money.per_million(bill.per_million_tokens)} of all"
-    bend = f"{digits(study.knee)} requests/s each"
+    bend = f"{request_rate(study.knee)} each"
     figure = f"{digits(bill.cost)} for {counted(bill.gpus, 'GPU')} (H100 = 1)"
     if study.request.spec.scaling.mode is ScalingMode.External:
         figure += " at the declared rate"

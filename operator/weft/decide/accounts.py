@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import counted
 from weft.domain.quotas import COUNT_OF_PODS, limited_device
 from weft.domain.reasons import Explanation, Reason
 from weft.render.facts import device_resource
@@ -122,7 +123,7 @@ def has_no_room(account: Account, planned: Planned) -> Explanation:
 
 def leaves_room(account: Account, planned: Planned, replicas: int, gpus: int) -> Explanation:
     """Why there are so many replicas of so many GPUs and no more: one of `planned` has no room."""
-    room = f"{_named(account)} leaves room for {replicas} replicas of {gpus} GPUs"
+    room = f"{_named(account)} leaves room for {counted(replicas, 'replica')} of {counted(gpus, 'GPU')}"
     return Explanation(Reason.BudgetExhausted, f"{room}, and more are wanted; {_wish(account, planned)}, for one more")
 
 

@@ -66,7 +66,8 @@ def capacity_requested(request: CapacityRequest | None) -> tuple[Condition, ...]
         if request.nodes == 1
         else f"in one NVLink domain, {request.gpus_per_node} on each of {request.nodes} nodes"
     )
-    message = f"{request.groups} x {request.domain_gpus} {request.accelerator} GPUs free {on}"
+    noun = "GPU" if request.groups * request.domain_gpus == 1 else "GPUs"
+    message = f"{request.groups} x {request.domain_gpus} {request.accelerator} {noun} free {on}"
     return (Condition("CapacityRequested", TRUE, Explanation(Reason.NoSlot, message)),)
 
 

@@ -22,6 +22,12 @@ def seconds(value: float) -> str:
     return f"{digits(value)} s" if value >= 1 else f"{digits(value * 1000)} ms"
 
 
+def request_rate(value: float) -> str:
+    """`1 request/s`, `24.9 requests/s`: the plural goes by what is read."""
+    told = digits(value)
+    return f"{told} request/s" if told == "1" else f"{told} requests/s"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 GPU`, `8 GPUs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
+from weft.domain.figures import counted
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
@@ -194,7 +195,9 @@ def _offload(request: LaunchRequest) -> Arguments:
     gpus = request.plan.shape.gpus
     gigabytes = int(parse_quantity(wish["size"]) / gpus / BYTES_PER_GB)
     if gigabytes < 1:
-        raise _unsupported(f"kvCache.offload.size {wish['size']} for {gpus} GPUs", "give each GPU at least 1 GB")
+        raise _unsupported(
+            f"kvCache.offload.size {wish['size']} for {counted(gpus, 'GPU')}", "give each GPU at least 1 GB"
+        )
     return ("--enable-hierarchical-cache", "--hicache-size", str(gigabytes), *disk_arguments(request))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
+from weft.domain.figures import counted
 from weft.domain.reasons import Reason
 from weft.domain.spec import Balancing
 from weft.engines.given import given
@@ -27,7 +28,8 @@ def data_parallel(request: LaunchRequest) -> tuple[str, ...]:
     shape = request.plan.shape
     if shape.ranks_per_pod < 1:
         raise Invalid(
-            Reason.ShapeInvalid, f"{shape}: one data-parallel rank does not fit a pod of {shape.gpus_per_pod} GPUs"
+            Reason.ShapeInvalid,
+            f"{shape}: one data-parallel rank does not fit a pod of {counted(shape.gpus_per_pod, 'GPU')}",
         )
     size, local = ("--data-parallel-size", str(shape.data_parallel)), str(shape.ranks_per_pod)
     sizes, start = (*size, "--data-parallel-size-local", local), str(request.rank * shape.ranks_per_pod)

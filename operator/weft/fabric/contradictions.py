@@ -6,6 +6,7 @@ import functools
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, Member, member_of
@@ -116,8 +117,8 @@ def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
     if offered != reported.gpus:
         yield Explanation(
             Reason.LabelsContradict,
-            f"node {member.node.name} has {offered} {devices.resource} and {reported.gpus} GPUs in its ResourceSlices: "
-            "the former is believed",
+            f"node {member.node.name} has {offered} {devices.resource} and {counted(reported.gpus, 'GPU')} in its "
+            "ResourceSlices: the former is believed",
         )
     for (product, _), _count in reported.products:
         other = accelerator_of_driver(product, catalog)

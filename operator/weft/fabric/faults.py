@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.fabric import Notice
+from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
@@ -202,8 +203,8 @@ def only_claims_reach_its_devices(each: Evidence) -> Explanation | None:
         return None
     return Explanation(
         Reason.DynamicResourcesOnly,
-        f"node {each.node.name} offers {each.devices.claimable} GPUs through DRA ({each.reported.driver}) only; Weft's "
-        f"pods ask for {each.devices.resource}: run the device plugin there too",
+        f"node {each.node.name} offers {counted(each.devices.claimable, 'GPU')} through DRA ({each.reported.driver}) "
+        f"only; Weft's pods ask for {each.devices.resource}: run the device plugin there too",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.placement.refusal import refuse
 from weft.placement.rooms import rooms_for
@@ -50,15 +51,15 @@ def compare(
 def _why_not(other: Merits, best: Merits, taken: str) -> Explanation:
     """The first of the merits, in order of weight, in which a domain that has room falls behind."""
     if other.in_zone != best.in_zone:
-        said = f"its zone has {other.in_zone} pods of the pool, that of {taken} {best.in_zone}"
+        said = f"its zone has {counted(other.in_zone, 'pod')} of the pool, that of {taken} {best.in_zone}"
     elif other.shared != best.shared:
         said = f"farther from the other half of the split than {taken}"
     elif other.pods != best.pods:
-        said = f"room for {other.pods} such pods, in {taken} for {best.pods}: the larger hole stays whole"
+        said = f"room for {counted(other.pods, 'such pod')}, in {taken} for {best.pods}: the larger hole stays whole"
     elif other.gpus != best.gpus:
-        said = f"{other.gpus} GPUs free, in {taken} {best.gpus}: the larger hole stays whole"
+        said = f"{counted(other.gpus, 'GPU')} free, in {taken} {best.gpus}: the larger hole stays whole"
     elif other.in_domain != best.in_domain:
-        said = f"{other.in_domain} pods of the pool are there, in {taken} {best.in_domain}"
+        said = f"{counted(other.in_domain, 'pod')} of the pool there, in {taken} {best.in_domain}"
     else:
         said = f"as good as {taken}, which comes first by name"
     return Explanation(Reason.OtherPreferred, said)

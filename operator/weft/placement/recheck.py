@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric.membership import clique_of
 
@@ -43,7 +44,7 @@ def slot_lost(
         if left < assignment.gpus_per_pod:
             return Explanation(
                 Reason.SlotTaken,
-                f"replica {assignment.replica} lost its slot: {name} has {max(0, left)} GPUs left, "
+                f"replica {assignment.replica} lost its slot: {name} has {counted(max(0, left), 'GPU')} left, "
                 f"not {assignment.gpus_per_pod}",
             )
     return None

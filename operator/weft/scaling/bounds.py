@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import MOST_NODES, MOST_REPLICAS, ScalingMode
 
@@ -67,8 +68,8 @@ def _bounds(spec: ScalingSpec, gpus: int, pods: int) -> Bounds:
     ]
     if spec.max_gpus is not None:
         affordable = spec.max_gpus // max(1, gpus)
-        message = f"maxGPUs {spec.max_gpus} allows {affordable} replicas of {gpus} GPUs; demand asks for more"
-        limits.append((affordable, Explanation(Reason.BudgetExhausted, message)))
+        allowed = f"maxGPUs {spec.max_gpus} allows {counted(affordable, 'replica')} of {counted(gpus, 'GPU')}"
+        limits.append((affordable, Explanation(Reason.BudgetExhausted, f"{allowed}; demand asks for more")))
     most, explanation = min(limits, key=lambda limit: limit[0])
     return Bounds(max(0, min(spec.min_replicas, most)), max(0, most), explanation, _shortfall(spec, max(1, gpus)))
 
@@ -77,7 +78,7 @@ def _shortfall(spec: ScalingSpec, gpus: int) -> Explanation | None:
     fewest = max(1, spec.min_replicas)
     if spec.max_gpus is None or spec.max_gpus >= fewest * gpus:
         return None
-    allowed = f"maxGPUs {spec.max_gpus} allows {spec.max_gpus // gpus} replicas of {gpus} GPUs"
+    allowed = f"maxGPUs {spec.max_gpus} allows {counted(spec.max_gpus // gpus, 'replica')} of {counted(gpus, 'GPU')}"
     lower = f", fewer than minReplicas {fewest}: raise it to {fewest * gpus} or lower minReplicas"
     wish = lower if fewest > 1 else f": raise it to at least {gpus}"
     return Explanation(Reason.BudgetExhausted, f"{allowed}{wish}")

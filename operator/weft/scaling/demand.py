@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
-from weft.domain.figures import digits, seconds
+from weft.domain.figures import digits, request_rate, seconds
 from weft.domain.made_often import made_often
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, persists
@@ -127,7 +127,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         told = sight.problem
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
-        said = f"{digits(wished.offered)} requests/s offered ({told}){_persisting(wished)}"
+        said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}"
         return f"{said}{_foreseen(wished)}; one replica serves {digits(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
@@ -159,7 +159,7 @@ def declared_want(request: ScaleRequest) -> Want:
     if request.capacity <= 0:
         return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
     needed = request.spec.needed(request.declared_rate, request.capacity)
-    basis = f"{digits(request.declared_rate)} requests/s declared, one replica serves {digits(request.capacity)}"
+    basis = f"{request_rate(request.declared_rate)} declared, one replica serves {digits(request.capacity)}"
     return Want(needed, may_shrink=False, basis=basis)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
-from weft.domain.figures import digits
+from weft.domain.figures import digits, request_rate
 from weft.domain.units import duration, parse_duration_seconds
 from weft.domain.workload import Role, Slo
 from weft.perf.service import service
@@ -108,7 +108,7 @@ def _wishes(request: ShapeRequest) -> Iterator[tuple[str, str, ShapeRequest]]:
                 yield f"{name} {wish}", was, _with_targets(request, name, scale)
     was, busier = (digits(times * request.workload.requests_per_second) for times in (1.0, BUSIER))
     workload = replace(request.workload, requests_per_second=float(busier))
-    yield f"{busier} requests/s", was, replace(request, workload=workload)
+    yield request_rate(float(busier)), was, replace(request, workload=workload)
 
 
 def _looser(milliseconds: float) -> int:

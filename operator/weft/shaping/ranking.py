@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import digits
+from weft.domain.figures import digits, request_rate
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Percentiles
 from weft.domain.workload import Slo
@@ -220,7 +220,7 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     short = "" if chosen.serves_all else f"; as many as are allowed serve {part(chosen.served)} of it"
     return Explanation(
         Reason.ShapeChosen,
-        f"{_bill(chosen)} for {digits(rate)} requests/s{spare}; one serves {digits(prediction.capacity)} requests/s, "
+        f"{_bill(chosen)} for {request_rate(rate)}{spare}; one serves {request_rate(prediction.capacity)}, "
         f"bound by {prediction.limit.value}{short}",
     )
 
@@ -243,7 +243,7 @@ def criticism(loser: Scored, chosen: Scored) -> Explanation:
         return _missed(loser)
     rate = loser.case.request.workload.requests_per_second
     if not loser.serves_all:
-        sentence = f"as many replicas as are allowed serve {part(loser.served)} of {digits(rate)} requests/s"
+        sentence = f"as many replicas as are allowed serve {part(loser.served)} of {request_rate(rate)}"
         return Explanation(Reason.AtMaximum, sentence)
     bill = f"{_bill(loser)}, {_bill(chosen)}"
     advantage = _advantage(loser, chosen)

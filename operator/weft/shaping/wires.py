@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.libfabric import EFA, over_efa
 from weft.engines.nvlink import NVLINK, over_nvlink
@@ -42,8 +43,8 @@ def nvlink_conflict(case: Case) -> Explanation | None:
         return None
     return Explanation(
         Reason.ShapeInvalid,
-        f"kvTransfer.transport NVLink gives a node to one pod, and one of {shape.gpus_per_pod} GPUs would leave others "
-        f"idle; allowed: {supply.gpus_per_node} GPUs in each pod",
+        f"kvTransfer.transport NVLink gives a node to one pod, and one of {counted(shape.gpus_per_pod, 'GPU')} would "
+        f"leave others idle; allowed: {counted(supply.gpus_per_node, 'GPU')} in each pod",
     )
 
 
