@@ -155,7 +155,7 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(tmp_path: Path) -> No
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(CommandFailure, match="it is no file"):
         write_plot(llama(), tmp_path / "folder.svg")
-    with pytest.raises(CommandFailure, match="No such file or directory"):
+    with pytest.raises(CommandFailure, match="there is no such folder"):
         write_plot(llama(), tmp_path / "nowhere" / "plan.svg")
     assert [tmp_path / "folder.svg"] == list(tmp_path.iterdir())
 

@@ -146,8 +146,8 @@ def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrate
         memory = CalibrationMemory(look.subject, factors_for(look.subject, known))
     same = settled(memory, look)
     if memory.quiet_since is None or len(same) * 2 < len(look.ready):
-        anew = replace(memory, pods=look.ready, quiet_since=look.now)
-        return anew if is_quiet(of(look.ready, look)) else interrupted(memory)
+        quiet = is_quiet(of(look.ready, look))
+        return replace(memory, pods=look.ready, quiet_since=look.now) if quiet else interrupted(memory)
     return memory if is_quiet(of(same, look)) else interrupted(memory)
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.scaling.bounds import bounds_of
 from weft.scaling.demand import Want, declared_want, demand, want_for
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
@@ -43,7 +44,7 @@ def sharing_risk(prefill: ScaleRequest, decode: ScaleRequest) -> tuple[ScaleRequ
     costs = [each.gpus / each.capacity if 0.0 < each.capacity < math.inf else 0.0 for each in (prefill, decode)]
     shares = [cost / sum(costs) for cost in costs] if min(costs) > 0.0 else [0.5, 0.5]
     first, second = (
-        replace(each, spec=replace(each.spec, risk=each.spec.risk * share))
+        changed(each, spec=changed(each.spec, risk=each.spec.risk * share))
         for each, share in zip((prefill, decode), shares, strict=True)
     )
     return first, second
