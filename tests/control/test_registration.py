@@ -46,11 +46,6 @@ def test_the_settings_leave_no_mark_and_ask_for_no_permission() -> None:
     assert not chosen.posting.enabled
 
 
-def test_kopf_never_kills_the_process_that_it_runs_in() -> None:
-    """Where it hangs at its end it sends SIGKILL, which ends all threads: such a round is left alone instead."""
-    assert settings().process.ultimate_exiting_timeout is None
-
-
 def test_an_event_updates_the_cache_and_a_deletion_empties_it() -> None:
     cache = ResourceCache(lambda _: None)
     meta = {"uid": "u", "name": "chat", "namespace": "team", "resourceVersion": "7"}

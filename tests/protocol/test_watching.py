@@ -5,8 +5,10 @@ Against kopf itself, in bounded time, without a cluster: facts 1 to 3 that shape
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kubernetes.client import ApiClient, Configuration
@@ -124,6 +126,25 @@ def test_what_was_deleted_in_a_gap_goes_with_the_next_list(server: ScriptedServe
     assert "chat" in watching.names()
     watching.cache.replace(list_resources(Reader(watching.client), "InferencePool", None))
     assert watching.names() == ["second"]
+
+
+def test_a_kopf_that_fails_as_a_whole_kills_nobody(
+    server: ScriptedServer, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last resort would be SIGKILL for its own thread, which ends the process with all its threads (ADR 0070)."""
+    planned: list[object] = []
+    plan = asyncio.BaseEventLoop.call_later
+
+    def call_later(self: asyncio.BaseEventLoop, delay: float, callback: Any, *more: Any, **named: Any) -> Any:  # noqa: ANN401
+        planned.append(callback)
+        return plan(self, delay, callback, *more, **named)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_later", call_later)
+    failed = watching.kopf._round
+    server.fail(404)  # as where a definition was deleted
+    eventually(lambda: watching.kopf._round is not failed, "it failed as a whole", timeout_seconds=60)
+    assert planned
+    assert signal.pthread_kill not in planned
 
 
 def test_a_kopf_that_does_not_end_is_left_alone(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
