@@ -141,6 +141,24 @@ def is_paid(replica: Replica, now: float) -> bool:
     return replica.whole or now - replica.assignment.since < PROMISED_SECONDS
 
 
+def pays_for_no_successor(
+    plans: Sequence[Planned], survivors: Mapping[str, Survivors], roll: Roll, accounts: Accounts
+) -> bool:
+    """Whether quotas pay for no replica of a new revision of a pool, or of each half, were all earlier ones gone."""
+    namespace = plans[0].pool.key.namespace
+    if not accounts.limit(namespace):
+        return False
+    first = [planned for planned in plans if _only_earlier(survivors[planned.pool.key.uid].replicas, planned.revision)]
+    without = accounts.only(namespace)
+    for planned in first:
+        without.give_back(planned, [pod for pod in roll.pods_of(planned.pool) if not pod.ended])
+    return without.short(first) is not None
+
+
+def _only_earlier(replicas: Sequence[Replica], revision: str) -> bool:
+    return bool(replicas) and all(each.assignment.revision != revision for each in replicas)
+
+
 def owed(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[tuple[Shape, int]]:
     """Pods that replicas still lack, which no quota counts yet."""
     if pool.status.plan is not None:

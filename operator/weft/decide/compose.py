@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.accounts import Accounts
-from weft.decide.budgets import Claim, charge_owed, claim_of, priority_of, share_out
+from weft.decide.budgets import Claim, charge_owed, claim_of, pays_for_no_successor, priority_of, share_out
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Outcome, Turn
 from weft.decide.forecasts import keep_forecasts
@@ -197,6 +197,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     is_short = bool(stage.shares) and any(pool.key.uid in stage.shares for pool in unit)
     answers = None if is_short else stage.counted.get(unit[0].key.uid)
     answers = answers or count(known, _split_of(unit, stage), stage.snapshot, stage.shares)
+    barred = pays_for_no_successor(plans, stage.survivors, stage.roll, stage.accounts)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
@@ -215,7 +216,9 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
         share = stage.shares.get(pool.key.uid) if is_short else None
         taught = answer.memory.calibration.news if answer.memory.calibration is not None else None
-        turns.append(Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked, taught, share))
+        turns.append(
+            Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked, taught, share, barred)
+        )
     return turns
 
 

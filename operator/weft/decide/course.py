@@ -28,8 +28,8 @@ class Turn:
     """One pool's turn: its plan, what survived, how many there shall be, and what is measured.
 
     `live` names the workload values that metrics replace; `asked` is as in `Growth`; `taught` is what measurements of
-    its replicas give to tell; `share` what it gets of quotas, where that is less than it wants. `memory` goes with this
-    plan: a shape that is only tried leaves none.
+    its replicas give to tell; `share` what it gets of quotas, where that is less than it wants; `barred` whether they
+    pay for no replica of its new revision. `memory` goes with this plan: a shape that is only tried leaves none.
     """
 
     planned: Planned
@@ -42,6 +42,7 @@ class Turn:
     asked: Handover | Explanation | None = None
     taught: Explanation | None = None
     share: Share | None = None
+    barred: bool = False
 
     @property
     def name(self) -> str:

@@ -45,8 +45,13 @@ def rolls_as_a_pair(turn: Turn) -> bool:
 
 
 def rollout_of(turn: Turn) -> RolloutSpec:
-    """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it."""
+    """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it.
+
+    Nobody leaves for a revision of which no quota pays a replica: what lacks is told of the first one.
+    """
     spec = turn.planned.spec
+    if turn.barred:
+        return replace(spec.rollout, strategy=RolloutStrategy.Surge, max_surge=1, max_unavailable=0)
     whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate
     if whole and rolls_as_a_pair(turn):
         return replace(spec.rollout, max_surge=1.0, max_unavailable=0)

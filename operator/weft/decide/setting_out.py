@@ -174,7 +174,7 @@ def _enough(turn: Turn, present: Sequence[Departure]) -> int:
 
     Recreate takes all at once where it replaces a revision.
     """
-    rollout = turn.planned.spec.rollout
+    rollout = rollout_of(turn)
     if rollout.strategy is RolloutStrategy.Recreate and not rollout.paused and any(each.outdated for each in present):
         return 0
     return min(turn.scale.desired, max(1, turn.scale.needed))
@@ -194,6 +194,7 @@ def _departure(replica: Replica, turn: Turn, start: Start) -> Departure:
 
 def _waits_for_drain(turn: Turn, stay: Sequence[Departure], gone: Sequence[Departure]) -> bool:
     """Recreate never runs two revisions at once: new replicas wait until pods of the old ones are gone."""
-    if turn.planned.spec.rollout.strategy is not RolloutStrategy.Recreate or turn.planned.spec.rollout.paused:
+    rollout = rollout_of(turn)
+    if rollout.strategy is not RolloutStrategy.Recreate or rollout.paused:
         return False
     return any(each.outdated for each in (*stay, *gone)) or turn.draining

@@ -1,0 +1,74 @@
+"""A revision of which the quota pays no replica replaces nobody: what serves goes on serving."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.decide.limited import GPUS, desired, join, limited
+from tests.decide.world import external, pool, pool_spec
+from weft.domain.spec import RolloutSpec, RolloutStrategy
+from weft.domain.workload import Role
+
+if TYPE_CHECKING:
+    from tests.decide.limited import Limited
+
+IN_PLACE = RolloutSpec(max_surge=0, max_unavailable=1)
+ALL_AT_ONCE = RolloutSpec(max_surge=0, max_unavailable=1.0)
+RECREATE = RolloutSpec(strategy=RolloutStrategy.Recreate)
+
+
+def serves_two(gpus: int, used: int, rollout: RolloutSpec) -> Limited:
+    """Two replicas of one GPU each, and what others use of the quota."""
+    world = limited(3, {GPUS: gpus}, pool("chat", pool_spec(1, external(2), rollout=rollout)), used={GPUS: used})
+    world.turn(6)
+    assert world.serving("chat") == 2
+    return world
+
+
+@pytest.mark.parametrize("rollout", [IN_PLACE, ALL_AT_ONCE, RECREATE])
+def test_what_serves_stays_where_the_quota_pays_for_none_of_the_new_revision(rollout: RolloutSpec) -> None:
+    world = serves_two(12, 10, rollout)
+    world.edit("chat", pool_spec(8, external(2), rollout=rollout))
+    world.turn(20)
+    assert (2, 2) == (world.serving("chat"), desired(world, "chat")[0])
+    status, reason, message = world.condition("chat", "Placed")
+    assert ("False", "BudgetExhausted") == (status, reason)
+    assert (
+        "ResourceQuota gpus (requests.nvidia.com/gpu: 12) has no room for another replica; raise it by up to 8"
+        in message
+    )
+
+
+@pytest.mark.parametrize("rollout", [IN_PLACE, ALL_AT_ONCE, RECREATE])
+def test_it_rolls_once_the_quota_pays(rollout: RolloutSpec) -> None:
+    world = serves_two(12, 10, rollout)
+    world.edit("chat", pool_spec(8, external(2), rollout=rollout))
+    world.turn(6)
+    (quota,) = world.quotas
+    world.quotas = (replace(quota, hard=((GPUS, 26),)),)
+    world.turn(20)
+    assert (2, 16) == (world.serving("chat"), world.used(GPUS))
+
+
+@pytest.mark.parametrize("rollout", [IN_PLACE, RECREATE])
+def test_it_rolls_where_what_the_earlier_ones_leave_is_enough(rollout: RolloutSpec) -> None:
+    """All four GPUs of the quota are its own: two of the new revision take the place of four."""
+    world = limited(1, {GPUS: 4}, pool("chat", pool_spec(1, external(4), rollout=rollout)))
+    world.turn(6)
+    world.edit("chat", pool_spec(2, external(4), rollout=rollout))
+    world.turn(30)
+    assert (2, 4) == (world.serving("chat"), world.used(GPUS))
+
+
+def test_a_split_stays_whole_where_one_half_cannot_be_paid() -> None:
+    world = limited(3, {GPUS: 8})
+    join(world, "pair", external(1), external(1), tp=1)
+    for half, role in (("pair-prefill", Role.Prefill), ("pair-decode", Role.Decode)):
+        world.edit(half, pool_spec(1, external(1), role=role, rollout=IN_PLACE))
+    world.turn(8)
+    world.edit("pair-decode", pool_spec(8, external(1), role=Role.Decode, rollout=IN_PLACE))
+    world.turn(20)
+    assert (1, 1) == (world.serving("pair-prefill"), world.serving("pair-decode"))
