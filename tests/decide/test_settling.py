@@ -9,10 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.decide.histories import left_open
+from tests.decide.limited import GPUS as QUOTA
+from tests.decide.limited import limited
 from tests.decide.test_crowded import AUTO, BOARDS, GPUS, actions, happen, open_pool
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy
-from weft.decide.settling import as_decided, both
+from weft.decide.settling import as_decided, both, may_change_again
 from weft.domain.moves import MoveBudget
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
@@ -191,3 +193,19 @@ def test_the_second_look_sees_the_same_moment_with_what_was_decided() -> None:
     assert {each.key.uid: each.status for each in decisions.pools} == {p.key.uid: p.status for p in after.pools}
     assert decisions.memory == after.memory
     assert replace(after, pools=before.pools, memory=before.memory) == before
+
+
+def test_a_count_that_changes_beside_one_that_lacks_quota_is_looked_at_again() -> None:
+    """What one pool has is what the others may have; where everybody has enough, it is nothing to them."""
+    world = limited(2, {QUOTA: 8}, *(pool(name, pool_spec(4, external(2))) for name in ("chat", "moe")))
+    world.turn(5)
+    snapshot = world.snapshot()
+    still = world.decide()
+    assert ["BudgetExhausted"] * 2 == [world.condition(name, "Placed")[1] for name in ("chat", "moe")]
+    fewer = [replace(each, status=replace(each.status, desired_replicas=0)) for each in still.pools]
+    changed = replace(still, pools=(fewer[0], *still.pools[1:]))
+    assert not may_change_again(snapshot, still)
+    assert may_change_again(snapshot, changed)
+    assert not may_change_again(replace(snapshot, quotas=()), changed)
+    enough = tuple(replace(each, conditions=()) for each in changed.pools)
+    assert not may_change_again(snapshot, replace(changed, pools=enough))

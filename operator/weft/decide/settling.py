@@ -2,8 +2,9 @@
 
 Preemption and moves come last, when everybody else has a place and has been told so: a pool that gave its place gets
 one that is free, and is told what lacks, only by a look that finds it without. The same is so where a pool changes its
-shape, as shares of quotas were counted in replicas of the old one. Such a pass looks again at once, so that another one
-with the same input finds nothing to do. It looks again once, never until all is at rest: what is left then is for the
+shape, as shares of quotas were counted in replicas of the old one, and where a quota is short and pools that share it
+have other counts or replicas than when it was shared out. Such a pass looks again at once, so that another one with the
+same input finds nothing to do. It looks again once, never until all is at rest: what is left then is for the
 next pass, which comes as soon as this one is written.
 """
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from weft.domain.decision import Decisions, PoolDecision, SplitDecision
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolRecord, Snapshot
+    from weft.domain.status import Condition
 
 
 def as_decided(snapshot: Snapshot, decisions: Decisions) -> Snapshot:
@@ -41,10 +43,29 @@ def as_decided(snapshot: Snapshot, decisions: Decisions) -> Snapshot:
 def may_change_again(snapshot: Snapshot, decisions: Decisions) -> bool:
     """Whether a pass decided something of which others were not told when their turn came."""
     with_news = [each for each in decisions.pools if each.events or each.status.moves]
-    if not with_news:  # as in nearly every pass
+    sharing = _share_a_short_quota(decisions.pools) if snapshot.quotas else ()
+    if not with_news and not sharing:  # as in nearly every pass
         return False
     before = {pool.key.uid: pool for pool in snapshot.pools}
-    return any(check(before[each.key.uid], each) for each in with_news for check in _UNTOLD)
+    untold = (check(before[each.key.uid], each) for each in with_news for check in _UNTOLD)
+    return any(untold) or any(_counts_otherwise(before[each.key.uid], each) for each in sharing)
+
+
+def _share_a_short_quota(decisions: Sequence[PoolDecision]) -> list[PoolDecision]:
+    """All pools of namespaces in which one lacks room in a quota: what one of them has is what others may have."""
+    short = {each.key.namespace for each in decisions if any(_lacks_budget(check) for check in each.conditions)}
+    return [each for each in decisions if each.key.namespace in short]
+
+
+def _lacks_budget(condition: Condition) -> bool:
+    return condition.explanation.reason is Reason.BudgetExhausted
+
+
+def _counts_otherwise(pool: PoolRecord, decision: PoolDecision) -> bool:
+    """Its count changed, or who of it holds a place."""
+    before, now = pool.status, decision.status
+    had, has = ({each.replica for each in status.assignments} for status in (before, now))
+    return before.desired_replicas != now.desired_replicas or had != has
 
 
 def _gives_a_place(_: PoolRecord, decision: PoolDecision) -> bool:
