@@ -122,6 +122,13 @@ def _world(file: str | None, context: str | None, *, imagine: bool) -> Any:  # n
         return world_of_cluster(connect(context, None))
 
 
+def _refuse_to_read_twice(*inputs: str | None) -> None:
+    from weft.cli.files import STANDARD_INPUT
+
+    if inputs.count(STANDARD_INPUT) > 1:
+        raise CommandFailure("standard input can be read once: put the rest into files")
+
+
 @app.command()
 def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     files: options.Files = None,
@@ -154,7 +161,6 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     over, every, lasting) and mean tokens of prompt and answer (isl, osl); docs/cli.md has all.
     """
     from weft.cli.asking import documents_of
-    from weft.cli.files import STANDARD_INPUT
 
     traces = tuple(trace or ())
     if not files or bool(traces) == (from_prometheus is not None):
@@ -163,8 +169,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
         )
     if hours is not None and from_prometheus is None:
         raise CommandFailure("--hours are the last ones of --from-prometheus: a --trace is as long as it says itself")
-    if [*files, fabric, *(each.rpartition("=")[2] for each in traces)].count(STANDARD_INPUT) > 1:
-        raise CommandFailure("standard input can be read once: put the rest into files")
+    _refuse_to_read_twice(*files, fabric, *(each.rpartition("=")[2] for each in traces))
     from weft.cli.simulate_command import SimulateOptions, run_simulate
     from weft.cli.simulating import Clients, Wishes
 
