@@ -10,12 +10,14 @@ from kubernetes import client
 
 from e2e.cluster import build
 from e2e.cluster.node import RealNode, missing_tools
+from e2e.cluster.waiting import eventually
 from e2e.operator_process import REPOSITORY, OperatorProcess, install, kubectl
 from e2e.team import CLAIM, Team
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+LEAVING_SECONDS = 180.0  # usually a few; where an engine has just begun to start, two cores take more than a minute
 OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2", "--resync", "30")
 
 
@@ -52,4 +54,6 @@ def team(node: RealNode, request: pytest.FixtureRequest) -> Iterator[Team]:
         if request.session.testsfailed:
             print(kubectl(node.cluster, "-n", namespace, "get", "pods,wpool,pds,events", "-o", "wide"))
         client.CoreV1Api(api).delete_namespace(namespace)
-    kubectl(node.cluster, "-n", namespace, "delete", "pods", "--all", "--now", "--timeout=60s")
+    kubectl(node.cluster, "-n", namespace, "delete", "pods", "--all", "--now", "--wait=false")
+    there = ("-n", namespace, "get", "pods", "-o", "name")
+    eventually(lambda: not kubectl(node.cluster, *there), "no pod is left", timeout_seconds=LEAVING_SECONDS)
