@@ -17,7 +17,7 @@ from e2e.team import CLAIM, Team
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LEAVING_SECONDS = 180.0  # usually a few; where an engine has just begun to start, two cores take more than a minute
+LEAVING_SECONDS = 180.0  # usually a few; beside engines that start, one pod took more than a minute once
 OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2", "--resync", "30")
 
 
