@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from aiohttp import ClientSession, ClientTimeout
+from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-_BYTES = 256  # the tokens of the tiny model that are no marks
 _ANSWER_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The name that an engine knows its model by, how many of its tokens are no marks, and headers of a request."""
+
+    name: str
+    tokens: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+TINY = Served("tiny", 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +48,11 @@ class Timed:
         return (self.last - self.first) / (self.tokens - 1)
 
 
-def closed_loop(url: str, lengths: Iterator[tuple[int, int]], users: int) -> list[Timed]:
+def closed_loop(url: str, lengths: Iterator[tuple[int, int]], users: int, model: Served = TINY) -> list[Timed]:
     """Users who each send the next request when the last one is answered, without their first ones."""
 
     async def user(session: ClientSession) -> list[Timed]:
-        return [await _asked(session, *length) for length in lengths][1:]
+        return [await _asked(session, model, *length) for length in lengths][1:]
 
     async def everybody() -> list[Timed]:
         async with _session(url) as session:
@@ -51,12 +62,14 @@ def closed_loop(url: str, lengths: Iterator[tuple[int, int]], users: int) -> lis
     return asyncio.run(everybody())
 
 
-def open_loop(url: str, lengths: Iterator[tuple[int, int]], arrivals: Sequence[float]) -> list[Timed]:
+def open_loop(
+    url: str, lengths: Iterator[tuple[int, int]], arrivals: Sequence[float], model: Served = TINY
+) -> list[Timed]:
     """Requests sent at these seconds, whatever becomes of those before, in their order."""
 
     async def one(session: ClientSession, at: float, length: tuple[int, int]) -> Timed:
         await asyncio.sleep(max(0.0, at - perf_counter()))
-        return await _asked(session, *length)
+        return await _asked(session, model, *length)
 
     async def everybody() -> list[Timed]:
         async with _session(url) as session:
@@ -67,14 +80,14 @@ def open_loop(url: str, lengths: Iterator[tuple[int, int]], arrivals: Sequence[f
 
 
 def _session(url: str) -> ClientSession:
-    return ClientSession(url, timeout=ClientTimeout(total=_ANSWER_SECONDS))
+    return ClientSession(url, timeout=ClientTimeout(total=_ANSWER_SECONDS), connector=TCPConnector(limit=0))
 
 
-async def _asked(session: ClientSession, input_tokens: int, output_tokens: int) -> Timed:
+async def _asked(session: ClientSession, model: Served, input_tokens: int, output_tokens: int) -> Timed:
     """One request with a prompt that nobody else has; raises `ValueError` where tokens are missing."""
-    prompt = [random.randrange(_BYTES) for _ in range(input_tokens)]
+    prompt = [random.randrange(model.tokens) for _ in range(input_tokens)]
     body = {
-        "model": "tiny",
+        "model": model.name,
         "prompt": prompt,
         "max_tokens": output_tokens,
         "ignore_eos": True,
@@ -82,7 +95,7 @@ async def _asked(session: ClientSession, input_tokens: int, output_tokens: int) 
         "stream": True,
     }
     sent, first, last, chunks = perf_counter(), 0.0, 0.0, 0
-    async with session.post("/v1/completions", json=body) as answer:
+    async with session.post("/v1/completions", json=body, headers=model.headers) as answer:
         answer.raise_for_status()
         async for line in answer.content:
             if line.startswith(b"data: {"):

@@ -1,0 +1,137 @@
+"""`python -m bench.on_gpu.record --output FOLDER`: what vLLM does on this machine's GPU, as JSON.
+
+Needs `vllm` on the path and `nvidia-smi`, and nothing of Weft but the catalog's files and its clients of engines. Each
+engine of plan.yaml is started with random weights, asked, and ended by SIGTERM while it answers. Its log and its
+`/metrics` are left in the folder too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, quantiles
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from bench.on_gpu.leaving import left
+from bench.on_gpu.loads import Crowd, Lengths
+from bench.on_gpu.plan import PLAN
+from bench.on_gpu.reading import kv_tokens
+from bench.on_gpu.serving import Engine, Pair, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from bench.truth_bench.asking import Served, Timed
+
+_FACTS = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Record what works; ends with 1 where an engine did not."""
+    parser = argparse.ArgumentParser(prog="python -m bench.on_gpu.record", description="vLLM on this machine's GPU.")
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="of the engines, or `pair`")
+    options = parser.parse_args(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no engine outlives it
+    plan = yaml.safe_load(PLAN.read_text(encoding="utf-8"))
+    asked = [(each["name"], one_engine, each) for each in plan["engines"]] + [("pair", both_halves, plan["pair"])]
+    crowd, failed = Crowd(), False
+    for name, recorded, part in asked:
+        if options.only and name not in options.only:
+            continue
+        try:
+            told = recorded(part, crowd, options.output)
+            text = json.dumps({**machine(), **told}, allow_nan=False)
+            (options.output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        except Exception:  # noqa: BLE001 - the other engines are recorded all the same
+            traceback.print_exc()
+            failed = True
+    crowd.leave()
+    return int(failed)
+
+
+def machine() -> dict[str, Any]:
+    """The GPU as its driver tells it, and the engine's release."""
+    asked = ("nvidia-smi", f"--query-gpu={_FACTS}", "--format=csv,noheader")
+    facts = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    version = subprocess.run(("vllm", "--version"), check=True, capture_output=True, text=True).stdout.split()[-1]
+    return {"gpu": dict(zip(_FACTS.split(","), facts.split(", "), strict=True)), "vllm": version}
+
+
+def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> dict[str, Any]:
+    """Its start, its closed loops, its arrivals at random, and how it leaves while it answers."""
+    model = served(part["name"], folder)
+    with Engine(part["name"], model.folder, part["options"], folder) as engine:
+        crowd.users(engine.url, model.asked, part["closed"][1])  # what is compiled at the first request of its kind
+        closed = [closed_told(loop, crowd.users(engine.url, model.asked, loop)) for loop in part["closed"]]
+        opened = list(opened_told(part["open"], closed, crowd, engine.url, model.asked)) if "open" in part else []
+        metrics = engine.metrics()
+        (folder / f"{part['name']}.metrics.txt").write_text(metrics, encoding="utf-8")
+        leaving = left(engine, model.asked)
+    again = Engine(f"{part['name']}-again", model.folder, part["options"], folder)
+    with again:  # what was compiled is kept, as it is beside a claim for caches
+        told = {"start_seconds": engine.start_seconds, "start_again_seconds": again.start_seconds}
+    told |= {"name": part["name"], "options": part["options"], "kv_tokens": kv_tokens(metrics)}
+    return {**told, "closed": closed, "open": opened, "leaving": leaving}
+
+
+def both_halves(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> dict[str, Any]:
+    """Requests through both halves, and the same ones to the decode engine alone."""
+    model = served(part["name"], folder)
+    with Pair(model.folder, part["options"], folder) as pair:
+        through = replace(model.asked, headers=pair.through_prefill)
+        crowd.users(pair.url, through, part["closed"][1])
+        split = [closed_told(loop, crowd.users(pair.url, through, loop)) for loop in part["closed"]]
+        (folder / "pair.metrics.txt").write_text(pair.decode.metrics(), encoding="utf-8")
+        alone = [closed_told(loop, crowd.users(pair.decode.url, model.asked, loop)) for loop in part["closed"]]
+    return {"name": part["name"], "options": part["options"], "split": split, "alone": alone}
+
+
+def closed_told(loop: Mapping[str, int], found: Sequence[Timed]) -> dict[str, Any]:
+    """The loop and what its requests saw; a line on stderr, since it takes minutes."""
+    told = {"users": loop["users"], **shown(Lengths(loop["input"], loop["output"]), found)}
+    print(f"{told}", file=sys.stderr, flush=True)
+    return told
+
+
+def opened_told(
+    part: Mapping[str, Any], closed: Iterable[Mapping[str, Any]], crowd: Crowd, url: str, model: Served
+) -> Iterator[dict[str, Any]]:
+    """Arrivals at parts of the rate that a closed loop of `of_users` had."""
+    lengths, users = Lengths(part["input"], part["output"]), part["of_users"]
+    full = next(each for each in closed if (each["input"], each["users"]) == (lengths.input, users))
+    rate = users / full["seconds"]
+    for load in part["loads"]:
+        found = crowd.arrivals(url, model, lengths, load * rate, part["requests"])
+        told = {"load": load, "rate": round(load * rate, 3), **shown(lengths, found)}
+        print(f"{told}", file=sys.stderr, flush=True)
+        yield told
+
+
+def shown(lengths: Lengths, found: Sequence[Timed]) -> dict[str, Any]:
+    """Nominal lengths, how many requests, the mean seconds of one, and TTFT and TPOT in milliseconds."""
+    seconds = mean(each.last - each.sent for each in found)
+    told = {"input": lengths.input, "output": lengths.output, "requests": len(found), "seconds": round(seconds, 4)}
+    return told | {
+        "ttft_ms": percentiles([1000.0 * each.ttft for each in found]),
+        "tpot_ms": percentiles([1000.0 * each.tpot for each in found]),
+    }
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """Their mean, median and 95th percentile."""
+    cuts = quantiles(values, n=20, method="inclusive")
+    return {"mean": round(mean(values), 3), "p50": round(cuts[9], 3), "p95": round(cuts[18], 3)}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
