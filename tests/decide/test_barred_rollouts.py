@@ -63,6 +63,23 @@ def test_it_rolls_where_what_the_earlier_ones_leave_is_enough(rollout: RolloutSp
     assert (2, 4) == (world.serving("chat"), world.used(GPUS))
 
 
+def test_what_serves_stays_where_others_took_what_was_to_pay_for_the_successor() -> None:
+    """It is assigned, and its pods are refused from then on."""
+    world = serves_two(12, 0, IN_PLACE)
+    world.edit("chat", pool_spec(8, external(2), rollout=IN_PLACE))
+    world.turn()
+    assert [1, 8] == [each.gpus_per_pod for each in world.status("chat").assignments]
+    for name in [name for name in world.pods if name.startswith("chat-2-")]:
+        del world.pods[name]
+    (quota,) = world.quotas
+    world.quotas = (replace(quota, used=((GPUS, 10),)),)
+    for _ in range(20):
+        world.now += 5
+        world.decide()
+        assert 1 == world.serving("chat")
+    assert "BudgetExhausted" == world.condition("chat", "Placed")[1]
+
+
 def test_a_split_stays_whole_where_one_half_cannot_be_paid() -> None:
     world = limited(3, {GPUS: 8})
     join(world, "pair", external(1), external(1), tp=1)

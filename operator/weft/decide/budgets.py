@@ -144,19 +144,27 @@ def is_paid(replica: Replica, now: float) -> bool:
 def pays_for_no_successor(
     plans: Sequence[Planned], survivors: Mapping[str, Survivors], roll: Roll, accounts: Accounts
 ) -> bool:
-    """Whether quotas pay for no replica of a new revision of a pool, or of each half, were all earlier ones gone."""
+    """Whether quotas pay for no replica of a new revision of a pool, or of each half, were all earlier ones gone.
+
+    What has waited in vain for its pods is none that they pay for.
+    """
     namespace = plans[0].pool.key.namespace
     if not accounts.limit(namespace):
         return False
-    first = [planned for planned in plans if _only_earlier(survivors[planned.pool.key.uid].replicas, planned.revision)]
+    seen = {planned.pool.key.uid: survivors[planned.pool.key.uid].replicas for planned in plans}
+    first = [each for each in plans if _none_of(each.revision, seen[each.pool.key.uid], roll.now)]
     without = accounts.only(namespace)
     for planned in first:
         without.give_back(planned, [pod for pod in roll.pods_of(planned.pool) if not pod.ended])
+        for shape, pods in owed(planned.pool, seen[planned.pool.key.uid]):
+            without.charge(namespace, planned.spec, shape, -pods)
     return without.short(first) is not None
 
 
-def _only_earlier(replicas: Sequence[Replica], revision: str) -> bool:
-    return bool(replicas) and all(each.assignment.revision != revision for each in replicas)
+def _none_of(revision: str, replicas: Sequence[Replica], now: float) -> bool:
+    """Whether there are replicas, and none of this revision is paid for."""
+    paid = (each for each in replicas if each.assignment.revision == revision and is_paid(each, now))
+    return bool(replicas) and not any(paid)
 
 
 def owed(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[tuple[Shape, int]]:
