@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tests.decide.world import NVIDIA, World, external, pool, pool_spec
@@ -15,6 +15,7 @@ from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
+    from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import Snapshot
 
 GPUS, PODS = f"requests.{NVIDIA}", "pods"
@@ -36,6 +37,31 @@ class Limited(World):
         """By pods of ours, as the quota controller counts them."""
         pods = [pod for pod in self.pods.values() if pod.phase not in {PodPhase.Failed, PodPhase.Succeeded}]
         return len(pods) if limit == PODS else sum(count for pod in pods for _, count in pod.requests)
+
+
+@dataclass
+class CountedLate(Limited):
+    """Pods that leave take `drain_seconds`, and their quota counts them for `late_seconds` after they are gone."""
+
+    drain_seconds: float = 30.0
+    late_seconds: float = 10.0
+    began: dict[str, float] = field(default_factory=dict)  # to leave, by name of the pod
+    counts: list[tuple[float, int]] = field(default_factory=list)
+
+    def used(self, limit: str) -> int:
+        self.counts.append((self.now, super().used(limit)))
+        return max(count for at, count in self.counts if at >= self.now - self.late_seconds)
+
+    def _advance(self, pod: PodRecord) -> None:
+        if not pod.terminating or self.now - self.began.setdefault(pod.name, self.now) >= self.drain_seconds:
+            super()._advance(pod)
+
+
+def counted_late(boards: int, gpus: int, one: PoolRecord) -> CountedLate:
+    nodes = [board(f"b-{i}") for i in range(boards)]
+    world = CountedLate(nodes, {one.key.name: one})
+    world.quotas = (QuotaRecord("team", "gpus", ((GPUS, gpus),)),)
+    return world
 
 
 def limited(boards: int, hard: dict[str, int], *pools: PoolRecord, used: dict[str, int] | None = None) -> Limited:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from weft.decide.accounts import Accounts, leaves_room
+from weft.decide.accounts import Accounts, has_no_room, leaves_room
 from weft.decide.need import needed_now
 from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.render.facts import device_resource
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.decide.order import Unit
     from weft.decide.planning import Planned
     from weft.decide.survivors import Roll, Survivors
+    from weft.domain.cluster import PodRecord
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolObservation, PoolRecord
@@ -52,6 +53,7 @@ class Share:
 class Claim:
     """What one pool has (or gets back from its own leaving pods), how many it wants, and its traffic needs of those.
 
+    Its count is no less than those `held`, whatever it has. `of_one_size` says whether all that it has are as planned.
     `short` is the account that refuses more, and the half of the unit for which it does.
     """
 
@@ -59,6 +61,8 @@ class Claim:
     have: int
     want: int
     needed: int
+    held: int = 0
+    of_one_size: bool = True
     short: tuple[Account, Planned] | None = None
 
     @property
@@ -66,12 +70,20 @@ class Claim:
         """What it has of what it wants."""
         return self.have / max(1, self.want)
 
+    @property
+    def in_need(self) -> bool:
+        """Whether it may take from lower ones, as it has less than `minReplicas`."""
+        pool, fewest = self.planned.pool, self.planned.spec.scaling.min_replicas
+        return pool.preempts and self.have < min(fewest, self.want)
+
     def share(self) -> Share | None:
         """What a pool that got less than it wants may have."""
-        if self.short is None or self.have >= self.want:
+        count = max(self.have, self.held)
+        if self.short is None or count >= self.want:
             return None
-        shape = self.planned.plan.shape
-        return Share(self.have, shape, leaves_room(*self.short, self.have, shape.gpus), self.want)
+        shape, as_counted = self.planned.plan.shape, self.of_one_size and count == self.have
+        why = leaves_room(*self.short, count, shape.gpus) if as_counted else has_no_room(*self.short)
+        return Share(count, shape, why, self.want)
 
 
 @dataclass(slots=True)
@@ -115,6 +127,10 @@ class _Claimant:
 def share_out(claims: Iterable[tuple[int, Sequence[Claim]]], accounts: Accounts) -> dict[str, Share]:
     """What pools get that get less than they want, by UID; claims of units with their priority, the highest first."""
     every = list(claims)
+    in_need = max((priority for priority, each in every if any(claim.in_need for claim in each)), default=None)
+    for priority, each in every:
+        if in_need is None or priority >= in_need:
+            _pay_successors(each, accounts)
     for _, peers in groupby(every, key=lambda each: each[0]):
         wanting = [each for _, each in peers if any(claim.have < claim.want for claim in each)]
         in_rounds([_Claimant(each, accounts) for each in wanting])
@@ -122,18 +138,53 @@ def share_out(claims: Iterable[tuple[int, Sequence[Claim]]], accounts: Accounts)
     return {uid: share for uid, share in found if share is not None}
 
 
+def _pay_successors(unit: Sequence[Claim], accounts: Accounts) -> None:
+    """What replicas that are replaced leave is for their successors, before others want more; the first pair together.
+
+    Or a rollout in place would cost a pool all replicas where others of higher priority want more than they need.
+    """
+    while behind := [claim for claim in unit if claim.have < min(claim.held, claim.want)]:
+        together = [claim for claim in unit if claim.have == 0 < claim.want] or behind[:1]
+        if accounts.short([claim.planned for claim in together]) is not None:
+            return
+        for claim in together:
+            accounts.pay(claim.planned)
+            claim.have += 1
+
+
 def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll, told: PoolObservation | None) -> Claim:
     """What a pool has: replicas that are paid for, and what its own leaving pods give back to it."""
     if seen.standing is not None and want <= len(seen.replicas):
         return Claim(planned, want, want, want)
     paid = sum(is_paid(each, roll.now) for each in seen.replicas)
+    back = _given_back(planned, seen, roll)
+    sizes = (each.assignment.pods * each.assignment.gpus_per_pod for each in seen.replicas)
+    alike = all(gpus == planned.plan.shape.gpus for gpus in sizes)
+    return Claim(planned, min(want, paid + back), want, needed_now(planned, told, want), of_one_size=alike)
+
+
+def replaces_in_its_room(planned: Planned, seen: Survivors, roll: Roll, troubled: frozenset[str]) -> bool:
+    """Whether a pool that replaces replicas (in a rollout, or on `troubled` nodes) has lost one, or lets one go."""
+    if seen.standing is not None and not seen.standing.strays:
+        return False
+    leaving = _leaving_pods(planned, seen, roll)
+    earlier = any(each.assignment.revision != planned.revision for each in seen.replicas)
+    earlier = earlier or any(pod.identity and pod.identity.revision != planned.revision for pod in leaving)
+    moves = any(not troubled.isdisjoint(each.nodes) for each in seen.replicas)
+    return (earlier or moves) and bool(leaving or seen.losses)
+
+
+def _leaving_pods(planned: Planned, seen: Survivors, roll: Roll) -> list[PodRecord]:
     staying = {each.assignment.replica for each in seen.replicas}
-    leaving = [pod for pod in roll.pods_of(planned.pool) if pod.identity and pod.identity.replica not in staying]
-    counted = [pod for pod in leaving if not pod.ended]
+    return [pod for pod in roll.pods_of(planned.pool) if pod.identity and pod.identity.replica not in staying]
+
+
+def _given_back(planned: Planned, seen: Survivors, roll: Roll) -> int:
+    """Replicas that a pool's leaving pods will pay for."""
+    counted = [pod for pod in _leaving_pods(planned, seen, roll) if not pod.ended]
     shape, device = planned.plan.shape, device_resource(planned.plan.shape)
     gpus = sum(pod.asks_for(device) for pod in counted)
-    back = min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))
-    return Claim(planned, min(want, paid + back), want, needed_now(planned, told, want))
+    return min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))
 
 
 def is_paid(replica: Replica, now: float) -> bool:

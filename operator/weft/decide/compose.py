@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.accounts import Accounts
-from weft.decide.budgets import Claim, charge_owed, claim_of, pays_for_no_successor, priority_of, share_out
+from weft.decide.budgets import (
+    PROMISED_SECONDS,
+    Claim,
+    charge_owed,
+    claim_of,
+    pays_for_no_successor,
+    priority_of,
+    replaces_in_its_room,
+    share_out,
+)
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Outcome, Turn
 from weft.decide.forecasts import keep_forecasts
@@ -44,7 +53,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.decide.budgets import Share
     from weft.decide.holes import Replan
-    from weft.decide.planning import Wish
+    from weft.decide.planning import Planned, Wish
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot, SplitRecord
     from weft.placement import FreeMap
@@ -68,6 +77,23 @@ class _Stage:
     def is_planned(self, unit: Unit) -> bool:
         """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
         return all(self.prospects[pool.key.uid].planned is not None for pool in unit)
+
+    def replaces(self, planned: Planned) -> bool:
+        """Whether a pool under a quota gives room in it for a successor of what it gives up."""
+        if not self.accounts.limit(planned.pool.key.namespace):
+            return False
+        seen, troubled = self.survivors[planned.pool.key.uid], self.free.fabric.troubled()
+        return replaces_in_its_room(planned, seen, self.roll, troubled)
+
+    def held(self, planned: Planned) -> int:
+        """So many replicas its count is at least, while room comes for successors that no quota shows yet.
+
+        If it fell, the next one would leave at once, before anybody knows whether there is room for the first.
+        """
+        known, desired = self.snapshot.memory.get(planned.pool.key.uid), planned.pool.status.desired_replicas
+        left = known.left if known is not None else None
+        lately = left is not None and 0 <= self.snapshot.now - left < PROMISED_SECONDS
+        return desired if lately or self.replaces(planned) else 0
 
 
 def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
@@ -159,6 +185,7 @@ def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll,
 def _within_budgets(units: Sequence[Unit], stage: _Stage) -> _Stage:
     """Share out what quotas leave; replicas that wait for pods in vain lose what they were promised of them."""
     accounts, now = Accounts.of(stage.snapshot.quotas), stage.snapshot.now
+    stage = replace(stage, accounts=accounts)
     pools = [pool for unit in units for pool in unit]
     charge_owed(accounts, pools, stage.survivors, now, paid=True)
     limited = [unit for unit in units if stage.is_planned(unit) and accounts.limit(unit[0].key.namespace)]
@@ -166,7 +193,7 @@ def _within_budgets(units: Sequence[Unit], stage: _Stage) -> _Stage:
     claims = [(priority_of(unit), _claims(unit, counted[unit[0].key.uid], stage)) for unit in limited]
     shares = share_out(claims, accounts.copy())
     charge_owed(accounts, pools, stage.survivors, now, paid=False)
-    return replace(stage, accounts=accounts, shares=shares, counted=counted)
+    return replace(stage, shares=shares, counted=counted)
 
 
 def _count_freely(unit: Unit, stage: _Stage) -> tuple[ScaleAnswer, ...]:
@@ -180,10 +207,11 @@ def _claims(unit: Unit, answers: Iterable[ScaleAnswer], stage: _Stage) -> list[C
     plans = [each for each in planned if each is not None]
     seen, told = stage.survivors, stage.snapshot.observations
     uids = [planned.pool.key.uid for planned in plans]
-    return [
+    claims = [
         claim_of(planned, seen[uid], answer.desired, stage.roll, told.get(uid))
         for planned, answer, uid in zip(plans, answers, uids, strict=True)
     ]
+    return [replace(each, held=stage.held(each.planned)) for each in claims]
 
 
 def _listed(decision: PoolDecision) -> tuple[str, str, str]:
@@ -205,8 +233,10 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         observation = stage.snapshot.observations.get(pool.key.uid)
         fleet = Fleet(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
         learning = watch(fleet, pool, observation, answer.memory, stage.snapshot.now)
+        gives_room = bool(stage.snapshot.quotas) and stage.replaces(planned)
         memory = changed(
             answer.memory,
+            left=stage.snapshot.now if gives_room else answer.memory.left,
             workload=in_force,
             declared=declared,
             lengths=prospect.lengths,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weft.decide import conditions
 from weft.decide.avoidance import avoided_by
 from weft.decide.backoff import remaining_seconds
+from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.course import Outcome
 from weft.decide.forecasts import start_up_now
 from weft.decide.network import network_bound
@@ -128,9 +129,17 @@ def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tu
         tries_again_after_seconds(growth.added, free),
         wake_after_seconds(memory.outliers, now),
         later.counted_in_seconds,
+        _until_its_count_follows(course, memory.left, now) if memory.left is not None else None,
         min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None),
         waits_on_seconds(later.waits, now) if later.waits is not None else None,
     )
+
+
+def _until_its_count_follows(course: Course, left: float, now: float) -> float | None:
+    """Seconds until the count of a pool is what quotas pay for again."""
+    lacks = course.growth.refusal is not None and course.growth.refusal.reason is Reason.BudgetExhausted
+    seconds = left + PROMISED_SECONDS - now
+    return seconds if lacks and seconds > 0 else None
 
 
 def _replaced(course: Course, free: FreeMap) -> tuple[Departure, ...]:

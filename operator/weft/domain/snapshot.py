@@ -333,7 +333,8 @@ class ScaleMemory:
     when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
     `lasting` are the requests per second that came, averaged over the time that they stay, None before any were seen.
     `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room
-    or for traffic to fall. `places` is how many replicas had a place lately.
+    or for traffic to fall. `places` is how many replicas had a place lately, and `left` when it last gave up room in a
+    quota for successors of its own.
     """
 
     since: float
@@ -356,6 +357,7 @@ class ScaleMemory:
     took: float | None = None
     waits: RolloutWait | None = None
     places: Places | None = None
+    left: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
