@@ -9,6 +9,7 @@ import pytest
 
 from tests.decide.limited import GPUS, desired, join, limited
 from tests.decide.world import external, pool, pool_spec
+from weft.domain.quotas import QuotaScope
 from weft.domain.spec import RolloutSpec, RolloutStrategy
 from weft.domain.workload import Role
 
@@ -78,6 +79,19 @@ def test_what_serves_stays_where_others_took_what_was_to_pay_for_the_successor()
         world.decide()
         assert 1 == world.serving("chat")
     assert "BudgetExhausted" == world.condition("chat", "Placed")[1]
+
+
+def test_what_serves_stays_where_the_quota_of_its_next_class_pays_none() -> None:
+    """What the earlier ones leave is in the quota of their own class."""
+    spec = pool_spec(1, external(2), rollout=IN_PLACE)
+    world = limited(1, {GPUS: 0}, pool("chat", spec), used={GPUS: -2})  # as it counts neither of the two
+    (quota,) = world.quotas
+    world.quotas = (replace(quota, scopes=(QuotaScope("PriorityClass", "In", ("batch",)),)),)
+    world.turn(6)
+    world.edit("chat", replace(spec, pod=replace(spec.pod, priority_class="batch")))
+    world.turn(20)
+    assert 2 == world.serving("chat")
+    assert "ResourceQuota gpus (requests.nvidia.com/gpu: 0) has no room" in world.condition("chat", "Placed")[2]
 
 
 def test_a_split_stays_whole_where_one_half_cannot_be_paid() -> None:

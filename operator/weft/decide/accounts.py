@@ -81,12 +81,13 @@ class Accounts:
         self.charge(planned.pool.key.namespace, planned.spec, shape, shape.pods)
 
     def give_back(self, planned: Planned, pods: Iterable[PodRecord]) -> None:
-        """Count pods of a pool no more."""
+        """Count pods of a pool no more; those from before an edit may be of a PriorityClass that others count."""
         gone = list(pods)
         for account in self._of(planned.pool.key.namespace, planned.spec) if gone else ():
             if account.needed(planned.plan.shape) > 0:
                 device = limited_device(account.limit)
-                account.left += len(gone) if device is None else sum(pod.asks_for(device) for pod in gone)
+                back = len(gone) if device is None else sum(pod.asks_for(device) for pod in gone)
+                account.left = min(account.hard, account.left + back)
 
     def count_both(self, one: Planned, other: Planned) -> bool:
         """Whether a limit counts replicas of either."""
