@@ -81,6 +81,17 @@ def test_what_serves_stays_where_others_took_what_was_to_pay_for_the_successor()
     assert "BudgetExhausted" == world.condition("chat", "Placed")[1]
 
 
+def test_what_serves_stays_where_another_pool_gets_what_its_successor_would_need() -> None:
+    """In the very pass. Four GPUs pay for a successor of four once the one of two is gone, or for the other pool."""
+    world = limited(2, {GPUS: 4}, pool("chat", pool_spec(2, external(1), rollout=IN_PLACE)))
+    world.turn(6)
+    world.edit("chat", pool_spec(4, external(1), rollout=IN_PLACE))
+    world.pools["moe"] = pool("moe", pool_spec(2, external(1)))
+    world.turn(20)
+    assert (1, 1) == (world.serving("chat"), world.serving("moe"))
+    assert "BudgetExhausted" == world.condition("chat", "Placed")[1]
+
+
 def test_what_serves_stays_where_the_quota_of_its_next_class_pays_none() -> None:
     """What the earlier ones leave is in the quota of their own class."""
     spec = pool_spec(1, external(2), rollout=IN_PLACE)

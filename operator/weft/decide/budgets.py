@@ -53,8 +53,9 @@ class Share:
 class Claim:
     """What one pool has (or gets back from its own leaving pods), how many it wants, and its traffic needs of those.
 
-    Its count is no less than those `held`, whatever it has. `of_one_size` says whether all that it has are as planned.
-    `short` is the account that refuses more, and the half of the unit for which it does.
+    Its count is no less than those `held`, whatever it has. Of those it has so many are `taken` just now. `of_one_size`
+    says whether all that it has are as planned. `short` is the account that refuses more, and the half of the unit for
+    which it does.
     """
 
     planned: Planned
@@ -62,6 +63,7 @@ class Claim:
     want: int
     needed: int
     held: int = 0
+    taken: int = 0
     of_one_size: bool = True
     short: tuple[Account, Planned] | None = None
 
@@ -75,6 +77,17 @@ class Claim:
         """Whether it may take from lower ones, as it has less than `minReplicas`."""
         pool, fewest = self.planned.pool, self.planned.spec.scaling.min_replicas
         return pool.preempts and self.have < min(fewest, self.want)
+
+    def take_one(self, accounts: Accounts) -> None:
+        """Have one replica more, which is paid for."""
+        accounts.pay(self.planned)
+        self.have += 1
+        self.taken += 1
+
+    def give_back(self, accounts: Accounts) -> None:
+        """Count what was taken no more."""
+        pool, shape = self.planned.pool, self.planned.plan.shape
+        accounts.charge(pool.key.namespace, self.planned.spec, shape, -self.taken * shape.pods)
 
     def share(self) -> Share | None:
         """What a pool that got less than it wants may have."""
@@ -115,8 +128,7 @@ class _Claimant:
                 claim.short = refused
             return False
         for claim in together:
-            self.accounts.pay(claim.planned)
-            claim.have += 1
+            claim.take_one(self.accounts)
         self._look()
         return self.behind.have < self.behind.want
 
@@ -148,8 +160,7 @@ def _pay_successors(unit: Sequence[Claim], accounts: Accounts) -> None:
         if accounts.short([claim.planned for claim in together]) is not None:
             return
         for claim in together:
-            accounts.pay(claim.planned)
-            claim.have += 1
+            claim.take_one(accounts)
 
 
 def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll, told: PoolObservation | None) -> Claim:
@@ -193,19 +204,25 @@ def is_paid(replica: Replica, now: float) -> bool:
 
 
 def pays_for_no_successor(
-    plans: Sequence[Planned], survivors: Mapping[str, Survivors], roll: Roll, accounts: Accounts
+    plans: Sequence[Planned],
+    survivors: Mapping[str, Survivors],
+    roll: Roll,
+    rest: Accounts,
+    claims: Mapping[str, Claim],
 ) -> bool:
     """Whether quotas pay for no replica of a new revision of a pool, or of each half, were all earlier ones gone.
 
-    What has waited in vain for its pods is none that they pay for.
+    What has waited in vain for its pods is none that they pay for. `rest` is what they leave after all `claims`, by
+    UID: others may take in this pass what a successor would need.
     """
     namespace = plans[0].pool.key.namespace
-    if not accounts.limit(namespace):
+    if not rest.limit(namespace):
         return False
     seen = {planned.pool.key.uid: survivors[planned.pool.key.uid].replicas for planned in plans}
     first = [each for each in plans if _none_of(each.revision, seen[each.pool.key.uid], roll.now)]
-    without = accounts.only(namespace)
+    without = rest.only(namespace)
     for planned in first:
+        claims[planned.pool.key.uid].give_back(without)
         without.give_back(planned, [pod for pod in roll.pods_of(planned.pool) if not pod.ended])
         for shape, pods in owed(planned.pool, seen[planned.pool.key.uid]):
             without.charge(namespace, planned.spec, shape, -pods)

@@ -62,7 +62,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """What one pass has looked up so far; `counted` are answers without any budget, by UID of the unit's first pool."""
+    """What one pass has looked up so far; `counted` are answers without any budget, by UID of the unit's first pool.
+
+    `rest` is what quotas leave after `claims`, by UID of the pool.
+    """
 
     snapshot: Snapshot
     roll: Roll
@@ -71,6 +74,8 @@ class _Stage:
     survivors: dict[str, Survivors]
     splits: Mapping[str, SplitRecord]
     accounts: Accounts = field(default_factory=Accounts)
+    rest: Accounts = field(default_factory=Accounts)
+    claims: Mapping[str, Claim] = field(default_factory=dict)
     shares: Mapping[str, Share] = field(default_factory=dict)
     counted: Mapping[str, tuple[ScaleAnswer, ...]] = field(default_factory=dict)
 
@@ -191,9 +196,12 @@ def _within_budgets(units: Sequence[Unit], stage: _Stage) -> _Stage:
     limited = [unit for unit in units if stage.is_planned(unit) and accounts.limit(unit[0].key.namespace)]
     counted = {unit[0].key.uid: _count_freely(unit, stage) for unit in limited}
     claims = [(priority_of(unit), _claims(unit, counted[unit[0].key.uid], stage)) for unit in limited]
-    shares = share_out(claims, accounts.copy())
-    charge_owed(accounts, pools, stage.survivors, now, paid=False)
-    return replace(stage, shares=shares, counted=counted)
+    rest = accounts.copy()
+    shares = share_out(claims, rest)
+    for each in (accounts, rest):
+        charge_owed(each, pools, stage.survivors, now, paid=False)
+    by_uid = {claim.planned.pool.key.uid: claim for _, unit in claims for claim in unit}
+    return replace(stage, shares=shares, counted=counted, rest=rest, claims=by_uid)
 
 
 def _count_freely(unit: Unit, stage: _Stage) -> tuple[ScaleAnswer, ...]:
@@ -225,7 +233,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     is_short = bool(stage.shares) and any(pool.key.uid in stage.shares for pool in unit)
     answers = None if is_short else stage.counted.get(unit[0].key.uid)
     answers = answers or count(known, _split_of(unit, stage), stage.snapshot, stage.shares)
-    barred = pays_for_no_successor(plans, stage.survivors, stage.roll, stage.accounts)
+    barred = pays_for_no_successor(plans, stage.survivors, stage.roll, stage.rest, stage.claims)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
