@@ -63,6 +63,22 @@ def test_while_pods_drain_nobody_else_is_asked_to_go(seconds: float) -> None:
     assert before == world.pools
 
 
+def test_what_leaves_for_one_pool_makes_others_wait_from_the_same_pass_on() -> None:
+    """A replica that goes anyway pays for the first of two pools that come; until that is counted, none is asked to."""
+    world = used_up()
+    world.edit("low", pool_spec(8, replace(external(2), min_replicas=1)))
+    world.now += 5
+    world.decide()
+    comes(world, HIGH)
+    comes(world, pool("second", pool_spec(8, external(1)), priority=50))
+    world.now += 5
+    for _ in range(2):
+        decisions = world.decide()
+        assert 2 == len(world.status("low").assignments)
+        assert ["Preempting", "BudgetExhausted"] == [world.condition(name, "Placed")[1] for name in ("high", "second")]
+        assert 30.0 == decisions.wake_after_seconds
+
+
 class Late(Limited):
     """The quota controller takes its time: what was used a while ago is what it shows."""
 

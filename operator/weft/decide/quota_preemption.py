@@ -124,9 +124,13 @@ def _leaving_pods(course: Course) -> Iterator[PodRecord]:
 
 
 def _until_counted(peers: Iterable[Sequence[Course]], now: float) -> float:
-    """Seconds until quotas surely have been counted since somebody last gave room in them."""
-    took = [course.turn.memory.took for unit in peers for course in unit]
+    """Seconds until quotas surely have been counted since somebody last gave room in them, in this pass or earlier."""
+    took = [_last_took(course) for unit in peers for course in unit]
     return max((at + PROMISED_SECONDS - now for at in took if at is not None and at <= now), default=0.0)
+
+
+def _last_took(course: Course) -> float | None:
+    return course.turn.memory.took if course.later.took is None else course.later.took
 
 
 def _leaving_names(unit: Iterable[Course]) -> set[str]:
