@@ -1,4 +1,4 @@
-"""`python -m bench [NAME ...] [--json FILE]`: measure what has a floor; ends with 1 if one is missed."""
+"""`python -m bench [NAME ...] [--histories N] [--json FILE]`: measure what has a floor; 1 if one is missed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from bench import converge, decide, demo, growth, percentiles, scale, suites, twin
+from bench import converge, decide, demo, growth, percentiles, scale, settling, suites, twin
 from bench.machine import this_machine
 from bench.result import document, table
 
@@ -27,10 +27,11 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What it measures, how long that takes, and how it is done."""
+    """What it measures, how long that takes, and how it is done: of some, also with so many histories of each kind."""
 
     says: str
     measure: Callable[[], tuple[Result, ...]]
+    with_histories: Callable[[int], tuple[Result, ...]] | None = None
 
 
 BENCHMARKS = {
@@ -39,6 +40,9 @@ BENCHMARKS = {
     "scale": Benchmark("passes over up to 5,540 nodes and 1,000 pools, 5 minutes", scale.measure_all),
     "growth": Benchmark(
         "1,000 pools beside 1,000 tainted nodes, 1,000 zones, 1,000 silent engines, a minute", growth.measure
+    ),
+    "settling": Benchmark(
+        "crowded histories of four kinds, each pass decided twice, under a minute", settling.measure, settling.measure
     ),
     "percentiles": Benchmark("closed forms against 64 simulations, a minute", percentiles.measure),
     "twin": Benchmark("two days of 1.4 million requests on 40 simulated engines, 3 minutes", twin.measure),
@@ -67,6 +71,13 @@ def chosen(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(each for meant in found.values() for each in meant))
 
 
+def of_size(benchmark: Benchmark, histories: int | None) -> Benchmark:
+    """The same with so many histories of each kind, where it has histories and a number is asked for."""
+    if histories is None or benchmark.with_histories is None:
+        return benchmark
+    return replace(benchmark, measure=partial(benchmark.with_histories, histories))
+
+
 def measured(name: str, benchmark: Benchmark, console: Console) -> tuple[Result, ...]:
     """Its results, each with how busy the machine was before."""
     console.print(f"{name}: {benchmark.says}", markup=False)
@@ -80,6 +91,7 @@ def main(arguments: Sequence[str], benchmarks: Mapping[str, Benchmark], usual: S
     """Run what is asked for and print one JSON document; the table for people goes to stderr."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what has a floor.")
     parser.add_argument("names", nargs="*", default=usual, metavar="NAME", help=f"of: {', '.join(benchmarks)}")
+    parser.add_argument("--histories", type=_count, metavar="N", help="so many of each kind, where there are any")
     parser.add_argument("--json", type=_writable, metavar="FILE", help="write the document here too")
     options = parser.parse_args(arguments)
     try:
@@ -87,8 +99,8 @@ def main(arguments: Sequence[str], benchmarks: Mapping[str, Benchmark], usual: S
     except ValueError as problem:
         parser.error(str(problem))
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    machine = this_machine()
-    results = [result for name in names for result in measured(name, benchmarks[name], console)]
+    machine, sized = this_machine(), {name: of_size(benchmarks[name], options.histories) for name in names}
+    results = [result for name in names for result in measured(name, sized[name], console)]
     told = document(machine, results)
     text = json.dumps(told, indent=2, allow_nan=False)
     if options.json is not None:
@@ -96,6 +108,13 @@ def main(arguments: Sequence[str], benchmarks: Mapping[str, Benchmark], usual: S
     console.print(table(machine, results))
     print(text)
     return 0 if told["passed"] else 1
+
+
+def _count(text: str) -> int:
+    """One or more."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is no number of histories")
+    return int(text)
 
 
 def _writable(name: str) -> Path:
