@@ -173,6 +173,26 @@ def test_who_is_too_many_goes_beside_who_does_not_answer() -> None:
     assert at_rest(world)
 
 
+def test_a_successor_in_the_place_of_its_predecessor_takes_none_from_others() -> None:
+    """Of a board two GPUs are left: one runs a replica that is replaced, the other is promised to a pool that came."""
+    small = pool_spec(1, external(1), rollout=RolloutSpec(max_surge=0, max_unavailable=1))
+    world = World.of([board("b-0")], pool("chat", small), pods=[busy("job", "b-0", GPUS - 2)])
+    world.turn(5)
+    world.pools["moe"] = pool("moe", small)
+    world.now += 5
+    world.decide()
+    world.edit("chat", replace(small, engine=replace(small.engine, env=(("VERSION", "2"),))))
+    world.now += 5
+    for _ in range(2):
+        world.decide()
+        found = {name: [(each.replica, each.nodes) for each in world.status(name).assignments] for name in world.pools}
+        assert {"chat": [(1, ("b-0",))], "moe": [(0, ("b-0",))]} == found
+    world._follow()
+    world.turn(6)
+    assert [1, 1] == [world.serving(name) for name in ("chat", "moe")]
+    assert 0 == world.status("moe").assignments[0].replica
+
+
 def test_what_both_looks_tell_is_told_once_and_the_second_one_stands() -> None:
     world = two_that_want_a_place()
     decisions = world.decide()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -112,10 +112,9 @@ def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: 
     bound = replica.bound
     unbound = [node for rank, node in enumerate(assignment.nodes) if rank not in bound]
     if not replica.released:
-        own = Counter[str]()  # it was promised what its predecessor still holds
-        for hold in free.vacated(holder_name(pool)):
-            own[hold.node] += hold.gpus
-        lost = slot_lost(assignment, free.fabric, {node: free.promised(node) - own[node] for node in unbound})
+        me = holder_name(pool)  # it was promised what its predecessor still holds
+        taken = {node: free.promised(node, me) - free.leaving(node, me) for node in unbound}
+        lost = slot_lost(assignment, free.fabric, taken)
         lost = lost or domain_lost(assignment, free.fabric, partial(is_of, pool))
         if lost is not None:
             return Explanation(Reason.SlotTaken, f"replica {assignment.replica} is placed anew: {lost.message}")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.health import SCHEDULING_SECONDS, Loss
-from weft.decide.promises import holds_of
+from weft.decide.promises import holder_name, holds_of
 from weft.decide.racks import within_its_domain
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.host_memory import pod_needs
@@ -35,7 +35,7 @@ def resettled(seen: Survivors, planned: Planned | None, free: FreeMap, now: floa
         return seen
     kept, losses, waiting = [], list(seen.losses), []
     for replica in seen.replicas:
-        node = None if planned is None else _still_held(replica, free)
+        node = None if planned is None else _still_held(replica, planned, free)
         if planned is not None and node is not None and _may_move(replica, planned, free, now):
             losses.append(_given_up(replica, node))
             for hold in _holds(replica, planned, free):
@@ -47,21 +47,21 @@ def resettled(seen: Survivors, planned: Planned | None, free: FreeMap, now: floa
     return replace(seen, replicas=tuple(kept), losses=tuple(losses), waiting=tuple(waiting))
 
 
-def _still_held(replica: Replica, free: FreeMap) -> str | None:
+def _still_held(replica: Replica, planned: Planned, free: FreeMap) -> str | None:
     """The first node of a replica behind its gates on which more is promised than is free."""
-    return None if replica.released else still_held(replica.assignment, free)
+    return None if replica.released else still_held(replica.assignment, planned, free)
 
 
-def still_held(assignment: Assignment, free: FreeMap) -> str | None:
+def still_held(assignment: Assignment, planned: Planned, free: FreeMap) -> str | None:
     """The first node on which more is promised than is free, once everybody's promises are made."""
-    nodes = free.fabric.nodes()
+    nodes, me = free.fabric.nodes(), holder_name(planned.pool)
     known = (nodes[name] for name in assignment.nodes if name in nodes)
-    return next((node.name for node in known if node.total - node.used < free.promised(node.name)), None)
+    return next((node.name for node in known if node.total - node.used < free.promised(node.name, me)), None)
 
 
-def tries_again_after_seconds(added: Iterable[Assignment], free: FreeMap) -> float | None:
+def tries_again_after_seconds(added: Iterable[Assignment], planned: Planned, free: FreeMap) -> float | None:
     """When the first of those that were assigned just now would have waited long enough."""
-    return SCHEDULING_SECONDS if any(still_held(each, free) is not None for each in added) else None
+    return SCHEDULING_SECONDS if any(still_held(each, planned, free) is not None for each in added) else None
 
 
 def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> bool:

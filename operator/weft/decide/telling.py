@@ -126,7 +126,7 @@ def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tu
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
         turn.survivors.wake_after_seconds(growth.kept, now),
-        tries_again_after_seconds(growth.added, free),
+        tries_again_after_seconds(growth.added, growth.planned, free),
         wake_after_seconds(memory.outliers, now),
         later.counted_in_seconds,
         _until_its_count_follows(course, memory.left, now) if memory.left is not None else None,

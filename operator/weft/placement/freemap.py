@@ -59,6 +59,7 @@ class FreeMap:
         "_holders",
         "_joined",
         "_occupants",
+        "_promised",
         "_vacated",
         "changes",
         "eligible",
@@ -81,6 +82,7 @@ class FreeMap:
         self._vacated: dict[str, list[Hold]] = defaultdict(list)
         self._occupants = occupants
         self._holders: dict[str, list[str]] = defaultdict(list)
+        self._promised: dict[str, Counter[str]] = defaultdict(Counter)  # GPUs by node and holder
 
     @classmethod
     def of(cls, fabric: Fabric, reserved: Iterable[Hold] = (), occupants: Occupants | None = None) -> FreeMap:
@@ -124,11 +126,13 @@ class FreeMap:
         """Promise GPUs."""
         self.shift(hold.node, -hold.gpus, hold.joins)
         self._holders[hold.node].append(hold.holder)
+        self._promised[hold.node][hold.holder] += hold.gpus
 
     def release(self, hold: Hold) -> None:
         """Take a promise back."""
         self.shift(hold.node, hold.gpus, -hold.joins)
         self._holders[hold.node].remove(hold.holder)
+        self._promised[hold.node][hold.holder] -= hold.gpus
 
     def shift(self, node: str, gpus: int, joins: int = 0) -> None:
         """Count so many GPUs more as free (fewer, if negative) without naming anybody: for `supposing`.
@@ -155,10 +159,22 @@ class FreeMap:
             for node, gpus, joins in reversed(self.changes[mark:]):
                 self.shift(node, -gpus, -joins)
 
-    def promised(self, node: str) -> int:
-        """GPUs of a node that are promised and that no pod holds yet."""
+    def promised(self, node: str, beside: str) -> int:
+        """GPUs of a node that are promised and that no pod holds yet, as the holder `beside` has to count them.
+
+        What others shall have in the place of their own leaving pods takes nothing from it: those pods are counted.
+        """
         known = self.fabric.nodes().get(node)
-        return known.total - known.used - self._free[node] if known is not None else 0
+        if known is None:
+            return 0
+        others = self._promised[node].items() if node in self._promised else ()
+        leave = ((name, gpus) for name, gpus in others if name != beside and name in self._vacated)
+        in_place = sum(min(gpus, self.leaving(node, name)) for name, gpus in leave)
+        return known.total - known.used - self._free[node] - in_place
+
+    def leaving(self, node: str, holder: str) -> int:
+        """GPUs of a node that a holder's own leaving pods hold."""
+        return sum(hold.gpus for hold in self.vacated(holder) if hold.node == node)
 
     def vacate(self, hold: Hold) -> None:
         """Note that pods of a holder leave: what they hold until they are gone may be promised to it again."""
