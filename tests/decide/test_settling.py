@@ -193,6 +193,28 @@ def test_a_successor_in_the_place_of_its_predecessor_takes_none_from_others() ->
     assert 0 == world.status("moe").assignments[0].replica
 
 
+def test_who_is_on_its_way_keeps_its_place_where_a_better_shape_gets_none() -> None:
+    """A better shape has room in what leaves, until a pool of higher priority waits for that: nothing of it comes."""
+    low = pool("low", open_pool(external(1, most=1), 30.0))
+    jobs = busy("job-0", "b-0", GPUS - 2), busy("job-1", "b-1", GPUS - 1)
+    world = World.of([board("b-0"), board("b-1")], low, pods=jobs)
+    world.turn(5)
+    world.nodes = [replace(node, ready=node.name != "b-0") for node in world.nodes]
+    for seconds in (1, 40):
+        world.now += seconds
+        world.decide()
+    world._follow()
+    world.nodes = [replace(node, ready=True) for node in world.nodes]
+    world.pools["high"] = pool("high", pool_spec(2, external(3)), priority=9)
+    world.now += 1
+    for _ in range(3):
+        world.decide()
+        assert ("False", "Preempting") == world.condition("high", "Placed")[:2]
+        assert [(1, ("b-1",), 1)] == [
+            (each.replica, each.nodes, each.gpus_per_pod) for each in world.status("low").assignments
+        ]
+
+
 def test_what_both_looks_tell_is_told_once_and_the_second_one_stands() -> None:
     world = two_that_want_a_place()
     decisions = world.decide()

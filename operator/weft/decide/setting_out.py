@@ -15,7 +15,7 @@ from weft.decide.holes import changes_shape, kept_for_want_of_room, new_shapes_f
 from weft.decide.moving import still_told
 from weft.decide.outliers import because_it_does_worse, outlier_that_goes
 from weft.decide.pairing import alone_in, rollout_of
-from weft.decide.promises import take_back
+from weft.decide.promises import keep_promise, take_back
 from weft.decide.rollout import arriving, keep_the_last, leaving, without
 from weft.decide.spares import gives_way_to_its_spare
 from weft.decide.weighing import weigh
@@ -62,11 +62,26 @@ def _with_room(turns: Sequence[Turn], start: Start, replan: Replan) -> list[Cour
 
 
 def set_out_anew(turns: Sequence[Turn], before: Sequence[Course], start: Start) -> list[Course]:
-    """The same pools in other shapes: who left has left, and spares are kept once."""
+    """The same pools in other shapes: who left has left, but for who comes in one of these; spares are kept once."""
     for hold in (hold for course in before for hold in course.growth.spares):
         start.free.release(hold)
-    left = ((course.turn.planned.pool.key.uid, each) for course in before for each in course.leaving.gone)
-    return _together(turns, replace(start, gone=frozenset((uid, each.assignment.replica) for uid, each in left)))
+    left = [
+        (turn.planned.pool.key.uid, each.assignment.replica)
+        for turn, course in zip(turns, before, strict=True)
+        for each in course.leaving.gone
+        if not _has_its_place_back(each, turn, start)
+    ]
+    return _together(turns, replace(start, gone=frozenset(left)))
+
+
+def _has_its_place_back(each: Departure, turn: Turn, start: Start) -> bool:
+    """Whether it only made way for another shape, of which nothing comes, and nobody took what it was promised."""
+    planned = turn.planned
+    if each.assignment.revision != planned.revision or not each.assignment.nodes:
+        return False
+    found = next(one for one in turn.survivors.replicas if one.assignment.replica == each.assignment.replica)
+    on_its_way = not found.released and not found.bound
+    return on_its_way and keep_promise(planned.pool, found, planned.plan.shape, start.free) is None
 
 
 def _together(turns: Sequence[Turn], start: Start) -> list[Course]:
