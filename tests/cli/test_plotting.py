@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,12 @@ def named(picture: Picture) -> dict[str, Text]:
     """The labels of shapes, as they lie on the page."""
     figure = plotting._figure(picture)
     return {str(each.get_gid()): each for each in figure.axes[0].texts if str(each.get_gid()).startswith(("la", "de"))}
+
+
+def faster(picture: Picture, times: float) -> Picture:
+    """So many times the tokens of every GPU, at the same speed of a user."""
+    front = [(shape, replace(point, per_gpu=times * point.per_gpu)) for shape, point in picture.front]
+    return replace(picture, front=tuple(front), operating=None)
 
 
 def test_axes_have_units_and_the_title_says_what_it_is(picture: Picture, tmp_path: Path) -> None:
@@ -94,6 +101,17 @@ def test_labels_do_not_overlap_and_stay_on_the_page(picture: Picture) -> None:
     assert len(boxes) >= 3
     assert [] == [(one, other) for one, other in combinations(boxes, 2) if boxes[one].overlaps(boxes[other])]
     assert all(0.0 <= box.x0 < box.x1 <= 720.0 and 0.0 <= box.y0 < box.y1 <= 446.4 for box in boxes.values())
+
+
+@pytest.mark.parametrize(("times", "tick"), [(20.0, "10,000"), (200.0, "100,000")])
+def test_the_names_of_the_axes_stay_on_the_page_beside_long_ticks(times: float, tick: str) -> None:
+    """A small model makes that many tokens a second on one GPU."""
+    figure = plotting._figure(faster(llama(), times))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    assert tick in [text.get_text() for text in axes.get_yticklabels()]
+    assert axes.yaxis.label.get_window_extent().x0 >= 0.0
+    assert axes.xaxis.label.get_window_extent().y0 >= 0.0
 
 
 def test_of_many_shapes_only_the_chosen_and_those_of_the_front_are_named() -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ENDINGS = (".svg", ".png")
 _INCHES = (10.0, 6.2)
 _PAGE_DPI, _PNG_DPI = 72, 200  # 72: a pixel is a point of the page, the unit in which labels are placed
-_FRAME = (0.075, 0.105, 0.90, 0.73)  # left, bottom, width, height, as parts of the page
+_FRAME = (0.095, 0.105, 0.88, 0.73)  # left (room for a tick of `100,000`), bottom, width, height, as parts of the page
 _GROUND, _INK, _SOFT, _QUIET = "#fcfcfb", "#1d2733", "#5b6673", "#b4bcc6"
 _FRONT, _CHOSEN, _MISSED, _GRID = "#1668a8", "#c2500c", "#f0ece4", "#e7e9ec"
 _DARK = {
