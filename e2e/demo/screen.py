@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COLORS = ("blue", "cyan", "magenta", "yellow", "green", "red")
 PLAIN_EVERY_SECONDS = 5.0
 REASONS_SHOWN = 8
+WORDY_COLUMNS = 110  # of a terminal: in a narrower one the words for a pool would make a column of their letters
 HEADINGS = ("pool", "kind · model · shape", "requests/s", "ready", "desired", "TTFT p95 / SLO", "TPOT p95 / SLO")
 HELD, FREE, SILENT = "■", "□", "✗"
 MARKS = f"{HELD} a GPU in the color of its pool  {FREE} free  {SILENT} node that does not answer"
@@ -65,7 +66,7 @@ class Screen:
     def show(self, timeline: Timeline) -> None:
         """The newest sample."""
         if self._live is not None:
-            self._live.update(picture(timeline))
+            self._live.update(picture(timeline, self.console.width))
         else:
             self._print_lines(timeline)
 
@@ -87,15 +88,15 @@ def _plain_words(name: str, sample: dict[str, Any]) -> str:
     return f"{name} {sample.get('rate') or 0:.1f}/s ready {sample.get('ready', 0)}/{sample.get('desired', 0)}{felt}"
 
 
-def picture(timeline: Timeline) -> RenderableType:
-    """Fabric, pools and the latest reasons."""
+def picture(timeline: Timeline, columns: int) -> RenderableType:
+    """Fabric, pools and the latest reasons; 24 lines of 80 columns hold all of it."""
     colors = {pool.name: COLORS[index % len(COLORS)] for index, pool in enumerate(timeline.pools)}
     sample = timeline.samples[-1]
     title = f"Weft demo {clock(sample['t'])}  GPUs {sample['gpus_used']} of {sample['gpus_total']}"
     domains = timeline.fabric[-1]["domains"] if timeline.fabric else []
     return Group(
         Panel(Columns([_domain(domain, colors) for domain in domains], padding=(0, 3)), title=title, subtitle=MARKS),
-        _pools(timeline, sample, colors),
+        _pools(timeline, sample, colors, wordy=columns >= WORDY_COLUMNS),
         Panel(_reasons(timeline, colors), title="reasons"),
     )
 
@@ -111,20 +112,22 @@ def _domain(domain: dict[str, Any], colors: dict[str, str]) -> Text:
         if not node["ready"]:
             text.append(SILENT, style="bold red")
         text.append("\n" if index % 6 == 5 else " ")
+    text.rstrip()
     return text
 
 
-def _pools(timeline: Timeline, sample: dict[str, Any], colors: dict[str, str]) -> Table:
+def _pools(timeline: Timeline, sample: dict[str, Any], colors: dict[str, str], *, wordy: bool) -> Table:
     table = Table(expand=True, header_style="bold", box=None)
     for heading in HEADINGS:
-        table.add_column(
-            heading, justify="left" if heading in HEADINGS[:2] else "right", no_wrap=heading != HEADINGS[1]
-        )
+        if wordy or heading != HEADINGS[1]:
+            table.add_column(
+                heading, justify="left" if heading in HEADINGS[:2] else "right", no_wrap=heading != HEADINGS[1]
+            )
     for pool in timeline.pools:
         now = sample["pools"].get(pool.name, {})
         table.add_row(
             Text(pool.name, style=f"bold {colors[pool.name]}"),
-            pool.subtitle,
+            *([pool.subtitle] if wordy else []),
             f"{now.get('rate') or 0:.1f}",
             str(now.get("ready", 0)),
             str(now.get("desired", 0)),

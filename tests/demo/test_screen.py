@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from e2e.demo.screen import Screen
+from e2e.demo.screen import REASONS_SHOWN, Screen, picture
 from tests.demo.looks import NAMES, event, timeline
 
 ESCAPE = "\x1b"
+SHAPE = "VLLM TP1"
 SHOW_CURSOR, HIDE_CURSOR = f"{ESCAPE}[?25h", f"{ESCAPE}[?25l"
 
 
@@ -20,9 +22,9 @@ def an_ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
 
 
-def console(*, terminal: bool) -> Console:
+def console(*, terminal: bool, width: int = 140) -> Console:
     """One whose output can be read."""
-    return Console(file=StringIO(), force_terminal=terminal, width=140, height=60, highlight=False)
+    return Console(file=StringIO(), force_terminal=terminal, width=width, height=60, highlight=False)
 
 
 def printed(of: Console) -> str:
@@ -70,6 +72,22 @@ def test_the_live_page_has_the_fabric_the_pools_and_the_reasons() -> None:
         screen.show(timeline(125.0))
     for words in ("GPUs 0 of 136", "rack of 18 trays", *NAMES, *(f"2 replicas of {name} placed" for name in NAMES)):
         assert words in printed(live)
+
+
+@pytest.mark.parametrize(("width", "height", "wordy"), [(80, 24, False), (110, 30, True)])
+def test_a_small_terminal_has_room_for_all_of_it(width: int, height: int, wordy: bool) -> None:  # noqa: FBT001
+    """What does not fit is cut off at the bottom, where the reasons are."""
+    run = timeline(125.0)
+    run.events = [event(float(moment), NAMES[0]) for moment in range(REASONS_SHOWN)]
+    run.pools = [replace(pool, subtitle=f"InferencePool · Llama-3.1-8B-Instruct · {SHAPE}") for pool in run.pools]
+    small = console(terminal=False, width=width)
+    small.print(picture(run, width))
+    told = printed(small)
+    assert len(told.splitlines()) <= height
+    assert all(len(line) <= width for line in told.splitlines())
+    for words in ("rack of 18 trays", "h200-7", *NAMES, "TPOT p95 / SLO", f"0:0{REASONS_SHOWN - 1}"):
+        assert words in told
+    assert (SHAPE in told) == wordy
 
 
 def test_every_mark_of_the_fabric_is_told() -> None:
