@@ -72,12 +72,16 @@ class ControlPlane:
         for attempt in range(ATTEMPTS):
             folder = _temporary_directory() if directory is None else directory.absolute()
             folder.mkdir(parents=True, exist_ok=True)
-            layout = Layout(folder, _free_ports(), _credentials(folder, options), binaries, options)
             try:
+                layout = Layout(folder, _free_ports(), _credentials(folder, options), binaries, options)
                 return cls(layout, temporary=directory is None).bring_up()
             except ProcessFailedError as failure:
                 if attempt == ATTEMPTS - 1 or "address already in use" not in str(failure):
                     raise
+            except BaseException:  # Ctrl-C while certificates are made
+                if directory is None:
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise
         raise AssertionError("the last attempt returns or raises")
 
     def bring_up(self) -> Self:

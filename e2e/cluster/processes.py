@@ -56,11 +56,11 @@ class Process:
         """Start it, unless it runs."""
         if not self.running:
             # The one thread of the spawner lives as long as its supervisor; the caller's thread may end sooner.
-            self._running = self.spawner.submit(self._spawn).result()
+            self.spawner.submit(self._spawn).result()
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> None:
         with self.log.open("ab") as log:
-            return subprocess.Popen(
+            self._running = subprocess.Popen(
                 tied_to_parent(self.command.argv),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -154,8 +154,8 @@ class Supervisor:
             del self._processes[name]  # the new one is stopped before what was started earlier
         command = Command(tuple(argv), {**self._environment, **(environment or {})}, self.directory)
         process = Process(name, command, self.logs / f"{name}.log", self._spawner, grace_seconds)
+        self._processes[name] = process  # before it starts: Ctrl-C breaks off the wait, not the start
         process.start()
-        self._processes[name] = process
         return process
 
     def __getitem__(self, name: str) -> Process:
@@ -173,13 +173,15 @@ class Supervisor:
 
     def stop_all(self) -> None:
         """Ask all to end, the last started first, and wait for each its grace at most. Safe to call twice."""
+        if self._processes:
+            self._spawner.submit(int).result()  # comes after a start whose wait was broken off
         asked = time.monotonic()
         for process in reversed(self._processes.values()):
             process.terminate()
         for process in reversed(self._processes.values()):
             process.reap(asked + process.grace_seconds)
-        self._spawner.shutdown()
         self._processes.clear()
+        self._spawner.shutdown()
 
 
 def isolated_environment(home: Path) -> dict[str, str]:

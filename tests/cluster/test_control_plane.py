@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -69,13 +70,19 @@ def test_the_killed_parent_leaves_no_process_behind(binaries: None) -> None:
         assert not Path(directory).exists()
 
 
-def test_ctrl_c_while_it_starts_stops_what_did_start(binaries: None) -> None:
+@pytest.mark.parametrize("begun", ["certificates", "etcd"])
+def test_ctrl_c_while_it_starts_leaves_nothing(begun: str, binaries: None, tmp_path: Path) -> None:
+    """Neither a process nor the folder, which holds private keys; `begun` is what is in there first."""
     script = "from e2e.cluster.control_plane import ControlPlane; ControlPlane.start()"
-    parent = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, cwd=REPOSITORY)
-    children = eventually(lambda: _children(parent.pid), "the first process runs", timeout_seconds=20)
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "WEFT_CACHE": str(build.cache_directory())}
+    command = [sys.executable, "-c", script]
+    parent = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=REPOSITORY, env=environment)
+    eventually(lambda: [*tmp_path.glob(f"*/{begun}")], f"{begun} are there", timeout_seconds=20, interval_seconds=0.01)
+    children = _children(parent.pid)
     parent.send_signal(signal.SIGINT)
     parent.communicate()
     eventually(lambda: not any(each.alive for each in children), "all have ended", timeout_seconds=10)
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_processes_do_not_see_the_kubeconfig_of_the_machine(

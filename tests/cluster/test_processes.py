@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,3 +39,21 @@ def test_a_name_is_free_once_its_process_has_ended(supervisor: Supervisor) -> No
     eventually(lambda: not second.running, "the second has ended")
     assert supervisor["one"] is second
     assert second.tail() == "first\nsecond"
+
+
+def test_a_start_that_ctrl_c_breaks_off_is_stopped_with_the_others(supervisor: Supervisor) -> None:
+    """Ctrl-C reaches the thread that waits for a start; the one that starts goes on."""
+    go_on = threading.Event()
+
+    def ctrl_c_before_it_starts() -> None:
+        eventually(lambda: "one" in supervisor, "it is known before it runs")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        go_on.wait(10)
+
+    supervisor._spawner.submit(ctrl_c_before_it_starts)
+    with pytest.raises(KeyboardInterrupt):
+        supervisor.start("one", SLEEPS)
+    process = supervisor["one"]
+    threading.Timer(0.2, go_on.set).start()
+    supervisor.stop_all()
+    assert not process.running
