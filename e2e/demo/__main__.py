@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from e2e.cluster.build import BinariesMissingError, BuildFailedError
-from e2e.demo.run import run_demo
+from e2e.demo.run import PortTakenError, run_demo
 from e2e.demo.screen import Screen
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None, demo: Callable[[Screen, Path, P
     except KeyboardInterrupt:
         screen.say("interrupted; everything is stopped")
         return INTERRUPTED
-    except (BinariesMissingError, BuildFailedError) as problem:
+    except (BinariesMissingError, BuildFailedError, PortTakenError) as problem:
         sys.stderr.write(f"demo: {problem}\n")
         return 2
     for value, words in timeline.tiles:

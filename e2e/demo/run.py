@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from dataclasses import dataclass, field
 from random import Random
@@ -22,7 +23,7 @@ from weft.api.parsing import parse_pool
 from weft.catalog import load
 from weft.twin.fleet import SimulatedFleet, SimulatedPod
 from weft.twin.modelled import engine_speed
-from weft.twin.server import EngineServers
+from weft.twin.server import ENGINE_PORT, EngineServers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,11 @@ LOOK_SECONDS = 1.0
 ALL_READY_WITHIN_SECONDS = 90.0
 OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2")
 SEED = 7
+UNUSED_LOOPBACK = "127.255.255.254"  # what listens there listens on every address
+
+
+class PortTakenError(RuntimeError):
+    """Simulated engines could not answer on the addresses of their pods."""
 
 
 @dataclass(slots=True)
@@ -165,9 +171,23 @@ def _busy_tray(world: World) -> str:
     return next((name for name in trays if name in held), trays[0])
 
 
+def require_engine_port(port: int = ENGINE_PORT) -> None:
+    """Raise PortTakenError where something listens on the engines' port on all addresses of this machine."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers of the engines do
+        try:
+            probe.bind((UNUSED_LOOPBACK, port))
+        except OSError as taken:
+            raise PortTakenError(
+                f"something on this machine listens on port {port} of all addresses, where the simulated engines "
+                f"are to answer: end it (`ss -ltnp 'sport = :{port}'` names it) and try again"
+            ) from taken
+
+
 def run_demo(screen: Screen, report: Path, figures: Path) -> Timeline:
     """Everything from nothing to the report and the figures; leaves no process behind."""
     build.ensure((*ControlPlaneOptions().binaries, "kubectl", simulated_nodes.PROCESS))
+    require_engine_port()
     begun = time.monotonic()
     screen.say("starting etcd, kube-apiserver, controller manager and scheduler")
     with ControlPlane.start(options=ControlPlaneOptions(node_monitor_grace_seconds=10)) as cluster:

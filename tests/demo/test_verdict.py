@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from typing import TYPE_CHECKING, cast
 
@@ -10,7 +11,7 @@ import pytest
 
 from e2e.cluster.build import BinariesMissingError
 from e2e.demo.__main__ import main
-from e2e.demo.run import Demo
+from e2e.demo.run import Demo, require_engine_port
 from e2e.demo.screen import Screen
 from e2e.demo.world import WorldReader
 from tests.demo.looks import NAMES, look
@@ -110,6 +111,22 @@ def test_nothing_to_run_it_with_is_2(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     assert main([], bare) == 2
     assert capsys.readouterr().err == "demo: missing: etcd\n"
+
+
+@pytest.mark.parametrize(("address", "code"), [("0.0.0.0", 2), ("127.0.0.1", 0)])
+def test_a_port_that_is_taken_everywhere_is_2_and_named(
+    address: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Engines listen on addresses of their own, so that one who listens on his own alone is not in their way."""
+    with socket.create_server((address, 0)) as other:
+        port: int = other.getsockname()[1]
+
+        def checked(screen: Screen, report: Path, figures: Path) -> Timeline:
+            require_engine_port(port)
+            return Run(NAMES)(screen, report, figures)
+
+        assert code == main(["--report", str(tmp_path / "r.html"), "--figures", str(tmp_path / "f.json")], checked)
+    assert (f"port {port} of all addresses" in capsys.readouterr().err) == (code == 2)
 
 
 def test_an_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:
