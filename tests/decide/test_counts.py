@@ -52,6 +52,15 @@ def test_demand_beyond_capacity_adds_replicas_in_one_decision() -> None:
     assert event.message.startswith("1 -> 3 replicas: ")
 
 
+def test_a_new_pool_is_told_its_shape_before_how_many_replicas_of_it() -> None:
+    world = World.of([board("b-0")], pool("chat", pool_spec(8, AUTO)))
+    told: list[Reason] = []
+    for _ in range(3):
+        world.turn()
+        told += [event.reason for event in world.decision("chat").events]
+    assert [Reason.ShapeChosen, Reason.ScaleUp] == told
+
+
 @settings(max_examples=15, deadline=None)
 @given(less=st.floats(0, 6), more=st.floats(0, 6), past=st.lists(st.floats(0, 5), max_size=6))
 def test_more_demand_never_means_fewer_replicas_of_a_fixed_shape(less: float, more: float, past: list[float]) -> None:

@@ -163,10 +163,10 @@ def _events(course: Course, free: FreeMap) -> tuple[Explanation, ...]:
             told = f"; {serves_to_the_end(each)}" if each.lasts else ""
             events.append(Explanation(each.displaced.reason, f"{is_replaced(each)}{told}"))
     events += _last_ones(course)
-    events += [told for told in (course.why.preempted, turn.taught, turn.scale.changed) if told is not None]
     before = planned.pool.status.plan
     if before is not planned.plan and (before is None or before.shape != planned.plan.shape):
-        events.append(_shape_event(before, planned.plan))
+        events.append(_shape_event(before, planned.plan))  # before the count, which is of this shape
+    events += [told for told in (course.why.preempted, turn.taught, turn.scale.changed) if told is not None]
     return tuple(events)
 
 
