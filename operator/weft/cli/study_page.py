@@ -117,16 +117,22 @@ def _difference(study: Study, variation: Variation) -> str:
 def _engine(study: Study, other: OtherEngine) -> str:
     if not other.meets_slo:
         return f"{other.engine.value} has no shape that meets the SLO (Auto does not choose it)"
-    outcome = f"cost {digits(other.cost)} instead of {digits(study.bill.cost)}: {other.shape}"
-    return f"{other.engine.value} would {outcome} (Auto does not choose it)"
+    cost = _instead_of(other.cost, study.bill.cost)
+    return f"{other.engine.value} would cost {cost}: {other.shape} (Auto does not choose it)"
+
+
+def _instead_of(other: float, planned: float) -> str:
+    """What another way costs; the same where both would read the same."""
+    then, now = digits(other), digits(planned)
+    return "the same" if then == now else f"{then} instead of {now}"
 
 
 def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, ...]:
     """The sentence about the other form, whole against whole; none beside a best effort, which is no answer yet."""
     if form is None or any(study.plan.verdict.reason is Reason.BestEffort for study in studies):
         return ()
-    outcome = f"{digits(form.cost)} instead of {digits(whole_cost(studies))}: {form.shapes}"
-    return (f"as {_article(form.name)} it would cost {outcome}",)
+    cost = _instead_of(form.cost, whole_cost(studies))
+    return (f"as {_article(form.name)} it would cost {cost}: {form.shapes}",)
 
 
 def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:
