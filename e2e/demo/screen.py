@@ -84,7 +84,7 @@ class Screen:
 
 def _plain_words(name: str, sample: dict[str, Any]) -> str:
     ttft = sample.get("ttft")
-    felt = f" ttft {ttft * 1000:.0f}ms" if ttft is not None else ""
+    felt = f" TTFT p95 {seconds(ttft)}" if ttft is not None else ""
     return f"{name} {sample.get('rate') or 0:.1f}/s ready {sample.get('ready', 0)}/{sample.get('desired', 0)}{felt}"
 
 

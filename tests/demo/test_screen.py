@@ -108,6 +108,9 @@ def test_a_latency_and_its_target_have_units() -> None:
     assert "TTFT p95 / SLO" in printed(live)
     assert "1.23 s / 1 s" in printed(live)
     assert "21.3 ms / 40 ms" in printed(live)
+    plain = console(terminal=False)
+    Screen(plain).show(run)
+    assert "ready 0/2 TTFT p95 1.23 s  assistant" in printed(plain)
 
 
 def test_words_of_others_are_no_markup() -> None:
