@@ -28,7 +28,19 @@ def test_a_new_pool_starts_with_what_was_declared() -> None:
     answer = pool.step(None)
     assert answer.desired == 3
     assert answer.changed is not None
-    assert answer.changed.message == "0 -> 3 replicas: 5 requests/s declared, one replica serves 2"
+    assert answer.changed.message == "0 -> 3 replicas: 5 requests/s declared, with 10% headroom, one replica serves 2"
+
+
+@pytest.mark.parametrize(("headroom", "rate"), [(0.6, 1.9), (0.0, 2.5)])
+def test_a_headroom_is_told_where_there_is_one(headroom: float, rate: float) -> None:
+    """1.9 requests/s alone would not need a second replica of 2, and nothing else says why there is one."""
+    pool = Pool().configured(headroom=headroom)
+    pool.step(None)
+    changes = [pool.step(seen(rate, 1)).changed for _ in range(6)]
+    (told,) = [each.message for each in changes if each is not None]
+    assert told.startswith("1 -> 2 replicas: ")
+    assert ("waiting), with 60% headroom" in told) == (headroom > 0.0)
+    assert ("headroom" in told) == (headroom > 0.0)
 
 
 def test_demand_over_capacity_sets_the_count_in_one_decision() -> None:

@@ -45,7 +45,7 @@ def test_demand_at_the_front_adds_replicas_and_says_from_where(ready: int) -> No
     assert answer.changed is not None
     assert answer.changed.reason is Reason.ScaleUp
     assert answer.changed.message.startswith("2 -> 6 replicas: 9.5 requests/s offered (no")
-    assert "and the front alone tells what arrives); one replica serves 2" in answer.changed.message
+    assert "and the front alone tells what arrives), with 10% headroom; one replica serves 2" in answer.changed.message
 
 
 def test_a_count_that_is_enough_is_held_with_the_reason() -> None:

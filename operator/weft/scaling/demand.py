@@ -25,6 +25,7 @@ from weft.scaling.staying import over_the_stay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.domain.spec import ScalingSpec
     from weft.scaling.forecast import Forecast
     from weft.scaling.reading import Reading
     from weft.scaling.risk import Margin
@@ -127,7 +128,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         told = sight.problem
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
-        said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}"
+        said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
         return f"{said}{_foreseen(wished)}; one replica serves {digits(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
@@ -138,6 +139,11 @@ def _persisting(wished: Demand) -> str:
     if wished.persisting > wished.offered * ALL_OF_IT:
         return ""
     return f", {digits(wished.persisting)} expected to last for a start, as far as earlier bursts did"
+
+
+def _spare(spec: ScalingSpec) -> str:
+    """The headroom, which may be why there is one more than what is offered needs."""
+    return f", with {spec.headroom:.0%} headroom" if spec.headroom > 0.0 else ""
 
 
 def _foreseen(wished: Demand) -> str:
@@ -159,8 +165,8 @@ def declared_want(request: ScaleRequest) -> Want:
     if request.capacity <= 0:
         return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
     needed = request.spec.needed(request.declared_rate, request.capacity)
-    basis = f"{request_rate(request.declared_rate)} declared, one replica serves {digits(request.capacity)}"
-    return Want(needed, may_shrink=False, basis=basis)
+    said = f"{request_rate(request.declared_rate)} declared{_spare(request.spec)}"
+    return Want(needed, may_shrink=False, basis=f"{said}, one replica serves {digits(request.capacity)}")
 
 
 def demand(sight: Sight) -> Demand:
