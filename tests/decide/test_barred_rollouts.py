@@ -69,7 +69,7 @@ def test_what_serves_stays_where_others_took_what_was_to_pay_for_the_successor()
     world = serves_two(12, 0, IN_PLACE)
     world.edit("chat", pool_spec(8, external(2), rollout=IN_PLACE))
     world.turn()
-    assert [1, 8] == [each.gpus_per_pod for each in world.status("chat").assignments]
+    assert [1, 1, 8] == [each.gpus_per_pod for each in world.status("chat").assignments]
     for name in [name for name in world.pods if name.startswith("chat-2-")]:
         del world.pods[name]
     (quota,) = world.quotas
@@ -77,7 +77,7 @@ def test_what_serves_stays_where_others_took_what_was_to_pay_for_the_successor()
     for _ in range(20):
         world.now += 5
         world.decide()
-        assert 1 == world.serving("chat")
+        assert 2 == world.serving("chat")
     assert "BudgetExhausted" == world.condition("chat", "Placed")[1]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft.decide.accounts import Accounts, has_no_room, leaves_room
 from weft.decide.need import needed_now
 from weft.decide.rounds import Fill, fill_of, in_rounds
+from weft.decide.worth import worth
 from weft.render.facts import device_resource
 from weft.scaling import Ceiling
 
@@ -164,10 +165,11 @@ def _pay_successors(unit: Sequence[Claim], accounts: Accounts) -> None:
 
 
 def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll, told: PoolObservation | None) -> Claim:
-    """What a pool has: replicas that are paid for, and what its own leaving pods give back to it."""
-    if seen.standing is not None and want <= len(seen.replicas):
+    """What a pool has, in replicas of the planned shape: those paid for, and what its own leaving pods give back."""
+    as_planned = seen.standing is not None and seen.standing.revisions <= {planned.revision}
+    if as_planned and want <= len(seen.replicas):
         return Claim(planned, want, want, want)
-    paid = sum(is_paid(each, roll.now) for each in seen.replicas)
+    paid = worth([each.assignment for each in seen.replicas if is_paid(each, roll.now)], planned.plan)
     back = _given_back(planned, seen, roll)
     sizes = (each.assignment.pods * each.assignment.gpus_per_pod for each in seen.replicas)
     alike = all(gpus == planned.plan.shape.gpus for gpus in sizes)

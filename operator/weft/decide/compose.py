@@ -231,9 +231,10 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
     is_short = bool(stage.shares) and any(pool.key.uid in stage.shares for pool in unit)
-    answers = None if is_short else stage.counted.get(unit[0].key.uid)
-    answers = answers or count(known, _split_of(unit, stage), stage.snapshot, stage.shares)
     barred = pays_for_no_successor(plans, stage.survivors, stage.roll, stage.rest, stage.claims)
+    answers = None if is_short else stage.counted.get(unit[0].key.uid)
+    paid = _and_what_stays(unit, stage) if barred else stage.shares
+    answers = answers or count(known, _split_of(unit, stage), stage.snapshot, paid)
     turns = []
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
@@ -258,6 +259,13 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
             Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked, taught, share, barred)
         )
     return turns
+
+
+def _and_what_stays(unit: Unit, stage: _Stage) -> Mapping[str, Share]:
+    """What quotas pay for; of a unit whose new revision they pay none of, as many as there are, since those stay."""
+    uids = [pool.key.uid for pool in unit if pool.key.uid in stage.shares]
+    kept = {uid: max(len(stage.survivors[uid].replicas), stage.shares[uid].replicas) for uid in uids}
+    return {**stage.shares, **{uid: replace(stage.shares[uid], replicas=most) for uid, most in kept.items()}}
 
 
 def _left(pool: PoolRecord, stage: _Stage) -> tuple[PodRecord, ...]:

@@ -1,5 +1,8 @@
 """How many replicas leave and come in one pass: rollout limits and scaling in one small calculation.
 
+Where the planned shape has more GPUs, a replica of an earlier one counts as the part of it that its GPUs are: eight of
+one GPU serve what two of four will, and none leaves before those do.
+
 Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
 only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
 back before a successor could serve, so that requests can finish; where all are, as many as traffic needs stay as long
@@ -10,14 +13,16 @@ once as many others serve as are desired, whatever maxUnavailable allows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
+from weft.decide.worth import ROUNDING
 from weft.domain.spec import RolloutSpec, RolloutStrategy
 from weft.placement import Departure, FreeMap, choose_victims
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,9 @@ def leaving(
     outgoing = [each for each in replicas if has_to_go(each, rollout)]
     gone = [each for each in outgoing if _goes_at_once(each)]
     ready = [each for each in outgoing if each.ready and not each.alone and not each.urgent]
-    gone += choose_victims([each for each in ready if not each.could_stay], serving(replicas) - least_serving, free)
+    gone += _worth([each for each in ready if not each.could_stay], serving(replicas) - least_serving, free)
     left = serving(without(gone, replicas))
-    gone += choose_victims([each for each in ready if each.could_stay], left - desired, free)
+    gone += _worth([each for each in ready if each.could_stay], left - desired, free)
     if without(gone, outgoing):
         gone += _too_many(without(gone, replicas), desired + limits.surge, least_serving, free)
     if not without(gone, outgoing):  # nor any of those that just left
@@ -67,11 +72,25 @@ def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free
     """Who goes because there are more than that, as far as enough serve without it."""
     rest = [each for each in replicas if not each.lasts]
     found: list[Departure] = []
-    for victim in choose_victims(rest, len(rest) - most, free):
-        if not victim.ready or serving(rest) > least_serving:
+    for victim in _worth(rest, _shares(rest) - most, free):
+        if not victim.ready or serving(rest) - victim.share >= least_serving - ROUNDING:
             rest.remove(victim)
             found.append(victim)
     return found
+
+
+def _worth(candidates: Sequence[Departure], spare: float, free: FreeMap) -> tuple[Departure, ...]:
+    """The first to go of them, as many as are spare."""
+    if spare < ROUNDING or not candidates:
+        return ()
+    most = floor(spare / min(each.share for each in candidates) + ROUNDING)
+    victims = choose_victims(candidates, most, free)
+    enough = (count for count, sum_ in enumerate(accumulate(each.share for each in victims)) if sum_ > spare + ROUNDING)
+    return victims[: next(enough, len(victims))]
+
+
+def _shares(replicas: Iterable[Departure]) -> float:
+    return sum(each.share for each in replicas)
 
 
 def _goes_at_once(each: Departure) -> bool:
@@ -87,7 +106,9 @@ def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) ->
     if not able or any(_serves(each) and each.assignment.since < noticed for each in replicas):
         return list(replicas)
     last = sorted(able, key=lambda each: (-each.serves_seconds, each.assignment.replica))
-    last = last[: max(0, enough - serving(replicas))]
+    lacking = enough - serving(replicas) - ROUNDING
+    before = accumulate((each.share for each in last), initial=0.0)
+    last = [each for each, worth in zip(last, before, strict=False) if worth < lacking]
     return [replace(each, lasts=each in last) for each in replicas]
 
 
@@ -100,8 +121,8 @@ def without(gone: Sequence[Departure], replicas: Sequence[Departure]) -> list[De
 def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> int:
     """How many new replicas to look for beside those that stay."""
     current = sum(not has_to_go(each, rollout) for each in replicas)
-    room = desired + limits_of(rollout, desired).surge - sum(not each.lasts for each in replicas)
-    return max(0, min(desired - current, room))
+    room = desired + limits_of(rollout, desired).surge - _shares(each for each in replicas if not each.lasts)
+    return max(0, min(desired - current, floor(room + ROUNDING)))
 
 
 def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
@@ -109,11 +130,15 @@ def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
     return each.displaced is not None or (each.outdated and not rollout.paused)
 
 
-def serving(replicas: Sequence[Departure]) -> int:
-    """How many do."""
-    return sum(map(_serves, replicas))
+def serving(replicas: Iterable[Departure]) -> float:
+    """How many do, in replicas of the planned shape."""
+    return sum(map(_served_by, replicas))
+
+
+def _served_by(each: Departure) -> float:
+    return each.share if each.ready and not each.alone and not each.urgent else 0.0
 
 
 def _serves(each: Departure) -> bool:
     """Whether it answers requests, and will for a while."""
-    return each.ready and not each.alone and not each.urgent
+    return _served_by(each) > 0.0

@@ -19,6 +19,7 @@ from weft.decide.promises import keep_promise, take_back
 from weft.decide.rollout import arriving, keep_the_last, leaving, without
 from weft.decide.spares import gives_way_to_its_spare
 from weft.decide.weighing import weigh
+from weft.decide.worth import share_of
 from weft.domain.spec import RolloutStrategy
 from weft.placement import Departure
 
@@ -204,7 +205,8 @@ def _departure(replica: Replica, turn: Turn, start: Start) -> Departure:
     drain_seconds = planned.spec.rollout.drain_timeout_seconds
     urgent = displaced is not None and is_urgent(replica, fabric, drain_seconds, start.now)
     serves = serves_seconds(replica, fabric, over_seconds(turn), start.now) if urgent else 0.0
-    return Departure(replica.assignment, replica.ready, outdated, displaced, replica.nodes, alone, urgent, serves)
+    mine, share = replica.assignment, share_of(replica.assignment, planned.plan) if outdated else 1.0
+    return Departure(mine, replica.ready, outdated, displaced, replica.nodes, alone, urgent, serves, share=share)
 
 
 def _waits_for_drain(turn: Turn, stay: Sequence[Departure], gone: Sequence[Departure]) -> bool:

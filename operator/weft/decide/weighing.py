@@ -13,6 +13,7 @@ from weft.decide.backoff import remaining_seconds
 from weft.decide.course import NOTHING_TO_WEIGH, Weighing
 from weft.decide.pairing import rollout_of, rolls_as_a_pair
 from weft.decide.rollout import has_to_go, limits_of, serving
+from weft.decide.worth import ROUNDING
 from weft.domain.changed import changed
 from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
@@ -77,8 +78,8 @@ def _still_waits(course: Course, now: float) -> RolloutWait | None:
     outgoing = [each for each in stay if has_to_go(each, rollout) and not each.could_stay]
     if not outgoing or _is_over(weighing, now):
         return weighing.waits if outgoing else None
-    allowed = serving(stay) > desired - limits_of(rollout, desired).unavailable
-    held = allowed and any(each.ready and not each.alone for each in outgoing)
+    spare = serving(stay) - desired + limits_of(rollout, desired).unavailable + ROUNDING
+    held = any(each.ready and not each.alone and each.share <= spare for each in outgoing)
     newcomers = [each for each in stay if not has_to_go(each, rollout) and not each.ready]
     if not held or _an_engine_is_at_it(course, newcomers, now):
         return None
@@ -126,8 +127,8 @@ def _below_need(course: Course) -> Iterator[Explanation]:
     left, needed = serving(course.leaving.present), min(turn.scale.needed, turn.scale.desired)
     for each in course.leaving.gone:
         if each.ready and not each.alone and not each.urgent:
-            left -= 1
-            if left < needed and has_to_go(each, rollout) and not each.could_stay:
+            left -= each.share
+            if left < needed - ROUNDING and has_to_go(each, rollout) and not each.could_stay:
                 yield Explanation(Reason.RolloutBelowDemand, _goes(each, course.growth))
 
 

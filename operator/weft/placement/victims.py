@@ -27,7 +27,7 @@ class Departure:
     `bound` is where its pods are if another scheduler picked the nodes. `alone` says that it is ready and serves nobody
     yet, since the other half of its pair lacks as many; `urgent` that its node goes before a successor could serve.
     Such a one may take requests for `serves_seconds` that have time to be over, and `lasts` says that it does, as
-    nobody else serves.
+    nobody else serves. `share` is what it serves of a replica of the planned shape, by its GPUs: at most all.
     """
 
     assignment: Assignment
@@ -39,6 +39,7 @@ class Departure:
     urgent: bool = False
     serves_seconds: float = 0.0
     lasts: bool = False
+    share: float = 1.0
 
     @property
     def may_return(self) -> bool:

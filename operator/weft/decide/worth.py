@@ -1,0 +1,24 @@
+"""What replicas of an earlier shape count for beside those of the planned one: their GPUs (ADR 0071)."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.domain.shape import Plan
+    from weft.domain.status import Assignment
+
+ROUNDING = 1e-9  # of sums of shares
+
+
+def share_of(assignment: Assignment, plan: Plan) -> float:
+    """What a replica counts for: its GPUs over those of one of the planned shape, at most 1."""
+    return min(1.0, assignment.gpus_per_pod * assignment.pods / plan.shape.gpus)
+
+
+def worth(assignments: Iterable[Assignment], plan: Plan) -> int:
+    """As many of the planned shape, of which the last may be a part."""
+    return ceil(sum(share_of(each, plan) for each in assignments) - ROUNDING)

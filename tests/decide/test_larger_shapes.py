@@ -1,0 +1,111 @@
+"""A rollout to replicas of more GPUs: an earlier one counts as the part of a new one that its GPUs are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.decide.limited import GPUS, desired, join, limited
+from tests.decide.world import external, pool, pool_spec
+from tests.fabric.cluster import board
+from tests.placement.cases import free_map
+from weft.decide.rollout import arriving, leaving, serving
+from weft.domain.spec import RolloutSpec, RolloutStrategy
+from weft.domain.status import Assignment
+from weft.domain.workload import Role
+from weft.placement import Departure
+
+if TYPE_CHECKING:
+    from tests.decide.limited import Limited
+    from weft.domain.cluster import PodRecord
+
+SURGE, IN_PLACE = RolloutSpec(), RolloutSpec(max_surge=0, max_unavailable=1)
+RECREATE = RolloutSpec(strategy=RolloutStrategy.Recreate)
+EIGHT, TWO = external(8), external(2)
+
+
+def serves(world: Limited, name: str = "chat") -> int:
+    """GPUs whose engines answer."""
+    pods: list[PodRecord] = [pod for pod in world.pods.values() if pod.ready and not pod.terminating]
+    return sum(count for pod in pods if pod.name.startswith(f"{name}-") for _, count in pod.requests)
+
+
+def eight_of_one(rollout: RolloutSpec, boards: int = 4) -> Limited:
+    world = limited(boards, {GPUS: 500}, pool("chat", pool_spec(1, EIGHT, rollout=rollout)))
+    world.turn(8)
+    assert serves(world) == 8
+    return world
+
+
+@pytest.mark.parametrize(("rollout", "least"), [(SURGE, 8), (IN_PLACE, 4), (RECREATE, 0)])
+def test_no_more_of_what_serves_leaves_than_the_limits_say(rollout: RolloutSpec, least: int) -> None:
+    world = eight_of_one(rollout)
+    world.edit("chat", pool_spec(4, TWO, rollout=rollout))
+    seen = []
+    for _ in range(20):
+        world.turn()
+        seen.append(serves(world))
+    assert (least, 8) == (min(seen), seen[-1])
+    assert [4, 4] == [each.gpus_per_pod for each in world.status("chat").assignments]
+
+
+def test_a_budget_that_pays_for_fewer_of_the_new_shape_takes_none_before_they_serve() -> None:
+    """Two of four GPUs are all that maxGPUs allows, where eight of one served."""
+    world = eight_of_one(SURGE)
+    world.edit("chat", pool_spec(4, replace(EIGHT, max_gpus=8), rollout=SURGE))
+    seen = []
+    for _ in range(20):
+        world.turn()
+        seen.append(serves(world))
+    assert (8, (2,)) == (min(seen), desired(world, "chat"))
+    assert world.used(GPUS) == 8
+
+
+def test_where_nothing_is_free_what_serves_stays_and_that_is_told() -> None:
+    world = eight_of_one(SURGE, boards=1)
+    world.edit("chat", pool_spec(4, TWO, rollout=SURGE))
+    world.turn(12)
+    assert serves(world) == 8
+    assert ("False", "NoSlot") == world.condition("chat", "Placed")[:2]
+
+
+def test_smaller_ones_that_come_count_one_by_one() -> None:
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(4, TWO, rollout=SURGE)))
+    world.turn(8)
+    world.edit("chat", pool_spec(1, EIGHT, rollout=SURGE))
+    seen = []
+    for _ in range(30):
+        world.turn()
+        seen.append(serves(world))
+    assert (8, 8) == (min(seen), seen[-1])
+
+
+def test_a_half_of_a_split_keeps_what_serves() -> None:
+    world = limited(6, {GPUS: 500})
+    join(world, "pair", external(4), external(4), tp=1)
+    world.turn(10)
+    before = serves(world, "pair-decode")
+    world.edit("pair-decode", pool_spec(4, external(1), role=Role.Decode, rollout=SURGE))
+    seen = []
+    for _ in range(30):
+        world.turn()
+        seen.append(serves(world, "pair-decode"))
+    assert (4, 4, 4) == (before, min(seen), seen[-1])
+
+
+def of(replica: int, share: float, *, outdated: bool) -> Departure:
+    assignment = Assignment(replica, "a" if outdated else "b", ("n",), 1, 0.0)
+    return Departure(assignment, ready=True, outdated=outdated, share=share)
+
+
+def test_thirds_add_up() -> None:
+    """Three thirds are one, whatever floating point makes of their sum; and of what is spare only whole ones go."""
+    thirds = [of(number, 1 / 3, outdated=True) for number in range(6)]
+    assert serving(thirds) == pytest.approx(2.0)
+    free, one = free_map([board("n")]), of(9, 1.0, outdated=False)
+    assert 1 == arriving(thirds, 2, SURGE)
+    assert () == leaving(thirds, 2, SURGE, free)
+    assert 3 == len(leaving([*thirds, one], 2, SURGE, free))
+    assert 2 == len(leaving([*thirds[1:], one], 2, SURGE, free))
