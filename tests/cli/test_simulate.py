@@ -162,6 +162,7 @@ def test_a_static_fleet_stays_what_was_planned_headroom_and_all(tmp_path: Path) 
     found = data("--policy", "static", file=written(tmp_path / "headroom.yaml", body), trace=trace)
     assert 0 == found["replica_changes"]
     assert 1 < found["pools"][0]["most_replicas_wanted"] == found["pools"][0]["most_replicas_ready"]
+    assert [] == [each for each in found["reasons"] if each["reason"] == "ShapeChosen"]
 
 
 def test_places_that_are_not_there_make_no_bound_higher(tmp_path: Path) -> None:

@@ -63,6 +63,44 @@ def test_a_budget_that_pays_for_fewer_of_the_new_shape_takes_none_before_they_se
     assert world.used(GPUS) == 8
 
 
+@pytest.mark.parametrize("rollout", [SURGE, IN_PLACE, RECREATE])
+def test_what_serves_stays_where_the_budget_pays_for_none_of_the_new_shape(rollout: RolloutSpec) -> None:
+    """A node that is drained meanwhile gets no successor that nobody pays for."""
+    spec = pool_spec(1, replace(TWO, max_gpus=2), rollout=rollout)
+    world = limited(4, {GPUS: 500}, pool("chat", spec))
+    world.turn(6)
+    world.edit("chat", pool_spec(4, replace(TWO, max_gpus=2), rollout=rollout))
+    world.turn(12)
+    assert (2, (2,), 2) == (serves(world), desired(world, "chat"), world.used(GPUS))
+    status, reason, message = world.condition("chat", "Placed")
+    assert ("False", "BudgetExhausted") == (status, reason)
+    assert "maxGPUs 2 allows 0 replicas of 4 GPUs: raise it to at least 4" in message
+    world.nodes = [replace(each, cordoned=True) for each in world.nodes[:1]] + list(world.nodes[1:])
+    world.turn(6)
+    assert world.used(GPUS) <= 2
+    world.edit("chat", pool_spec(4, replace(TWO, max_gpus=8), rollout=rollout))
+    world.turn(20)
+    assert (8, (2,)) == (serves(world), desired(world, "chat"))
+
+
+@pytest.mark.parametrize("wanted", [0, 1])
+def test_fewer_of_what_the_budget_pays_for_may_be_wanted(wanted: int) -> None:
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(1, replace(TWO, max_gpus=2))))
+    world.turn(6)
+    world.edit("chat", pool_spec(4, replace(external(wanted), max_gpus=2)))
+    world.turn(8)
+    assert (wanted, (wanted,)) == (serves(world), desired(world, "chat"))
+
+
+def test_a_budget_below_what_runs_takes_it_all_the_same() -> None:
+    """Nothing of an earlier shape is there that it would pay for."""
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(4, TWO)))
+    world.turn(6)
+    world.edit("chat", pool_spec(4, replace(TWO, max_gpus=2)))
+    world.turn(6)
+    assert 0 == world.used(GPUS)
+
+
 def test_where_nothing_is_free_what_serves_stays_and_that_is_told() -> None:
     world = eight_of_one(SURGE, boards=1)
     world.edit("chat", pool_spec(4, TWO, rollout=SURGE))

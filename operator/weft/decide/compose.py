@@ -40,9 +40,11 @@ from weft.decide.settling import as_decided, both, may_change_again
 from weft.decide.steps import take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
+from weft.decide.worth import stays_for_want_of_budget
 from weft.domain.changed import changed
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import MOST_REPLICAS, ScalingMode
 from weft.fabric import build_fabric
 from weft.placement import rooms_of
 from weft.scaling import replaced_values
@@ -235,7 +237,9 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     answers = None if is_short else stage.counted.get(unit[0].key.uid)
     paid = _and_what_stays(unit, stage) if barred else stage.shares
     answers = answers or count(known, _split_of(unit, stage), stage.snapshot, paid)
-    turns = []
+    frozen, turns = False, []
+    for planned in plans:  # written out, as it is looked at in every pass
+        frozen = frozen or (planned.spec.scaling.max_gpus is not None and _stays(planned, stage))
     for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
         seen = stage.survivors[pool.key.uid]
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
@@ -255,10 +259,26 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
         share = stage.shares.get(pool.key.uid) if is_short else None
         taught = answer.memory.calibration.news if answer.memory.calibration is not None else None
+        counted = changed(answer, desired=_as_before(pool, planned)) if frozen else answer
+        left = _left(pool, stage)
         turns.append(
-            Turn(planned, seen, answer, observation, _left(pool, stage), memory, live, asked, taught, share, barred)
+            Turn(planned, seen, counted, observation, left, memory, live, asked, taught, share, barred, frozen)
         )
     return turns
+
+
+def _stays(planned: Planned, stage: _Stage) -> bool:
+    seen = stage.survivors[planned.pool.key.uid]
+    return stays_for_want_of_budget(planned, (each.assignment for each in seen.replicas))
+
+
+def _as_before(pool: PoolRecord, planned: Planned) -> int:
+    """The count while nothing may come, in replicas of the earlier shape: no more than before or wanted now."""
+    scaling = planned.spec.scaling
+    wanted = (
+        scaling.replicas if scaling.mode is ScalingMode.External and scaling.replicas is not None else MOST_REPLICAS
+    )
+    return min(pool.status.desired_replicas, scaling.max_replicas, wanted)
 
 
 def _and_what_stays(unit: Unit, stage: _Stage) -> Mapping[str, Share]:

@@ -29,7 +29,8 @@ class Turn:
 
     `live` names the workload values that metrics replace; `asked` is as in `Growth`; `taught` is what measurements of
     its replicas give to tell; `share` what it gets of quotas, where that is less than it wants; `barred` whether they
-    pay for no replica of its new revision. `memory` goes with this plan: a shape that is only tried leaves none.
+    pay for no replica of its new revision, and `frozen` whether `maxGPUs` pays for none in its unit. `memory` goes with
+    this plan: a shape that is only tried leaves none.
     """
 
     planned: Planned
@@ -43,6 +44,7 @@ class Turn:
     taught: Explanation | None = None
     share: Share | None = None
     barred: bool = False
+    frozen: bool = False
 
     @property
     def name(self) -> str:

@@ -47,9 +47,12 @@ def rolls_as_a_pair(turn: Turn) -> bool:
 def rollout_of(turn: Turn) -> RolloutSpec:
     """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it.
 
-    Nobody leaves for a revision of which no quota pays a replica: what lacks is told of the first one.
+    Nobody leaves for a revision of which no quota pays a replica: what lacks is told of the first one. Nor does anybody
+    come where `maxGPUs` pays for none.
     """
     spec = turn.planned.spec
+    if turn.frozen:
+        return replace(spec.rollout, paused=True)
     if turn.barred:
         return replace(spec.rollout, strategy=RolloutStrategy.Surge, max_surge=1, max_unavailable=0)
     whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate

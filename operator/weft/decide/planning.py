@@ -205,7 +205,7 @@ def plan_as(planned: Planned, wish: Wish, facts: Facts, live: Workload | None) -
 
 def request_as(planned: Planned, wish: Wish | None, facts: Facts) -> ShapeRequest:
     """What the plan is chosen from where only the wished shape is left; raises as `shape_request` does."""
-    spec = planned.spec if wish is None else _pinned_to(planned.spec, wish.shape)
+    spec = planned.spec if wish is None else pinned_to(planned.spec, wish.shape)
     request = shape_request(spec, facts, None, planned.plan.engine)
     return replace(request, calibration=planned.pool.status.calibration)
 
@@ -256,7 +256,8 @@ def allows(spec: PoolSpec, shape: Shape) -> bool:
     )
 
 
-def _pinned_to(spec: PoolSpec, shape: Shape) -> PoolSpec:
+def pinned_to(spec: PoolSpec, shape: Shape) -> PoolSpec:
+    """The spec, of which nothing but this shape can come."""
     return replace(
         spec,
         shape=ShapePins.of(shape),

@@ -100,7 +100,8 @@ def _set_out(turn: Turn, start: Start, unit: Sequence[Turn]) -> Course:
     leaves = _leaving(turn, start, unit)
     stay = without(leaves.gone, leaves.present)
     waits = remaining_seconds(failure, start.now) > 0 or _waits_for_drain(turn, stay, leaves.gone)
-    growth = _growth(turn, start, leaves, 0 if waits else arriving(stay, turn.scale.desired, rollout_of(turn)))
+    none = waits or turn.frozen
+    growth = _growth(turn, start, leaves, 0 if none else arriving(stay, turn.scale.desired, rollout_of(turn)))
     return Course(turn, failure, growth, leaves, _own_moves(turn, start))
 
 
@@ -205,7 +206,8 @@ def _departure(replica: Replica, turn: Turn, start: Start) -> Departure:
     drain_seconds = planned.spec.rollout.drain_timeout_seconds
     urgent = displaced is not None and is_urgent(replica, fabric, drain_seconds, start.now)
     serves = serves_seconds(replica, fabric, over_seconds(turn), start.now) if urgent else 0.0
-    mine, share = replica.assignment, share_of(replica.assignment, planned.plan) if outdated else 1.0
+    mine = replica.assignment
+    share = share_of(mine, planned.plan) if outdated and not turn.frozen else 1.0
     return Departure(mine, replica.ready, outdated, displaced, replica.nodes, alone, urgent, serves, share=share)
 
 

@@ -1,4 +1,7 @@
-"""What replicas of an earlier shape count for beside those of the planned one: their GPUs (ADR 0071)."""
+"""What replicas of an earlier shape count for beside those of the planned one: their GPUs (ADR 0071).
+
+Where `maxGPUs` pays for them and for none of the planned shape they stay, and nothing comes.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weft.decide.planning import Planned
     from weft.domain.shape import Plan
     from weft.domain.status import Assignment
 
@@ -22,3 +26,11 @@ def share_of(assignment: Assignment, plan: Plan) -> float:
 def worth(assignments: Iterable[Assignment], plan: Plan) -> int:
     """As many of the planned shape, of which the last may be a part."""
     return ceil(sum(share_of(each, plan) for each in assignments) - ROUNDING)
+
+
+def stays_for_want_of_budget(planned: Planned, assignments: Iterable[Assignment]) -> bool:
+    """Whether `maxGPUs` pays for all that there is, and for no replica of the planned shape."""
+    most = planned.spec.scaling.max_gpus
+    if most is None or most >= planned.plan.shape.gpus:
+        return False
+    return 0 < sum(each.gpus_per_pod * each.pods for each in assignments) <= most

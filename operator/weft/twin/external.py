@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.decide.planning import pinned_to
 from weft.domain.changed import changed
 from weft.domain.spec import ScalingMode
 from weft.twin.policy import PoolView
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
 
 
 def hand_over(operation: SimulatedOperation) -> None:
-    """Give every count to others, through `scaling.mode: External`; each pool keeps the one that it has."""
+    """Give every count to others, through `scaling.mode: External`; each pool keeps the one that it has.
+
+    It keeps its shape too: they count replicas of it, and none of them changes it.
+    """
     for uid, pool in list(operation.pools.items()):
         if pool.split_uid is None and pool.spec is not None:
-            count = max(1, pool.status.desired_replicas)
-            operation.edit(uid, _external(pool.spec, count))
+            count, plan = max(1, pool.status.desired_replicas), pool.status.plan
+            spec = pool.spec if plan is None else pinned_to(pool.spec, plan.shape)
+            operation.edit(uid, _external(spec, count))
     for split in list(operation.splits.values()):
         if split.spec is not None:
             operation.edit_split(_external_split(split, split.spec))
