@@ -12,7 +12,8 @@ from tests.decide.world import external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.placement.cases import free_map
 from weft.decide.rollout import arriving, leaving, serving
-from weft.domain.spec import RolloutSpec, RolloutStrategy
+from weft.decide.weighing import PATIENCE_SECONDS
+from weft.domain.spec import RolloutSpec, RolloutStrategy, ScalingSpec
 from weft.domain.status import Assignment
 from weft.domain.workload import Role
 from weft.placement import Departure
@@ -20,6 +21,7 @@ from weft.placement import Departure
 if TYPE_CHECKING:
     from tests.decide.limited import Limited
     from weft.domain.cluster import PodRecord
+    from weft.domain.spec import PoolSpec
 
 SURGE, IN_PLACE = RolloutSpec(), RolloutSpec(max_surge=0, max_unavailable=1)
 RECREATE = RolloutSpec(strategy=RolloutStrategy.Recreate)
@@ -147,3 +149,133 @@ def test_thirds_add_up() -> None:
     assert () == leaving(thirds, 2, SURGE, free)
     assert 3 == len(leaving([*thirds, one], 2, SURGE, free))
     assert 2 == len(leaving([*thirds[1:], one], 2, SURGE, free))
+
+
+def of_gpus(gpus: int, scaling: ScalingSpec, rollout: RolloutSpec) -> PoolSpec:
+    """Of any number of GPUs, as stages of a pipeline."""
+    spec = pool_spec(1, scaling, rollout=rollout)
+    return replace(spec, shape=replace(spec.shape, pipeline_parallel=gpus))
+
+
+@pytest.mark.parametrize(("rollout", "least"), [(SURGE, 9), (IN_PLACE, 5), (RECREATE, 0)])
+def test_sizes_that_do_not_divide_roll_to_the_end(rollout: RolloutSpec, least: int) -> None:
+    """Five of two are three and a third of three: neither a whole one nor none."""
+    world = limited(4, {GPUS: 500}, pool("chat", of_gpus(2, external(5), rollout)))
+    world.turn(8)
+    world.edit("chat", of_gpus(3, external(3), rollout))
+    seen = []
+    for _ in range(20):
+        world.turn()
+        seen.append(serves(world))
+    assert (least, 9) == (min(seen), seen[-1])
+    assert [3, 3, 3] == [each.gpus_per_pod * each.pods for each in world.status("chat").assignments]
+
+
+def test_what_traffic_needs_does_not_leave_for_the_sake_of_a_part() -> None:
+    """In place, two of two thirds: one may leave though less than one of three is left, unless traffic needs that."""
+    thirds, free = [of(number, 2 / 3, outdated=True) for number in range(2)], free_map([board("n")])
+    assert 1 == len(leaving(thirds, 2, IN_PLACE, free))
+    assert () == leaving(thirds, 2, IN_PLACE, free, needed=1)
+    assert () == leaving(thirds[:1], 2, IN_PLACE, free)
+    assert 1 == arriving(thirds[:1], 2, IN_PLACE)
+
+
+def test_where_traffic_needs_that_part_it_waits_and_then_goes_on() -> None:
+    auto = ScalingSpec(min_replicas=2, max_replicas=2)  # all are needed where nobody measures
+    world = limited(1, {GPUS: 500}, pool("chat", of_gpus(2, auto, IN_PLACE)))
+    world.turn(8)
+    world.edit("chat", of_gpus(3, auto, IN_PLACE))
+    world.turn(int(PATIENCE_SECONDS / 5.0))
+    assert 4 == serves(world)
+    assert "takes away no replica that traffic needs" in world.condition("chat", "Placed")[2]
+    world.turn(20)
+    assert [3, 3] == [each.gpus_per_pod * each.pods for each in world.status("chat").assignments]
+
+
+@pytest.mark.parametrize("rollout", [SURGE, IN_PLACE])
+def test_a_large_one_that_may_not_leave_yet_holds_no_smaller_one(rollout: RolloutSpec) -> None:
+    """A roll that was edited half-way leaves halves and quarters."""
+    mixed = [of(8, 0.5, outdated=True), *(of(number, 0.25, outdated=True) for number in range(3))]  # the newest first
+    spare = [] if rollout is SURGE else [of(9, 1.0, outdated=False)]
+    gone = leaving([*mixed, *spare], 1 if rollout is SURGE else 3, rollout, free_map([board("n")]))
+    assert [0.25] == [each.share for each in gone]
+
+
+def test_a_paused_pool_that_lost_most_of_what_it_had_gets_some_back() -> None:
+    """Two of eight that are left are half a replica of four GPUs, and two are wanted."""
+    world = eight_of_one(SURGE)
+    world.edit("chat", pool_spec(4, TWO, rollout=replace(SURGE, paused=True)))
+    world.turn(2)
+    for number in range(6):
+        world.end(f"chat-{number}-0")
+    world.turn(8)
+    assert [1, 1, 4] == sorted(each.gpus_per_pod for each in world.status("chat").assignments)
+
+
+@pytest.mark.parametrize(("turns", "left"), [(1, 4), (4, 3)])
+def test_what_surges_does_not_end_all_where_the_next_shape_is_not_paid_for(turns: int, left: int) -> None:
+    """Four of one and the first of four exceed maxGPUs for as long as it starts, and then for a moment."""
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(1, replace(external(6), max_gpus=6))))
+    world.turn(8)
+    world.edit("chat", pool_spec(4, replace(external(6), max_gpus=6)))
+    world.turn(turns)
+    assert [1, 1, 1, 1, 4] == [each.gpus_per_pod for each in world.status("chat").assignments]
+    world.edit("chat", pool_spec(8, replace(external(6), max_gpus=6)))
+    world.turn(6)
+    assert (left, (left,)) == (serves(world), desired(world, "chat"))
+
+
+def test_a_count_of_larger_ones_takes_nothing_of_what_stays() -> None:
+    """Three were wanted in the shape between, and five replicas are there as that rolled in place."""
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(1, replace(external(7), max_gpus=7), rollout=IN_PLACE)))
+    world.turn(8)
+    world.edit("chat", pool_spec(2, replace(external(7), max_gpus=7), rollout=IN_PLACE))
+    world.turn(2)
+    assert [1, 1, 1, 1, 2] == [each.gpus_per_pod for each in world.status("chat").assignments]
+    world.edit("chat", pool_spec(8, replace(external(7), max_gpus=7), rollout=IN_PLACE))
+    world.turn(6)
+    assert (6, (5,)) == (serves(world), desired(world, "chat"))
+
+
+def stays(rollout: RolloutSpec) -> Limited:
+    """Two of one GPU that serve, of a pool that is to have replicas of four and may have two GPUs."""
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(1, replace(TWO, max_gpus=2), rollout=rollout)))
+    world.turn(6)
+    world.edit("chat", pool_spec(4, replace(TWO, max_gpus=2), rollout=rollout))
+    world.turn(4)
+    return world
+
+
+def test_a_lower_budget_takes_what_it_does_not_pay_for_of_what_stays() -> None:
+    world = stays(SURGE)
+    world.edit("chat", pool_spec(4, replace(TWO, max_gpus=1)))
+    world.turn(4)
+    assert (1, (1,)) == (serves(world), desired(world, "chat"))
+
+
+@pytest.mark.parametrize("rollout", [SURGE, IN_PLACE, RECREATE])
+def test_nobody_leaves_a_drained_node_where_nobody_may_come(rollout: RolloutSpec) -> None:
+    world = stays(rollout)
+    world.nodes = [replace(each, cordoned=True) for each in world.nodes]
+    world.turn(6)
+    assert 2 == serves(world)
+
+
+def test_what_is_lost_is_told_with_the_budget_that_pays_for_no_other() -> None:
+    world = stays(SURGE)
+    world.end("chat-0-0")
+    world.turn(6)
+    told = "1 of 2 replicas placed; maxGPUs 2 allows 0 replicas of 4 GPUs: raise it to at least 4"
+    assert ("False", "BudgetExhausted", told) == world.condition("chat", "Placed")
+
+
+def test_a_half_that_waits_for_the_budget_of_the_other_says_so() -> None:
+    world = limited(6, {GPUS: 500})
+    join(world, "pair", TWO, replace(TWO, max_gpus=2), tp=1)
+    world.turn(10)
+    world.edit("pair-decode", pool_spec(4, replace(TWO, max_gpus=2), role=Role.Decode))
+    world.turn(4)
+    world.end(next(name for name in world.pods if name.startswith("pair-prefill")))
+    world.turn(6)
+    told = "1 of 2 replicas placed; none comes while maxGPUs pays for no replica of the other half's new shape"
+    assert ("False", "BudgetExhausted", told) == world.condition("pair-prefill", "Placed")

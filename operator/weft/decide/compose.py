@@ -40,7 +40,7 @@ from weft.decide.settling import as_decided, both, may_change_again
 from weft.decide.steps import take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
-from weft.decide.worth import stays_for_want_of_budget
+from weft.decide.worth import paid_by, stays_for_want_of_budget
 from weft.domain.changed import changed
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason
@@ -259,7 +259,7 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
         share = stage.shares.get(pool.key.uid) if is_short else None
         taught = answer.memory.calibration.news if answer.memory.calibration is not None else None
-        counted = changed(answer, desired=_as_before(pool, planned)) if frozen else answer
+        counted = changed(answer, desired=_as_before(planned, seen)) if frozen else answer
         left = _left(pool, stage)
         turns.append(
             Turn(planned, seen, counted, observation, left, memory, live, asked, taught, share, barred, frozen)
@@ -272,13 +272,18 @@ def _stays(planned: Planned, stage: _Stage) -> bool:
     return stays_for_want_of_budget(planned, (each.assignment for each in seen.replicas))
 
 
-def _as_before(pool: PoolRecord, planned: Planned) -> int:
-    """The count while nothing may come, in replicas of the earlier shape: no more than before or wanted now."""
-    scaling = planned.spec.scaling
+def _as_before(planned: Planned, seen: Survivors) -> int:
+    """The count while nothing may come, in replicas of what is there: all, unless fewer are wanted or paid for now."""
+    scaling, status = planned.spec.scaling, planned.pool.status
+    there = [each.assignment for each in seen.replicas]
+    before = max(status.desired_replicas, len(there))
     wanted = (
         scaling.replicas if scaling.mode is ScalingMode.External and scaling.replicas is not None else MOST_REPLICAS
     )
-    return min(pool.status.desired_replicas, scaling.max_replicas, wanted)
+    if (most := scaling.max_gpus) is not None and (paid := paid_by(most, there)) < len(there):
+        ready = (each.assignment for each in seen.replicas if each.ready)  # the others leave first
+        before = max(paid, paid_by(most, ready))
+    return min(before, scaling.max_replicas, wanted)
 
 
 def _and_what_stays(unit: Unit, stage: _Stage) -> Mapping[str, Share]:

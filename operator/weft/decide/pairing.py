@@ -48,13 +48,12 @@ def rollout_of(turn: Turn) -> RolloutSpec:
     """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it.
 
     Nobody leaves for a revision of which no quota pays a replica: what lacks is told of the first one. Nor does anybody
-    come where `maxGPUs` pays for none.
+    come where `maxGPUs` pays for none, so that nobody leaves a node before it goes.
     """
     spec = turn.planned.spec
-    if turn.frozen:
-        return replace(spec.rollout, paused=True)
-    if turn.barred:
-        return replace(spec.rollout, strategy=RolloutStrategy.Surge, max_surge=1, max_unavailable=0)
+    if turn.frozen or turn.barred:
+        paused = turn.frozen or spec.rollout.paused
+        return replace(spec.rollout, strategy=RolloutStrategy.Surge, max_surge=1, max_unavailable=0, paused=paused)
     whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate
     if whole and rolls_as_a_pair(turn):
         return replace(spec.rollout, max_surge=1.0, max_unavailable=0)

@@ -61,10 +61,20 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
         told = f"{_why_waiting(course.failure)}{come_last(avoided_by(turn, now))}"
         return Explanation(Reason.BackingOff, told)
     if have < growth.desired:
-        return Explanation(Reason.Draining, f"{have} of {growth.desired} replicas placed; others wait for a drain")
+        return _others_wait(course, have)
     if turn.scale.shortfall is not None:
         return turn.scale.shortfall
     return _queueing(course) or _all_placed(course, fabric)
+
+
+def _others_wait(course: Course, have: int) -> Explanation:
+    """For a drain, or where what serves stays, for a budget that pays for one more."""
+    told = f"{have} of {course.growth.desired} replicas placed"
+    if not course.turn.frozen:
+        return Explanation(Reason.Draining, f"{told}; others wait for a drain")
+    short = course.turn.scale.shortfall
+    why = short.message if short else "none comes while maxGPUs pays for no replica of the other half's new shape"
+    return Explanation(Reason.BudgetExhausted, f"{told}; {why}")
 
 
 def _all_placed(course: Course, fabric: Fabric) -> Explanation:

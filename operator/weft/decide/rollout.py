@@ -1,7 +1,8 @@
 """How many replicas leave and come in one pass: rollout limits and scaling in one small calculation.
 
 Where the planned shape has more GPUs, a replica of an earlier one counts as the part of it that its GPUs are: eight of
-one GPU serve what two of four will, and none leaves before those do.
+one GPU serve what two of four will, and none leaves before those do. Where sizes leave a part that lets none leave and
+none come, one does all the same, or the rollout would never end.
 
 Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
 only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
@@ -58,7 +59,12 @@ def leaving(
     outgoing = [each for each in replicas if has_to_go(each, rollout)]
     gone = [each for each in outgoing if _goes_at_once(each)]
     ready = [each for each in outgoing if each.ready and not each.alone and not each.urgent]
-    gone += _worth([each for each in ready if not each.could_stay], serving(replicas) - least_serving, free)
+    have_to = [each for each in ready if not each.could_stay]
+    gone += _worth(have_to, serving(replicas) - least_serving, free)
+    if have_to and not gone and a_part_holds_it(replicas, desired, limits):
+        smallest = min(each.share for each in have_to)
+        if serving(replicas) - smallest >= needed - ROUNDING:
+            gone += choose_victims([each for each in have_to if each.share == smallest], 1, free)
     left = serving(without(gone, replicas))
     gone += _worth([each for each in ready if each.could_stay], left - desired, free)
     if without(gone, outgoing):
@@ -79,14 +85,23 @@ def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free
     return found
 
 
-def _worth(candidates: Sequence[Departure], spare: float, free: FreeMap) -> tuple[Departure, ...]:
-    """The first to go of them, as many as are spare."""
+def a_part_holds_it(replicas: Sequence[Departure], desired: int, limits: Limits) -> bool:
+    """Whether all serve in place, and the part of one that is spare lets none leave, and what is missing none come."""
+    count = _shares(replicas)
+    spare = count - desired + limits.unavailable
+    return limits.surge == 0 and count == serving(replicas) and spare > ROUNDING and desired - count < 1 - ROUNDING
+
+
+def _worth(candidates: Sequence[Departure], spare: float, free: FreeMap) -> list[Departure]:
+    """The first to go of them, as many as are spare; those that are worth more are passed over."""
+    found: list[Departure] = []
     if spare < ROUNDING or not candidates:
-        return ()
-    most = floor(spare / min(each.share for each in candidates) + ROUNDING)
-    victims = choose_victims(candidates, most, free)
-    enough = (count for count, sum_ in enumerate(accumulate(each.share for each in victims)) if sum_ > spare + ROUNDING)
-    return victims[: next(enough, len(victims))]
+        return found
+    for each in choose_victims(candidates, len(candidates), free):
+        if each.share <= spare + ROUNDING:
+            spare -= each.share
+            found.append(each)
+    return found
 
 
 def _shares(replicas: Iterable[Departure]) -> float:
@@ -120,9 +135,13 @@ def without(gone: Sequence[Departure], replicas: Sequence[Departure]) -> list[De
 
 def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> int:
     """How many new replicas to look for beside those that stay."""
-    current = sum(not has_to_go(each, rollout) for each in replicas)
-    room = desired + limits_of(rollout, desired).surge - _shares(each for each in replicas if not each.lasts)
-    return max(0, min(desired - current, floor(room + ROUNDING)))
+    stay = _shares(each for each in replicas if not has_to_go(each, rollout))
+    surge, beside = limits_of(rollout, desired).surge, [each for each in replicas if not each.lasts]
+    room = desired + surge - _shares(beside)
+    whole = floor(room + ROUNDING)
+    if surge > 0 and whole == 0 and room > ROUNDING and _shares(beside) == serving(beside):
+        whole = 1  # none of those beside it leaves before it serves
+    return max(0, min(desired - ceil(stay - ROUNDING), whole))
 
 
 def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.decide.backoff import remaining_seconds
 from weft.decide.course import NOTHING_TO_WEIGH, Weighing
 from weft.decide.pairing import rollout_of, rolls_as_a_pair
-from weft.decide.rollout import has_to_go, limits_of, serving
+from weft.decide.rollout import a_part_holds_it, has_to_go, limits_of, serving
 from weft.decide.worth import ROUNDING
 from weft.domain.changed import changed
 from weft.domain.figures import seconds
@@ -78,8 +78,10 @@ def _still_waits(course: Course, now: float) -> RolloutWait | None:
     outgoing = [each for each in stay if has_to_go(each, rollout) and not each.could_stay]
     if not outgoing or _is_over(weighing, now):
         return weighing.waits if outgoing else None
-    spare = serving(stay) - desired + limits_of(rollout, desired).unavailable + ROUNDING
+    limits = limits_of(rollout, desired)
+    spare = serving(stay) - desired + limits.unavailable + ROUNDING
     held = any(each.ready and not each.alone and each.share <= spare for each in outgoing)
+    held = held or a_part_holds_it(stay, desired, limits)
     newcomers = [each for each in stay if not has_to_go(each, rollout) and not each.ready]
     if not held or _an_engine_is_at_it(course, newcomers, now):
         return None

@@ -1,10 +1,11 @@
 """What replicas of an earlier shape count for beside those of the planned one: their GPUs (ADR 0071).
 
-Where `maxGPUs` pays for them and for none of the planned shape they stay, and nothing comes.
+Where `maxGPUs` pays for none of the planned shape, those that it pays for stay, and nothing comes.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,12 @@ def worth(assignments: Iterable[Assignment], plan: Plan) -> int:
 
 
 def stays_for_want_of_budget(planned: Planned, assignments: Iterable[Assignment]) -> bool:
-    """Whether `maxGPUs` pays for all that there is, and for no replica of the planned shape."""
+    """Whether `maxGPUs` pays for some of what there is, and for no replica of the planned shape."""
     most = planned.spec.scaling.max_gpus
-    if most is None or most >= planned.plan.shape.gpus:
-        return False
-    return 0 < sum(each.gpus_per_pod * each.pods for each in assignments) <= most
+    return most is not None and most < planned.plan.shape.gpus and paid_by(most, assignments) > 0
+
+
+def paid_by(max_gpus: int, assignments: Iterable[Assignment]) -> int:
+    """How many of them so many GPUs pay for, whichever those are: the larger ones are counted first."""
+    sums = accumulate(sorted((each.gpus_per_pod * each.pods for each in assignments), reverse=True))
+    return sum(each <= max_gpus for each in sums)
