@@ -17,6 +17,7 @@ from weft.domain.spec import RolloutSpec, RolloutStrategy, ScalingSpec
 from weft.domain.status import Assignment
 from weft.domain.workload import Role
 from weft.placement import Departure
+from weft.render.budget import pods_kept
 
 if TYPE_CHECKING:
     from tests.decide.limited import Limited
@@ -140,6 +141,20 @@ def of(replica: int, share: float, *, outdated: bool) -> Departure:
     return Departure(assignment, ready=True, outdated=outdated, share=share)
 
 
+def test_no_more_of_the_smaller_ones_may_be_evicted_than_of_larger_ones() -> None:
+    """Two of four are wanted, of which one may go: of eight of one that is one too, until the new ones are there."""
+    world = eight_of_one(SURGE, boards=1)
+    assert 7 == pods_kept(world.pools["chat"])
+    world.edit("chat", pool_spec(4, TWO))
+    world.turn(12)
+    assert (8, (2,)) == (serves(world), desired(world, "chat"))
+    assert 7 == pods_kept(world.pools["chat"])
+    world.nodes += [board("more")]
+    world.turn(20)
+    assert [4, 4] == [each.gpus_per_pod for each in world.status("chat").assignments]
+    assert 1 == pods_kept(world.pools["chat"])
+
+
 def test_thirds_add_up() -> None:
     """Three thirds are one, whatever floating point makes of their sum; and of what is spare only whole ones go."""
     thirds = [of(number, 1 / 3, outdated=True) for number in range(6)]
@@ -223,6 +238,17 @@ def test_what_surges_does_not_end_all_where_the_next_shape_is_not_paid_for(turns
     world.edit("chat", pool_spec(8, replace(external(6), max_gpus=6)))
     world.turn(6)
     assert (left, (left,)) == (serves(world), desired(world, "chat"))
+
+
+def test_a_budget_that_no_longer_pays_for_what_starts_ends_those_alone() -> None:
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(1, TWO)))
+    world.turn(6)
+    world.edit("chat", pool_spec(4, TWO))
+    world.turn()
+    assert [1, 1, 4, 4] == [each.gpus_per_pod for each in world.status("chat").assignments]
+    world.edit("chat", pool_spec(4, replace(TWO, max_gpus=2)))
+    world.turn(6)
+    assert (2, (2,), 2) == (serves(world), desired(world, "chat"), world.used(GPUS))
 
 
 def test_a_count_of_larger_ones_takes_nothing_of_what_stays() -> None:

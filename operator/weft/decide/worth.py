@@ -32,7 +32,9 @@ def worth(assignments: Iterable[Assignment], plan: Plan) -> int:
 def stays_for_want_of_budget(planned: Planned, assignments: Iterable[Assignment]) -> bool:
     """Whether `maxGPUs` pays for some of what there is, and for no replica of the planned shape."""
     most = planned.spec.scaling.max_gpus
-    return most is not None and most < planned.plan.shape.gpus and paid_by(most, assignments) > 0
+    if most is None or most >= planned.plan.shape.gpus:
+        return False
+    return any(each.gpus_per_pod * each.pods <= most for each in assignments)
 
 
 def paid_by(max_gpus: int, assignments: Iterable[Assignment]) -> int:

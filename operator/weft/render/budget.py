@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
@@ -36,10 +37,25 @@ def pods_kept(pool: PoolRecord) -> int:
     """`minAvailable`, in pods."""
     status, widths = pool.status, _widths(pool)
     spared = 1 if widths[0] > 1 else max(1, replicas_spared(pool))
-    kept = max(0, _pods_of(status.desired_replicas, widths) - spared)
+    kept = max(0, _pods_of(_as_many_as_serve(pool), widths) - spared)
     if status.placed_replicas is None:
         return kept
     return min(kept, _pods_of(max(_LEAST_COUNTED, status.placed_replicas), widths) - 1)
+
+
+def _as_many_as_serve(pool: PoolRecord) -> int:
+    """How many those desired are of what is there: of earlier ones with fewer GPUs as many as have theirs (ADR 0071).
+
+    The smallest are counted first, as nobody knows which ones are evicted. None is counted that is not there, so that
+    one may go however long a rollout takes.
+    """
+    status = pool.status
+    if status.plan is None:
+        return status.desired_replicas
+    one = status.plan.shape.gpus
+    sums = accumulate(sorted(min(one, each.gpus_per_pod * each.pods) for each in status.assignments))
+    too_few = sum(gpus < status.desired_replicas * one for gpus in sums)
+    return max(status.desired_replicas, min(too_few + 1, len(status.assignments)))
 
 
 def _widths(pool: PoolRecord) -> list[int]:
