@@ -10,6 +10,8 @@ import pytest
 
 from tests.converge.world import World
 from tests.render.pools import changed, plan, pool, shape, spec
+from weft.converge.census import Census
+from weft.converge.conditions import pool_conditions
 from weft.domain.action import ApplyObject, CreatePod, DeleteObject
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ModelSpec, RolloutSpec, RouterKind, RouterSpec
@@ -203,6 +205,14 @@ def test_a_rollout_to_another_width_that_stands_still_blocks_no_node_drain(
 def test_a_serving_pool_is_ready_and_nothing_moves() -> None:
     world = settled(ONE)
     assert conditions(world, ONE) == {"Ready": ("True", Reason.Serving)}
+
+
+@pytest.mark.parametrize(("ready", "words"), [(1, "1 of 1 replicas serve"), (2, "2 replicas serve, 1 wanted")])
+def test_more_that_serve_than_are_wanted_are_no_part_of_these(ready: int, words: str) -> None:
+    """While eight of one GPU make way for two of four."""
+    census = Census(1, ready, 0, ready, ready, 0, undecided=False, paused=False, finishing=0, waiting=None)
+    told, *_ = pool_conditions(ONE, census, None, None)
+    assert words == told.explanation.message
 
 
 def test_a_starting_pool_says_so() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ScalingMode
 from weft.domain.status import Condition
@@ -42,9 +43,7 @@ def pool_conditions(
     """Conditions of a pool. `refused` is why it cannot be rendered, `trouble` what keeps requests from its replicas."""
     stalled = stall(pool.conditions, pool.problem or refused)
     ready = _why_not_ready(pool, census, stalled, trouble)
-    found = [
-        Condition("Ready", "False", ready) if ready else _serving(f"{census.ready} of {census.desired} replicas serve")
-    ]
+    found = [Condition("Ready", "False", ready) if ready else _serving(_who_serves(census))]
     if stalled is not None:
         return (*found, Condition("Stalled", "True", stalled))
     moving = _what_moves(pool, census)
@@ -61,6 +60,12 @@ def stall(conditions: Sequence[Condition], problem: Explanation | None) -> Expla
 def said_false(conditions: Sequence[Condition], kind: str) -> Explanation | None:
     """The explanation of a condition that is False, else None."""
     return next((c.explanation for c in conditions if c.kind == kind and c.status == "False"), None)
+
+
+def _who_serves(census: Census) -> str:
+    if census.ready > census.desired:  # in a rollout, or until those that are too many have left
+        return f"{counted(census.ready, 'replica')} serve, {census.desired} wanted"
+    return f"{census.ready} of {census.desired} replicas serve"
 
 
 def _serving(message: str) -> Condition:
