@@ -49,9 +49,11 @@ def main(arguments: Sequence[str]) -> int:
         if options.only and name not in options.only:
             continue
         try:
-            told = recorded(part, crowd, options.output)
-            text = json.dumps({**machine(), **told}, allow_nan=False)
-            (options.output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+            told = machine()
+            for more in recorded(part, crowd, options.output):  # kept at once: the machine may be lent for minutes
+                told |= more
+                text = json.dumps(told, allow_nan=False)
+                (options.output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         except Exception:  # noqa: BLE001 - the other engines are recorded all the same
             traceback.print_exc()
             failed = True
@@ -67,33 +69,34 @@ def machine() -> dict[str, Any]:
     return {"gpu": dict(zip(_FACTS.split(","), facts.split(", "), strict=True)), "vllm": version}
 
 
-def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> dict[str, Any]:
-    """Its start, its closed loops, its arrivals at random, and how it leaves while it answers."""
-    model = served(part["name"], folder)
+def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[dict[str, Any]]:
+    """Its start, its closed loops, its arrivals at random, how it leaves while it answers, and a second start."""
+    model, told = served(part["name"], folder), {"name": part["name"], "options": part["options"]}
     with Engine(part["name"], model.folder, part["options"], folder) as engine:
+        yield told | {"start_seconds": engine.start_seconds, "kv_tokens": kv_tokens(engine.metrics())}
         crowd.users(engine.url, model.asked, part["closed"][1])  # what is compiled at the first request of its kind
-        closed = [closed_told(loop, crowd.users(engine.url, model.asked, loop)) for loop in part["closed"]]
-        opened = list(opened_told(part["open"], closed, crowd, engine.url, model.asked)) if "open" in part else []
-        metrics = engine.metrics()
-        (folder / f"{part['name']}.metrics.txt").write_text(metrics, encoding="utf-8")
-        leaving = left(engine, model.asked)
-    again = Engine(f"{part['name']}-again", model.folder, part["options"], folder)
-    with again:  # what was compiled is kept, as it is beside a claim for caches
-        told = {"start_seconds": engine.start_seconds, "start_again_seconds": again.start_seconds}
-    told |= {"name": part["name"], "options": part["options"], "kv_tokens": kv_tokens(metrics)}
-    return {**told, "closed": closed, "open": opened, "leaving": leaving}
+        closed = []
+        for loop in part["closed"]:
+            closed.append(closed_told(loop, crowd.users(engine.url, model.asked, loop)))
+            yield {"closed": closed}
+        if "open" in part:
+            yield {"open": list(opened_told(part["open"], closed, crowd, engine.url, model.asked))}
+        (folder / f"{part['name']}.metrics.txt").write_text(engine.metrics(), encoding="utf-8")
+        yield {"leaving": left(engine, model.asked)}
+    with Engine(f"{part['name']}-again", model.folder, part["options"], folder) as again:
+        yield {"start_again_seconds": again.start_seconds}  # what was compiled is kept
 
 
-def both_halves(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> dict[str, Any]:
+def both_halves(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[dict[str, Any]]:
     """Requests through both halves, and the same ones to the decode engine alone."""
-    model = served(part["name"], folder)
+    model, told = served(part["name"], folder), {"name": part["name"], "options": part["options"]}
     with Pair(model.folder, part["options"], folder) as pair:
         through = replace(model.asked, headers=pair.through_prefill)
         crowd.users(pair.url, through, part["closed"][1])
         split = [closed_told(loop, crowd.users(pair.url, through, loop)) for loop in part["closed"]]
         (folder / "pair.metrics.txt").write_text(pair.decode.metrics(), encoding="utf-8")
-        alone = [closed_told(loop, crowd.users(pair.decode.url, model.asked, loop)) for loop in part["closed"]]
-    return {"name": part["name"], "options": part["options"], "split": split, "alone": alone}
+        yield told | {"split": split}
+        yield {"alone": [closed_told(loop, crowd.users(pair.decode.url, model.asked, loop)) for loop in part["closed"]]}
 
 
 def closed_told(loop: Mapping[str, int], found: Sequence[Timed]) -> dict[str, Any]:
