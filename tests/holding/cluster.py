@@ -219,7 +219,8 @@ class Cluster:
         self.revision += 1
 
     def bring_back(self, node: str) -> None:
-        """A machine of that name joins again, as a new Node without a fault."""
+        """A machine of that name joins again, as a new Node without a fault or any pod of the old one."""
+        self.collect()
         old = self.away.pop(node)
         tags = old["metadata"]["labels"]
         gpus = int(old["status"]["capacity"][GPU])
