@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -116,9 +115,9 @@ class Engine:
         """The text of its `/metrics`."""
         return got(f"{self.url}/metrics") or ""
 
-    def end_after(self, seconds: float) -> None:
-        """Tell it to end some time from now, while somebody asks it."""
-        threading.Timer(seconds, self._process.terminate).start()
+    def end(self) -> None:
+        """Tell it to end, while somebody asks it."""
+        self._process.terminate()
 
     def ended(self) -> float:
         """Seconds of the monotonic clock when its process was gone."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from bench.on_gpu.__main__ import MEASURED, PAGE
 from bench.on_gpu.compared import arrivals, loops, off_after, room
+from bench.on_gpu.leaving import STREAMS, left
 from bench.on_gpu.loads import Crowd, Lengths
 from bench.on_gpu.page import as_page
 from bench.on_gpu.plan import COMMON, PLAN
@@ -22,6 +27,9 @@ from tests.render.pools import plan, pool, shape, spec
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.spec import EngineSpec
 from weft.render import render_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TOLD: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
 
@@ -54,6 +62,59 @@ def test_users_in_several_processes_ask_for_all_they_should() -> None:
     crowd.leave()
     assert len(sent) == 20
     assert sent == sorted(sent)
+
+
+class Told:
+    """An engine that counts how often it was told to end, and is gone two seconds later."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.times = url, 0
+
+    def end(self) -> None:
+        self.times += 1
+        self.at = time.monotonic()
+
+    def ended(self) -> float:
+        return self.at + 2.0
+
+
+@pytest.mark.parametrize("cut", [0, 3])
+def test_streams_that_a_sigterm_met_are_counted_by_the_tokens_that_came(cut: int) -> None:
+    """It is told once, when all have begun; those that are cut off never tell how many they had."""
+    with finishing(cut) as url:
+        engine = Told(url)
+        told = left(engine, Served("tiny", 256))
+    assert (1, STREAMS, STREAMS - cut) == (engine.times, told["streams"], told["whole"])
+    assert told["tokens"].count(0) == cut
+    assert told["seconds"] == pytest.approx(2.0, abs=0.1)
+
+
+@contextmanager
+def finishing(cut: int) -> Iterator[str]:
+    """A server on loopback whose streams end once all have begun, but for so many without their count."""
+    begun = threading.Barrier(STREAMS)
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'data: {"choices": [{"text": "a"}]}\n\n')
+            self.wfile.flush()
+            if begun.wait(10.0) >= cut:
+                self.wfile.write(b'data: {"choices": [], "usage": {"completion_tokens": 512}}\n\ndata: [DONE]\n\n')
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_lengths_lie_between_four_fifths_of_the_nominal_ones_and_all_of_them() -> None:
