@@ -20,7 +20,7 @@ Written by `python -m bench.on_gpu --write` from what `python -m bench.on_gpu.re
 (driver {driver}) with vLLM {vllm}: {name} in BF16 with random weights, started as Weft renders it with
 `{options}`, but without FlashInfer and DeepGEMM. Clients ran on the same
 machine and sent numbers of tokens. Nothing of this was fitted: the table of the fit has no row of this model with vLLM
-on this GPU.
+on this GPU. {note}
 
 ## Users who wait for their answers
 
@@ -72,6 +72,7 @@ def as_page(told: Measured) -> str:
     slower_expected = median(each.tpot.off for each in found) > 0
     return _TEXT.format(
         gpu=told["gpu"]["name"],
+        note=told.get("note", ""),
         driver=told["gpu"]["driver_version"],
         vllm=told["vllm"],
         name=told["name"],
