@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +15,7 @@ from bench.truth_bench.beside import CLIENT, LOADS, Seen, beside, calibrated, po
 from bench.truth_bench.fitting import Fit, fit
 from bench.truth_bench.page import as_page, as_tables
 from bench.truth_bench.series import Point, Replica, Series
+from tests.bench.loopback import Quiet, answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,8 +39,8 @@ def engine(sent: Sequence[float]) -> list[Timed]:
 def streaming(missing: int = 0, prompts: tuple[int, ...] = (7,)) -> Iterator[str]:
     """A server on loopback that streams as many parts as tokens are asked for, but for so many."""
 
-    class Answer(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Answer(Quiet):
+        def answer(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert len(asked["prompt"]) in prompts
             self.send_response(200)
@@ -51,17 +50,8 @@ def streaming(missing: int = 0, prompts: tuple[int, ...] = (7,)) -> Iterator[str
                 time.sleep(0.001)
             self.wfile.write(b"data: [DONE]\n\n")
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-            """Nobody reads it."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Answer) as url:
+        yield url
 
 
 def test_users_of_a_closed_loop_do_not_count_their_first_request() -> None:

@@ -7,7 +7,6 @@ import json
 import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +20,7 @@ from bench.on_gpu.page import as_page
 from bench.on_gpu.plan import COMMON, PLAN
 from bench.on_gpu.reading import kv_tokens
 from bench.truth_bench.asking import Served
+from tests.bench.loopback import Quiet, answering
 from tests.bench.test_engine_truth import streaming
 from tests.observe.pages import page
 from tests.render.pools import plan, pool, shape, spec
@@ -94,8 +94,8 @@ def finishing(cut: int) -> Iterator[str]:
     """A server on loopback whose streams end once all have begun, but for so many without their count."""
     begun = threading.Barrier(STREAMS)
 
-    class Answer(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Answer(Quiet):
+        def answer(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(200)
             self.end_headers()
@@ -104,17 +104,8 @@ def finishing(cut: int) -> Iterator[str]:
             if begun.wait(10.0) >= cut:
                 self.wfile.write(b'data: {"choices": [], "usage": {"completion_tokens": 512}}\n\ndata: [DONE]\n\n')
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-            """Nobody reads it."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Answer) as url:
+        yield url
 
 
 def test_lengths_lie_between_four_fifths_of_the_nominal_ones_and_all_of_them() -> None:
