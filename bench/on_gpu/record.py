@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from bench.on_gpu.halves import after_a_kill, kv_travels
 from bench.on_gpu.leaving import left
 from bench.on_gpu.loads import Crowd, Lengths
 from bench.on_gpu.plan import PLAN
@@ -38,16 +39,15 @@ def main(arguments: Sequence[str]) -> int:
     """Record what works; ends with 1 where an engine did not."""
     parser = argparse.ArgumentParser(prog="python -m bench.on_gpu.record", description="vLLM on this machine's GPU.")
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--only", nargs="*", metavar="NAME", help="of the engines, or `pair`")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="in this order")
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no engine outlives it
     plan = yaml.safe_load(PLAN.read_text(encoding="utf-8"))
-    asked = [(each["name"], one_engine, each) for each in plan["engines"]] + [("pair", both_halves, plan["pair"])]
+    parts = {each["name"]: (recorded, each) for key, recorded in RECORDED.items() for each in plan[key]}
     crowd, failed = Crowd(), False
-    for name, recorded, part in asked:
-        if options.only and name not in options.only:
-            continue
+    for name in options.only or parts:
+        recorded, part = parts[name]
         try:
             told = machine()
             for more in recorded(part, crowd, options.output):  # kept at once: the machine may be lent for minutes
@@ -88,15 +88,19 @@ def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[
 
 
 def both_halves(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[dict[str, Any]]:
-    """Requests through both halves, and the same ones to the decode engine alone."""
-    model, told = served(part["name"], folder), {"name": part["name"], "options": part["options"]}
-    with Pair(model.folder, part["options"], folder) as pair:
+    """Requests through both halves and to the decode engine alone, the KV that it fetched, and a killed prefill."""
+    model, name, loops = served(part["model"], folder), part["name"], part["closed"]
+    with Pair(part, model.folder, folder) as pair:
         through = replace(model.asked, headers=pair.through_prefill)
-        crowd.users(pair.url, through, part["closed"][1])
-        split = [closed_told(loop, crowd.users(pair.url, through, loop)) for loop in part["closed"]]
-        (folder / "pair.metrics.txt").write_text(pair.decode.metrics(), encoding="utf-8")
-        yield told | {"split": split}
-        yield {"alone": [closed_told(loop, crowd.users(pair.decode.url, model.asked, loop)) for loop in part["closed"]]}
+        crowd.users(pair.url, through, loops[1])
+        split = [closed_told(loop, crowd.users(pair.url, through, loop)) for loop in loops]
+        for side, engine in (("prefill", pair.prefill), ("decode", pair.decode)):
+            (folder / f"{name}-{side}.metrics.txt").write_text(engine.metrics(), encoding="utf-8")
+        yield {each: part[each] for each in ("name", "model", "wires", "options")} | {"split": split}
+        yield {"kv": kv_travels(pair.prefill.url, pair.decode.url, model.asked)}
+        yield {"alone": [closed_told(loop, crowd.users(pair.decode.url, model.asked, loop)) for loop in loops]}
+        yield {"killed": after_a_kill(pair.prefill, pair.decode.url, model.asked)}
+        (folder / f"{name}-killed.metrics.txt").write_text(pair.decode.metrics(), encoding="utf-8")
 
 
 def closed_told(loop: Mapping[str, int], found: Sequence[Timed]) -> dict[str, Any]:
@@ -135,6 +139,8 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
     cuts = quantiles(values, n=20, method="inclusive")
     return {"mean": round(mean(values), 3), "p50": round(cuts[9], 3), "p95": round(cuts[18], 3)}
 
+
+RECORDED = {"engines": one_engine, "pairs": both_halves}
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -10,8 +10,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -61,27 +62,30 @@ def _kind(config: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
-    """Of an engine: where it answers, and where halves of a split tell each other of their KV."""
+class Place:
+    """Of an engine: where it answers, where halves of a split tell each other of their KV, and how they send it."""
 
     http: int
     side_channel: int
+    wires: str = ""
 
 
-ALONE, PREFILL, DECODE, SIDECAR = Ports(8000, 5600), Ports(8100, 5600), Ports(8200, 5700), 8300
+ALONE, PREFILL, DECODE, SIDECAR = Place(8000, 5600), Place(8100, 5600), Place(8200, 5700), 8300
 
 
 class Engine:
     """One process, healthy once the block is entered, and gone after it."""
 
-    def __init__(self, name: str, model: Path, options: Sequence[str], folder: Path, ports: Ports = ALONE) -> None:
-        """It is started with the block."""
-        where = ("--served-model-name", model.name, "--port", str(ports.http))
+    def __init__(self, name: str, model: Path, options: Sequence[str], folder: Path, place: Place = ALONE) -> None:
+        """It is started with the block; a port of its own is a cache of its own, so that two may compile at a time."""
+        where = ("--served-model-name", model.name, "--port", str(place.http))
         self._command = ("vllm", "serve", str(model), *where, *COMMON, *RANDOM_WEIGHTS, *options)
         self._log, self._name = folder / f"{name}.log", name
-        side = {"VLLM_NIXL_SIDE_CHANNEL_PORT": str(ports.side_channel)}
-        self._environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1", **side}
-        self.url = f"http://127.0.0.1:{ports.http}"
+        caches = folder.parent / f"cache-{place.http}"
+        own = {"VLLM_NIXL_SIDE_CHANNEL_PORT": str(place.side_channel), "VLLM_CACHE_ROOT": str(caches)}
+        own |= {"UCX_TLS": place.wires} if place.wires else {}
+        self._environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1", **own}
+        self.url = f"http://127.0.0.1:{place.http}"
         self.start_seconds = 0.0
 
     def __enter__(self) -> Self:
@@ -124,6 +128,11 @@ class Engine:
         self._process.wait(_GRACE_SECONDS)
         return time.monotonic()
 
+    def kill(self) -> None:
+        """It and its processes, without a word."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(_GRACE_SECONDS)
+
     def _log_end(self) -> str:
         return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:])
 
@@ -131,21 +140,23 @@ class Engine:
 class Pair:
     """A prefill and a decode engine on one GPU, and what plays the sidecar of the decode pod before it."""
 
-    def __init__(self, model: Path, options: Sequence[str], folder: Path) -> None:
-        """They are started with the block, one after the other: each measures what memory is free."""
-        over_nixl = (*options, "--kv-transfer-config", json.dumps(NIXL))
-        self.prefill = Engine("pair-prefill", model, over_nixl, folder, PREFILL)
-        self.decode = Engine("pair-decode", model, over_nixl, folder, DECODE)
+    def __init__(self, part: Mapping[str, Any], model: Path, folder: Path) -> None:
+        """They are started with the block, both at once: `options` say what memory each one takes."""
+        name = part["name"]
+        over_nixl = (*part["options"], "--kv-transfer-config", json.dumps(NIXL))
+        self.prefill = Engine(f"{name}-prefill", model, over_nixl, folder, replace(PREFILL, wires=part["wires"]))
+        self.decode = Engine(f"{name}-decode", model, over_nixl, folder, replace(DECODE, wires=part["wires"]))
         self.url = f"http://127.0.0.1:{SIDECAR}"
         self.through_prefill = {PREFILL_HEADER: f"127.0.0.1:{PREFILL.http}"}
-        self._log = folder / "pair-sidecar.log"
+        self._log = folder / f"{name}-sidecar.log"
         self._blocks = ExitStack()
 
     def __enter__(self) -> Self:
         """All three answer then."""
-        with ExitStack() as blocks:
-            blocks.enter_context(self.prefill)
-            blocks.enter_context(self.decode)
+        with ExitStack() as blocks, ThreadPoolExecutor() as threads:
+            starting = [threads.submit(blocks.enter_context, each) for each in (self.prefill, self.decode)]
+            for each in starting:
+                each.result()
             blocks.callback(self._sidecar().terminate)
             while not healthy(self.url):
                 time.sleep(_POLL_SECONDS)
