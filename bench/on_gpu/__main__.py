@@ -16,23 +16,31 @@ from bench.on_gpu.page import as_page
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MEASURED = Path(__file__).with_name("measured") / "h100-llama-3.1-8b.json"
+    from bench.on_gpu.compared import Measured
+
+_FOLDER = Path(__file__).with_name("measured")
+DENSE, EXPERTS = _FOLDER / "h100-llama-3.1-8b.json", _FOLDER / "h100-qwen3-30b-a3b.json"
+PAIRS = tuple(_FOLDER / f"h100-pair-{kib}k.json" for kib in (8, 128, 512))
 PAGE = Path(__file__).parents[2] / "docs" / "gpu.md"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the page, or write it."""
     parser = argparse.ArgumentParser(prog="python -m bench.on_gpu", description="vLLM on a GPU beside Weft's model.")
-    parser.add_argument("--measured", type=Path, default=MEASURED, metavar="FILE", help="what was recorded")
     parser.add_argument("--write", action="store_true", help="write the page")
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args(arguments)
-    page = as_page(json.loads(options.measured.read_text(encoding="utf-8")))
+    page = as_page(told(DENSE), told(EXPERTS), [told(each) for each in PAIRS])
     if options.write:
         options.page.write_text(page, encoding="utf-8")
     else:
         print(page)
     return 0
+
+
+def told(measured: Path) -> Measured:
+    """What was recorded."""
+    return dict(json.loads(measured.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

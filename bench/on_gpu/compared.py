@@ -15,7 +15,7 @@ from weft.domain.shape import EngineName
 from weft.domain.workload import Role, Workload
 from weft.perf.expected import expected
 from weft.perf.measured import measurement
-from weft.perf.memory import kv_tokens
+from weft.perf.memory import kv_tokens, sequence_bytes_per_gpu
 from weft.perf.predict import at_rate
 
 if TYPE_CHECKING:
@@ -148,6 +148,12 @@ def room(told: Measured) -> tuple[int, int]:
     """Tokens of KV that the engine had room for, and that the memory model expects."""
     at = _asked(told, told["closed"][0], concurrency=1)
     return told["kv_tokens"], kv_tokens(at.replica, at.input_tokens + at.output_tokens)
+
+
+def kv_bytes(told: Measured, loop: Mapping[str, Any]) -> float:
+    """Of the KV of a prompt of mean length."""
+    at = _asked(told, loop, concurrency=1)
+    return sequence_bytes_per_gpu(at.replica, loop["input"] * _MEAN)
 
 
 def start(told: Measured) -> float:

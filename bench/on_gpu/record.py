@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from bench.on_gpu.halves import after_a_kill, kv_travels
+from bench.on_gpu.halves import after_a_kill
 from bench.on_gpu.leaving import left
 from bench.on_gpu.loads import Crowd, Lengths
 from bench.on_gpu.plan import PLAN
@@ -88,7 +88,7 @@ def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[
 
 
 def both_halves(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[dict[str, Any]]:
-    """Requests through both halves and to the decode engine alone, the KV that it fetched, and a killed prefill."""
+    """Requests through both halves and to the decode engine alone, and what a killed prefill engine costs."""
     model, name, loops = served(part["model"], folder), part["name"], part["closed"]
     with Pair(part, model.folder, folder) as pair:
         through = replace(model.asked, headers=pair.through_prefill)
@@ -96,8 +96,7 @@ def both_halves(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator
         split = [closed_told(loop, crowd.users(pair.url, through, loop)) for loop in loops]
         for side, engine in (("prefill", pair.prefill), ("decode", pair.decode)):
             (folder / f"{name}-{side}.metrics.txt").write_text(engine.metrics(), encoding="utf-8")
-        yield {each: part[each] for each in ("name", "model", "wires", "options")} | {"split": split}
-        yield {"kv": kv_travels(pair.prefill.url, pair.decode.url, model.asked)}
+        yield {each: part[each] for each in ("name", "model", "wires", "pieces_kib", "options")} | {"split": split}
         yield {"alone": [closed_told(loop, crowd.users(pair.decode.url, model.asked, loop)) for loop in loops]}
         yield {"killed": after_a_kill(pair.prefill, pair.decode.url, model.asked)}
         (folder / f"{name}-killed.metrics.txt").write_text(pair.decode.metrics(), encoding="utf-8")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 from tokenizers import Tokenizer, models, pre_tokenizers  # type: ignore[import-not-found]
 
-from bench.on_gpu.plan import COMMON
+from bench.on_gpu.plan import COMMON, wires
 from bench.truth_bench.asking import Served
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Place:
 
     http: int
     side_channel: int
-    wires: str = ""
+    wires: tuple[tuple[str, str], ...] = ()
 
 
 ALONE, PREFILL, DECODE, SIDECAR = Place(8000, 5600), Place(8100, 5600), Place(8200, 5700), 8300
@@ -83,8 +83,7 @@ class Engine:
         self._log, self._name = folder / f"{name}.log", name
         caches = folder.parent / f"cache-{place.http}"
         own = {"VLLM_NIXL_SIDE_CHANNEL_PORT": str(place.side_channel), "VLLM_CACHE_ROOT": str(caches)}
-        own |= {"UCX_TLS": place.wires} if place.wires else {}
-        self._environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1", **own}
+        self._environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1", **own, **dict(place.wires)}
         self.url = f"http://127.0.0.1:{place.http}"
         self.start_seconds = 0.0
 
@@ -142,10 +141,10 @@ class Pair:
 
     def __init__(self, part: Mapping[str, Any], model: Path, folder: Path) -> None:
         """They are started with the block, both at once: `options` say what memory each one takes."""
-        name = part["name"]
+        name, over = part["name"], wires(part)
         over_nixl = (*part["options"], "--kv-transfer-config", json.dumps(NIXL))
-        self.prefill = Engine(f"{name}-prefill", model, over_nixl, folder, replace(PREFILL, wires=part["wires"]))
-        self.decode = Engine(f"{name}-decode", model, over_nixl, folder, replace(DECODE, wires=part["wires"]))
+        self.prefill = Engine(f"{name}-prefill", model, over_nixl, folder, replace(PREFILL, wires=over))
+        self.decode = Engine(f"{name}-decode", model, over_nixl, folder, replace(DECODE, wires=over))
         self.url = f"http://127.0.0.1:{SIDECAR}"
         self.through_prefill = {PREFILL_HEADER: f"127.0.0.1:{PREFILL.http}"}
         self._log = folder / f"{name}-sidecar.log"

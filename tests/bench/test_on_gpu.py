@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import copy
-import json
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from bench.on_gpu.__main__ import MEASURED, PAGE
+from bench.on_gpu.__main__ import DENSE, EXPERTS, PAGE, PAIRS, told
 from bench.on_gpu.compared import arrivals, loops, off_after, room
+from bench.on_gpu.halves_page import WEFTS_KIB, expected_rate
 from bench.on_gpu.leaving import STREAMS, left
 from bench.on_gpu.loads import Crowd, Lengths
 from bench.on_gpu.page import as_page
-from bench.on_gpu.plan import COMMON, PLAN
+from bench.on_gpu.plan import COMMON, PLAN, wires
 from bench.on_gpu.reading import kv_tokens
 from bench.truth_bench.asking import Served
 from tests.bench.loopback import Quiet, answering
 from tests.bench.test_engine_truth import streaming
 from tests.observe.pages import page
+from tests.perf.replicas import replica
 from tests.render.pools import plan, pool, shape, spec
+from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, EngineRelease
-from weft.domain.spec import EngineSpec
+from weft.domain.spec import EngineSpec, KVSpec
+from weft.domain.workload import Role
+from weft.engines.environment import transports
+from weft.engines.launch import EnvValue, LaunchRequest
+from weft.perf import sent_bytes_per_second
 from weft.render import render_pods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TOLD: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
+TOLD, OF_EXPERTS, OF_PAIRS = told(DENSE), told(EXPERTS), [told(each) for each in PAIRS]
 
 
 def changed(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - parts of what was recorded
@@ -118,7 +125,7 @@ def test_lengths_lie_between_four_fifths_of_the_nominal_ones_and_all_of_them() -
 
 
 def test_the_page_is_what_was_measured() -> None:
-    assert PAGE.read_text(encoding="utf-8") == as_page(TOLD)
+    assert PAGE.read_text(encoding="utf-8") == as_page(TOLD, OF_EXPERTS, OF_PAIRS)
 
 
 def test_an_error_that_all_loads_share_is_gone_once_one_is_known() -> None:
@@ -129,7 +136,25 @@ def test_an_error_that_all_loads_share_is_gone_once_one_is_known() -> None:
     found = loops(changed(closed=twice))
     assert [each.tpot.off for each in found] == pytest.approx([-0.5] * len(found))
     assert off_after(found[2], found, "tpot") == pytest.approx(0.0)
-    assert "was slower than expected" in as_page(changed(closed=twice))
+    assert "the engine was slower than expected" in as_page(changed(closed=twice), OF_EXPERTS, OF_PAIRS)
+
+
+def test_what_a_split_is_expected_to_send_over_tcp_is_what_was_measured() -> None:
+    """Weft's pieces are between two sizes that were measured, and so is their rate."""
+    half = replace(replica("llama-3.1-8b", "H100", Precision.BF16), wire="TCP")
+    assert sent_bytes_per_second(half) == pytest.approx(expected_rate(*OF_PAIRS[:2]), rel=0.05)
+
+
+def test_halves_are_sent_the_pieces_that_the_plan_says() -> None:
+    for each in yaml.safe_load(PLAN.read_text(encoding="utf-8"))["pairs"]:
+        told_of = dict(wires(each))
+        assert told_of["UCX_TCP_TX_SEG_SIZE"] == f"{each['pieces_kib']}k"
+        assert int(told_of["UCX_TCP_RX_SEG_SIZE"][:-1]) >= max(64, each["pieces_kib"])
+    rendered = transports(LaunchRequest(spec(Role.Decode, kv=KVSpec(transport="TCP")), plan(shape(accelerator="H100"))))
+    (tls, piece) = rendered
+    assert {each["pieces_kib"] for each in OF_PAIRS} > {8, 128}
+    assert piece == EnvValue("UCX_TCP_TX_SEG_SIZE", f"{WEFTS_KIB}k")
+    assert set(OF_PAIRS[0]["wires"].split(",")) == set(str(tls.value).split(",")) - {"sm"}
 
 
 def test_arrivals_stand_beside_the_model_and_the_twin() -> None:

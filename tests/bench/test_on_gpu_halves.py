@@ -1,4 +1,4 @@
-"""What the recorder of a GPU makes of a pair's answers, with played engines whose candidates follow from their KV."""
+"""What the recorder of a GPU makes of a prompt whose KV is gone, with a played pair."""
 
 from __future__ import annotations
 
@@ -6,38 +6,29 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bench.on_gpu.halves import CANDIDATES, PROMPTS, TOKENS, after_a_kill, kv_travels
+from bench.on_gpu.halves import PROMPT_TOKENS, TOKENS, after_a_kill
 from bench.truth_bench.asking import Served
 from tests.bench.loopback import Quiet, answering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-MODEL = Served("tiny", 256)
+Asked = list[dict[str, Any]]
 
 
 @contextmanager
-def engine(held: dict[str, Sequence[int]], answers: Sequence[int] | None = None) -> Iterator[str]:
-    """One that knows the KV that `held` has by name, and computes what it has not; `answers` is the KV it takes it for."""
+def engine(asked: Asked, recomputes: int = TOKENS) -> Iterator[str]:
+    """One that tells where KV lies, and answers a prompt whose KV is gone with so many tokens."""
 
     class Answer(Quiet):
         def answer(self) -> None:
             body: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            told = body.get("kv_transfer_params") or {}
-            name = str(len(held))
-            if told.get("do_remote_decode"):
-                held[name] = body["prompt"]
-            known = answers or held.get(told.get("name", ""), body["prompt"])
-            top = {f"w{each}": -1.0 for each in known[:CANDIDATES]}
-            self._say({
-                "choices": [{"logprobs": {"top_logprobs": [top]}}],
-                "usage": {"completion_tokens": body["max_tokens"]},
-                "kv_transfer_params": {"name": name},
-            })
-
-        def _say(self, told: dict[str, Any]) -> None:
+            asked.append(body)
+            fetches = body["kv_transfer_params"] == {"there": 7}
+            tokens = recomputes if fetches else body["max_tokens"]
             self.send_response(200)
             self.end_headers()
+            told = {"usage": {"completion_tokens": tokens}, "kv_transfer_params": {"there": 7}}
             self.wfile.write(json.dumps(told).encode())
 
     with answering(Answer) as url:
@@ -45,35 +36,31 @@ def engine(held: dict[str, Sequence[int]], answers: Sequence[int] | None = None)
 
 
 class Killed:
-    """A prefill engine that takes with it what it held."""
+    """A prefill engine that notes how often it was asked before it was killed."""
 
-    def __init__(self, url: str, held: dict[str, Sequence[int]]) -> None:
-        self.url, self._held = url, held
+    def __init__(self, url: str, asked: Asked) -> None:
+        self.url, self._asked = url, asked
 
     def kill(self) -> None:
-        self._held.clear()
+        self.asked_before = len(self._asked)
 
 
-def test_candidates_are_the_same_where_the_kv_is() -> None:
-    held: dict[str, Sequence[int]] = {}
-    with engine(held) as prefill, engine(held) as decode:
-        told = kv_travels(prefill, decode, MODEL)
-    assert told["same"] == [len(set(each[:CANDIDATES])) for each in list(held.values())]
-    assert max(told["others"]) < CANDIDATES / 2
-    assert len(held) == PROMPTS
-
-
-def test_kv_of_something_else_shows() -> None:
-    held: dict[str, Sequence[int]] = {}
-    with engine(held) as prefill, engine(held, answers=[300 + each for each in range(CANDIDATES)]) as decode:
-        told = kv_travels(prefill, decode, MODEL)
-    assert told["same"] == [0] * PROMPTS
-
-
-def test_a_prompt_whose_kv_is_lost_is_answered_whole() -> None:
-    held: dict[str, Sequence[int]] = {}
-    with engine(held) as prefill, engine(held) as decode:
-        told = after_a_kill(Killed(prefill, held), decode, MODEL)
+def test_a_prompt_is_computed_before_its_engine_is_killed_and_fetched_after() -> None:
+    asked: Asked = []
+    with engine(asked) as url:
+        killed = Killed(url, asked)
+        told = after_a_kill(killed, url, Served("tiny", 256))
+    first, second = asked
+    assert killed.asked_before == 1
+    assert (first["max_tokens"], second["max_tokens"]) == (1, TOKENS)
+    assert first["kv_transfer_params"]["do_remote_decode"]
+    assert first["prompt"] == second["prompt"]
+    assert len(first["prompt"]) == PROMPT_TOKENS
     assert (told["asked"], told["tokens"]) == (TOKENS, TOKENS)
-    assert told["same"] > CANDIDATES / 2
-    assert told["seconds"] >= 0.0
+
+
+def test_an_answer_that_is_cut_is_told() -> None:
+    asked: Asked = []
+    with engine(asked, recomputes=3) as url:
+        told = after_a_kill(Killed(url, asked), url, Served("tiny", 256))
+    assert (told["asked"], told["tokens"]) == (TOKENS, 3)

@@ -68,7 +68,7 @@ def test_the_status_has_what_predictions_count_with() -> None:
     replica, spec = sender(), half(Role.Prefill)
     wire = summary(over())
     assert wire == transport_of(spec, replica)
-    assert wire.bytes_per_second == 0.9 * 50e9
+    assert wire.bytes_per_second == 1.4e9
     assert wire.mean_seconds == service(replica, spec.workload, Role.Prefill).handover_seconds
     assert wire.p95_seconds > wire.mean_seconds
 
@@ -117,4 +117,6 @@ def test_it_reads_as_a_sentence() -> None:
     assert str(Transport("RDMA", 45e9, 0.031, 0.052)) == (
         "RDMA, 45 GB/s of each prefill GPU; KV of a mean prompt in 31 ms, of a p95 one in 52 ms"
     )
-    assert "if the pods' network has as much" in str(Transport("TCP", 45e9, 0.031, 0.052))
+    assert str(Transport("TCP", 1.4e9, 0.9, 1.2)).startswith(
+        "TCP, 1.4 GB/s of each prefill GPU, if the pods' network has as much; KV of"
+    )

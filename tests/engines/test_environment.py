@@ -8,26 +8,27 @@ from tests.render.pools import plan, shape, spec
 from weft.domain.spec import EngineSpec, KVSpec
 from weft.domain.workload import Role
 from weft.engines.environment import transports
-from weft.engines.launch import EnvValue, LaunchRequest
+from weft.engines.launch import LaunchRequest
 from weft.engines.vllm_environment import variables
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "transport", "wires"),
+    ("accelerator", "transport", "wires", "piece"),
     [
-        ("H200", "TCP", "tcp,cuda_copy,cuda_ipc,sm,self"),
-        ("MI300X", "TCP", "tcp,rocm_copy,rocm_ipc,sm,self"),
-        ("MI300X", "RDMA", "^tcp"),
-        ("cpu", "TCP", "tcp,self,sm"),
+        ("H200", "TCP", "tcp,cuda_copy,cuda_ipc,sm,self", "64k"),
+        ("MI300X", "TCP", "tcp,rocm_copy,rocm_ipc,sm,self", "64k"),
+        ("MI300X", "RDMA", "^tcp", None),
+        ("cpu", "TCP", "tcp,self,sm", None),
+        ("H200", "Auto", None, "64k"),
     ],
 )
-def test_ucx_has_the_copies_of_the_accelerator_beside_the_wire(accelerator: str, transport: str, wires: str) -> None:
+def test_ucx_has_the_copies_of_the_accelerator_beside_the_wire(
+    accelerator: str, transport: str, wires: str | None, piece: str | None
+) -> None:
     half = spec(Role.Decode, kv=KVSpec(transport=transport))
-    assert [*transports(LaunchRequest(half, plan(shape(accelerator=accelerator))))] == [EnvValue("UCX_TLS", wires)]
-
-
-def test_nothing_is_said_where_the_engine_may_choose() -> None:
-    assert [*transports(LaunchRequest(spec(Role.Decode), plan(shape(accelerator="MI300X"))))] == []
+    told = {each.name: each.value for each in transports(LaunchRequest(half, plan(shape(accelerator=accelerator))))}
+    wanted = {"UCX_TLS": wires, "UCX_TCP_TX_SEG_SIZE": piece}
+    assert told == {name: value for name, value in wanted.items() if value is not None}
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,10 @@ DECODE = spec(Role.Decode)
         (prefill(("--disable-hybrid-kv-cache-manager",)), "--disable-hybrid-kv-cache-manager is true in prefill"),
         (prefill(("--no-disable-hybrid-kv-cache-manager",)), "--disable-hybrid-kv-cache-manager is false in prefill"),
         (prefill(env=(("VLLM_ATTENTION_BACKEND", "FLASHINFER"),)), "engine.env VLLM_ATTENTION_BACKEND"),
+        (prefill(env=(("UCX_TCP_TX_SEG_SIZE", "512k"),)), "engine.env UCX_TCP_TX_SEG_SIZE is 512k in prefill"),
+        (prefill(env=(("UCX_TCP_RX_SEG_SIZE", "512k"),)), "engine.env UCX_TCP_RX_SEG_SIZE is 512k in prefill"),
     ],
-    ids=["kv-precision", "speculative", "backend", "backend-joined", "switch", "switch-off", "variable"],
+    ids=["kv-precision", "speculative", "backend", "backend-joined", "switch", "switch-off", "variable", "tx", "rx"],
 )
 def test_what_the_handshake_compares_must_be_the_same_on_both_sides(ours: PoolSpec, field: str) -> None:
     conflict = settings_conflict(ours, DECODE)

@@ -21,6 +21,6 @@ class Transport:
     def __str__(self) -> str:
         """For the status: `RDMA, 45 GB/s of each prefill GPU; KV of a mean prompt in 31 ms, of a p95 one in 52 ms`."""
         rate = f"{digits(self.bytes_per_second / _BYTES_PER_GB)} GB/s of each prefill GPU"
-        beyond = ", if the pods' network has as much as its NIC" if self.name == "TCP" else ""
+        beyond = ", if the pods' network has as much" if self.name == "TCP" else ""
         mean, long = seconds(self.mean_seconds), seconds(self.p95_seconds)
         return f"{self.name}, {rate}{beyond}; KV of a mean prompt in {mean}, of a p95 one in {long}"

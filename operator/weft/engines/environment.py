@@ -21,6 +21,9 @@ POD_IP = "status.podIP"
 # UCX on an accelerator needs its copy transports beside the wire; without a GPU there are none.
 _COPIES = {"nvidia": "cuda_copy,cuda_ipc,", "amd": "rocm_copy,rocm_ipc,"}
 _UCX_TLS_ON_CPU = "tcp,self,sm"
+# Memory of a GPU goes over TCP in pieces, each copied through the host: of 8 KiB unless told otherwise. Receivers take
+# 64 KiB by default, and ask nobody (docs/adr/0075).
+_TCP_PIECE = "64k"
 
 
 def with_users(ours: Iterable[EnvValue], engine: EngineSpec) -> tuple[EnvValue, ...]:
@@ -51,6 +54,8 @@ def transports(request: LaunchRequest) -> Iterator[EnvValue]:
     chosen = _UCX_TLS_ON_CPU if request.on_cpu else wires.get(request.spec.kv.transport)
     if chosen is not None:
         yield EnvValue("UCX_TLS", chosen)
+    if not request.on_cpu and request.spec.kv.transport != "RDMA":
+        yield EnvValue("UCX_TCP_TX_SEG_SIZE", _TCP_PIECE)
     if over_nvlink(request.spec):
         yield from nvlink_variables()
     named = named_interfaces(request.spec.pod) if request.spec.kv.transport == "TCP" else ()

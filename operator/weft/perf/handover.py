@@ -11,14 +11,19 @@ if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
 
 _NVLINK_FRACTION = 0.88  # of what NVLink does, between two GPUs: 396 of 450 GB/s were measured on NVLink 4
+# Over TCP memory of a GPU goes through the host, piece by piece: 0.5 GB/s were measured in pieces of 8 KiB and 1.6 in
+# those of 128 (docs/gpu.md); between them, in the 64 KiB that Weft asks for.
+_THROUGH_THE_HOST = 1.4e9
 _POSTED_SECONDS = 0.03  # posting, descriptors and polling of one transfer (NIXL, vLLM issue 50913)
 
 
 def sent_bytes_per_second(prefill: ReplicaModel) -> float:
-    """What each GPU of prefill sends at best: by its NIC, whatever transport carries it there, or over NVLink."""
-    if prefill.over_nvlink:
+    """What each GPU of prefill sends at best: over NVLink, or by its NIC, and through the host where that is TCP."""
+    if prefill.wire == "NVLink":
         return prefill.accelerator.scale_up_bandwidth * _NVLINK_FRACTION
-    return prefill.accelerator.network_bandwidth * NETWORK_FRACTION
+    by_nic = prefill.accelerator.network_bandwidth * NETWORK_FRACTION
+    through_the_host = prefill.wire == "TCP" and prefill.accelerator.vendor != "cpu"
+    return min(by_nic, _THROUGH_THE_HOST) if through_the_host else by_nic
 
 
 def handed_over_seconds(prefill: ReplicaModel, input_tokens: float) -> float:

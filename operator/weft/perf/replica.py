@@ -27,7 +27,7 @@ class ReplicaModel:
 
     `kv_precision` is how the KV cache is stored, see `stored_kv`. `speculation` counts in memory and in what a
     `Stepper` times; closed loops of measurements have none. `calibration` scales what a `Stepper` times, from live
-    metrics. `over_nvlink` says that prefill sends KV over NVLink, and not by its NIC.
+    metrics. `wire` is what carries KV from prefill: RDMA, EFA, NVLink or TCP.
     """
 
     architecture: Architecture
@@ -38,7 +38,7 @@ class ReplicaModel:
     kv_precision: Precision = Precision.BF16
     speculation: Speculation | None = None
     calibration: Calibration = UNCALIBRATED
-    over_nvlink: bool = False
+    wire: str = "RDMA"
 
     def __hash__(self) -> int:
         """Of what tells replicas apart: hashing all that a model is takes longer than finding what is remembered."""

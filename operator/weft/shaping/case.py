@@ -10,7 +10,7 @@ from weft.domain.calibration import NOTHING_KNOWN, Subject, factors_for, measure
 from weft.domain.shape import Calibration
 from weft.engines.batches import counted_on
 from weft.engines.context_parallelism import Sharing
-from weft.engines.nvlink import over_nvlink
+from weft.engines.handover import wire_of
 from weft.perf import Doubt, ReplicaModel, stored_kv
 from weft.shaping.speculating import resolve_speculation
 
@@ -43,7 +43,7 @@ class Case:
             kv_precision=stored_kv(self.request.spec.kv.precision, shape.precision),
             speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
             calibration=self._factors,
-            over_nvlink=over_nvlink(self.request.spec),
+            wire=wire_of(self.request.spec),
         )
 
     @property

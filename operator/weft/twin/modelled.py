@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.engines.batches import counted_on
 from weft.engines.context import stretches_context
-from weft.engines.nvlink import over_nvlink
+from weft.engines.handover import wire_of
 from weft.perf.handover import handed_over_seconds
 from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.steps import Stepper, stepper
@@ -66,7 +66,7 @@ def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog) -> ReplicaModel:
         memory_bytes=accelerator.memory_bytes,
         kv_precision=stored_kv(spec.kv.precision, shape.precision),
         speculation=resolve_speculation(spec.engine, architecture, catalog),
-        over_nvlink=over_nvlink(spec),
+        wire=wire_of(spec),
     )
 
 
