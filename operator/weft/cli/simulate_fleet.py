@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.simulate_page import data_of, heading, without_nan
-from weft.cli.simulate_report import Figures, percent, time, times_least
+from weft.cli.simulate_report import USUAL, Figures, percent, time, times_least
 from weft.cli.simulate_series import clock
 from weft.cli.tables import headed_table
 from weft.domain.figures import counted, digits, seconds
@@ -110,7 +110,7 @@ def shortages(fleet: FleetReport, place: int) -> list[tuple[str, Shortage]]:
     return sorted(found, key=lambda each: each[1].at)
 
 
-HEADS = ("within the SLO", "TTFT p90", "TPOT p90", "GPU-hours", "/ least", "cost", "changes", "failed")
+HEADS = ("within the SLO", f"TTFT p{USUAL}", f"TPOT p{USUAL}", "GPU-hours", "/ least", "cost", "changes", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ def _row(title: str, report: Report, outcome: Outcome) -> Row:
     figures = Figures.of(outcome)
     cells = (
         percent(figures.attainment),
-        time(figures.ttft[1]),
-        time(figures.tpot[1]),
+        time(figures.ttft_at(USUAL)),
+        time(figures.tpot_at(USUAL)),
         digits(outcome.gpu_hours),
         times_least(report, outcome),
         digits(outcome.cost),

@@ -17,12 +17,12 @@ import numpy as np
 from weft.cli.simulate_charts import LEFT, RIGHT, WIDTH, Scene, chart_svg, marks_svg
 from weft.cli.simulate_page import heading
 from weft.cli.simulate_pictures import look_of, panels, reason_marks
-from weft.cli.simulate_report import PERCENTS, Figures, everything_said, percent, time, times_least
+from weft.cli.simulate_report import DRAWN, USUAL, Figures, everything_said, percent, time, times_least
 from weft.cli.simulate_series import clock, edges_of
 from weft.domain.figures import digits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from weft.cli.simulate_charts import Chart, Mark
     from weft.cli.simulate_pictures import Panel
@@ -96,8 +96,8 @@ def summary(report: Report) -> str:
 def _tiles(report: Report, outcome: Outcome, figures: Figures) -> str:
     shown = (
         ("within the SLO", percent(figures.attainment), "SLO met" if figures.meets else "SLO missed"),
-        ("TTFT p90", time(figures.ttft[1]), f"p50 {time(figures.ttft[0])}\np99 {time(figures.ttft[2])}"),
-        ("TPOT p90", time(figures.tpot[1]), f"p50 {time(figures.tpot[0])}\np99 {time(figures.tpot[2])}"),
+        _latency_tile("TTFT", figures.ttft_at),
+        _latency_tile("TPOT", figures.tpot_at),
         ("GPU-hours", digits(outcome.gpu_hours), f"cost {digits(outcome.cost)}\nin H100-hours"),
         *_beside_the_least(report, outcome),
         ("changes of replicas", f"{figures.changes:,}", "of what is wanted"),
@@ -112,6 +112,11 @@ def _tiles(report: Report, outcome: Outcome, figures: Figures) -> str:
         for number, (name, value, more) in enumerate(shown)
     )
     return f"<section class=tiles>{tiles}</section>"
+
+
+def _latency_tile(name: str, at: Callable[[int], float]) -> tuple[str, str, str]:
+    others = "\n".join(f"p{each} {time(at(each))}" for each in DRAWN if each != USUAL)
+    return f"{name} p{USUAL}", time(at(USUAL)), others
 
 
 def _unfinished(figures: Figures) -> str:
@@ -136,7 +141,7 @@ def _missed(figures: Figures, number: int) -> str:
 
 def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
     """A row for each policy; the best of each column stands out, of costs the best that meets the SLO, if any does."""
-    heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in PERCENTS)]
+    heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in DRAWN)]
     heads += ["GPU-hours", *(["/ least"] if report.oracle_gpu_hours else []), "cost", "changes", "failed"]
     heads += ["unfinished"] if any(figures.unfinished for _, figures in rows) else []
     cells = [_cells(report, *row)[: len(heads)] for row in rows]
@@ -167,7 +172,7 @@ def _row(outcome: Outcome, figures: Figures, cells: Sequence[tuple[float, str]],
 def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[float, str]]:
     """Values, the less the better, with their words."""
     cells = [(-figures.attainment, percent(figures.attainment))]
-    cells += [(value, time(value)) for value in (*figures.ttft, *figures.tpot)]
+    cells += [(value, time(value)) for at in (figures.ttft_at, figures.tpot_at) for value in map(at, DRAWN)]
     cells.append((outcome.gpu_hours, digits(outcome.gpu_hours)))
     if report.oracle_gpu_hours:
         cells.append((outcome.gpu_hours, times_least(report, outcome)))

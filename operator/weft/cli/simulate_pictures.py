@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.cli.simulate_charts import Chart, Line, Mark
-from weft.cli.simulate_report import PERCENTS, everything_said
+from weft.cli.simulate_report import DRAWN, everything_said
 from weft.cli.simulate_series import clock, edges_of, latency, percentiles_by_bin, rates
 from weft.domain.figures import seconds
 from weft.domain.reasons import Reason
@@ -98,17 +98,17 @@ def _traffic(report: Report, scene: Scene) -> Panel:
 
 
 def _latency(report: Report, scene: Scene, kind: str, title: str) -> Panel:
-    """All percentiles of one policy; of several the one that the SLO names highest."""
+    """Three percentiles of one policy; of several the one that the SLO names highest."""
     edges = edges_of(scene.seconds, MOST_BINS)
     targets: tuple[tuple[int, float], ...] = getattr(report.first.slo, kind)
-    held = targets[-1][0] if targets else PERCENTS[-1]
-    percents = PERCENTS if report.alone else (held,)
+    held = targets[-1][0] if targets else DRAWN[-1]
+    percents = DRAWN if report.alone else (held,)
     lines = []
     for outcome in report.outcomes:
         values = percentiles_by_bin(outcome.answers.arrived, getattr(outcome.answers, kind), edges, percents)
         for percentile, row in zip(percents, values, strict=True):
             name = f"p{percentile}" if report.alone else outcome.policy
-            shade = {50: " weak", 90: " middle"}.get(percentile, "") if report.alone else ""
+            shade = {50: " weak", 95: " middle"}.get(percentile, "") if report.alone else ""
             lines.append(Line(edges, row, f"{look_of(outcome.policy)}{shade}", name, told=name))
     against = tuple((target, f"SLO p{percentile}") for percentile, target in targets)
     unit = f"by arrival, {seconds(float(edges[1]))} each"

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from weft.domain.workload import Slo
     from weft.twin.outcome import Outcome
 
-PERCENTS = (50, 90, 99)
+PERCENTS = (50, 90, 95, 99)
+USUAL = 95  # what SLOs are mostly given at, and a table tells where it has room for one
+DRAWN = (50, USUAL, 99)  # where there is room for three
 
 
 class Said(NamedTuple):
@@ -103,6 +105,14 @@ class Figures:
     @property
     def failed(self) -> int:
         return self.requests - self.completed
+
+    def ttft_at(self, percent: int) -> float:
+        """Seconds to the first token at one of `PERCENTS`."""
+        return self.ttft[PERCENTS.index(percent)]
+
+    def tpot_at(self, percent: int) -> float:
+        """Seconds for each token after it, at one of `PERCENTS`."""
+        return self.tpot[PERCENTS.index(percent)]
 
 
 def _meets(outcome: Outcome) -> bool:
