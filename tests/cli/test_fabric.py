@@ -222,6 +222,14 @@ def _luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+def test_the_file_is_named_as_other_commands_name_it(tmp_path: Path) -> None:
+    """`weft plan` and `weft simulate` take it by --fabric; here it is what the command is about, too."""
+    file = written(tmp_path / "nodes.yaml", listed(node("b-0")))
+    every = [weft("fabric", option, file).out for option in ("--fabric", "--file", "-f")]
+    assert "8 of 8 free" in every[0]
+    assert every == [every[0]] * 3
+
+
 @pytest.mark.parametrize("racks", [1, 12, 64], ids=["one rack", "a row", "a hall"])
 def test_a_larger_fabric_has_smaller_cells_and_fewer_words(tmp_path: Path, racks: int) -> None:
     """So that 64 racks are still one look."""

@@ -287,7 +287,8 @@ def top(
 def fabric(
     context: options.Context = None,
     file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="FILE", help="nodes and pods from a file instead; - is stdin")
+        str | None,
+        typer.Option("--fabric", "--file", "-f", metavar="FILE", help="nodes and pods of a file instead; - is stdin"),
     ] = None,
     form: Output = Format.table,
     html: Annotated[
