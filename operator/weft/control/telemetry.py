@@ -10,15 +10,17 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from weft.control.fabric_gauges import FabricGauges
 from weft.control.split_gauges import SplitGauges
 from weft.control.traffic_gauges import TrafficGauges
+from weft.decide.judged import seen_of
 from weft.domain.crews import crews_of
 from weft.domain.reasons import Reason
+from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions, PoolDecision
-    from weft.domain.snapshot import ScaleMemory, Snapshot
+    from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
     from weft.domain.status import Assignment
     from weft.observe.history import Origin
 
@@ -97,11 +99,12 @@ class Telemetry:
             for gauge in self._per_pool:
                 gauge.clear()
             self._traffic.clear()
-            crews = crews_of(snapshot.pods)
+            crews, roles = crews_of(snapshot.pods), roles_of(snapshot.pools)
             for decision in decisions.pools:
                 place = (decision.key.namespace, decision.key.name)
                 self._show_decision(place, decision)
-                self._traffic.show(place, snapshot.observations.get(decision.key.uid))
+                seen = snapshot.observations.get(decision.key.uid)
+                self._traffic.show(place, seen_of(roles.get(decision.key.uid, Role.Aggregated), seen))
                 self._show_learning(place, decisions.memory.get(decision.key.uid))
                 self._show_outliers(place, decisions.memory.get(decision.key.uid))
                 ready = how_many_serve(decision.status.assignments, crews.get(decision.key.uid, ()))
@@ -153,6 +156,11 @@ class Telemetry:
 
     def _gauge(self, name: str, text: str, names: tuple[str, ...]) -> Gauge:
         return Gauge(name, text, names, registry=self.registry)
+
+
+def roles_of(pools: Iterable[PoolRecord]) -> dict[str, Role]:
+    """By UID, of those whose spec is understood."""
+    return {pool.key.uid: pool.spec.role for pool in pools if pool.spec is not None}
 
 
 def how_many_serve(assignments: Iterable[Assignment], crew: Iterable[PodRecord]) -> int:

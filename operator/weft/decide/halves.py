@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LIVE = ("SLOMet", "NetworkBound")
 _KINDS = ("Planned", "ArgumentsUnknown", "Relaxed", "Placed", *_LIVE, "TransfersFailing", "CapacityRequested")
+_GOOD_LAST, _BAD_FIRST = ("False", "Unknown", TRUE), (TRUE, "Unknown", "False")
+_TIMED_BY_ONE = (TRUE, "False", "Unknown")  # the half that waits for KV times it, and the other one cannot know
 _BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "NetworkBound", "TransfersFailing", "CapacityRequested"}
 
 
@@ -90,9 +92,14 @@ def _worst(split: SplitRecord, kind: str, present: list[tuple[Role, PoolDecision
     found = [(role, each) for role, half in present for each in half.conditions if each.kind == kind]
     if not found:
         return None
-    order = ("True", "Unknown", "False") if kind in _BAD_WHEN_TRUE else ("False", "Unknown", TRUE)
+    order = _TIMED_BY_ONE if kind == "NetworkBound" else _BAD_FIRST if kind in _BAD_WHEN_TRUE else _GOOD_LAST
     role, worst = min(found, key=lambda entry: order.index(entry[1].status))
-    return Condition(kind, worst.status, _of_pool(split, role, worst.explanation))
+    said = _of_pool(split, role, worst.explanation)
+    if kind == "SLOMet" and worst.status == TRUE:  # one half is about the first token, the other about the rest
+        said = Explanation(
+            said.reason, "; ".join(_of_pool(split, half, each.explanation).message for half, each in found)
+        )
+    return Condition(kind, worst.status, said)
 
 
 def _told(split: SplitRecord, problem: Unpaired) -> Explanation:

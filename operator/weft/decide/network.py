@@ -35,9 +35,10 @@ def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> 
     """Whether KV transfer is what makes TTFT miss its target while the engines have room."""
     if not role.is_half:
         return _MOVES_NOTHING
-    if observation is None or observation.answered <= 0 or observation.transfer_seconds is None:
-        missing = Explanation(Reason.MetricsMissing, "no replica reports the time of its KV transfers")
-        return Condition("NetworkBound", UNKNOWN, missing)
+    if observation is None or observation.answered <= 0:
+        return _unknown("no replica reports metrics")
+    if observation.transfer_seconds is None:
+        return _unknown("no replica times KV transfers; the other half may")
     missed = _missed(slo, observation)
     if not missed or _is_saturated(role, observation):
         return _not_bound("KV transfer is not what TTFT waits for")
@@ -110,6 +111,10 @@ def requests_line_up_before_them(observation: PoolObservation, missed: list[Miss
     excess = max(reached - target for _, target, reached in missed)
     in_line = for_kv > (observation.running or 0.0)  # else a few are on their way, as always
     return in_line and for_kv / rate >= DOMINANT * excess
+
+
+def _unknown(message: str) -> Condition:
+    return Condition("NetworkBound", UNKNOWN, Explanation(Reason.MetricsMissing, message))
 
 
 def _not_bound(message: str) -> Condition:

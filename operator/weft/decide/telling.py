@@ -13,6 +13,7 @@ from weft.decide.backoff import remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.course import Outcome
 from weft.decide.forecasts import start_up_now
+from weft.decide.judged import seen_of, targets_of
 from weft.decide.network import network_bound
 from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
 from weft.decide.places import most_placed, places_after
@@ -68,6 +69,7 @@ def _how_many_have_a_place(course: Course) -> int:
 
 def _status(course: Course, assignments: tuple[Assignment, ...], places: Places, now: float) -> PoolStatus:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
+    role, slo = planned.spec.role, planned.spec.slo
     lacks = places.replicas < growth.desired
     return changed(
         planned.pool.status,
@@ -79,7 +81,7 @@ def _status(course: Course, assignments: tuple[Assignment, ...], places: Places,
         assignments=assignments,
         failure=course.failure,
         scale=turn.scale.explanation,
-        observed=live_figures(turn.observation, planned.spec.slo, turn.live),
+        observed=live_figures(seen_of(role, turn.observation), targets_of(role, slo), turn.live),
         moves=course.moves.told,
         opening=course.moves.opening if growth.refusal is not None else (),
         avoided=avoided_by(turn, now),
@@ -97,14 +99,15 @@ def _start_up(course: Course, now: float) -> StartUp | None:
 
 
 def _conditions(course: Course, request: CapacityRequest | None, free: FreeMap, now: float) -> tuple[Condition, ...]:
-    spec, plan, seen = course.turn.planned.spec, course.turn.planned.plan, course.turn.observation
+    spec, plan = course.turn.planned.spec, course.turn.planned.plan
+    slo, seen = targets_of(spec.role, spec.slo), seen_of(spec.role, course.turn.observation)
     return (
         conditions.planned(plan),
         *conditions.arguments_unknown(spec.engine.args, plan.engine),
         *conditions.relaxed(spec),
         conditions.placed(placement_of(course, free.fabric, now)),
-        conditions.slo_met(spec.slo, seen),
-        network_bound(spec.role, spec.slo, seen),
+        conditions.slo_met(slo, seen),
+        network_bound(spec.role, slo, seen),
         *transfers_failing(course, now),
         *conditions.capacity_requested(request),
     )
