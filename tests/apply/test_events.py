@@ -7,7 +7,7 @@ from kubernetes.client import ApiClient, Configuration
 
 from tests.protocol.scripted_server import ScriptedServer
 from weft.apply import EventRecorder, Reporter, Sender, TokenBucket
-from weft.apply.events import MOST_IN_THAT_TIME
+from weft.apply.events import MOST_IN_THAT_TIME, event_body
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import ResourceKey
 
@@ -36,3 +36,15 @@ def test_the_same_is_told_once() -> None:
 
 def test_a_message_that_never_repeats_itself_is_no_flood() -> None:
     assert told(*[f"{count} -> {count + 1} replicas" for count in range(40)]) == MOST_IN_THAT_TIME
+
+
+def kind_of(explanation: Explanation, *, warns: bool = False) -> str:
+    return str(event_body(KEY, explanation, Reporter("weft-0"), warns=warns)["type"])
+
+
+def test_what_somebody_should_look_at_is_a_warning() -> None:
+    """By its reason, or where it is told: no room is one for a pool that waits for it."""
+    assert "Warning" == kind_of(Explanation(Reason.BestEffort, "no shape meets the SLO"))
+    assert ["Normal", "Warning"] == [
+        kind_of(Explanation(Reason.NoSlot, "none"), warns=warns) for warns in (False, True)
+    ]

@@ -37,6 +37,7 @@ WARNINGS = frozenset(
         Reason.NotPermitted,
         Reason.SpecInvalid,
         Reason.ChildReverted,
+        Reason.BestEffort,
     }
 )
 
@@ -63,13 +64,18 @@ class EventRecorder:
         self._told: dict[tuple[str, Reason], dict[str, float]] = {}
         self._lock = threading.Lock()
 
-    def record(self, key: ResourceKey, explanation: Explanation) -> None:
-        """Tell about one object; blocks for one request, so call it from a thread."""
+    def record(self, key: ResourceKey, explanation: Explanation, *, warns: bool = False) -> None:
+        """Tell about one object, as a warning where the reason is one of `WARNINGS` or it `warns` here.
+
+        Blocks for one request, so call it from a thread.
+        """
         if (self._namespaces and key.namespace not in self._namespaces) or not self._is_due(key.uid, explanation):
             return
         path = object_path("events.k8s.io/v1", "events", key.namespace)
         try:
-            answer = self._sender.send(Request("POST", path, (), event_body(key, explanation, self._reporter)))
+            answer = self._sender.send(
+                Request("POST", path, (), event_body(key, explanation, self._reporter, warns=warns))
+            )
         except WeftError:
             return  # an event is worth no retry
         if answer.ok:
@@ -90,14 +96,14 @@ def _recent(told: dict[str, float], now: float) -> dict[str, float]:
     return {message: at for message, at in told.items() if now - at < REPEAT_SECONDS}
 
 
-def event_body(key: ResourceKey, explanation: Explanation, reporter: Reporter) -> Json:
+def event_body(key: ResourceKey, explanation: Explanation, reporter: Reporter, *, warns: bool) -> Json:
     """One event as the API wants it."""
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": f"{key.name[:200]}.{uuid4().hex[:16]}", "namespace": key.namespace},
         "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "type": "Warning" if explanation.reason in WARNINGS else "Normal",
+        "type": "Warning" if warns or explanation.reason in WARNINGS else "Normal",
         "reason": explanation.reason.value,
         "action": "Converge",
         "note": explanation.message[:NOTE_CHARACTERS],

@@ -12,6 +12,7 @@ from weft.control.garbage import collected_afterwards
 from weft.control.recording import recorder_of
 from weft.control.status_writing import StatusWriter
 from weft.decide import Persisted, decide, in_safe_order
+from weft.decide.news import news_of
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
 from weft.observe.snapshot_builder import SnapshotBuilder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from weft.control.wake import Wake
     from weft.domain.decision import Decisions, PoolDecision, SplitDecision
     from weft.domain.snapshot import ScaleMemory, Snapshot
+    from weft.domain.status import Condition
 
 SHORTEST_SLEEP_SECONDS = 0.05
 
@@ -75,13 +77,15 @@ class DecideLoop:
     def _write(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """Every decision, but not those that take what a pool gives up whose own could not be written."""
         versions = self._builder.versions()
+        before = {each.key.uid: each.conditions for each in snapshot.pools}
+        before |= {each.key.uid: each.conditions for each in snapshot.splits}
         every = (*in_safe_order(decisions.pools, snapshot.pools), *map(Persisted, decisions.splits))
         failed: set[str] = set()
         for each in every:
             key = each.decision.key
             try:
                 if each.after.isdisjoint(failed):
-                    self._write_one(each.decision, versions, snapshot.now)
+                    self._write_one(each.decision, versions, before.get(key.uid, ()), snapshot.now)
             except Retry as error:
                 failed.add(key.uid)
                 self._context.telemetry.failures.labels("decide", error.reason.value).inc()
@@ -93,7 +97,15 @@ class DecideLoop:
                 self._context.telemetry.failures.labels("decide", error.reason.value).inc()
                 log.warning("status of %s was refused: %s", key, error)
 
-    def _write_one(self, decision: PoolDecision | SplitDecision, versions: dict[str, int], now: float) -> None:
+    def _write_one(
+        self,
+        decision: PoolDecision | SplitDecision,
+        versions: dict[str, int],
+        before: tuple[Condition, ...],
+        now: float,
+    ) -> None:
         if self._statuses.write_decision(decision, versions[decision.key.uid], now):
             for event in decision.events:
                 self._context.events.record(decision.key, event)
+            for news in news_of(before, decision):
+                self._context.events.record(decision.key, news.explanation, warns=news.warns)
