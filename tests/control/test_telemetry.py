@@ -10,10 +10,11 @@ from tests.fabric.cluster import board
 from weft.control.fabric_gauges import MOST_DOMAINS
 from weft.control.telemetry import Telemetry
 from weft.domain.decision import Decisions
-from weft.domain.reasons import Reason
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.room import DomainRoom
 from weft.domain.shape import Calibration
 from weft.domain.snapshot import Outlier, Outliers
+from weft.domain.status import Condition
 
 POOLS = 50
 ROUNDS = 20
@@ -30,6 +31,24 @@ def test_a_scrape_during_a_decision_reads_every_pool() -> None:
         for each in shown:
             each.result()
     assert {text.count("\nweft_pool_desired_replicas{") for text in scrapes} == {POOLS}
+
+
+def test_ready_and_what_keeps_it_from_being_are_shown_with_their_reasons() -> None:
+    """They are in the status, written by converging; alerts are about them."""
+    world = World.of([board("b-0")], pool("chat", pool_spec(1)))
+    decisions, telemetry = world.decide(), Telemetry()
+    progress = (
+        Condition("Ready", "False", Explanation(Reason.ImageUnavailable, "no such image")),
+        Condition("Stalled", "True", Explanation(Reason.PodRefused, "no")),
+        Condition("Placed", "False", Explanation(Reason.NoSlot, "as the status had it before this decision")),
+    )
+    world.pools["chat"] = replace(world.pools["chat"], conditions=progress)
+    telemetry.show(world.snapshot(), decisions)
+    shown = [line for line in telemetry.text().decode().splitlines() if line.startswith("weft_pool_condition{")]
+    labels = 'namespace="team",pool="chat",reason='
+    assert f'weft_pool_condition{{condition="Ready",{labels}"ImageUnavailable"}} 0.0' in shown
+    assert f'weft_pool_condition{{condition="Stalled",{labels}"PodRefused"}} 1.0' in shown
+    assert ["AllPlaced"] == [line.split('"')[7] for line in shown if 'condition="Placed"' in line]
 
 
 def test_factors_are_shown_exactly_once_there_are_any() -> None:

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions, PoolDecision
     from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
-    from weft.domain.status import Assignment
+    from weft.domain.status import Assignment, Condition
     from weft.observe.history import Origin
 
 DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 POOL = ("namespace", "pool")
+OF_CONVERGING = frozenset({"Ready", "Reconciling", "Stalled"})  # as the status had them when it was decided
 
 
 class Telemetry:
@@ -100,6 +101,9 @@ class Telemetry:
                 gauge.clear()
             self._traffic.clear()
             crews, roles = crews_of(snapshot.pods), roles_of(snapshot.pools)
+            for pool in snapshot.pools:
+                progress = (each for each in pool.conditions if each.kind in OF_CONVERGING)
+                self._show_conditions((pool.key.namespace, pool.key.name), progress)
             for decision in decisions.pools:
                 place = (decision.key.namespace, decision.key.name)
                 self._show_decision(place, decision)
@@ -127,9 +131,11 @@ class Telemetry:
         if (request := decision.request) is not None:
             sizes = str(request.domain_gpus), str(request.gpus_per_node)
             self._requested.labels(*place, request.accelerator, *sizes).set(request.gpus)
-        for condition in decision.conditions:
-            holds = condition.status == "True"
-            self._condition.labels(*place, condition.kind, condition.explanation.reason.value).set(holds)
+        self._show_conditions(place, decision.conditions)
+
+    def _show_conditions(self, place: tuple[str, str], conditions: Iterable[Condition]) -> None:
+        for each in conditions:
+            self._condition.labels(*place, each.kind, each.explanation.reason.value).set(each.status == "True")
 
     def _show_learning(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
         """The exact factors, of which the status has rounded ones; absent until something was measured."""
