@@ -36,7 +36,7 @@ def test_a_shape_that_is_as_cheap_stays_and_says_why() -> None:
     plan = wish.plan(incumbent=running(wish, 2))
     assert str(plan.shape) == "H100 BF16 TP2"
     assert plan.verdict.reason is Reason.ShapeKept
-    assert "H100 BF16 TP1 would cost 2 instead of 2" in plan.verdict.message
+    assert "H100 BF16 TP1 would cost as much, 2; a change must save 15 %" in plan.verdict.message
     assert reasons(plan)["H100 BF16 TP1"] is Reason.ShapeKept
     assert wish.plan(incumbent=plan) == plan
 

@@ -211,10 +211,9 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
         too_long = "no shape has room for a sequence of the mean length of spec.workload beside the weights"
         return Explanation(Reason.BestEffort, closest if missed else too_long)
     if chosen.shape != best.shape:
-        return Explanation(
-            Reason.ShapeKept,
-            f"{best.shape} would cost {digits(best.cost)} instead of {digits(chosen.cost)}; a change must save 15 %",
-        )
+        now, then = digits(chosen.cost), digits(best.cost)
+        cost = f"as much, {now}" if now == then else f"{then} instead of {now}"
+        return Explanation(Reason.ShapeKept, f"{best.shape} would cost {cost}; a change must save 15 %")
     rate, headroom = chosen.case.request.workload.requests_per_second, chosen.case.request.spec.scaling.headroom
     spare = f" and {headroom:.0%} headroom" if headroom > 0 else ""
     short = "" if chosen.serves_all else f"; as many as are allowed serve {part(chosen.served)} of it"
