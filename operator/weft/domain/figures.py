@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 _EXPONENT_FROM = 1e10  # no rate, count or cost that can be asked for
 _MINUTE, _HOUR = 60.0, 3600.0
 _MANY = 10.0  # minutes, or hours, from which a time is told in them
@@ -20,6 +22,11 @@ def seconds(value: float) -> str:
     if value >= _MANY * _MINUTE:
         return f"{digits(value / _MINUTE)} min"
     return f"{digits(value)} s" if value >= 1 else f"{digits(value * 1000)} ms"
+
+
+def moment_of(epoch_seconds: float) -> str:
+    """`2026-07-01T08:00:00Z`, as Kubernetes writes times."""
+    return f"{datetime.fromtimestamp(epoch_seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def request_rate(value: float) -> str:

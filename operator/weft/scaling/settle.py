@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
-from weft.domain.figures import counted
+from weft.domain.figures import counted, moment_of
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ScalingMode
@@ -87,7 +87,7 @@ def _external(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     memory = _remember_want(sight, want, bounds)
     peak = max((wanted for _, wanted in memory.wanted), default=desired)
     recommended = bounds.clamp(peak)
-    message = f"{desired} replicas, as written through /scale"
+    message = f"{counted(desired, 'replica')}, as scaling.replicas or whoever writes /scale says"
     if desired != sight.request.spec.replicas:
         message = f"{sight.request.spec.replicas} replicas were asked for; {desired} is within the bounds"
     needed = max((wanted for _, wanted in memory.wanted), default=0) if want.replicas is None else want.replicas
@@ -167,11 +167,10 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, flo
     request = sight.request
     if bounds.most == 0:
         return bounds.shortfall or bounds.at_most, None
-    if _is_frozen(sight) and request.spec.freeze_until is not None:
-        return (
-            Explanation(Reason.Frozen, f"held at {request.current} replicas by freezeUntil"),
-            request.spec.freeze_until - request.now,
-        )
+    until = request.spec.freeze_until
+    if _is_frozen(sight) and until is not None:
+        held = f"held at {counted(request.current, 'replica')} until {moment_of(until)}, as scaling.freezeUntil says"
+        return Explanation(Reason.Frozen, held), until - request.now
     if want.replicas is not None and want.replicas > request.current:
         return _why_not_more(sight, bounds)
     if want.replicas is None or sight.reading is None:
