@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,10 @@ def _text(page: RenderableType) -> str:
     return captured.get()
 
 
+def _lines(page: RenderableType) -> list[str]:
+    return [line.rstrip() for line in _text(page).splitlines()]
+
+
 def _with_status(body: Json, *, ready: bool = True) -> Json:
     metadata = {**body["metadata"], "namespace": "team", "uid": f"uid-of-{body['metadata']['name']}"}
     return {**body, "metadata": metadata, "status": decided(body, ready=ready, now=NOW)}
@@ -51,6 +56,20 @@ def test_explain_tells_shape_places_load_and_the_losers() -> None:
     assert "TTFT p50 200 ms p95 1.43 s, TPOT p95 37.1 ms" in page
     assert "instead of spec.workload: requestsPerSecond" in page
     assert page.count("\nnot  ") == len(body["status"]["plan"]["alternatives"]) > 0
+
+
+def test_explain_tells_what_weft_would_run_where_somebody_else_decides() -> None:
+    body = _with_status(pool())
+    status = {"scale": {"reason": "OwnedExternally", "message": "4 replicas"}, "recommendedReplicas": 3}
+    body["status"].update(status)
+    assert "replicas: OwnedExternally: 4 replicas; Weft would run 3" in _lines(explanation(body))
+
+
+def test_explain_has_no_empty_lines_where_nothing_lost() -> None:
+    """As with a shape that is pinned."""
+    body = _with_status(pool())
+    body["status"]["plan"]["alternatives"] = []
+    assert ("", "") not in pairwise(_lines(explanation(body)))
 
 
 def test_explain_tells_what_a_start_takes_as_the_status_does() -> None:

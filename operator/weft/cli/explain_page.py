@@ -84,9 +84,10 @@ def _scale(status: Json) -> RenderableType | None:
     scale = status.get("scale")
     if not scale:
         return None
-    return Text("replicas: ", style="bold").append(
-        f"{scale['reason']}: {scale.get('message', '')}", style="not bold default"
-    )
+    told = f"{scale['reason']}: {scale.get('message', '')}"
+    if scale["reason"] == Reason.OwnedExternally.value and "recommendedReplicas" in status:
+        told += f"; Weft would run {status['recommendedReplicas']}"
+    return Text("replicas: ", style="bold").append(told, style="not bold default")
 
 
 def _plan(status: Json) -> RenderableType | None:
@@ -97,8 +98,11 @@ def _plan(status: Json) -> RenderableType | None:
     head = Text("shape: ", style="bold").append(f"{plan['shape']}", style="bold green")
     head.append(f"  {plan['reason']}: {plan.get('message', '')}", style="not bold default")
     facts = Text(f"expected of one replica: {_expected(expected)}, limited by {expected['limit']}", style="dim")
+    alternatives = plan.get("alternatives") or []
+    if not alternatives:  # an empty table is an empty line
+        return Group(head, facts)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    for one in plan.get("alternatives") or []:
+    for one in alternatives:
         table.add_row("not", one["shape"], one["reason"], one.get("message", ""))
     return Group(head, facts, table)
 
