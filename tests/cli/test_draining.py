@@ -225,7 +225,6 @@ def test_the_command_ends_with_zero_where_everything_moves() -> None:
     ("arguments", "words"),
     [
         (("--drain", "board-9", "--fabric", EXAMPLE), "there is no node board-9, perhaps board-"),
-        (("--drain", "board-0"), "--drain needs what runs"),
         (("--drain", "board-0", "--fabric", EXAMPLE, "--model", "x"), "--drain is about what runs"),
         (("--drain", "board-0", "--fabric", BARE), "no InferencePool with a status and a UID is there"),
     ],

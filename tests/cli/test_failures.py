@@ -108,6 +108,7 @@ def test_wrong_input_ends_with_2_and_one_sentence(tmp_path: Path, content: bytes
         (("plan", "-f", "-", "-o", "xml"), "'xml' is not one of"),
         (("explain", "Deployment/web"), "write InferencePool/NAME or PDSplit/NAME"),
         (("explain", "wpool/"), "write InferencePool/NAME or PDSplit/NAME"),
+        (("explain", "wpool/chat", "chat"), "write InferencePool/NAME or PDSplit/NAME"),
         (("explain", "wpool/.."), "write InferencePool/NAME or PDSplit/NAME"),
         (("run", "--port", "soon"), "must be a whole number; see `weft run --help`"),
         (("plan", "-f", ""), "cannot read ''"),
@@ -128,10 +129,17 @@ def test_a_fabric_without_nodes_is_wrong_input(tmp_path: Path) -> None:
     assert 2 == ending.code
 
 
-COMMANDS = (("explain", "wpool/chat"), ("top",), ("fabric",), ("run", "--port", "0"))
+COMMANDS = (
+    ("explain", "wpool/chat"),
+    ("explain", "wpool", "chat"),
+    ("top",),
+    ("fabric",),
+    ("plan", "--drain", "board-0"),  # about what runs, so that no empty cluster stands in for it
+    ("run", "--port", "0"),
+)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -69,7 +69,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     Plans the resources of --file, or what --model, --rate, --isl, --osl, --ttft and --tpot describe. Needs no cluster.
     Without --fabric and --context it plans for an empty cluster with every accelerator Weft knows. Exit code 1 when a
     pool gets no shape, none that meets its SLO, or no place. With --drain it says what draining nodes would do to what
-    runs, and nothing else.
+    runs, and nothing else: in the cluster of --context or the current one, or in the file --fabric.
     """
     if drain:
         _plan_a_drain(drain, (fabric, context), form, beside=bool(files) or model is not None)
@@ -96,8 +96,6 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
 def _plan_a_drain(nodes: list[str], where: tuple[str | None, str | None], form: Format, *, beside: bool) -> None:
     if beside:
         raise CommandFailure("--drain is about what runs: leave --file and --model away")
-    if where == (None, None):
-        raise CommandFailure("--drain needs what runs: name the cluster with --context, or a file of it with --fabric")
     from weft.cli.drain_command import run_drain
 
     if not run_drain(_world(*where, imagine=False), nodes, form):
@@ -228,6 +226,9 @@ def explain(
     resource: Annotated[
         str, typer.Argument(metavar="KIND/NAME", help="InferencePool/NAME or PDSplit/NAME (wpool/NAME, pds/NAME)")
     ],
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="where only KIND stands before it, as kubectl takes it too")
+    ] = None,
     context: options.Context = None,
     namespace: options.Namespace = None,
     *,
@@ -240,11 +241,11 @@ def explain(
     """
     from weft.cli.reference import parse_reference
 
-    kind, name = parse_reference(resource)
+    kind, called = parse_reference(resource if name is None else f"{resource}/{name}")
     from weft.cli.cluster import connect
     from weft.cli.explain_command import run_explain
 
-    if not run_explain(connect(context, namespace), kind, name, domains=domains):
+    if not run_explain(connect(context, namespace), kind, called, domains=domains):
         raise typer.Exit(ANSWER_IS_NO)
 
 
