@@ -17,6 +17,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## the Python environment in .venv, from hash-pinned locks
+	@echo "ready: .venv/bin/weft -h, or what \`make help\` lists"
 
 lint: $(READY) ## rules, format, types and import contracts
 	$(BIN)/ruff check
@@ -71,13 +72,17 @@ clean: ## remove the environment, the caches and what runs have left in this fol
 
 $(READY): requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weft needs Python 3.11 or later (make PYTHON=...)")'
-	$(PYTHON) -m venv .venv
-	$(PIP) --require-hashes --requirement requirements/dev.txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	@echo "1 of 3: an empty Python environment in .venv"
+	@$(PYTHON) -m venv .venv
+	@echo "2 of 3: $$(grep -c '==' $<) packages of $< into it, downloaded where they are not cached: about a minute"
+	@$(PIP) --require-hashes --requirement $<
+	@echo "3 of 3: Weft itself, from this folder"
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(READY_TO_FIT): requirements/predictors.txt
-	$(PYTHON) -m venv $(FITTING)
-	$(FITTING)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/predictors.txt
-	$(FITTING)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "$$(grep -c '==' $<) packages of $< into $(FITTING), downloaded where they are not cached: some minutes"
+	@$(PYTHON) -m venv $(FITTING)
+	@$(FITTING)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@$(FITTING)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
