@@ -11,6 +11,7 @@ import pytest
 from typer.main import get_command
 
 from tests.cli.terminal import weft
+from tests.docs.samples import without_figures
 from weft.cli.failure import __doc__ as exit_codes
 from weft.cli.main import app
 from weft.cli.predicting import ADDED, NEEDED
@@ -21,7 +22,6 @@ REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
 SAMPLES = re.findall(r"^```\n\$ weft (.*)\n((?:.*\n)*?)```$", PAGE, flags=re.MULTILINE)
 ALONE = {"plan", "predict", "fabric", "simulate"}
-FIGURE = re.compile(r"\b[0-9][0-9.,]*(?: (?:ms|s|min|h|%))?|\s+")
 WITHOUT_A_CLUSTER = [(command, printed) for command, printed in SAMPLES if command.split()[0] in ALONE]
 PREDICTED = re.findall(r"^```\n(model,.*\n(?:.*\n)*?)```$", PAGE, flags=re.MULTILINE)
 
@@ -44,13 +44,6 @@ def test_a_sample_is_what_the_command_prints(command: str, printed: str) -> None
         out, shown = without_figures(out), without_figures(shown)
     pattern = "".join(r"(?:.*\n)+?" if line.strip() == "..." else re.escape(f"{line}\n") for line in shown.splitlines())
     assert re.fullmatch(pattern, out), out
-
-
-def without_figures(text: str) -> str:
-    """Each figure with its unit is a mark, and each space is one."""
-    return "".join(
-        f"{FIGURE.sub(lambda found: '#' if found[0].strip() else ' ', line)}\n" for line in text.splitlines()
-    )
 
 
 def test_there_are_samples_of_every_command_that_needs_no_cluster() -> None:

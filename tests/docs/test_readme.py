@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.cli.terminal import listed, node, weft, written
+from tests.docs.samples import without_figures
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+if TYPE_CHECKING:
+    import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+SIMULATED = re.findall(r"^```\n\$ weft (simulate .*)\n((?:.*\n)*?)```$", README, flags=re.MULTILINE)
 
 
 def test_the_table_shows_what_is_decided_for_the_pool_above_it(tmp_path: Path) -> None:
@@ -21,3 +29,14 @@ def test_the_table_shows_what_is_decided_for_the_pool_above_it(tmp_path: Path) -
     row = next(line for line in README.splitlines() if line.startswith("chat "))
     count = str(decided["replicas"])
     assert ["chat", count, count, decided["plan"]["shape"]] == re.split(r"\s{2,}", row)[:4]
+
+
+def test_the_simulation_is_as_printed_and_meets_its_slo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its figures change with whatever decides or serves; an example that misses would be no recommendation."""
+    ((command, shown),) = SIMULATED
+    monkeypatch.chdir(REPOSITORY)
+    printed = weft(*shlex.split(command)).out
+    assert without_figures(shown) == without_figures(printed)
+    attained = re.search(r"^within the SLO +([0-9.]+) %$", printed, re.MULTILINE)
+    assert attained is not None
+    assert float(attained[1]) >= 99
