@@ -245,6 +245,26 @@ def test_what_waits_for_the_world_does_not_stall() -> None:
     assert conditions(World(), record) == {"Ready": ("False", Reason.NoSlot), "Reconciling": ("True", Reason.Scaling)}
 
 
+def test_a_rollout_that_gets_nowhere_says_why_while_the_earlier_replicas_serve() -> None:
+    """As with a wrong image: the pool is Ready, and its `Stalled` is for what only an edit can mend."""
+    world = settled(ONE)
+    pulls = Explanation(Reason.ImageUnavailable, "replica 1: ImagePullBackOff")
+    (only,) = ONE.status.assignments
+    rolls = changed(ONE, assignments=(replace(only, revision="before"),))
+
+    def told(revision: str) -> dict[str, Explanation]:
+        seen = world.look(changed(rolls, failure=Failure(revision, 1, 5.0, pulls)))
+        return {each.kind: each.explanation for each in seen.progress.conditions}
+
+    earlier = "1 of 1 replicas are of an earlier revision"
+    found = told(ONE.status.revision)
+    assert found["Ready"].reason is Reason.Serving
+    assert found["Reconciling"] == Explanation(
+        Reason.RollingOut, f"{earlier}; the last one failed: ImageUnavailable: replica 1: ImagePullBackOff"
+    )
+    assert told("before")["Reconciling"] == Explanation(Reason.RollingOut, earlier)
+
+
 def test_a_changed_spec_under_a_paused_rollout_says_that_it_waits_for_the_user() -> None:
     world = settled(ONE)
     newer = changed(ONE, revision="newer")

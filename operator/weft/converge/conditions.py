@@ -78,10 +78,15 @@ def _why_not_ready(
     """None when enough replicas answer and can be reached; else the most telling reason."""
     if census.ready >= max(1, _least_serving(pool, census) - replicas_spared(pool)):
         return trouble
-    failure = pool.status.failure
-    failed = failure.explanation if failure is not None and failure.revision == pool.status.revision else None
+    failed = _last_failure(pool)
     planned, unplaced = said_false(pool.conditions, "Planned"), _why_unplaced(pool, census)
     return stalled or _queues(pool) or failed or planned or unplaced or _starting(census)
+
+
+def _last_failure(pool: PoolRecord) -> Explanation | None:
+    """Of a replica of what is to run now."""
+    failure = pool.status.failure
+    return failure.explanation if failure is not None and failure.revision == pool.status.revision else None
 
 
 def _least_serving(pool: PoolRecord, census: Census) -> int:
@@ -125,7 +130,9 @@ def _leaving(census: Census) -> str:
 def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
     """What is under way towards the decided state, or what keeps it from being."""
     waiting = f"; {census.waiting}" if census.waiting else ""
-    queues = _queues(pool)
+    queues, failed = _queues(pool), _last_failure(pool)
+    if failed is not None:  # so that a rollout that gets nowhere says why, while the earlier replicas serve
+        waiting += f"; the last one failed: {failed.reason.value}: {failed.message}"
     claims = (
         (census.undecided and not census.paused, Reason.RollingOut, "the new spec is not decided yet"),
         (census.outdated > 0 and not census.paused, Reason.RollingOut, f"{_outdated(census)}{waiting}"),
