@@ -294,7 +294,9 @@ def test_a_freeze_holds_until_it_ends() -> None:
     answer = pool.step(seen(15.0, 2))
     assert (pool.current, reason(pool)) == (2, Reason.Frozen)
     assert answer.wake_after_seconds == 90
-    assert "held at 2 replicas until 1970-01-12T13:48:20Z, as scaling.freezeUntil says" == answer.explanation.message
+    assert (
+        "held at 2 replicas until 1970-01-12T13:48:20Z, as spec.scaling.freezeUntil says" == answer.explanation.message
+    )
     pool.run(seen(15.0, 2), 100)
     assert pool.current == 9
 

@@ -87,7 +87,7 @@ def _external(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     memory = _remember_want(sight, want, bounds)
     peak = max((wanted for _, wanted in memory.wanted), default=desired)
     recommended = bounds.clamp(peak)
-    message = f"{counted(desired, 'replica')}, as scaling.replicas or whoever writes /scale says"
+    message = f"{counted(desired, 'replica')}, as spec.scaling.replicas says"
     if desired != sight.request.spec.replicas:
         message = f"{sight.request.spec.replicas} replicas were asked for; {desired} is within the bounds"
     needed = max((wanted for _, wanted in memory.wanted), default=0) if want.replicas is None else want.replicas
@@ -169,7 +169,9 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, flo
         return bounds.shortfall or bounds.at_most, None
     until = request.spec.freeze_until
     if _is_frozen(sight) and until is not None:
-        held = f"held at {counted(request.current, 'replica')} until {moment_of(until)}, as scaling.freezeUntil says"
+        held = (
+            f"held at {counted(request.current, 'replica')} until {moment_of(until)}, as spec.scaling.freezeUntil says"
+        )
         return Explanation(Reason.Frozen, held), until - request.now
     if want.replicas is not None and want.replicas > request.current:
         return _why_not_more(sight, bounds)
