@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench.fitting.fit import Problem
-from bench.fitting.intervals import combination
+from bench.fitting.intervals import combination, faster, measured
 from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
+from bench.fitting.newer import cuts, leaving_newer_out
 from bench.fitting.rows import of_kind, read
 from bench.fitting.score import calibrated, choose, covered, errors, options
 from bench.machine import this_machine
 from bench.page import as_page
 from bench.peers import add_options, compared
 from weft.catalog import load
+from weft.catalog.uncertainty import Faster, reaching
 from weft.domain.errors import WeftError
 from weft.perf.expected import expected
 from weft.perf.measured import Kind
@@ -31,6 +33,7 @@ from weft.perf.measured import Kind
 if TYPE_CHECKING:
     from bench.fitting.left_out import Ratios
     from bench.fitting.rows import Row
+    from weft.catalog.uncertainty import Spread
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 MARGIN = 1.1  # for comparison with other models, whatever their intervals: a pick is predicted a tenth below the limit
@@ -71,6 +74,7 @@ def _closed_loop(rows: tuple[Row, ...]) -> dict[str, Any]:
         "accelerator_left_out": _latency_errors(elsewhere, np.ones(len(rows), dtype=bool)),
         "one_live_point": _latency_errors(seen_live, known),
         "interval_of_left_out_architectures": _coverage(problem, unseen, shared),
+        "interval_of_newer_releases": _newer_coverage(problem),
         "choice": asdict(choose(options(problem, everything, _upper_ends(rows)).values())),
         "choice_with_margin": asdict(choose(options(problem, everything, np.full(len(rows), MARGIN)).values())),
     }
@@ -89,6 +93,54 @@ def _coverage(problem: Problem, off: Ratios, counted: Any) -> dict[str, Any]:  #
         below, above = (np.array([getattr(spread, side) for spread in spreads]) for side in (f"{name}_below", name))
         inside, width = covered(getattr(off, name)[counted], below[counted], above[counted])
         found[name] = {"covered": inside, "median_high_over_low": width}
+    return found
+
+
+def _newer_coverage(problem: Problem) -> dict[str, Any]:
+    """Intervals of releases that are newer than all that a fit has seen of their engine, as they are of older ones too.
+
+    How much further their fast ends reach is learnt from the other engines alone.
+    """
+    newer = leaving_newer_out(problem)
+    counted = ~np.isnan(newer.tpot)
+    engines = np.array([row.at.replica.shape.engine.value for row in problem.rows])
+    learnt = {each: Faster(**faster(newer, counted & (engines != each))) for each in set(engines)}
+    spreads = _as_of_older(problem)
+    plain = [spreads[index] for index in sorted(spreads)]
+    reached = [reaching(spread, learnt[engine]) for spread, engine in zip(plain, engines[counted], strict=True)]
+    return {
+        "rows": int(counted.sum()),
+        "faster_than_predicted": round(float((newer.tpot[counted] > 1.0).mean()), 4),
+        "without": _held(newer, plain, counted),
+        "with": _held(newer, reached, counted),
+    }
+
+
+def _as_of_older(problem: Problem) -> dict[int, Spread]:
+    """By newer row: the spread if only what is older had been measured, and its release were an old one."""
+    found = {}
+    for older, of_the_month in cuts(problem.rows):
+        before = measured(tuple(row for row, known in zip(problem.rows, older, strict=True) if known))
+        places = {tuple(words.split()): frozenset(ids) for words, ids in before.items()}
+        known = replace(load().uncertainty, measured=places)
+        for index in map(int, np.flatnonzero(of_the_month)):
+            row = problem.rows[index]
+            found[index] = known.of_measured_releases(row.at.replica.architecture, combination(row))
+    return found
+
+
+def _held(off: Ratios, spreads: list[Spread], counted: Any) -> dict[str, Any]:  # noqa: ANN401 - an array of booleans
+    """Part of the rows inside, and of those that were faster than any in it."""
+    found = {}
+    for name in ("tpot", "ttft"):
+        below, above = (np.array([getattr(spread, side) for spread in spreads]) for side in (f"{name}_below", name))
+        ratio = getattr(off, name)[counted]
+        inside, width = covered(ratio, below, above)
+        found[name] = {
+            "covered": inside,
+            "faster": round(float((ratio > below).mean()), 4),
+            "median_high_over_low": width,
+        }
     return found
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import yaml
 
 from bench.fitting.fit import Problem
-from bench.fitting.intervals import measured, spreads
+from bench.fitting.intervals import faster, measured, spreads
 from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
+from bench.fitting.newer import leaving_newer_out, newest
 from bench.fitting.rows import of_kind, read
 from weft.perf.measured import Kind
 
@@ -33,7 +34,8 @@ HEADER = """\
 #
 # `uncertainty`: near four of five rows lie between the prediction divided by the first number and times the second:
 # `seen` of architectures that were measured on this generation with this engine and precision, `unseen` of those that
-# were left out of the fit. `measured` are the combinations with their architectures.
+# were left out of the fit. `measured` are the combinations with their architectures. `newest` are releases: of those
+# that come after them, latencies may be shorter by `faster` and output rates higher by as much, if that is more.
 #
 #   weights, kv             fraction of HBM bandwidth at which a step reads weights, and the KV cache
 #   matmul, prefill         fraction of peak FLOP/s that large matmuls reach in decode and in prefill
@@ -89,10 +91,13 @@ def _uncertainty(problem: Problem, found: Latencies) -> dict[str, Any]:
     """How far off predictions are of architectures that the fit has seen, and of those that it has not."""
     left_out = leaving_out(problem, [row.architecture for row in problem.rows])
     everything = np.ones(len(problem.rows), dtype=bool)
+    newer = leaving_newer_out(problem)
     return {
         "seen": spreads(problem, ratios(problem, found), everything),
         "unseen": spreads(problem, left_out, shares_its_precision(problem)),
         "measured": measured(problem.rows),
+        "faster": faster(newer, ~np.isnan(newer.tpot)),
+        "newest": newest(problem.rows),
     }
 
 

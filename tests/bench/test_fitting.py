@@ -12,6 +12,7 @@ import pytest
 
 from bench.fitting.fit import Problem
 from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
+from bench.fitting.newer import leaving_newer_out, month, newest
 from bench.fitting.priors import PRIORS
 from bench.fitting.rows import Row, of_kind, read
 from bench.fitting.solve import STEP, Vector, least_squares
@@ -200,3 +201,43 @@ def test_least_squares_solves_a_line_through_points_as_the_normal_equations_do()
 def test_least_squares_stays_where_nothing_is_better() -> None:
     start = np.array([2.0])
     assert np.array_equal(least_squares(lambda at: np.array([1.0 + (at[0] - 2.0) ** 2]), start), start)
+
+
+RELEASES = (
+    ("vllm", "", "measured 2025-10-29"),
+    ("vllm", "0.12.0", ""),
+    ("vllm", "0.18.0", "measured 2026-04-02"),
+    ("sglang", "0.5.9", ""),
+)
+
+
+def of_releases(file: Path) -> tuple[Row, ...]:
+    """Every release with the same models and loads."""
+    return table(
+        file,
+        [
+            row(model, engine=engine, engine_version=version, note=note, concurrency=users)
+            for (engine, version, note), model, users in product(RELEASES, MODELS, ("1", "16", "64"))
+        ],
+    )
+
+
+def test_a_newer_release_is_predicted_from_older_ones_of_its_engine_and_from_other_engines(tmp_path: Path) -> None:
+    """The newest vLLM is measured twice as fast: nobody else's prediction changes, nor its own."""
+    rows = of_releases(tmp_path / "rows.csv")
+    doubled = tuple(
+        replace(each, ttft=0.05, tpot=0.005) if month(each) == "2026-03" else each for each in rows if each.ttft
+    )
+    told, changed = (leaving_newer_out(Problem(each)) for each in (rows, doubled))
+    months, engines = np.array([month(each) for each in rows]), np.array([each.columns["engine"] for each in rows])
+    oldest = (engines == "sglang") | (months == "2025-10")
+    assert np.array_equal(oldest, np.isnan(told.tpot))
+    assert told.tpot[months == "2025-12"] == pytest.approx(changed.tpot[months == "2025-12"], rel=1e-12)
+    assert 2.0 * told.tpot[months == "2026-03"] == pytest.approx(changed.tpot[months == "2026-03"], rel=1e-12)
+
+
+def test_the_newest_release_of_an_engine_is_told_by_its_number_and_by_when_it_was_measured(tmp_path: Path) -> None:
+    assert {
+        "SGLang": {"version": "0.5.9", "month": "2026-02"},
+        "VLLM": {"version": "0.18.0", "month": "2026-04"},
+    } == newest(of_releases(tmp_path / "rows.csv"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.fitting.intervals import between
+from bench.fitting.intervals import between, faster
+from bench.fitting.left_out import Ratios
 from bench.fitting.score import Option, choose, covered, errors
 from bench.page import as_page
 
@@ -38,6 +39,15 @@ def test_an_interval_has_the_prediction_inside_even_where_all_errors_are_of_one_
     assert (below, above) == (1.02, 1.35)
 
 
+def test_one_of_nine_newer_releases_may_be_faster_than_the_interval_reaches() -> None:
+    """Of 28 rows three may be missed: the fourth sets the end, of rates too; what is slower than predicted none."""
+    off = np.array([1.0] * 22 + [1.2, 1.3, 1.4, 1.6, 2.0, 3.0])
+    slow = 1.0 / off
+    nothing_counts = np.append(np.ones(28, dtype=bool), [False])
+    newer = Ratios(*(np.append(values, 9.0) for values in (off, slow, 1.0 / off)))
+    assert {"ttft": 1.4, "tpot": 1.02, "output_rate": 1.4} == faster(newer, nothing_counts)
+
+
 def test_the_fastest_of_those_predicted_inside_the_limit_is_picked() -> None:
     """Limits are 15, 20, 30 and 50 ms: from 30 ms on the slower, richer candidate is inside."""
     group = [option(0.010, 0.010, 100, 100), option(0.025, 0.025, 300, 300)]
@@ -68,6 +78,10 @@ def test_a_limit_that_no_candidate_meets_is_no_choice() -> None:
     assert choose([[option(0.045, 0.045, 100, 100)]]).choices == 1
 
 
+def held(inside: float, below: float) -> dict[str, float]:
+    return {"covered": inside, "faster": below, "median_high_over_low": 1.6}
+
+
 def test_the_page_shows_every_figure_beside_its_aim() -> None:
     figures = {"rows": 7, "median": 0.0123, "p90": 0.456}
     latencies = {"tpot": figures, "ttft": figures, "output_rate": figures}
@@ -78,6 +92,12 @@ def test_the_page_shows_every_figure_beside_its_aim() -> None:
             **dict.fromkeys((*kinds, "one_live_point", "disaggregated", "offline", "offline_amd"), latencies),
             "machine": {"words": "a machine"},
             "interval_of_left_out_architectures": {"tpot": interval, "ttft": interval},
+            "interval_of_newer_releases": {
+                "rows": 31,
+                "faster_than_predicted": 0.7,
+                "without": {"tpot": held(0.56, 0.36), "ttft": held(0.57, 0.26)},
+                "with": {"tpot": held(0.82, 0.11), "ttft": held(0.74, 0.09)},
+            },
             "choice": {"choices": 12, "broken": 0.04, "doubtful": 0.1, "of_the_best": 0.9},
             "choice_with_margin": {"choices": 12, "broken": 0.07, "doubtful": 0.1, "of_the_best": 0.8},
             "answered": {"rows": 99, "part": 1.0},
@@ -87,5 +107,8 @@ def test_the_page_shows_every_figure_beside_its_aim() -> None:
     assert "(a machine)" in page
     assert "100% of 99 rows" in page
     assert "holds 81% of TPOT (high over" in page
+    assert "(31 rows, 70% faster than predicted)" in page
+    assert "would hold\n  56% of TPOT (36% below) and 57% of TTFT (26% below)." in page
+    assert "hold\n  82% of TPOT (11% below; high over low 1.6) and 74% of TTFT\n  (9% below; 1.6)" in page
     assert "4.0% broken, 0.900" in page
     assert "7.0% broken, 0.800" in page

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.perf.replicas import architecture
 from weft.catalog import load
 from weft.catalog.efficiency import Coefficient, Efficiency, properties
-from weft.catalog.uncertainty import Spread, Uncertainty
+from weft.catalog.uncertainty import Faster, Newest, Spread, Uncertainty
 from weft.domain.hardware import Precision
-from weft.domain.shape import EngineName
+from weft.domain.shape import EngineName, Shape
 
 if TYPE_CHECKING:
     from weft.catalog.performance import EnginePerformance
@@ -178,12 +178,15 @@ KNOWN = Uncertainty(
     seen={"dense": known_to(1.2), "experts": known_to(1.3), "VLLM dense": known_to(1.1)},
     unseen={"dense": known_to(1.5), "experts": known_to(1.6)},
     measured={COMBINATION: frozenset({DENSE.model_id})},
+    faster=Faster(ttft=1.15, tpot=1.5, output_rate=3.5),
+    newest={"VLLM": Newest("0.18.0", "2026-03"), "SGLang": Newest("0.5.9", "2026-03")},
 )
+KNOWN_RELEASE = "0.18.0"
 
 
 def test_intervals_are_narrowest_for_an_architecture_that_was_measured_there() -> None:
-    assert known_to(1.1) == KNOWN.spread(DENSE, COMBINATION)
-    assert known_to(1.6) == KNOWN.spread(MIXTURE, COMBINATION)
+    assert known_to(1.1) == KNOWN.spread(DENSE, COMBINATION, KNOWN_RELEASE)
+    assert known_to(1.6) == KNOWN.spread(MIXTURE, COMBINATION, KNOWN_RELEASE)
     assert known_to(1.5) == KNOWN.when(DENSE, COMBINATION, seen=False)
 
 
@@ -193,10 +196,38 @@ def test_an_engine_of_which_too_little_is_known_has_the_intervals_of_all() -> No
 
 
 def test_intervals_are_wider_for_what_nobody_measured() -> None:
-    far = KNOWN.spread(DENSE, ("Ada", "VLLM", "FP8"))
+    far = KNOWN.spread(DENSE, ("Ada", "VLLM", "FP8"), KNOWN_RELEASE)
     assert (far.ttft, far.tpot, far.output_rate) == pytest.approx((3.0**1.5, 1.5**1.5, 4.5**1.5))
     below = (far.ttft_below, far.tpot_below, far.output_rate_below)
     assert below == pytest.approx((1.65**1.5, 1.8**1.5, 1.95**1.5))
+
+
+@pytest.mark.parametrize("release", ["0.18.1", "0.26.0", "v0.32.0", "1.0", "2026-04", "nightly"])
+def test_a_release_newer_than_any_row_may_be_faster_than_predicted_but_no_slower(release: str) -> None:
+    """Only ends that are nearer than that move: of TTFT they are further here."""
+    known = KNOWN.spread(DENSE, COMBINATION, KNOWN_RELEASE)
+    newer = KNOWN.spread(DENSE, COMBINATION, release)
+    assert replace(known, tpot_below=1.5, output_rate=3.5) == newer
+    assert known.ttft_below > KNOWN.faster.ttft
+
+
+@pytest.mark.parametrize("release", ["0.18.0", "v0.18.0.post1", "0.18", "0.9.2", "2026-03", "2025-11"])
+def test_a_release_that_rows_reach_to_has_the_intervals_of_the_rows(release: str) -> None:
+    assert known_to(1.1) == KNOWN.spread(DENSE, COMBINATION, release)
+
+
+def test_each_engine_has_a_newest_release_of_its_own_and_any_is_newer_than_none() -> None:
+    known = replace(KNOWN, faster=Faster(ttft=9.0, tpot=9.0, output_rate=9.0))
+    releases = (("VLLM", "0.18.0"), ("SGLang", "0.5.9"), ("SGLang", "0.5.10"), ("TensorRTLLM", "0.1"))
+    reach = [known.spread(DENSE, ("Hopper", engine, "FP8"), release).tpot_below for engine, release in releases]
+    assert [False, False, True, True] == [each == 9.0 for each in reach]
+
+
+def test_a_replica_whose_release_nobody_names_runs_the_default_one() -> None:
+    place = (DENSE, Shape(EngineName.VLLM, "H100", Precision.FP8), CATALOG.accelerator("H100"))
+    version = CATALOG.engine(EngineName.VLLM).version
+    assert CATALOG.spread(*place, version) == CATALOG.spread(*place)
+    assert CATALOG.spread(*place, "0.15.1").tpot_below < CATALOG.spread(*place).tpot_below
 
 
 def test_every_spread_of_the_catalog_is_of_factors_above_one_and_every_model_has_one() -> None:

@@ -41,14 +41,15 @@ def value(estimate: Estimate | None) -> float:
         {"request_rate": "2", "concurrency": ""},
         {"request_rate": "1000", "concurrency": ""},
         {"model": "gpt-oss-120b", "precision": "FP4"},
+        {"engine_version": "0.32.0"},
         {"gpu": "MI300X", "concurrency": "500"},
         DISAGGREGATED,
     ],
-    ids=["closed loop", "open loop", "flood", "experts", "never measured", "disaggregated"],
+    ids=["closed loop", "open loop", "flood", "experts", "newer release", "never measured", "disaggregated"],
 )
 def test_intervals_hold_their_value_and_end_where_the_catalog_says(columns: dict[str, str]) -> None:
     at, found = measured(**columns), expect(**columns)
-    spread = CATALOG.spread(at.replica.architecture, at.replica.shape, at.replica.accelerator)
+    spread = CATALOG.spread(at.replica.architecture, at.replica.shape, at.replica.accelerator, at.release)
     ends = {
         "ttft": (spread.ttft_below, spread.ttft),
         "tpot": (spread.tpot_below, spread.tpot),
@@ -71,6 +72,20 @@ def test_intervals_widen_from_a_measured_model_to_another_one_and_to_combination
         near, far, furthest = (width(getattr(each, name)) for each in (seen, unseen, never))
         assert 1.05 * near < far
         assert 1.05 * far < furthest
+
+
+def test_a_release_newer_than_any_row_is_predicted_alike_and_may_be_faster() -> None:
+    known, newer, unsaid = (expect(engine_version=each) for each in ("0.18.0", "0.26.0", ""))
+    assert newer == unsaid
+    for name in ("ttft", "tpot"):
+        before, after = getattr(known, name), getattr(newer, name)
+        assert (before.value, before.high) == (after.value, after.high)
+        assert 1.1 * after.low < before.low
+    assert value(known.output_rate) == value(newer.output_rate)
+    assert known.output_rate is not None
+    assert newer.output_rate is not None
+    assert known.output_rate.low == newer.output_rate.low
+    assert 1.1 * known.output_rate.high < newer.output_rate.high
 
 
 def test_closed_loops_obey_littles_law() -> None:

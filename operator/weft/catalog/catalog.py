@@ -159,10 +159,15 @@ class Catalog:
             )
         return _efficiency(self, accelerator.generation, engine, precision, release)
 
-    def spread(self, architecture: Architecture, shape: Shape, accelerator: Accelerator) -> Spread:
-        """How far predictions of a replica are off, four times in five."""
+    def spread(
+        self, architecture: Architecture, shape: Shape, accelerator: Accelerator, release: str | None = None
+    ) -> Spread:
+        """How far predictions of a replica are off, four times in five, with a release of its engine.
+
+        The release is a version or the month of a measurement; None: the default version.
+        """
         combination = (accelerator.generation, shape.engine.value, shape.precision.value)
-        return self.uncertainty.spread(architecture, combination)
+        return self.uncertainty.spread(architecture, combination, release or self.engine(shape.engine).version)
 
 
 @functools.lru_cache(maxsize=256)

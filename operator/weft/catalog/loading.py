@@ -18,7 +18,7 @@ from weft.catalog.limits import EngineLimits, Releases
 from weft.catalog.notices import ReclaimTaint
 from weft.catalog.performance import EnginePerformance
 from weft.catalog.starting import EngineStart, SourceSpeed, Starting
-from weft.catalog.uncertainty import Spread, Uncertainty
+from weft.catalog.uncertainty import Faster, Newest, Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
 from weft.domain.shape import EngineName
 from weft.domain.units import MIB
@@ -149,6 +149,8 @@ def _uncertainty(facts: dict[str, Any]) -> Uncertainty:
         seen={name: _spread(known) for name, known in facts["seen"].items()},
         unseen={name: _spread(known) for name, known in facts["unseen"].items()},
         measured={tuple(words.split()): frozenset(ids) for words, ids in facts["measured"].items()},
+        faster=Faster(**facts["faster"]),
+        newest={name: Newest(**known) for name, known in facts["newest"].items()},
     )
 
 

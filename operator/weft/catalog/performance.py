@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MICRO, _MILLI = 1e-6, 1e-3
 _SHARPNESS = 12.0
-_MONTH = re.compile(r"^20\d\d-\d\d$")
+MONTH = re.compile(r"^20\d\d-\d\d$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class EnginePerformance:
         """Whether a version, or a month of measurement, is an early one. What cannot be read is the present one."""
         if release is None:
             return False
-        if _MONTH.match(release):
+        if MONTH.match(release):
             return release <= self.early_until
         version, limit = numbers(release), numbers(self.early_before)
         return version is not None and limit is not None and version < limit

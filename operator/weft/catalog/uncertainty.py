@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from weft.catalog.limits import numbers
+from weft.catalog.performance import MONTH
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -24,19 +27,55 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest release of an engine that was measured, and the month (`YYYY-MM`) of its newest measurement."""
+
+    version: str
+    month: str
+
+    def is_before(self, release: str) -> bool:
+        """Whether a version, or a month of measurement, is newer. What cannot be read is a recent build, and is."""
+        if MONTH.match(release):
+            return release > self.month
+        version, known = numbers(release), numbers(self.version)
+        return version is None or known is None or version > known
+
+
+@dataclass(frozen=True, slots=True)
+class Faster:
+    """How far releases that no row is of may run ahead of predictions: divisors of latencies, a factor of the rate."""
+
+    ttft: float
+    tpot: float
+    output_rate: float
+
+
+@dataclass(frozen=True, slots=True)
 class Uncertainty:
     """Spreads by kind of model (`dense`, `experts`), those of an engine as `VLLM dense` where enough rows tell.
 
     `seen` are of architectures that were measured in a combination of (generation, engine, precision), `unseen` of
-    those that were not. `measured` are the combinations, each with the ids of the architectures.
+    those that were not. `measured` are the combinations, each with the ids of the architectures. `newest` are by
+    engine: releases after them may be `faster`.
     """
 
     seen: dict[str, Spread]
     unseen: dict[str, Spread]
     measured: dict[tuple[str, ...], frozenset[str]]
+    faster: Faster
+    newest: dict[str, Newest]
 
-    def spread(self, architecture: Architecture, combination: tuple[str, ...]) -> Spread:
-        """The spread of a model in a combination: the narrowest where this very model was measured in it."""
+    def spread(self, architecture: Architecture, combination: tuple[str, ...], release: str) -> Spread:
+        """The spread of a model in a combination: the narrowest where this very model was measured in it.
+
+        Its fast ends reach further for a release (a version or a month) of the engine that is newer than all rows.
+        """
+        found = self.of_measured_releases(architecture, combination)
+        newest = self.newest.get(combination[1])
+        return reaching(found, self.faster) if newest is None or newest.is_before(release) else found
+
+    def of_measured_releases(self, architecture: Architecture, combination: tuple[str, ...]) -> Spread:
+        """The spread of a release that is not newer than what was measured of its engine."""
         known = self.measured.get(combination)
         if known is None:
             return wider(self.when(architecture, combination, seen=False))
@@ -59,4 +98,14 @@ def wider(known: Spread) -> Spread:
         ttft_below=known.ttft_below**power,
         tpot_below=known.tpot_below**power,
         output_rate_below=known.output_rate_below**power,
+    )
+
+
+def reaching(known: Spread, faster: Faster) -> Spread:
+    """At least as far towards fast: how slow something may be at most is left as it is."""
+    return replace(
+        known,
+        ttft_below=max(known.ttft_below, faster.ttft),
+        tpot_below=max(known.tpot_below, faster.tpot),
+        output_rate=max(known.output_rate, faster.output_rate),
     )

@@ -2,7 +2,8 @@
 
 How far predictions are off (`efficiency.yaml`): narrowest where the architecture was measured on this generation of GPU
 with this engine and precision; else as for architectures that were left out of the fit; and wider where nobody measured
-the combination at all.
+the combination at all. Of releases that are newer than all that was measured of their engine the fast ends reach
+further.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _of_all(one: Expected, copies: int) -> Expected:
 
 
 def _expected_of_one(at: Measurement, catalog: Catalog) -> Expected:
-    spread = catalog.spread(at.replica.architecture, at.replica.shape, at.replica.accelerator)
+    spread = catalog.spread(at.replica.architecture, at.replica.shape, at.replica.accelerator, at.release)
     if at.kind is Kind.Offline and at.prefill is not None:
         full_rate = _closed(replace(at, users=at.users or _MOST_USERS)).requests_per_second * at.output_tokens
         return Expected(None, None, _around(full_rate, spread.output_rate_below, spread.output_rate))
