@@ -13,6 +13,7 @@ from tests.fabric.cluster import board
 from tests.placement.cases import free_map
 from weft.decide.rollout import arriving, leaving, serving
 from weft.decide.weighing import PATIENCE_SECONDS
+from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec, RolloutStrategy, ScalingSpec
 from weft.domain.status import Assignment
 from weft.domain.workload import Role
@@ -84,6 +85,28 @@ def test_what_serves_stays_where_the_budget_pays_for_none_of_the_new_shape(rollo
     world.edit("chat", pool_spec(4, replace(TWO, max_gpus=8), rollout=rollout))
     world.turn(20)
     assert (8, (2,)) == (serves(world), desired(world, "chat"))
+
+
+@pytest.mark.parametrize("scaling", [TWO, ScalingSpec(min_replicas=2, max_replicas=5)], ids=["External", "Auto"])
+def test_what_stays_is_what_is_told(scaling: ScalingSpec) -> None:
+    """Not that none is wanted, as whoever follows `recommendedReplicas` would end what serves; and no event of it."""
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(1, replace(scaling, max_gpus=2))))
+    world.turn(6)
+    stepped = world.memory["uid-chat"].stepped
+    world.edit("chat", pool_spec(4, replace(scaling, max_gpus=2)))
+    for shape_is_new in (True, False, False):
+        world.turn()
+        decision, told = world.decision("chat"), world.status("chat").scale
+        assert (2, 2) == (decision.status.desired_replicas, decision.recommended)
+        assert told is not None
+        assert (Reason.BudgetExhausted, "held at 2 replicas") == (told.reason, told.message.partition(":")[0])
+        assert [Reason.ShapeChosen] * shape_is_new == [each.reason for each in decision.events]
+        assert stepped == world.memory["uid-chat"].stepped
+    world.edit("chat", pool_spec(4, replace(scaling, max_gpus=1)))
+    world.turn()
+    news = [each.message for each in world.decision("chat").events if each.reason is Reason.ScaleDown]
+    assert world.decision("chat").recommended == 1
+    assert ["2 -> 1 replicas: more of what there is exceed maxGPUs or maxReplicas"] * (scaling is not TWO) == news
 
 
 @pytest.mark.parametrize("wanted", [0, 1])

@@ -24,6 +24,7 @@ from weft.decide.budgets import (
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.course import Outcome, Turn
 from weft.decide.forecasts import keep_forecasts
+from weft.decide.frozen import as_it_stays
 from weft.decide.ground import Ground
 from weft.decide.halves import decide_splits
 from weft.decide.handover import handed_over
@@ -40,11 +41,10 @@ from weft.decide.settling import as_decided, both, may_change_again
 from weft.decide.steps import take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
-from weft.decide.worth import paid_by, stays_for_want_of_budget
+from weft.decide.worth import stays_for_want_of_budget
 from weft.domain.changed import changed
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import MOST_REPLICAS, ScalingMode
 from weft.fabric import build_fabric
 from weft.placement import rooms_of
 from weft.scaling import replaced_values
@@ -240,8 +240,9 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     frozen, turns = False, []
     for planned in plans:  # written out, as it is looked at in every pass
         frozen = frozen or (planned.spec.scaling.max_gpus is not None and _stays(planned, stage))
-    for pool, planned, prospect, answer in zip(unit, plans, known, answers, strict=True):
-        seen = stage.survivors[pool.key.uid]
+    for pool, planned, prospect, counted in zip(unit, plans, known, answers, strict=True):
+        seen, before = stage.survivors[pool.key.uid], stage.snapshot.memory.get(pool.key.uid)
+        answer = as_it_stays(counted, planned, seen.replicas, before) if frozen else counted
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
         fleet = Fleet(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
@@ -259,31 +260,14 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
         asked = handed_over(planned, stage.free.fabric, stage.snapshot.queueing)
         share = stage.shares.get(pool.key.uid) if is_short else None
         taught = answer.memory.calibration.news if answer.memory.calibration is not None else None
-        counted = changed(answer, desired=_as_before(planned, seen)) if frozen else answer
         left = _left(pool, stage)
-        turns.append(
-            Turn(planned, seen, counted, observation, left, memory, live, asked, taught, share, barred, frozen)
-        )
+        turns.append(Turn(planned, seen, answer, observation, left, memory, live, asked, taught, share, barred, frozen))
     return turns
 
 
 def _stays(planned: Planned, stage: _Stage) -> bool:
     seen = stage.survivors[planned.pool.key.uid]
     return stays_for_want_of_budget(planned, (each.assignment for each in seen.replicas))
-
-
-def _as_before(planned: Planned, seen: Survivors) -> int:
-    """The count while nothing may come, in replicas of what is there: all, unless fewer are wanted or paid for now."""
-    scaling, status = planned.spec.scaling, planned.pool.status
-    there = [each.assignment for each in seen.replicas]
-    before = max(status.desired_replicas, len(there))
-    wanted = (
-        scaling.replicas if scaling.mode is ScalingMode.External and scaling.replicas is not None else MOST_REPLICAS
-    )
-    if (most := scaling.max_gpus) is not None and (paid := paid_by(most, there)) < len(there):
-        ready = (each.assignment for each in seen.replicas if each.ready)  # the others leave first
-        before = max(paid, paid_by(most, ready))
-    return min(before, scaling.max_replicas, wanted)
 
 
 def _and_what_stays(unit: Unit, stage: _Stage) -> Mapping[str, Share]:

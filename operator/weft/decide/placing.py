@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.avoidance import avoided_by, come_last
 from weft.decide.backoff import remaining_seconds
+from weft.decide.frozen import why_none_comes
 from weft.decide.handover import waiting_in_queue
 from weft.decide.rollout import limits_of
 from weft.domain.decision import CapacityRequest
@@ -72,9 +73,7 @@ def _others_wait(course: Course, have: int) -> Explanation:
     told = f"{have} of {course.growth.desired} replicas placed"
     if not course.turn.frozen:
         return Explanation(Reason.Draining, f"{told}; others wait for a drain")
-    short = course.turn.scale.shortfall
-    why = short.message if short else "none comes while maxGPUs pays for no replica of the other half's new shape"
-    return Explanation(Reason.BudgetExhausted, f"{told}; {why}")
+    return Explanation(Reason.BudgetExhausted, f"{told}; {why_none_comes(course.turn.scale)}")
 
 
 def _all_placed(course: Course, fabric: Fabric) -> Explanation:
