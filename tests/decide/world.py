@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tests.fabric.cluster import forming
 from weft.catalog import load
@@ -115,7 +115,7 @@ class World:
     last: Decisions | None = None
 
     @classmethod
-    def of(cls, nodes: Iterable[NodeRecord], *pools: PoolRecord, pods: Iterable[PodRecord] = ()) -> World:
+    def of(cls, nodes: Iterable[NodeRecord], *pools: PoolRecord, pods: Iterable[PodRecord] = ()) -> Self:
         return cls(list(nodes), {each.key.name: each for each in pools}, pods={pod.name: pod for pod in pods})
 
     # looking

@@ -21,6 +21,7 @@ Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
 CLIQUE = "nvidia.com/gpu.clique"
 ENDED = {"Succeeded", "Failed"}
+QUARANTINE_SECONDS = 40.0  # from a node's being gone until garbage collection deletes its pods
 
 
 def node_body(name: str, product: str, gpus: int, clique: str = "") -> Json:
@@ -50,6 +51,7 @@ class Cluster:
     revision: int = 0
     wedged: set[str] = field(default_factory=set)  # nodes whose kubelet ends no pod
     away: dict[str, Json] = field(default_factory=dict)  # nodes that are gone
+    collected_at: dict[str, float] = field(default_factory=dict)  # when their pods go; those with a machine answer
     deaf: bool = False  # whether the scheduler does nothing
     refusing: set[str] = field(default_factory=set)  # nodes to which it binds nothing, for reasons of its own
     _world: World = field(default_factory=World)
@@ -99,10 +101,10 @@ class Cluster:
         self.run()
 
     def collect(self) -> None:
-        """Pods that are being deleted end, as do those of nodes that are gone."""
+        """Pods that are being deleted end, as do those of nodes that have been gone for long enough."""
         for name, pod in list(self.pods.items()):
             node = bound_to(pod)
-            gone = node != "" and node not in self.nodes
+            gone = node in self.away and self.now >= self.collected_at[node]
             if gone or ("deletionTimestamp" in pod["metadata"] and self._ends_there(node)):
                 del self.pods[name]
                 self.revision += 1
@@ -147,8 +149,17 @@ class Cluster:
         return body is not None and body["status"]["conditions"][0]["status"] == "True"
 
     def serves(self, pod: Json) -> bool:
+        return self.answers(pod) and self.is_ready(bound_to(pod))
+
+    def runs_on(self, node: str) -> bool:
+        """Whether a node is gone whose pods nobody collects yet."""
+        return node in self.away and self.now < self.collected_at[node]
+
+    def answers(self, pod: Json) -> bool:
+        """Whether its engine does, also on a machine that runs on though its Node is gone."""
         ready = any((c["type"], c["status"]) == ("Ready", "True") for c in pod["status"].get("conditions", ()))
-        return ready and "deletionTimestamp" not in pod["metadata"] and self.is_ready(bound_to(pod))
+        is_there = self.is_ready(bound_to(pod)) or self.runs_on(bound_to(pod))
+        return ready and "deletionTimestamp" not in pod["metadata"] and is_there
 
     # what happens
 
@@ -213,15 +224,19 @@ class Cluster:
         self.nodes[node]["metadata"]["labels"][key] = value
         self.revision += 1
 
-    def remove(self, node: str) -> None:
-        """The Node object is deleted; garbage collection takes its pods."""
+    def remove(self, node: str, *, runs_on: bool = False) -> None:
+        """The Node object is deleted, and its machine is gone or not.
+
+        Garbage collection takes its pods: where engines answer, not before anybody noticed.
+        """
         self.away[node] = self.nodes.pop(node)
+        self.collected_at[node] = self.now + (QUARANTINE_SECONDS if runs_on else 0.0)
         self.revision += 1
 
     def bring_back(self, node: str) -> None:
-        """A machine of that name joins again, as a new Node without a fault or any pod of the old one."""
+        """A machine of that name joins again, as a new Node without a fault: the same one with the pods that it has."""
         self.collect()
-        old = self.away.pop(node)
+        old, _ = self.away.pop(node), self.collected_at.pop(node)
         tags = old["metadata"]["labels"]
         gpus = int(old["status"]["capacity"][GPU])
         self.nodes[node] = node_body(node, tags["nvidia.com/gpu.product"], gpus, tags.get(CLIQUE, ""))

@@ -22,7 +22,7 @@ from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, Del
 from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
 from weft.domain.reports import Reports
-from weft.domain.snapshot import Snapshot
+from weft.domain.snapshot import PoolObservation, Snapshot
 from weft.fabric import build_fabric
 
 if TYPE_CHECKING:
@@ -98,7 +98,17 @@ class Operation:
     def snapshot(self) -> Snapshot:
         cluster = self.cluster
         seen = (self.pools(), (), cluster.node_records(), cluster.pod_records())
-        return Snapshot(cluster.now, *seen, {}, dict(self.memory), self.reports, budget=self.budget)
+        return Snapshot(cluster.now, *seen, self.heard(), dict(self.memory), self.reports, budget=self.budget)
+
+    def heard(self) -> dict[str, PoolObservation]:
+        """By UID of each pool who answers, where that matters: what engines tell of traffic does nowhere here."""
+        away = self.cluster.away
+        return {body["metadata"]["uid"]: self._heard(name) for name, body in self.bodies.items() if away}
+
+    def _heard(self, name: str) -> PoolObservation:
+        leaders = (pod for pod in self.pods_of(name) if pod["metadata"]["labels"][labels.RANK] == "0")
+        heard = [(pod["metadata"]["name"], 0.0) for pod in leaders if self.cluster.answers(pod)]
+        return PoolObservation(len(heard), 0, 0.0, heard=tuple(heard))
 
     def pods_of(self, name: str, replica: int | None = None) -> list[Json]:
         """Engine pods of a pool, or of one of its replicas."""

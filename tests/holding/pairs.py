@@ -63,7 +63,7 @@ class Pair(Operation):
     def snapshot(self) -> Snapshot:
         cluster = self.cluster
         seen = (self.pools(), (self.record(),), cluster.node_records(), cluster.pod_records())
-        return Snapshot(cluster.now, *seen, {}, dict(self.memory), self.reports, budget=self.budget)
+        return Snapshot(cluster.now, *seen, self.heard(), dict(self.memory), self.reports, budget=self.budget)
 
     def decide(self) -> None:
         now, snapshot = self.cluster.now, self.snapshot()

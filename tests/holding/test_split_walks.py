@@ -37,7 +37,7 @@ events = st.one_of(
     st.tuples(st.just("strategy"), st.sampled_from(["Surge", "Recreate"]), st.none()),
     st.tuples(st.just("silence"), nodes, st.booleans()),
     st.tuples(st.just("cordon"), nodes, st.booleans()),
-    st.tuples(st.just("remove"), nodes, st.none()),
+    st.tuples(st.just("remove"), nodes, st.booleans()),
     st.tuples(st.just("bring back"), nodes, st.none()),
     st.tuples(st.just("wedge"), nodes, st.booleans()),
     st.tuples(st.just("occupy"), nodes, st.integers(1, 8)),
@@ -204,9 +204,9 @@ class Walk:
         if node in self.world.cluster.nodes:
             self.world.cluster.cordon(node, on=on)
 
-    def remove(self, node: str, _: None) -> None:
+    def remove(self, node: str, runs_on: bool) -> None:  # noqa: FBT001 - values of one step
         if node in self.world.cluster.nodes:
-            self.world.cluster.remove(node)
+            self.world.cluster.remove(node, runs_on=runs_on)
 
     def bring_back(self, node: str, _: None) -> None:
         if node in self.world.cluster.away:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.holding.cluster import CLIQUE, GPU, boards, bound_to, gpus_of, rack
 from tests.holding.operation import Died, Operation, pool_body
+from weft.decide.health import NODE_LOST_SECONDS
 from weft.domain import labels
 from weft.domain.moves import MoveBudget
 from weft.fabric.faults import XID_TAINT
@@ -52,7 +53,7 @@ events = st.one_of(
     st.tuples(st.just("taint"), nodes, st.sampled_from([(), (XID_TAINT,), (SPOT,), ("team/other",)])),
     st.tuples(st.just("lose"), nodes, st.integers(0, 4)),
     st.tuples(st.just("label"), nodes, st.sampled_from(["a.1", "b.1", "c.1"])),
-    st.tuples(st.just("remove"), nodes, st.none()),
+    st.tuples(st.just("remove"), nodes, st.booleans()),
     st.tuples(st.just("bring back"), nodes, st.none()),
     st.tuples(st.just("wedge"), nodes, st.booleans()),
     st.tuples(st.just("delete"), pools, st.integers(0, 7)),
@@ -80,6 +81,7 @@ class Walk:
     world: Operation = field(default_factory=operation)
     seen: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)  # nodes by pool and replica, for ever
     given_up: set[tuple[str, int]] = field(default_factory=set)
+    gone_since: dict[str, float] = field(default_factory=dict)  # by node, as passes of deciding found it
 
     def __post_init__(self) -> None:
         self.world.released_into = slot_is_whole
@@ -106,7 +108,7 @@ class Walk:
 
     def _decide(self) -> None:
         world = self.world
-        before = {name: set(world.serving(name)) for name in DESIRED}
+        before = {name: set(world.serving(name)) | self._stranded(name) for name in DESIRED}
         known = {(name, each.replica) for name in DESIRED for each in world.assignments(name)}
         try:
             world.decide()
@@ -115,6 +117,23 @@ class Walk:
             nothing_is_promised_twice(world, fresh)
             for name in DESIRED:
                 enough_serve(world, name, before[name])
+
+    def _stranded(self, name: str) -> set[int]:
+        """Replicas that answer though nodes of theirs are gone, and not for long since a pass first found them so."""
+        cluster = self.world.cluster
+        for node in NODES:
+            if node in cluster.away:
+                self.gone_since.setdefault(node, cluster.now)
+            elif cluster.is_ready(node):
+                self.gone_since.pop(node, None)
+        in_time = {node for node, since in self.gone_since.items() if cluster.now - since < NODE_LOST_SECONDS}
+        return {
+            each.replica
+            for each in self.world.assignments(name)
+            if in_time.issuperset(set(each.nodes) & cluster.away.keys())
+            and len(pods := self.world.pods_of(name, each.replica)) == each.pods
+            and all(map(cluster.answers, pods))
+        }
 
     def _follow(self) -> None:
         """Ids: each has its nodes once and for ever, and one that was given up never comes back."""
@@ -238,7 +257,7 @@ STEPS: dict[str, Any] = {
     "taint": _known(lambda cluster, node, keys: cluster.taint(node, *keys)),
     "lose": _known(lambda cluster, node, gpus: cluster.lose(node, gpus)),
     "label": _known(lambda cluster, node, clique: cluster.label(node, CLIQUE, clique)),
-    "remove": _known(lambda cluster, node, _: cluster.remove(node)),
+    "remove": _known(lambda cluster, node, on: cluster.remove(node, runs_on=on)),
     "bring back": _bring_back,
     "wedge": _wedge,
     "delete": _on_a_pod(lambda cluster, name: cluster.delete(name)),
@@ -255,7 +274,7 @@ STEPS: dict[str, Any] = {
 
 @settings(max_examples=12, deadline=None)
 @given(first=st.integers(0, 3), moves=st.sampled_from([0, 2, 50]), walk=walks)
-@example(first=2, moves=0, walk=[("remove", "b.1-t0", None), ("wedge", "a.1-t1", True), ("restart", "wide", 0)])
+@example(first=2, moves=0, walk=[("remove", "b.1-t0", False), ("wedge", "a.1-t1", True), ("restart", "wide", 0)])
 def test_whatever_happens_the_rules_hold_and_all_comes_to_rest(first: int, moves: int, walk: list[Step]) -> None:
     """At the end everybody is left alone, and what is assigned serves; who has no place is told so, and has none."""
     course = Walk()

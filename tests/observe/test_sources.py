@@ -23,11 +23,11 @@ from weft.observe.prometheus import PrometheusAway, PrometheusSource, queries, s
 from weft.observe.sources import PreferredSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from tests.observe.fake_prometheus import Scrape
     from weft.domain.snapshot import PoolObservation
-    from weft.observe.history import SeriesKey
+    from weft.observe.history import SeriesKey, Target
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
 NAMES = SERIES.names
@@ -226,6 +226,38 @@ async def test_what_prometheus_knows_wins_and_the_rest_is_scraped(
         "Prometheus knows 1 of 2 engines and fronts; the others are scraped directly"
     ]
     await source.close()
+
+
+class Fixed:
+    """A source that tells one and the same of engine `a`, and of no other."""
+
+    def __init__(self, told: History) -> None:
+        self.told = told
+
+    async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
+        return {each.uid: self.told for each in targets if each.uid == "a"}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("scraped_at", [98.0, 60.0])
+async def test_whoever_heard_an_engine_last_says_for_how_long_it_is_silent(scraped_at: float) -> None:
+    """Prometheus asks once in a while; how old its samples are stays what it is."""
+    key: SeriesKey = (SERIES.finished, ())
+    asked = History(100.0, {key: ((20.0, 1.0), (80.0, 2.0))}, Origin.Prometheus)
+    scraped = History(100.0, {key: ((scraped_at - 5.0, 1.0), (scraped_at, 2.0))})
+    found = await PreferredSource(Fixed(asked), Fixed(scraped)).collect(TARGETS)
+    assert {"a"} == found.keys()
+    assert (20.0, Origin.Prometheus, asked.series) == (found["a"].age_seconds, found["a"].origin, found["a"].series)
+    assert found["a"].silent_seconds == min(20.0, 100.0 - scraped_at)
+
+
+def test_an_engine_of_one_sample_was_heard_though_it_tells_no_rate(history: list[Scrape]) -> None:
+    """A new process has seen no more of anybody when it decides for the first time."""
+    seen = directly(history[-2:])
+    assert (0, ()) == (seen.answered, seen.pods)
+    assert {each.pod for each in TARGETS} == {pod for pod, _ in seen.heard}
 
 
 def _shown(source: DirectSource, scrapes: list[Scrape], clock: Clock) -> None:

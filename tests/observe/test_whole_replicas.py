@@ -103,7 +103,12 @@ async def test_a_replica_is_as_old_as_what_its_oldest_page_tells() -> None:
     histories = await scraped(pages, {each.uid: RECORDED for each in pages})
     ages = {uid: histories[uid].age_seconds + late for uid, late in (("uid-0-0", 20.0), ("uid-0-1", 5.0))}
     told = {uid: older(history, ages[uid] - history.age_seconds) for uid, history in histories.items()}
-    assert of_whole_replicas(both, told)["uid-0-0"].age_seconds == pytest.approx(max(ages.values()))
+    whole = of_whole_replicas(both, told)["uid-0-0"]
+    assert whole.age_seconds == pytest.approx(max(ages.values()))
+    assert whole.silent_seconds == whole.age_seconds
+    asked_anew = {uid: replace(history, asked_seconds=1.0) for uid, history in told.items()}
+    assert of_whole_replicas(both, {**told, "uid-0-0": asked_anew["uid-0-0"]})["uid-0-0"].silent_seconds > 1.0
+    assert of_whole_replicas(both, asked_anew)["uid-0-0"].silent_seconds == 1.0
 
 
 async def test_windows_of_two_sources_are_laid_over_each_other() -> None:

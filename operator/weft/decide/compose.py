@@ -140,13 +140,12 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
 
 
 def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, ScaleMemory]]:
-    """By UID of the pool, with the silent nodes under what it has now."""
+    """By UID of the pool, with the nodes under what it has now that are silent or gone."""
     for outcome in outcomes:
         if outcome.memory is not None:
             decision = outcome.decision
-            lost = roll.lost_under(decision.key.uid, decision.status.assignments)
-            known = outcome.memory
-            yield decision.key.uid, known if lost == known.lost else replace(known, lost=lost)
+            known = roll.with_nodes_away(outcome.memory, decision.key.uid, decision.status.assignments)
+            yield decision.key.uid, known
 
 
 def _replanner(stage: _Stage, facts: Facts) -> Replan:

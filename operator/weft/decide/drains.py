@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 NO_START_SECONDS = 120.0
 
 
-def displacement(replica: Replica, fabric: Fabric) -> Explanation | None:
-    """Why a replica has to move though nothing ended: what is said of the first of its nodes that goes, or is away."""
+def displacement(replica: Replica, fabric: Fabric, *, waits_for_a_node: bool = False) -> Explanation | None:
+    """Why a replica has to move though nothing ended: what is said of the first of its nodes that goes, or is away.
+
+    Of one that serves and `waits_for_a_node`, which was gone, no node has to answer as yet.
+    """
     nodes = fabric.nodes()
-    found = (nodes[name].leaving or _silence(nodes[name]) for name in replica.nodes if name in nodes)
+    own = [nodes[name] for name in replica.nodes if name in nodes]
+    found = (node.leaving or (None if waits_for_a_node else _silence(node)) for node in own)
     return next((why for why in found if why is not None), None)
 
 

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from weft.decide.ending import ReadFailure
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.queueing import AdmissionRecord
+    from weft.domain.snapshot import PoolObservation
     from weft.domain.status import Assignment
 
 # Released pods that nobody binds within this time are placed anew (architecture: ADR 0004).
 SCHEDULING_SECONDS = 60.0
 # Counted from when Kubernetes calls the node NotReady (40-50 s into its silence), and no Service routes to it any more.
 # A kubelet that restarts is back sooner.
+# Of a node whose object is gone it is counted from when that was first seen: 10 to 30 s before Kubernetes would delete
+# its pods, which it does 40 s after it saw that itself, in rounds of 20 s.
 NODE_LOST_SECONDS = 30.0
+# Three rounds of metrics: an engine that answered within them serves, whatever became of its node's object.
+ANSWERED_SECONDS = 15.0
 # Whoever takes pods away faster than this would be answered by a storm of new ones.
 YOUNG_SECONDS = 60.0
 # A replica that ended sooner after it should have been ready did not start well.
@@ -111,16 +116,21 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the claims look at beside the replica. `lost_since` are nodes that do not answer, by name.
+    """What the claims look at beside the replica. `away_since` are nodes that do not answer or are gone, by name.
 
-    `start_seconds` is what a start takes.
+    `start_seconds` is what a start takes, and `observation` what the engines of its pool tell.
     """
 
     now: float
     nodes: Mapping[str, NodeRecord]
-    lost_since: Mapping[str, float]
+    away_since: Mapping[str, float]
     read_failure: ReadFailure
     start_seconds: float
+    observation: PoolObservation | None = None
+
+    def away_seconds(self, node: str) -> float:
+        """For how long a node has not answered or has been gone, as far as anybody saw."""
+        return self.now - self.away_since.get(node, self.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +159,23 @@ def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
     """A node is gone, or has not answered for a while, or its pods are already being taken away."""
     leaving = {pod.node for pod in replica.pods if pod.terminating or pod.phase is PodPhase.Failed}
     for name in replica.nodes if replica.may_have_run else ():
-        node = around.nodes.get(name)
-        if node is None:
+        node, in_time = around.nodes.get(name), around.away_seconds(name) < NODE_LOST_SECONDS
+        if node is None and not (in_time and _still_serves(replica, around)):
             return _no_fault(replica, Reason.NodeLost, f"node {name} is gone")
-        silent = around.now - around.lost_since.get(name, around.now)
-        if not node.ready and (name in leaving or silent >= NODE_LOST_SECONDS):
+        if node is not None and not node.ready and (name in leaving or not in_time):
             return _no_fault(replica, Reason.NodeLost, f"node {name} stopped answering")
     return None
+
+
+def _still_serves(replica: Replica, around: Surroundings) -> bool:
+    """Whether its pods say so though one of their nodes is gone: its object may come back, and they with it.
+
+    Pods that run on stay as ready as they were while no kubelet tells otherwise, so that its engine has to have
+    answered. A machine that is gone with its object answers nobody.
+    """
+    seen = around.observation
+    ready = replica.assignment.is_served_by(replica.pods)
+    return ready and seen is not None and seen.silent_seconds(replica.pods[0].name) < ANSWERED_SECONDS
 
 
 def its_scheduler_gave_it_up(replica: Replica, around: Surroundings) -> Loss | None:

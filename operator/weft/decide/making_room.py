@@ -106,7 +106,8 @@ def _residents(course: Course) -> Iterator[_Resident]:
     for each in turn.survivors.replicas:
         assignment = each.assignment
         stays = assignment.replica not in leaving and assignment.revision == turn.planned.revision
-        if stays and each.ready and assignment.handover is None:
+        surely_serves = each.ready and not turn.survivors.waits_for_a_node(each)
+        if stays and surely_serves and assignment.handover is None:
             departure = Departure(assignment, ready=True, outdated=False)
             owner, joins = owner_of(turn, assignment.replica), int(assignment.compute_domain is not None)
             yield _Resident(course, departure, Movable(owner, demand, assignment.nodes, joins))

@@ -11,6 +11,7 @@ from weft.decide.avoidance import avoided_by, come_last
 from weft.decide.backoff import remaining_seconds
 from weft.decide.frozen import why_none_comes
 from weft.decide.handover import waiting_in_queue
+from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.rollout import limits_of
 from weft.domain.decision import CapacityRequest
 from weft.domain.figures import counted
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from weft.decide.course import Course
     from weft.decide.growth import Growth
     from weft.decide.health import Replica
+    from weft.decide.survivors import Stranded
     from weft.domain.fabric import Fabric, FabricNode
     from weft.domain.shape import Shape
     from weft.domain.status import Assignment, Failure
@@ -123,13 +125,15 @@ def _staying(course: Course) -> list[Replica]:
 def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fabric) -> Explanation:
     """The same, with what the scheduler says while it does not bind a pod of a replica that stays, or who has to go.
 
-    Last comes who serves to the end, and who stays although it is slower than its siblings.
+    Last come who serves though its node is gone, who serves to the end, and who is slower than its siblings and stays.
     """
     staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
     words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)
     waiting = next(chain(words, _waits_for_leaving_pods(course, fabric)), None)
     last = (serves_to_the_end(each) for each in course.leaving.moving if each.lasts)
-    told = "; ".join((explanation.message, *([waiting] if waiting else ()), *last, *course.why.remarks))
+    stranded = course.turn.survivors.stranded
+    left = [waits_for_its_node(stranded)] if stranded else []
+    told = "; ".join((explanation.message, *([waiting] if waiting else ()), *left, *last, *course.why.remarks))
     return replace(explanation, message=told) if told != explanation.message else explanation
 
 
@@ -182,6 +186,13 @@ def is_replaced(moving: Departure) -> str:
     """Which replica has to move, and why."""
     why = moving.displaced.message if moving.displaced is not None else ""
     return f"replica {moving.assignment.replica} is replaced, as {why}"
+
+
+def waits_for_its_node(stranded: Sequence[Stranded]) -> str:
+    """Why one whose node is gone, the first of several, has no successor yet; no time, as that would change."""
+    first, others = stranded[0], f" (and {len(stranded) - 1} more)" if stranded[1:] else ""
+    told = f"replica {first.replica}{others} serves though node {first.node} is gone"
+    return f"{told}, and is replaced unless that is back and ready within {NODE_LOST_SECONDS:g} s"
 
 
 def serves_to_the_end(last: Departure) -> str:

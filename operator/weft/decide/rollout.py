@@ -8,7 +8,7 @@ Broken replicas of an earlier revision, and those that serve nobody, go first an
 only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
 back before a successor could serve, so that requests can finish; where all are, as many as traffic needs stay as long
 as they can (ADR 0058). Who could stay (it makes room for another pool, or does worse than its siblings) leaves only
-once as many others serve as are desired, whatever maxUnavailable allows.
+once as many others serve as are desired, whatever maxUnavailable allows. Nobody leaves for one whose node is gone.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free
     rest = [each for each in replicas if not each.lasts]
     found: list[Departure] = []
     for victim in _worth(rest, _shares(rest) - most, free):
-        if not victim.ready or serving(rest) - victim.share >= least_serving - ROUNDING:
+        counts = 0.0 if victim.stranded else victim.share
+        if not victim.ready or serving(rest) - counts >= least_serving - ROUNDING:
             rest.remove(victim)
             found.append(victim)
     return found
@@ -150,12 +151,12 @@ def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
 
 
 def serving(replicas: Iterable[Departure]) -> float:
-    """How many do, in replicas of the planned shape."""
+    """How many surely do, in replicas of the planned shape."""
     return sum(map(_served_by, replicas))
 
 
 def _served_by(each: Departure) -> float:
-    return each.share if each.ready and not each.alone and not each.urgent else 0.0
+    return each.share if each.ready and not (each.alone or each.urgent or each.stranded) else 0.0
 
 
 def _serves(each: Departure) -> bool:

@@ -201,14 +201,16 @@ def _departure(replica: Replica, turn: Turn, start: Start) -> Departure:
     planned, fabric = turn.planned, start.free.fabric
     outdated = replica.assignment.revision != planned.revision
     makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))
-    displaced = displacement(replica, fabric) or makes_room
+    stranded = turn.survivors.waits_for_a_node(replica)
+    displaced = displacement(replica, fabric, waits_for_a_node=stranded) or makes_room
     alone = (planned.pool.key.uid, replica.assignment.replica) in start.alone
     drain_seconds = planned.spec.rollout.drain_timeout_seconds
     urgent = displaced is not None and is_urgent(replica, fabric, drain_seconds, start.now)
     serves = serves_seconds(replica, fabric, over_seconds(turn), start.now) if urgent else 0.0
     mine = replica.assignment
     share = share_of(mine, planned.plan) if outdated and not turn.frozen else 1.0
-    return Departure(mine, replica.ready, outdated, displaced, replica.nodes, alone, urgent, serves, share=share)
+    where = (displaced, replica.nodes, alone, urgent, serves)
+    return Departure(mine, replica.ready, outdated, *where, share=share, stranded=stranded)
 
 
 def _waits_for_drain(turn: Turn, stay: Sequence[Departure], gone: Sequence[Departure]) -> bool:

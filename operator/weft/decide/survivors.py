@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.health import SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
+from weft.decide.health import NODE_LOST_SECONDS, SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
 from weft.decide.promises import domain_name, held_by, keep_promise
 from weft.decide.standing import Standing, standing_of
 from weft.domain.crews import crews_of
@@ -22,9 +22,18 @@ if TYPE_CHECKING:
     from weft.domain.queueing import AdmissionRecord, Queueing
     from weft.domain.reports import Reports
     from weft.domain.shape import EngineRelease
-    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
+    from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, ScaleMemory, Snapshot
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """A replica that serves, and the first of its nodes that is gone; `is_news` where nobody knew of that before."""
+
+    replica: int
+    node: str
+    is_news: bool
 
 
 @made_often
@@ -33,13 +42,18 @@ class Survivors:
     """Replicas of a pool that stay, and what happened to the others.
 
     `waiting` are assignments whose GPUs the pool's own leaving pods still hold, with the node where they do.
-    `standing` is told where all of them are sound.
+    `stranded` serve though one of their nodes is gone. `standing` is told where all of them are sound.
     """
 
     replicas: tuple[Replica, ...]
     losses: tuple[Loss, ...] = ()
     waiting: tuple[tuple[Assignment, str], ...] = ()
     standing: Standing | None = None
+    stranded: tuple[Stranded, ...] = ()
+
+    def waits_for_a_node(self, replica: Replica) -> bool:
+        """Whether a replica serves though one of its nodes is gone."""
+        return any(each.replica == replica.assignment.replica for each in self.stranded)
 
     def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
         """When the next replica that stays would have waited too long, released or for a predecessor."""
@@ -54,26 +68,38 @@ class Survivors:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """Pods of replicas, the state of nodes and of queues, looked up many times in one pass."""
+    """Pods of replicas, the state of nodes and of queues, looked up many times in one pass.
+
+    `silent` are nodes that do not answer, and `away_since` tells since when they have not, or have been gone. One that
+    registers again is not ready at first, and gone until it is, as long as it may be.
+    """
 
     now: float
     nodes: Mapping[str, NodeRecord]
-    lost_since: Mapping[str, float]
+    silent: frozenset[str]
+    away_since: Mapping[str, float]
     pods: Mapping[str, tuple[PodRecord, ...]]  # by pool UID, in the order of the snapshot
     queueing: Queueing | None
     domains: Mapping[str, str | None] | None  # ComputeDomains that stay, with owner's UID; None: nobody can tell
+    observations: Mapping[str, PoolObservation]  # by pool UID
     standings: dict[str, Standing] = field(default_factory=dict, compare=False)  # of those asked for in this pass
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Roll:
         """Index a snapshot once."""
         nodes = {node.name: node for node in snapshot.nodes}
-        known = [entry for memory in snapshot.memory.values() for entry in memory.lost]
-        lost = {name: snapshot.now for name, node in nodes.items() if not node.ready}
-        for name, since in known:
-            if name in lost:
-                lost[name] = min(lost[name], since)
-        return cls(snapshot.now, nodes, lost, crews_of(snapshot.pods), snapshot.queueing, _domains(snapshot.reports))
+        silent = {name for name, node in nodes.items() if not node.ready}
+        away, memories = dict.fromkeys(silent, snapshot.now), snapshot.memory.values()
+        for name, since in (entry for memory in memories for entry in memory.lost):
+            if name in silent or name not in nodes:
+                away[name] = min(away.get(name, snapshot.now), since)
+        for name in silent & {name for memory in memories for name in memory.gone}:
+            if snapshot.now - away[name] < NODE_LOST_SECONDS:
+                silent.remove(name)
+                del nodes[name]
+        crews, domains = crews_of(snapshot.pods), _domains(snapshot.reports)
+        seen = snapshot.queueing, domains, snapshot.observations
+        return cls(snapshot.now, nodes, frozenset(silent), away, crews, *seen)
 
     def standing(self, pool: PoolRecord) -> Standing:
         """A pool's assignments with their pods."""
@@ -85,21 +111,20 @@ class Roll:
     def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
         """Every assignment of a pool with its pods, by replica id."""
         found = self.standing(pool)
-        if not found.depends and self.lost_since.keys().isdisjoint(found.nodes):
+        if not found.depends and self.silent.isdisjoint(found.nodes):
             return found.replicas
         return tuple(self._surrounded(pool, each) for each in found.replicas)
 
     def are_sound(self, pool: PoolRecord) -> bool:
         """Whether all its replicas run, on nodes that are there and answer."""
         found = self.standing(pool)
-        answering = self.lost_since.keys().isdisjoint(found.nodes)
-        return found.sound and answering and self.nodes.keys() >= found.nodes
+        return found.sound and self.silent.isdisjoint(found.nodes) and self.nodes.keys() >= found.nodes
 
     def is_sound(self, pool: PoolRecord, replica: Replica) -> bool:
         """The same of one replica, while others start or leave."""
         names = frozenset(replica.nodes)
-        answering = self.lost_since.keys().isdisjoint(names)
-        return replica.assignment.replica in self.standing(pool).firm and answering and self.nodes.keys() >= names
+        are_there = self.silent.isdisjoint(names) and self.nodes.keys() >= names
+        return replica.assignment.replica in self.standing(pool).firm and are_there
 
     def _surrounded(self, pool: PoolRecord, replica: Replica) -> Replica:
         """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
@@ -113,7 +138,7 @@ class Roll:
         if replica.whole and missing is None and not assignment.complete:
             assignment = replace(assignment, complete=True)
         found = Replica(assignment, replica.pods, admission=self._admission(pool.key, assignment), lost_domain=lost)
-        return replace(found, reachable=self.lost_since.keys().isdisjoint(found.nodes))
+        return replace(found, reachable=self.silent.isdisjoint(found.nodes))
 
     def _missing_domain(self, pool: PoolRecord, assignment: Assignment) -> str | None:
         """The ComputeDomain that a replica should have and has not."""
@@ -131,12 +156,19 @@ class Roll:
         """Every pod of a pool, of whatever replica, in order of both."""
         return self.standing(pool).pods
 
-    def lost_under(self, pool_uid: str, assignments: Iterable[Assignment]) -> tuple[tuple[str, float], ...]:
-        """Silent nodes that carry replicas of a pool, for its memory."""
-        if not self.lost_since:
-            return ()
-        found = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ()))
-        return tuple(sorted((name, self.lost_since[name]) for name in found.nodes if name in self.lost_since))
+    def with_nodes_away(self, memory: ScaleMemory, pool_uid: str, assignments: Iterable[Assignment]) -> ScaleMemory:
+        """The memory of a pool, with the nodes that carry its replicas and are silent or gone."""
+        before, used = self.standings.get(pool_uid), frozenset[str]()
+        if self.silent or (before is not None and not self.nodes.keys() >= before.nodes):  # none that is gone is new
+            used = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ())).nodes
+        gone = tuple(sorted(used - self.nodes.keys()))
+        lost = tuple(sorted((name, self.away_since.get(name, self.now)) for name in (*gone, *used & self.silent)))
+        return memory if (lost, gone) == (memory.lost, memory.gone) else replace(memory, lost=lost, gone=gone)
+
+    def stranded(self, replica: Replica) -> Stranded | None:
+        """What is to be told of a replica that stays, where one of its nodes is gone."""
+        node = next((name for name in replica.nodes if name not in self.nodes), None)
+        return None if node is None else Stranded(replica.assignment.replica, node, node not in self.away_since)
 
 
 def _domains(reports: Reports) -> Mapping[str, str | None] | None:
@@ -154,7 +186,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     if roll.are_sound(pool):
         return Survivors(roll.replicas(pool), standing=roll.standing(pool))
     start = (pool.status.start_up or planned.start_up).in_use if planned is not None else 0
-    around = Surroundings(roll.now, roll.nodes, roll.lost_since, _reader_of(pool.status.engine), start)
+    seen = roll.observations.get(pool.key.uid)
+    around = Surroundings(roll.now, roll.nodes, roll.away_since, _reader_of(pool.status.engine), start, seen)
     kept: list[Replica] = []
     losses: list[Loss] = []
     for replica in roll.replicas(pool):
@@ -168,7 +201,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
             losses.append(loss)
             for hold in held_by(pool, replica.pods, free.fabric):
                 free.vacate(hold)
-    return Survivors(tuple(kept), tuple(losses))
+    stranded = (roll.stranded(replica) for replica in kept if planned is not None and replica.may_have_run)
+    return Survivors(tuple(kept), tuple(losses), stranded=tuple(each for each in stranded if each is not None))
 
 
 def _promise_lost(pool: PoolRecord, planned: Planned | None, replica: Replica, free: FreeMap) -> Loss | None:

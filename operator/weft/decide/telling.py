@@ -17,7 +17,14 @@ from weft.decide.judged import seen_of, targets_of
 from weft.decide.network import network_bound
 from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
 from weft.decide.places import most_placed, places_after
-from weft.decide.placing import capacity_request, is_replaced, leaves_last, placement_of, serves_to_the_end
+from weft.decide.placing import (
+    capacity_request,
+    is_replaced,
+    leaves_last,
+    placement_of,
+    serves_to_the_end,
+    waits_for_its_node,
+)
 from weft.decide.rollout import serving
 from weft.decide.succession import tries_again_after_seconds
 from weft.decide.weighing import waits_on_seconds
@@ -161,6 +168,8 @@ def _replaced(course: Course, free: FreeMap) -> tuple[Departure, ...]:
 def _events(course: Course, free: FreeMap) -> tuple[Explanation, ...]:
     turn, planned = course.turn, course.turn.planned
     events = [loss.explanation for loss in turn.survivors.losses]
+    if news := [each for each in turn.survivors.stranded if each.is_news]:
+        events.append(Explanation(Reason.NodeGone, waits_for_its_node(news)))
     for each in _replaced(course, free):
         if each.displaced is not None:
             told = f"; {serves_to_the_end(each)}" if each.lasts else ""

@@ -128,8 +128,8 @@ def _below_need(course: Course) -> Iterator[Explanation]:
     turn, rollout = course.turn, rollout_of(course.turn)
     left, needed = serving(course.leaving.present), min(turn.scale.needed, turn.scale.desired)
     for each in course.leaving.gone:
-        if each.ready and not each.alone and not each.urgent:
-            left -= each.share
+        if (served := serving([each])) > 0:
+            left -= served
             if left < needed - ROUNDING and has_to_go(each, rollout) and not each.could_stay:
                 yield Explanation(Reason.RolloutBelowDemand, _goes(each, course.growth))
 

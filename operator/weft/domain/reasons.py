@@ -84,6 +84,7 @@ class Reason(StrEnum):
     # replicas
     SlotTaken = "SlotTaken"
     SchedulingTimedOut = "SchedulingTimedOut"
+    NodeGone = "NodeGone"
     NodeLost = "NodeLost"
     PodDeleted = "PodDeleted"
     ComputeDomainDeleted = "ComputeDomainDeleted"

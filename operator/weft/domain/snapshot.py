@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -160,7 +161,8 @@ class PoolObservation:
     `transfers` are percentiles of KV transfers, where the engine counts them by bucket; `starts` are those of the last
     replicas that answer, by their ids.
     `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
-    `caveats` say all that is not as the engine's version should have it.
+    `caveats` say all that is not as the engine's version should have it. `heard` are those that answered of late, also
+    one whose samples give no rate yet: (first pod, seconds since that).
     """
 
     expected: int
@@ -194,6 +196,15 @@ class PoolObservation:
     caveats: tuple[Caveat, ...] = ()
     transfers: tuple[tuple[int, float], ...] = ()
     starts: tuple[Start, ...] = ()
+    heard: tuple[tuple[str, float], ...] = ()
+
+    def silent_seconds(self, pod: str) -> float:
+        """For how long an engine has answered nobody, by its first pod; infinite where nobody ever heard it.
+
+        Since the figures were read all of them have become older by the same time.
+        """
+        since_read = self.age_seconds - max((each.age_seconds for each in self.pods), default=0.0)
+        return dict(self.heard).get(pod, math.inf) + since_read
 
     @property
     def complete(self) -> bool:
@@ -326,8 +337,8 @@ class ScaleMemory:
     were as much more as chance may hide. `since` is when unbroken sight of the pool's complete metrics began, so that
     nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
     the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
-    was `declared`, `lengths` those of the last minutes, and `lost` the nodes that do not answer, each with the time
-    when that was first seen.
+    was `declared`, `lengths` those of the last minutes, and `lost` the nodes that do not answer or are gone, each with
+    the time when that was first seen; `gone` are those of them that were gone, and were not ready since.
     `calibration` is how far learning from the metrics has come. `outliers` are replicas that do worse than they should,
     and `forecast` is what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
     when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
@@ -345,6 +356,7 @@ class ScaleMemory:
     workload: Workload | None = None
     declared: Workload | None = None
     lost: tuple[tuple[str, float], ...] = ()
+    gone: tuple[str, ...] = ()
     calibration: CalibrationMemory | None = None
     outliers: Outliers | None = None
     kept: tuple[tuple[float, int], ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import nsmallest
 from typing import TYPE_CHECKING
@@ -76,13 +76,15 @@ class History:
     """Samples by series. `now` is on the same clock as the samples' times, and no other.
 
     A series whose samples begin later than `begun`, and later than others, was born in between. One page that lacks a
-    series may be torn: before two have lacked it, nobody knows that it was not there.
+    series may be torn: before two have lacked it, nobody knows that it was not there. `asked_seconds` is how long ago
+    the pod answered somebody whose samples these are not.
     """
 
     now: float
     series: Mapping[SeriesKey, tuple[Sample, ...]] = field(hash=False)
     origin: Origin = Origin.Engine
     begun: float = -math.inf
+    asked_seconds: float = math.inf
     _by_name: dict[str, list[SeriesKey]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _usable: dict[SeriesKey, list[Sample]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _ends: list[tuple[float, float]] = field(init=False, repr=False, compare=False, default_factory=list)
@@ -104,6 +106,17 @@ class History:
     def age_seconds(self) -> float:
         """Seconds since the newest sample of any series; infinite when there is none."""
         return max(0.0, self.now - self._times[1])
+
+    @property
+    def silent_seconds(self) -> float:
+        """Seconds since the pod answered anybody, as far as any source knows."""
+        return min(self.age_seconds, self.asked_seconds)
+
+    def beside(self, other: History) -> History:
+        """The same samples of a pod that another source has asked, too."""
+        found = replace(self, asked_seconds=other.age_seconds)
+        found._ends.extend(self._ends)  # noqa: SLF001 - of our own kind, and found by looking at every sample
+        return found
 
     def has(self, name: str) -> bool:
         """Whether any sample of that name was seen."""

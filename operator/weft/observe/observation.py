@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
@@ -165,7 +165,8 @@ def observe_pool(
         missing=missing(told),
         caveats=(*caveats(told, found.ttft, found.tpot), *unmixed(each.tpot_unit for each in histograms)),
     )
-    return add_up(len(expected), tuple(each.pod for each in answered), together)
+    added_up = add_up(len(expected), tuple(each.pod for each in answered), together)
+    return replace(added_up, heard=tuple((target.pod, history.silent_seconds) for target, history in fresh))
 
 
 def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) -> dict[str, EngineWord]:

@@ -79,4 +79,4 @@ def _better(asked: History, scraped: History | None) -> History:
     if scraped is None:
         return asked
     is_lost = asked.age_seconds > STALE_SECONDS and scraped.age_seconds < asked.age_seconds
-    return scraped if is_lost or asked.span_seconds < scraped.span_seconds else asked
+    return scraped if is_lost or asked.span_seconds < scraped.span_seconds else asked.beside(scraped)

@@ -40,7 +40,8 @@ def _added_up(pages: list[History]) -> History:
         for number, page in enumerate(pages)
         for (name, tags), samples in page.series.items()
     }
-    return History(first.now + max(ages) - min(ages), series, first.origin)
+    silent = max(page.silent_seconds for page in pages)
+    return History(first.now + max(ages) - min(ages), series, first.origin, asked_seconds=silent)
 
 
 def _later(samples: tuple[Sample, ...], seconds: float) -> tuple[Sample, ...]:

@@ -27,7 +27,8 @@ class Departure:
     `bound` is where its pods are if another scheduler picked the nodes. `alone` says that it is ready and serves nobody
     yet, since the other half of its pair lacks as many; `urgent` that its node goes before a successor could serve.
     Such a one may take requests for `serves_seconds` that have time to be over, and `lasts` says that it does, as
-    nobody else serves. `share` is what it serves of a replica of the planned shape, by its GPUs: at most all.
+    nobody else serves. `share` is what it serves of a replica of the planned shape, by its GPUs: at most all. It is
+    `stranded` where one of its nodes is gone: it serves, and nobody knows for how long.
     """
 
     assignment: Assignment
@@ -40,6 +41,7 @@ class Departure:
     serves_seconds: float = 0.0
     lasts: bool = False
     share: float = 1.0
+    stranded: bool = False
 
     @property
     def may_return(self) -> bool:
@@ -60,9 +62,9 @@ class Departure:
 def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -> tuple[Departure, ...]:
     """The `count` replicas to remove, first to go first.
 
-    Not ready before ready, displaced and outdated before the others, then the one whose departure leaves the largest
-    hole in its NVLink domain (then on a node), then the newest. Holes are judged one departure at a time, and what is
-    free on a node that takes nothing new is part of none.
+    Not ready or stranded before the others, displaced and outdated before the rest, then the one whose departure leaves
+    the largest hole in its NVLink domain (then on a node), then the newest. Holes are judged one departure at a time,
+    and what is free on a node that takes nothing new is part of none.
     """
     if count <= 0:
         return ()
@@ -78,7 +80,7 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
     def order(each: Departure) -> tuple[bool, bool, int, int, int]:
         domain_hole, node_hole = hole(each)
         stays = not each.outdated and each.displaced is None
-        return each.ready, stays, -domain_hole, -node_hole, -each.assignment.replica
+        return each.ready and not each.stranded, stays, -domain_hole, -node_hole, -each.assignment.replica
 
     return tuple(sorted(candidates, key=order)[:count])
 
