@@ -108,7 +108,7 @@ class Walk:
 
     def _decide(self) -> None:
         world = self.world
-        before = {name: set(world.serving(name)) | self._stranded(name) for name in DESIRED}
+        before = {name: set(world.serving(name)) | self._answering(name) for name in DESIRED}
         known = {(name, each.replica) for name in DESIRED for each in world.assignments(name)}
         try:
             world.decide()
@@ -118,8 +118,8 @@ class Walk:
             for name in DESIRED:
                 enough_serve(world, name, before[name])
 
-    def _stranded(self, name: str) -> set[int]:
-        """Replicas that answer though nodes of theirs are gone, and not for long since a pass first found them so."""
+    def _answering(self, name: str) -> set[int]:
+        """Replicas that answer, also those with nodes that are gone, but not for long since a pass first found so."""
         cluster = self.world.cluster
         for node in NODES:
             if node in cluster.away:
@@ -275,6 +275,8 @@ STEPS: dict[str, Any] = {
 @settings(max_examples=12, deadline=None)
 @given(first=st.integers(0, 3), moves=st.sampled_from([0, 2, 50]), walk=walks)
 @example(first=2, moves=0, walk=[("remove", "b.1-t0", False), ("wedge", "a.1-t1", True), ("restart", "wide", 0)])
+@example(first=6, moves=0, walk=[("remove", "b-0", True), ("turn", 3, 5.0), ("bring back", "b-0", None)])
+@example(first=6, moves=0, walk=[("remove", "a.1-t0", True), ("turn", 3, 5.0), ("turn", 3, 40.0)])
 def test_whatever_happens_the_rules_hold_and_all_comes_to_rest(first: int, moves: int, walk: list[Step]) -> None:
     """At the end everybody is left alone, and what is assigned serves; who has no place is told so, and has none."""
     course = Walk()

@@ -27,9 +27,8 @@ def displacement(replica: Replica, fabric: Fabric, *, waits_for_a_node: bool = F
 
     Of one that serves and `waits_for_a_node`, which was gone, no node has to answer as yet.
     """
-    nodes = fabric.nodes()
-    own = [nodes[name] for name in replica.nodes if name in nodes]
-    found = (node.leaving or (None if waits_for_a_node else _silence(node)) for node in own)
+    nodes, silence = fabric.nodes(), _nothing if waits_for_a_node else _silence
+    found = (nodes[name].leaving or silence(nodes[name]) for name in replica.nodes if name in nodes)
     return next((why for why in found if why is not None), None)
 
 
@@ -76,6 +75,10 @@ def _notices(replica: Replica, fabric: Fabric) -> Iterator[Notice]:
     nodes = fabric.nodes()
     found = (nodes[name].notice for name in replica.nodes if name in nodes)
     return (notice for notice in found if notice is not None)
+
+
+def _nothing(_: FabricNode) -> None:
+    """What is said of a node that is waited for."""
 
 
 def _silence(node: FabricNode) -> Explanation | None:

@@ -162,12 +162,12 @@ def _lacks_replicas(turn: Turn, free: FreeMap) -> bool:
 
 def _staying(turn: Turn, free: FreeMap) -> set[int]:
     """Replicas of the revision that is planned, on nodes that stay."""
-    seen = turn.survivors
-    found = (each for each in seen.replicas if each.assignment.revision == turn.planned.revision)
+    stranded = {each.replica for each in turn.survivors.stranded}
     return {
-        each.assignment.replica
-        for each in found
-        if displacement(each, free.fabric, waits_for_a_node=seen.waits_for_a_node(each)) is None
+        number
+        for each in turn.survivors.replicas
+        if each.assignment.revision == turn.planned.revision
+        and displacement(each, free.fabric, waits_for_a_node=(number := each.assignment.replica) in stranded) is None
     }
 
 

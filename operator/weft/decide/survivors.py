@@ -53,7 +53,7 @@ class Survivors:
 
     def waits_for_a_node(self, replica: Replica) -> bool:
         """Whether a replica serves though one of its nodes is gone."""
-        return any(each.replica == replica.assignment.replica for each in self.stranded)
+        return bool(self.stranded) and any(each.replica == replica.assignment.replica for each in self.stranded)
 
     def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
         """When the next replica that stays would have waited too long, released or for a predecessor."""
@@ -158,17 +158,22 @@ class Roll:
 
     def with_nodes_away(self, memory: ScaleMemory, pool_uid: str, assignments: Iterable[Assignment]) -> ScaleMemory:
         """The memory of a pool, with the nodes that carry its replicas and are silent or gone."""
-        before, used = self.standings.get(pool_uid), frozenset[str]()
-        if self.silent or (before is not None and not self.nodes.keys() >= before.nodes):  # none that is gone is new
-            used = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ())).nodes
+        before = self.standings.get(pool_uid)
+        are_there = not self.silent and (before is None or self.nodes.keys() >= before.nodes)
+        if are_there and not memory.lost:  # what is new to it is on nodes that are there
+            return memory
+        used = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ())).nodes
         gone = tuple(sorted(used - self.nodes.keys()))
         lost = tuple(sorted((name, self.away_since.get(name, self.now)) for name in (*gone, *used & self.silent)))
         return memory if (lost, gone) == (memory.lost, memory.gone) else replace(memory, lost=lost, gone=gone)
 
-    def stranded(self, replica: Replica) -> Stranded | None:
-        """What is to be told of a replica that stays, where one of its nodes is gone."""
-        node = next((name for name in replica.nodes if name not in self.nodes), None)
-        return None if node is None else Stranded(replica.assignment.replica, node, node not in self.away_since)
+    def stranded(self, pool: PoolRecord, staying: Iterable[Replica]) -> tuple[Stranded, ...]:
+        """Of the replicas of a pool that stay those of which a node is gone."""
+        if self.nodes.keys() >= self.standing(pool).nodes:
+            return ()
+        gone = ((each, [name for name in each.nodes if name not in self.nodes]) for each in staying if each.released)
+        found = [(each.assignment.replica, nodes[0]) for each, nodes in gone if nodes]
+        return tuple(Stranded(replica, node, node not in self.away_since) for replica, node in found)
 
 
 def _domains(reports: Reports) -> Mapping[str, str | None] | None:
@@ -201,8 +206,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
             losses.append(loss)
             for hold in held_by(pool, replica.pods, free.fabric):
                 free.vacate(hold)
-    stranded = (roll.stranded(replica) for replica in kept if planned is not None and replica.may_have_run)
-    return Survivors(tuple(kept), tuple(losses), stranded=tuple(each for each in stranded if each is not None))
+    stranded = roll.stranded(pool, kept) if planned is not None else ()
+    return Survivors(tuple(kept), tuple(losses), stranded=stranded)
 
 
 def _promise_lost(pool: PoolRecord, planned: Planned | None, replica: Replica, free: FreeMap) -> Loss | None:
