@@ -64,8 +64,9 @@ def target(name: str, start: Start | None = None) -> EngineTarget:
 
 
 def flat(observation: PoolObservation | PodObservation) -> dict[str, object]:
-    """All fields but those of pods."""
-    return {each.name: getattr(observation, each.name) for each in fields(observation) if each.name != "pods"}
+    """All fields but those of pods, and of when each was heard."""
+    names = {each.name for each in fields(observation)} - {"pods", "heard"}
+    return {name: getattr(observation, name) for name in sorted(names)}
 
 
 def assert_same(expected: PoolObservation | PodObservation, found: PoolObservation | PodObservation) -> None:
@@ -96,6 +97,7 @@ def test_every_figure_is_that_of_the_pages(route: Route) -> None:
             assert found is not None
             assert_same(expected, found)
             for one, other in zip(expected.pods, found.pods, strict=True):
+                assert expected.silent_seconds(one.pod) == pytest.approx(found.silent_seconds(other.pod))
                 # without news the pool grows older and its pods stay as they were, as in `MetricsCollector`
                 assert_same(replace(one, age_seconds=other.age_seconds) if expected.age_seconds > 15.0 else one, other)
             resolved += found.arrivals_at_front and len(found.ttft) > 0 and found.prefix_hit is not None

@@ -125,14 +125,18 @@ class Scrapes:
         return replace(observation, age_seconds=observation.age_seconds + passed)
 
     def _observe(self, engines: tuple[str, ...], tries: list[Tries], now: float) -> _Known:
-        seen, windows, oldest = [], [], tries[-1].at
+        seen, windows, heard, oldest = [], [], [], tries[-1].at
         for name in engines:
             window = self._window(self._rings[name], now) if name in self._rings else []
-            if len(window) > 1 and now - window[-1].at <= STALE_SECONDS:
+            if not window or now - window[-1].at > STALE_SECONDS:
+                continue
+            heard.append((name, max(0.0, now - window[-1].at)))
+            if len(window) > 1:
                 seen.append(observe_engine(name, window[0], window[-1], now, self._starts[name]))
                 windows.append(window)
                 oldest = min(oldest, window[-1].at)
-        observation = observe_engines(len(engines), seen, _arrived(tries, now), _rate_of_all(windows))
+        found = observe_engines(len(engines), seen, _arrived(tries, now), _rate_of_all(windows))
+        observation = replace(found, heard=tuple(heard))
         holds_until = oldest + STALE_SECONDS if now - oldest <= STALE_SECONDS else math.inf
         return _Known(now, engines, tries[-1].at, holds_until, observation)
 
