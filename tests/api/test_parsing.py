@@ -263,6 +263,23 @@ def test_identity_comes_from_metadata() -> None:
     assert record.split_uid == "u-2"
 
 
+def test_what_was_told_of_generations_is_read_back() -> None:
+    """Deciding notes what it looked at with every condition; `Planned` is there of each generation."""
+    conditions = [{"type": "Ready", "observedGeneration": 4}, {"type": "Planned", "observedGeneration": 3}]
+    told = {"observedGeneration": 2, "generation": 1, "conditions": conditions}
+    split = parse_split(resource("PDSplit", "a", {}) | {"status": told})
+    assert (split.decided, split.reached, split.serving) == (3, 2, 1)
+    assert 3 == parse_pool(resource("InferencePool", "a", {}) | {"status": told}).decided
+
+
+@pytest.mark.parametrize(
+    "status", [None, {}, {"conditions": "none"}, {"conditions": [7, {"type": "Planned", "observedGeneration": "x"}]}]
+)
+def test_of_a_status_that_tells_no_generation_none_is_read(status: object) -> None:
+    split = parse_split(resource("PDSplit", "a", {}) | {"status": status})
+    assert (split.decided, split.reached, split.serving) == (0, 0, None)
+
+
 def _declared(schema: Json, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """Paths of every field that has no fields of its own."""
     members = schema.get("properties") or schema.get("items", {}).get("properties")

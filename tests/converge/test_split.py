@@ -33,7 +33,7 @@ def child(role: Role, replicas: int = 1, pair: str = "") -> PoolRecord:
     nodes = tuple((f"node-{'a' if role is Role.Prefill else 'b'}",) for _ in range(replicas))
     record = pool(spec(role, pair=pair or pair_of(DUO)), plan(shape(1)), *nodes)
     key = ResourceKey("InferencePool", "team", DUO.child_name(role), f"uid-{role.value}")
-    return replace(record, key=key, split_uid=DUO.key.uid)
+    return replace(record, key=key, split_uid=DUO.key.uid, decided=record.generation)
 
 
 PREFILL, DECODE = child(Role.Prefill), child(Role.Decode)

@@ -19,7 +19,7 @@ from weft.domain.snapshot import Snapshot, SplitRecord
 
 HALVES = ("prefill", "decode")
 GRACE_SECONDS = 330.0  # of routers
-MADE = {"labels": {}, "generation": 1, "resourceVersion": "1"}
+MADE = {"labels": {}, "resourceVersion": "1"}
 
 
 def split_body(prefill: int, decode: int, **more: Any) -> Json:  # noqa: ANN401 - any field
@@ -96,9 +96,9 @@ class Pair(Operation):
     def _adopt_children(self) -> None:
         for record in self.cluster.objects_of(TEAM):
             if (record.api_version, record.kind) == (labels.API_VERSION, "InferencePool"):
-                body = copy.deepcopy(record.body)
-                body["metadata"] = {**MADE, **body["metadata"], "uid": f"uid-{record.name}"}
-                known = self.bodies.get(record.name, {})
+                body, known = copy.deepcopy(record.body), self.bodies.get(record.name, {})
+                made = {**MADE, **body["metadata"], "uid": f"uid-{record.name}"}
+                body["metadata"] = {**made, "generation": _generation(known, body["spec"])}
                 self.bodies[record.name] = {**body, **({"status": known["status"]} if "status" in known else {})}
 
     def _write_split(self, manager: str, wanted: Json) -> None:
@@ -195,6 +195,12 @@ class Pair(Operation):
         """The part of the desired pairs that can serve: of each generation as much as its scarcer half."""
         desired = {half: self.pool(f"duo-{half}").status.desired_replicas for half in HALVES}
         return sum(min(len(self.engines(half, pair)) / desired[half] for half in HALVES) for pair in self.pairs())
+
+
+def _generation(known: Json, spec: Json) -> int:
+    """As the API server counts: one more with every spec that differs from the one before."""
+    before: int = known["metadata"]["generation"] if known else 0
+    return before + (not known or known["spec"] != spec)
 
 
 def _deployment(router: str) -> str:

@@ -147,4 +147,4 @@ def split(
         spec(Role.Prefill, scaling=scaling), spec(Role.Decode, scaling=scaling), RouterSpec(router), text, text
     )
     key = ResourceKey("PDSplit", NAMESPACE, "duo", "5f00")
-    return SplitRecord(key, 2, **{"spec": both, "status": SplitStatus(RELEASE), **fields})
+    return SplitRecord(key, 2, **{"spec": both, "status": SplitStatus(RELEASE), "decided": 2, **fields})

@@ -53,6 +53,7 @@ def parse_pool(body: Json) -> PoolRecord:
         split_uid=split_uid,
         created=_instant(metadata.get("creationTimestamp")),
         conditions=conditions,
+        decided=_decided(status),
     )
 
 
@@ -70,7 +71,17 @@ def parse_split(body: Json) -> SplitRecord:
         deleting=_goes_away(metadata, conditions),
         created=_instant(metadata.get("creationTimestamp")),
         conditions=conditions,
+        decided=_decided(status),
+        reached=_whole(status.get("observedGeneration")),
+        serving=_whole(status.get("generation")) or None,
     )
+
+
+def _decided(status: Json) -> int:
+    """The generation that deciding told of last: it says of each whether there is a plan."""
+    listed = status.get("conditions")
+    conditions = [each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)]
+    return next((_whole(each.get("observedGeneration")) for each in conditions if each.get("type") == "Planned"), 0)
 
 
 def _pool_status(status: Json) -> tuple[PoolStatus, tuple[Condition, ...]]:

@@ -287,7 +287,9 @@ class RelocationStatus(ApiModel):
 class InferencePoolStatus(ApiModel):
     """What Weft decided and what runs."""
 
-    observed_generation: Count | None = described("metadata.generation that the pods were last made to match.")
+    observed_generation: Count | None = described(
+        "The last metadata.generation that was decided on: all of this is of it."
+    )
     replicas: Count | None = described("Replicas that exist, ready or not.")
     ready_replicas: Count | None = described("Replicas that answer requests.")
     desired_replicas: Count | None = described("Replicas that should run.")
@@ -366,8 +368,10 @@ class SplitPlanStatus(ApiModel):
 class PDSplitStatus(ApiModel):
     """What Weft decided and what runs."""
 
-    observed_generation: Count | None = described("metadata.generation that the children were last made to match.")
-    generation: Count | None = described("Generation of the pair that serves.")
+    observed_generation: Count | None = described(
+        "The last metadata.generation that was decided on and the children follow."
+    )
+    generation: Count | None = described("metadata.generation of the pair that serves, the latest one that does.")
     prefill: SideStatus | None = described("Counts of the prefill side.")
     decode: SideStatus | None = described("Counts of the decode side.")
     ratio: Figure | None = described("Desired prefill replicas per decode replica.")

@@ -68,6 +68,16 @@ def converge_children(
     return tuple(actions), tuple(events)
 
 
+def follow(sides: Sequence[Side], bodies: Sequence[Json], around: Surroundings) -> bool:
+    """Whether both children were applied as they are rendered by now, and decided on since."""
+    return all(_follows(side, around.at(body), body) for side, body in zip(sides, bodies, strict=True))
+
+
+def _follows(side: Side, record: ObjectRecord | None, body: Json) -> bool:
+    applied = record is not None and has_this_rendering(record, body)
+    return applied and side.pool is not None and side.pool.decided == side.pool.generation
+
+
 def _create(split: SplitRecord, side: Side, body: Json) -> Iterator[Action]:
     """A count that others will own is seeded first: the API server refuses External without one."""
     spec = _spec(split, side.role)

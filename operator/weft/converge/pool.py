@@ -227,7 +227,7 @@ def _progress(
     pool: PoolRecord, census: Census, refused: Explanation | None, trouble: Explanation | None
 ) -> PoolProgress:
     return PoolProgress(
-        generation=pool.generation,
+        generation=pool.decided,
         replicas=census.present,
         ready_replicas=census.ready,
         selector=",".join(f"{key}={value}" for key, value in leader_selector(pool.key)),

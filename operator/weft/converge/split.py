@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.converge.answer import Convergence
 from weft.converge.census import Census
-from weft.converge.children import SIDES, Side, converge_children
+from weft.converge.children import SIDES, Side, converge_children, follow
 from weft.converge.conditions import said_false, stall
 from weft.converge.domains import shared_domains
 from weft.converge.engine_fronts import engine_of
@@ -73,7 +73,7 @@ def converge_split(
     sides = tuple(side for side, _ in looked)
     around = Surroundings.of(split.key, objects)
     if split.deleting or split.spec is None or split.status.engine is None:
-        return Convergence((), _progress(split, sides, None, split.problem))
+        return Convergence((), _progress(split, sides, None, split.decided, split.problem))
     routing = _Routing.of(split, sides, around)
     wanted, refused = _front_or_refusal(split, sides, routing, around)
     bodies = tuple(render_child_pool(split, role) for role in SIDES)
@@ -84,9 +84,10 @@ def converge_split(
         *around.apply(wanted),
         *(around.delete_unwanted(wanted, routing.spared(split)) if refused is None and routing.lacks is None else ()),
     )
-    taken = around.taken((*bodies, *wanted))
+    routing = replace(routing, taken=around.taken((*bodies, *wanted)))
+    reached = split.decided if follow(sides, bodies, around) else split.reached
     again = min((again for _, again in looked if again is not None), default=None)
-    return Convergence(actions, _progress(split, sides, routing, refused, taken), reverted, again)
+    return Convergence(actions, _progress(split, sides, routing, reached, refused), reverted, again)
 
 
 def _side(
@@ -104,19 +105,25 @@ def _side(
 
 @dataclass(frozen=True, slots=True)
 class _Routing:
-    """Generations of a split, the current one first, which of them have a front, and which of those fronts answer."""
+    """Generations of a split, the current one first, which of them have a front, and why those fronts do not answer.
+
+    Clients that choose pods themselves are their own front. `taken` is why nobody reaches any of them: a name that the
+    split needs belongs to somebody else.
+    """
 
     known: tuple[Generation, ...]
     routers: Mapping[str, int]
     trouble: Mapping[str, Explanation | None]
     lacks: Explanation | None = None  # of the cluster, for a Gateway: what is there cannot be seen then
+    taken: Explanation | None = None
 
     @classmethod
     def of(cls, split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> _Routing:
         known = generations_of(pair_of(split), [side.replicas for side in sides])
         if _is_at_a_gateway(split):
             return cls._at_a_gateway(known, sides, around)
-        trouble = {each.pair: front_trouble(around, each.pair) for each in known}
+        managed = split.spec is not None and split.spec.router.kind is RouterKind.Managed
+        trouble = {each.pair: front_trouble(around, each.pair) if managed else None for each in known}
         usual = split.spec.router.replicas if split.spec is not None else 0
         serves = known[0].is_pair and trouble[known[0].pair] is None
         return cls(known, fronts_wanted(known, usual, taken_over=serves), trouble)
@@ -135,11 +142,15 @@ class _Routing:
         """Those with a front of whom both halves answer."""
         return tuple(each for each in self.known if each.is_pair and each.pair in self.routers)
 
+    @property
+    def serves_the_current(self) -> bool:
+        """Whether a front that answers stands before the current generation."""
+        current = self.known[0]
+        return current in self.pairs and self.trouble[current.pair] is None
+
     def spared(self, split: SplitRecord) -> Collection[Kind]:
         """Kinds of what stood before the split while its router was of another type, until this one serves."""
-        current, *others = self.known
-        serves = current in self.pairs and self.trouble[current.pair] is None
-        if serves or not any(each.is_pair for each in others):
+        if self.serves_the_current or not any(each.is_pair for each in self.known[1:]):
             return ()
         return OF_ROUTERS if _is_at_a_gateway(split) else OF_GATEWAYS
 
@@ -210,25 +221,31 @@ def _progress(
     split: SplitRecord,
     sides: Sequence[Side],
     routing: _Routing | None,
+    reached: int,
     refused: Explanation | None,
-    taken: Explanation | None = None,
 ) -> SplitProgress:
+    """What is told of a split, all of it about the generation that it has `reached`."""
     prefill, decode = sides
     managed = split.spec is not None and split.spec.router.kind is RouterKind.Managed
-    fronted = managed or _is_at_a_gateway(split)
     paired = routing is not None and bool(routing.pairs)
-    trouble = taken or _half(sides) or (_no_front(routing) if fronted and routing is not None else None)
+    trouble = _trouble(sides, routing)
     serves = paired and trouble is None
+    latest = routing is not None and routing.serves_the_current
     return SplitProgress(
-        generation=split.generation,
+        generation=reached,
         prefill_replicas=prefill.present,
         prefill_ready=prefill.ready,
         decode_replicas=decode.present,
         decode_ready=decode.ready,
-        serving_generation=split.generation if serves else None,
+        serving_generation=(reached if latest else split.serving) if serves else None,
         url=service_url(split.key) if serves and managed else None,
         conditions=_conditions(split, sides, stall(split.conditions, split.problem or refused), trouble, paired=paired),
     )
+
+
+def _trouble(sides: Sequence[Side], routing: _Routing | None) -> Explanation | None:
+    """What keeps requests from whole pairs, or pairs from being whole."""
+    return _half(sides) if routing is None else routing.taken or _half(sides) or _no_front(routing)
 
 
 def _no_front(routing: _Routing) -> Explanation | None:

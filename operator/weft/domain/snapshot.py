@@ -48,7 +48,7 @@ class PoolRecord:
     and `preempts` whether its `preemptionPolicy` lets it take places from lower pools.
     `lacks` is what its front needs and the cluster does not have; `shown` the pair that an endpoint picker chooses
     from, of a half behind a Gateway.
-    `written` holds the status we last wrote as canonical JSON, so that an unchanged status is not written again.
+    `decided` is the generation that deciding has looked at, as it noted itself; 0 before it has.
     """
 
     key: ResourceKey
@@ -64,11 +64,16 @@ class PoolRecord:
     preempts: bool = True
     lacks: Explanation | None = None
     shown: str = ""
+    decided: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SplitRecord:
-    """One PDSplit as read; fields as in `PoolRecord`."""
+    """One PDSplit as read; fields as in `PoolRecord`.
+
+    `reached` is the generation that was told last to be what its halves match, and `serving` that of the pair which
+    served then.
+    """
 
     key: ResourceKey
     generation: int
@@ -79,6 +84,9 @@ class SplitRecord:
     priority: int = 0
     created: float = 0.0
     conditions: tuple[Condition, ...] = ()  # of both writers, as last written
+    decided: int = 0
+    reached: int = 0
+    serving: int | None = None
 
     def child_name(self, role: Role) -> str:
         """Name of the child pool of one role."""

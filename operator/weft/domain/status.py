@@ -177,6 +177,7 @@ class PoolStatus:
 class PoolProgress:
     """What converging saw of one pool, for the part of the status that it owns. `url` is None while nothing is served.
 
+    `generation` is what all of it is about: the last one that was decided on, whatever the spec is by now.
     `selector` finds the first pod of each replica; `conditions` are Ready, Reconciling and Stalled, absent ones left
     out.
     """
@@ -191,7 +192,10 @@ class PoolProgress:
 
 @dataclass(frozen=True, slots=True)
 class SplitProgress:
-    """What converging saw of one split. `serving_generation` says which pair serves; None before the first one does."""
+    """What converging saw of one split: of the last generation that was decided on and that its halves follow.
+
+    `serving_generation` says which pair serves; None while none does.
+    """
 
     generation: int
     prefill_replicas: int = 0
