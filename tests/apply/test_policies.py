@@ -132,6 +132,17 @@ def test_a_gate_that_fell_already_is_no_refusal(api: client.ApiClient, writer: W
     writer.carry_out(ReleasePods(namespace, (("p", "another"),)))
 
 
+def test_a_gate_falls_wherever_it_stands(api: client.ApiClient, writer: Writer, namespace: str) -> None:
+    """A webhook may put one of its own before it; that one is left alone."""
+    body = pod(namespace)
+    body["spec"]["schedulingGates"].insert(0, {"name": "example.com/quota"})
+    writer.carry_out(CreatePod(body))
+    made: Any = client.CoreV1Api(api).read_namespaced_pod("p", namespace)
+    writer.carry_out(ReleasePods(namespace, (("p", made.metadata.uid),)))
+    found: Any = client.CoreV1Api(api).read_namespaced_pod("p", namespace)
+    assert [gate.name for gate in found.spec.scheduling_gates] == ["example.com/quota"]
+
+
 def test_a_webhook_that_nobody_answers_is_no_outage_of_the_api_server(
     api: client.ApiClient, writer: Writer, namespace: str
 ) -> None:

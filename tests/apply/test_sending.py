@@ -16,6 +16,7 @@ from weft.domain import labels
 from weft.domain.action import (
     ApplyObject,
     CreatePod,
+    DeleteObject,
     DeletePod,
     ReleasePods,
     UnroutePod,
@@ -26,6 +27,8 @@ from weft.domain.snapshot import ResourceKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from weft.domain.action import Action
 
 Json = dict[str, Any]
 
@@ -97,13 +100,13 @@ def test_a_status_carries_identity_and_version(outbox: Outbox) -> None:
     assert "spec" not in body
 
 
-def test_a_gate_is_removed_by_a_json_patch_that_tests_the_uid(outbox: Outbox) -> None:
+def test_a_gate_is_removed_by_a_patch_that_names_it_and_the_uid(outbox: Outbox) -> None:
     outbox.answers(200)
     outbox.writer.carry_out(ReleasePods("team", (("p-0", "ua"), ("p-1", "ub"))))
     first, second = outbox.server.requests[-2:]
-    assert first.headers["Content-Type"] == "application/json-patch+json"
-    assert json.loads(first.body)[0] == {"op": "test", "path": "/metadata/uid", "value": "ua"}
-    assert json.loads(second.body)[-1] == {"op": "remove", "path": "/spec/schedulingGates/0"}
+    assert first.headers["Content-Type"] == "application/strategic-merge-patch+json"
+    assert json.loads(first.body)["metadata"] == {"uid": "ua"}
+    assert json.loads(second.body)["spec"] == {"schedulingGates": [{"name": labels.GATE, "$patch": "delete"}]}
 
 
 def test_a_pod_leaves_its_front_by_a_patch_that_names_the_uid_and_the_time(outbox: Outbox) -> None:
@@ -134,8 +137,9 @@ def test_a_deletion_names_the_uid(outbox: Outbox) -> None:
         (UnroutePod("team", "p", "ua", 0.0), 404),
         (UnroutePod("team", "p", "ua", 0.0), 409),
         (ReleasePods("team", (("p", "ua"),)), 422),
+        (ReleasePods("team", (("p", "ua"),)), 409),
     ],
-    ids=["deleted", "another-uid", "unrouted", "gone", "unrouted-another-uid", "released"],
+    ids=["deleted", "another-uid", "unrouted", "gone", "unrouted-another-uid", "released", "released-another-uid"],
 )
 def test_what_is_done_already_is_a_success_and_no_write(outbox: Outbox, action: Any, status: int) -> None:  # noqa: ANN401 - any action
     outbox.answers(status)
@@ -241,6 +245,41 @@ def test_a_refusal_says_who_can_change_it(
         outbox.writer.carry_out(CreatePod(POD))
     assert (error, reason) == (type(refused.value), refused.value.reason)
     assert message in str(refused.value)
+
+
+def write(outbox: Outbox, action: Action | None) -> None:
+    """Do an action; None is a status."""
+    if action is None:
+        outbox.writer.write_status(KEY, {}, "weft-decide", "41")
+    else:
+        outbox.writer.carry_out(action)
+
+
+@pytest.mark.parametrize("status", [401, 404, 409, 429])
+@pytest.mark.parametrize(
+    "action",
+    [
+        CreatePod(POD),
+        ReleasePods("team", (("p", "ua"),)),
+        UnroutePod("team", "p", "ua", 0.0),
+        DeletePod("team", "p", "ua"),
+        DeleteObject("v1", "Service", "team", "p", "ua"),
+        ApplyObject(SERVICE),
+        ApplyObject(SERVICE, labels.SEED_MANAGER),
+        None,
+    ],
+    ids=["create", "release", "unroute", "delete pod", "delete", "apply", "seed", "status"],
+)
+def test_what_a_webhook_refuses_is_told_whatever_code_it_chose(
+    outbox: Outbox, action: Action | None, status: int
+) -> None:
+    """No object moved on or is gone, and no API server is busy: it is neither done, nor worth a storm of tries."""
+    said = 'admission webhook "m.io" denied the request: not on a Friday'
+    outbox.answers(status, said, {"Retry-After": "7"})
+    with pytest.raises(Blocked) as refused:
+        write(outbox, action)
+    assert (refused.value.reason, str(refused.value)) == (Reason.PodRefused, said)
+    assert outbox.bucket.reserve() == 0
 
 
 def test_a_server_that_is_gone_is_worth_another_try(outbox: Outbox) -> None:

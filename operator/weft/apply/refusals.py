@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.apply.sending import CONFLICT, FORBIDDEN, NOT_FOUND, SERVER_ERRORS
+from weft.apply.sending import CONFLICT, FORBIDDEN, NOT_FOUND, SERVER_ERRORS, TOO_MANY, UNAUTHORIZED
 from weft.domain.errors import Blocked, Invalid, Retry, WeftError
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
     from weft.apply.sending import Answer
+
+
+# Of these, and of server errors, only those that admission chose come here, and that a namespace is not there.
+_SAY_NOTHING_OF_THE_OBJECT = frozenset({UNAUTHORIZED, NOT_FOUND, CONFLICT, TOO_MANY})
 
 
 class WebhookAway(Blocked):
@@ -25,10 +29,10 @@ def refused(answer: Answer) -> WeftError:
         return Blocked(Reason.NamespaceTerminating, "the namespace is being deleted: nothing is created in it any more")
     if answer.status == FORBIDDEN:
         return not_permitted(message) if is_rbac(message) else Blocked(Reason.PodRefused, message)
-    if answer.status == NOT_FOUND or answer.status >= SERVER_ERRORS:  # of the latter, those of webhooks alone come here
+    if answer.conflicts:
+        return Retry(Reason.StatusConflict, message)
+    if answer.status in _SAY_NOTHING_OF_THE_OBJECT or answer.status >= SERVER_ERRORS:
         return Blocked(Reason.PodRefused, message)
-    if answer.status == CONFLICT:
-        return Blocked(Reason.PodRefused, message) if answer.of_a_webhook else Retry(Reason.StatusConflict, message)
     return Invalid(Reason.PodRefused, message)
 
 

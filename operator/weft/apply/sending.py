@@ -28,10 +28,12 @@ Json = dict[str, Any]
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"  # as a merge patch, but knows items of lists by their keys
 PLAIN_JSON = "application/json"
 _NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _WEBHOOK_IS_AWAY = 'failed calling webhook "'  # with status 500
-_OF_WEBHOOKS = (_WEBHOOK_IS_AWAY, 'admission webhook "')  # the latter with what the webhook chose
+# The others with whatever status a webhook or the author of a policy chose.
+_OF_ADMISSION = (_WEBHOOK_IS_AWAY, 'admission webhook "', "ValidatingAdmissionPolicy '")
 WRITE_TIMEOUT_SECONDS = (5.0, 30.0)
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, TOO_MANY = 401, 403, 404, 409, 422, 429
@@ -67,9 +69,19 @@ class Answer:
         return str(self.body.get("message") or f"HTTP {self.status}")
 
     @property
-    def of_a_webhook(self) -> bool:
-        """Whether an admission webhook refused it, or could not be asked: the API server itself is well."""
-        return any(words in self.message for words in _OF_WEBHOOKS)
+    def of_admission(self) -> bool:
+        """Whether a webhook or a policy refused it, or could not be asked: the API server itself is well."""
+        return not self.ok and any(words in self.message for words in _OF_ADMISSION)
+
+    @property
+    def finds_nothing(self) -> bool:
+        """Whether the API server has no such object."""
+        return self.status == NOT_FOUND and not self.of_admission
+
+    @property
+    def conflicts(self) -> bool:
+        """Whether the object is another one than was meant: of another version, UID or owner of fields."""
+        return self.status == CONFLICT and not self.of_admission
 
     @property
     def webhook_is_away(self) -> bool:
@@ -121,11 +133,13 @@ class Sender:
 
     def _understood(self, status: int, body: Json, retry_after: str | None) -> Answer:
         answer = Answer(status, body)
+        if answer.of_admission:
+            return answer
         seconds = _delay_seconds(retry_after)
         if seconds is not None and status in {TOO_MANY, 503}:
             self._bucket.hold(seconds)
             raise RetryLater(answer.message, seconds)
-        if status in {UNAUTHORIZED, TOO_MANY} or (status >= SERVER_ERRORS and not answer.of_a_webhook):
+        if status in {UNAUTHORIZED, TOO_MANY} or status >= SERVER_ERRORS:
             raise Retry(Reason.ApiUnavailable, answer.message)
         return answer
 

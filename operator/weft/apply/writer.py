@@ -10,10 +10,9 @@ from weft.apply.kinds import plural_of
 from weft.apply.refusals import not_permitted, refused
 from weft.apply.sending import (
     APPLY_PATCH,
-    CONFLICT,
     JSON_PATCH,
     MERGE_PATCH,
-    NOT_FOUND,
+    STRATEGIC_PATCH,
     UNPROCESSABLE,
     Answer,
     Json,
@@ -89,10 +88,8 @@ class Writer:
         answer = self._write(
             key.namespace, f"{key.kind}/status", Request("PATCH", path, _by(manager), body, APPLY_PATCH)
         )
-        if answer.status == NOT_FOUND:
+        if answer.finds_nothing:
             return None
-        if answer.status == CONFLICT:
-            raise Retry(Reason.StatusConflict, answer.message)
         if not answer.ok:
             raise refused(answer)
         return answer.body
@@ -101,15 +98,17 @@ class Writer:
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         query = (("fieldManager", labels.CONVERGE_MANAGER),)
         answer = self._write(namespace, "Pod", Request("POST", object_path("v1", "pods", namespace), query, body))
-        if answer.status == CONFLICT and not answer.of_a_webhook:
+        if answer.conflicts:
             if self._expect_ours(object_path("v1", "pods", namespace, name), body) is None:
                 raise Retry(Reason.StatusConflict, answer.message)  # of another object: a quota that many write to
         elif not answer.ok:
             raise refused(answer)
 
     def _release(self, namespace: str, name: str, uid: str) -> None:
+        """By the name of our gate: others may put theirs before it. The API server compares the UID."""
+        body = {"metadata": {"uid": uid}, "spec": {"schedulingGates": [{"name": labels.GATE, "$patch": "delete"}]}}
         path = object_path("v1", "pods", namespace, name)
-        self._patch_pod(namespace, Request("PATCH", path, (), [_same(uid), *_GATE_REMOVED], JSON_PATCH), uid, _is_gated)
+        self._patch_pod(namespace, Request("PATCH", path, (), body, STRATEGIC_PATCH), uid, _is_gated)
 
     def _unroute(self, action: UnroutePod) -> None:
         """A merge patch, as a pod may have no annotations yet: the API server compares the UID in it."""
@@ -123,10 +122,9 @@ class Writer:
         """Patch one pod. `is_left` says of a pod as it is whether there is still something to patch."""
         request = replace(request, query=(("fieldManager", labels.CONVERGE_MANAGER),))
         answer = self._write(namespace, "Pod", request)
-        if answer.ok or answer.status in {NOT_FOUND, CONFLICT}:
+        if answer.ok or answer.finds_nothing or answer.conflicts:  # the latter: the name has another UID now
             return
-        # 422: another pod of that name, or no gate or label left: what we wanted is so, or is decided anew next pass.
-        # A ValidatingAdmissionPolicy refuses with 422, too, unless it names another reason.
+        # A ValidatingAdmissionPolicy that names no reason refuses with 422, and a pod that was changed meanwhile may.
         if answer.status != UNPROCESSABLE or self._is_left(request.path, uid, is_left):
             raise refused(answer)
 
@@ -145,11 +143,7 @@ class Writer:
         seed = action.manager == labels.SEED_MANAGER  # never takes a field from its owner
         query = (("fieldManager", action.manager), ("force", "false" if seed else "true"))
         answer = self._write(meta["namespace"], body["kind"], Request("PATCH", path, query, body, APPLY_PATCH))
-        if answer.status == CONFLICT and seed:
-            return
-        if answer.status == CONFLICT:
-            raise Retry(Reason.StatusConflict, answer.message)
-        if not answer.ok:
+        if not answer.ok and not (answer.conflicts and seed):
             raise refused(answer)
 
     def _patch_first(self, path: str, action: ApplyObject, uid: str) -> None:
@@ -160,7 +154,7 @@ class Writer:
         meta = action.body["metadata"]
         answer = self._write(meta["namespace"], action.body["kind"], Request("PATCH", path, query, patch, JSON_PATCH))
         # 422: the object changed meanwhile; what is left to do is seen in the next pass
-        if not answer.ok and answer.status not in {NOT_FOUND, UNPROCESSABLE}:
+        if not (answer.ok or answer.finds_nothing or answer.status == UNPROCESSABLE):
             raise refused(answer)
 
     def _delete(self, identity: tuple[str, str, str, str], uid: str, grace_seconds: int | None) -> None:
@@ -175,13 +169,13 @@ class Writer:
             body["gracePeriodSeconds"] = grace_seconds
         path = object_path(api_version, plural_of(api_version, kind), namespace, name)
         answer = self._write(namespace, kind, Request("DELETE", path, (), body))
-        if not answer.ok and answer.status not in {NOT_FOUND, CONFLICT}:  # 409: the name has another UID now
+        if not (answer.ok or answer.finds_nothing or answer.conflicts):  # the latter: the name has another UID now
             raise refused(answer)
 
     def _expect_ours(self, path: str, body: Json) -> str | None:
         """UID of the object at `path` if the same owner controls it, None if there is none; else `NameTaken`."""
         answer = self._sender.get(path)
-        if answer.status == NOT_FOUND:
+        if answer.finds_nothing:
             return None
         if not answer.ok:
             raise refused(answer)
@@ -206,11 +200,8 @@ _VERBS = {
     ("PATCH", APPLY_PATCH): "apply",
     ("PATCH", JSON_PATCH): "patch",
     ("PATCH", MERGE_PATCH): "patch",
+    ("PATCH", STRATEGIC_PATCH): "patch",
 }
-_GATE_REMOVED = (
-    {"op": "test", "path": "/spec/schedulingGates/0/name", "value": labels.GATE},
-    {"op": "remove", "path": "/spec/schedulingGates/0"},
-)
 
 
 def _is_gated(pod: Json) -> bool:

@@ -15,7 +15,7 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePods:
-    """Remove our scheduling gate from all pods of a replica, each by a JSON patch that tests its UID.
+    """Remove our scheduling gate from all pods of a replica, each by a patch that names the gate and its UID.
 
     `pods` are (name, UID).
     """

@@ -156,7 +156,7 @@ def _placement(spec: PoolSpec, plan: Plan, marks: Marks) -> Json:
     """Gates, where it may go, and tolerations: the user's and one for nodes set aside for their own devices."""
     device = {"key": device_resource(plan.shape), "operator": "Exists", "effect": "NoSchedule"}
     found: Json = {
-        "schedulingGates": [{"name": gate} for gate in (labels.GATE, *marks.gates)],  # ours is taken off by its place
+        "schedulingGates": [{"name": gate} for gate in (labels.GATE, *marks.gates)],
         "nodeSelector": dict(marks.node_selector),
         "affinity": _affinity(marks),
         "tolerations": [*(_toleration(toleration) for toleration in spec.placement.tolerations), device],
