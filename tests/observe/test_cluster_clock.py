@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from datetime import UTC, datetime
 from email.utils import format_datetime, formatdate
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from kubernetes.client import ApiClient, Configuration
@@ -53,6 +55,24 @@ def test_the_api_servers_clock_is_believed_when_ours_differs(skew: float) -> Non
     machine.hear()
     machine.wait(7)
     assert machine.clock.now() == pytest.approx(NOW + 7)
+
+
+def test_many_first_answers_at_once_set_the_clock_once() -> None:
+    """Each cache lists in a thread of its own; set back twice, the clock would be behind for as long as we run."""
+    machine, reads = Machine(skew=HOUR), Counter[str]()
+    another = Thread(target=machine.hear)
+
+    def monotonic() -> float:
+        reads["time"] += 1
+        if reads["time"] == 2:  # the clock was made, and this thread hears its first answer: another one does, too
+            another.start()
+            another.join(0.5)
+        return machine.monotonic
+
+    machine.clock = ClusterClock(lambda: machine.wall, monotonic)
+    machine.hear()
+    another.join(5)
+    assert machine.clock.now() == pytest.approx(NOW, abs=1)
 
 
 def test_an_api_server_that_is_set_back_is_followed() -> None:

@@ -249,6 +249,18 @@ class TestFailure:
             (terminated(exitCode=137, reason="OOMKilled"), ContainerFailure("OOMKilled", "", 137)),
             ({"phase": "Failed", "reason": "Evicted", "message": "disk"}, ContainerFailure("Evicted", "disk")),
             (
+                terminated(exitCode=137, reason="Error") | {"reason": "Evicted", "message": "low on memory"},
+                ContainerFailure("Evicted", "low on memory"),
+            ),
+            (
+                terminated(exitCode=0, reason="Completed") | {"reason": "Terminated", "message": "node shutdown"},
+                ContainerFailure("Terminated", "node shutdown"),
+            ),
+            (
+                {"phase": "Running", "reason": "NodeLost", "containerStatuses": [{"state": {"running": {}}}]},
+                None,
+            ),
+            (
                 {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}]},
                 ContainerFailure("ImagePullBackOff", "no"),
             ),
@@ -260,7 +272,19 @@ class TestFailure:
             ({"initContainerStatuses": [{"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}, None),
             ({"containerStatuses": [{"state": {"running": {}}}]}, None),
         ],
-        ids=["exit", "oom", "evicted", "image", "init", "creating", "init-done", "running"],
+        ids=[
+            "exit",
+            "oom",
+            "evicted",
+            "evicted as it ran",
+            "node shuts down",
+            "silent node",
+            "image",
+            "init",
+            "creating",
+            "init-done",
+            "running",
+        ],
     )
     def test_is_what_the_kubelet_reported(self, status: Json, expected: ContainerFailure | None) -> None:
         record = read_pod(pod(status))

@@ -40,8 +40,26 @@ def test_an_older_or_equal_body_is_no_news() -> None:
 def test_a_deleted_object_does_not_come_back_with_a_late_echo() -> None:
     cache = ResourceCache(Woken().append)
     cache.put(body("a", 5))
-    cache.drop("a")
+    cache.drop("a", 7)
     assert not cache.put(body("a", 6))
+    assert cache.bodies("InferencePool") == ()
+
+
+def test_an_object_that_was_called_gone_by_mistake_is_back_with_the_next_list() -> None:
+    """A status write may find nothing where an API server does not serve the kind yet, or a proxy says so."""
+    cache = ResourceCache(Woken().append)
+    cache.put(body("a", 5))
+    cache.drop("a", 5)
+    assert cache.replace(Seen("InferencePool", None, 9, (body("a", 5),))) == 0
+    assert [found["metadata"]["uid"] for found in cache.bodies("InferencePool")] == ["a"]
+
+
+def test_a_list_from_before_its_end_does_not_bring_an_object_back() -> None:
+    """F2: a deletion has a version, and an API server that lags lists what was before it."""
+    cache = ResourceCache(Woken().append)
+    cache.put(body("a", 5))
+    cache.drop("a", 8)
+    cache.replace(Seen("InferencePool", None, 7, (body("a", 5),)))
     assert cache.bodies("InferencePool") == ()
 
 
@@ -54,7 +72,7 @@ def test_the_split_is_told_of_each_change_of_its_child_and_of_its_end() -> None:
         {"apiVersion": API_VERSION, "kind": "PDSplit", "uid": "s", "controller": True}
     ]
     cache.put(child)
-    cache.drop("a")
+    cache.drop("a", 6)
     assert woken == ["a", "s", "a", "s"]
 
 

@@ -62,10 +62,9 @@ class StatusWriter:
     def _write(self, key: ResourceKey, body: Json, wanted: Json, manager: str) -> bool:
         if not needs_write(body, wanted, manager):
             return False
-        version = str(body["metadata"]["resourceVersion"])
-        answer = self._context.writer.write_status(key, wanted, manager, version)
+        answer = self._context.writer.write_status(key, wanted, manager, str(body["metadata"]["resourceVersion"]))
         if answer is None:
-            self._context.resources.drop(key.uid)
+            self._context.resources.drop(key.uid, version_of(body))
             return False
         self._context.resources.put(answer)
         return True

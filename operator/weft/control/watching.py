@@ -19,7 +19,7 @@ import kopf
 
 from weft.control.connection import kopf_connection
 from weft.domain import labels
-from weft.observe.resource_cache import PLURALS
+from weft.observe.resource_cache import PLURALS, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ def take_event(resources: ResourceCache, event: dict[str, Any]) -> None:
     if "uid" not in body.get("metadata", {}):
         return
     if event.get("type") == "DELETED":
-        resources.drop(body["metadata"]["uid"])
+        resources.drop(body["metadata"]["uid"], version_of(body))
     else:
         resources.put(body)
 

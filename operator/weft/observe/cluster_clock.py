@@ -6,6 +6,7 @@ sets while we run, would end such waits when they have hardly begun.
 
 from __future__ import annotations
 
+import threading
 import time
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ class ClusterClock:
         self._monotonic = monotonic
         self._origin = wall() - monotonic()
         self._told = False
+        self._lock = threading.Lock()  # every cache lists in a thread of its own, and all begin together
 
     def now(self) -> float:
         """This moment."""
@@ -38,10 +40,11 @@ class ClusterClock:
         """
         if date is None:
             return
-        ahead = self.now() - _epoch_seconds(date, self.now())
-        if ahead > SLOW_ANSWER_SECONDS or (not self._told and abs(ahead) > ROUNDING_SECONDS):
-            self._origin -= ahead
-        self._told = True
+        with self._lock:
+            ahead = self.now() - _epoch_seconds(date, self.now())
+            if ahead > SLOW_ANSWER_SECONDS or (not self._told and abs(ahead) > ROUNDING_SECONDS):
+                self._origin -= ahead
+            self._told = True
 
 
 def _epoch_seconds(date: str, otherwise: float) -> float:

@@ -189,17 +189,20 @@ def scheduler_words(condition: Json) -> str:
 
 
 def read_failure(status: Json, sidecars: Collection[str] = ()) -> ContainerFailure | None:
-    """How a container ended or why it cannot start; else how the kubelet ended the whole pod; else None.
+    """How the kubelet ended the whole pod, else how a container ended or why it cannot start; else None.
 
-    The kubelet starts `sidecars` anew: one that ended is no failure before it does so again and again.
+    A pod that is evicted kills its containers: that they were killed is no news then. One whose containers ended by
+    themselves has no reason of its own. The kubelet starts `sidecars` anew: one that ended is no failure before it does
+    so again and again.
     """
+    failed, reason = status.get("phase") == "Failed", str(status.get("reason") or "")
+    if failed and reason:
+        return ContainerFailure(reason, str(status.get("message") or ""))
     for container in _container_statuses(status):
         failure = _container_failure(container, restarts=container.get("name") in sidecars)
         if failure is not None:
             return failure
-    if status.get("phase") == "Failed":
-        return ContainerFailure(str(status.get("reason") or "Failed"), str(status.get("message") or ""))
-    return None
+    return ContainerFailure("Failed", str(status.get("message") or "")) if failed else None
 
 
 def _sidecars(spec: Json) -> set[str]:

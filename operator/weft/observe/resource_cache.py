@@ -45,7 +45,7 @@ class ResourceCache:
     def __init__(self, changed: Callable[[str], None]) -> None:
         """Empty, and not synced before the expected lists came in."""
         self._bodies: dict[str, Json] = {}
-        self._gone: dict[str, int] = {}  # UID -> version of the deletion, so that late echoes stay out
+        self._gone: dict[str, int] = {}  # UID -> as of which version, so that late echoes stay out
         self._lock = threading.Lock()
         self._uid_changed = changed
         self.revision = 0  # rises with every change
@@ -71,20 +71,25 @@ class ResourceCache:
 
     def put(self, body: Json) -> bool:
         """Take a body in, unless it is older than what is known; says whether it was news."""
+        return self._take(body, version_of(body))
+
+    def _take(self, body: Json, as_of: int) -> bool:
+        """A body that was there `as_of` a version. What is there later than it was called gone was not gone."""
         uid, version = str(body["metadata"]["uid"]), version_of(body)
         with self._lock:
-            known = self._bodies.get(uid)
-            if uid in self._gone or (known is not None and version_of(known) >= version):
+            known, gone = self._bodies.get(uid), self._gone.get(uid, -1)
+            if as_of <= gone or (known is not None and version_of(known) >= version):
                 return False
+            self._gone.pop(uid, None)
             self._bodies[uid] = body
         self._changed(body)
         return True
 
-    def drop(self, uid: str, version: int = 0) -> None:
-        """Forget a deleted object."""
+    def drop(self, uid: str, version: int) -> None:
+        """Forget an object that is gone as of a version: it comes back only by what is newer."""
         with self._lock:
             known = self._bodies.pop(uid, None)
-            self._gone[uid] = version
+            self._gone[uid] = max(version, self._gone.get(uid, -1))
             while len(self._gone) > 10_000:  # noqa: PLR2004 - far more than deletions within one list interval
                 self._gone.pop(next(iter(self._gone)))
         if known is not None:
@@ -97,7 +102,7 @@ class ResourceCache:
         """
         listed = {str(body["metadata"]["uid"]) for body in seen.bodies}
         for body in seen.bodies:
-            self.put(body)
+            self._take(body, seen.version)
         with self._lock:
             phantoms = [
                 uid
