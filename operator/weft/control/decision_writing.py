@@ -1,0 +1,96 @@
+"""Decisions of one pass into statuses: in the order that promises no GPU twice, and without a storm of refused ones."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.control.status_writing import StatusWriter
+from weft.control.work_queue import backoff_seconds
+from weft.decide import Persisted, in_safe_order
+from weft.decide.news import news_of
+from weft.domain.errors import Retry, WeftError
+from weft.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from weft.control.context import Context
+    from weft.domain.decision import Decisions, PoolDecision, SplitDecision
+    from weft.domain.snapshot import Snapshot
+    from weft.domain.status import Condition
+
+MOST_BACKOFF_SECONDS = 60.0  # what a decision waits for is as a rule a permission, and whoever gives it back watches
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """How often the status of a generation was refused, and until when (monotonic seconds) it is not tried again."""
+
+    generation: int
+    count: int
+    until: float
+
+
+class DecisionWriter:
+    """Called from one thread at a time; remembers whose status was refused."""
+
+    def __init__(self, context: Context, clock: Callable[[], float] = time.monotonic) -> None:
+        """Uses the context's writers."""
+        self._context = context
+        self._clock = clock
+        self._statuses = StatusWriter(context)
+        self._refused: dict[str, _Refused] = {}
+
+    def write(self, snapshot: Snapshot, decisions: Decisions, versions: Mapping[str, int]) -> None:
+        """Every decision, but not those that take what a pool gives up whose own could not be written."""
+        before = {each.key.uid: each.conditions for each in (*snapshot.pools, *snapshot.splits)}
+        every = (*in_safe_order(decisions.pools, snapshot.pools), *map(Persisted, decisions.splits))
+        known = {each.decision.key.uid for each in every}
+        self._refused = {uid: each for uid, each in self._refused.items() if uid in known}
+        failed: set[str] = set()
+        for each in every:
+            uid = each.decision.key.uid
+            if self._backs_off(each.decision):
+                failed.add(uid)
+            elif each.after.isdisjoint(failed):
+                error = self._try(each.decision, versions[uid], before.get(uid, ()), snapshot.now)
+                if error is not None and error.reason is Reason.ApiUnavailable:
+                    return
+                failed |= {uid} if error is not None else set()
+
+    def _try(
+        self, decision: PoolDecision | SplitDecision, version: int, before: tuple[Condition, ...], now: float
+    ) -> WeftError | None:
+        """Why a decision could not be written, as far as it could not."""
+        try:
+            if self._statuses.write_decision(decision, version, now):
+                for event in decision.events:
+                    self._context.events.record(decision.key, event)
+                for news in news_of(before, decision):
+                    self._context.events.record(decision.key, news.explanation, warns=news.warns)
+        except WeftError as error:
+            self._context.telemetry.failures.labels("decide", error.reason.value).inc()
+            self._note(decision, error)
+            return error
+        self._refused.pop(decision.key.uid, None)
+        return None
+
+    def _note(self, decision: PoolDecision | SplitDecision, error: WeftError) -> None:
+        """An object that moved on is decided anew at once, and an API server that is away is asked in the next pass."""
+        if not isinstance(error, Retry):
+            log.warning("status of %s was refused: %s", decision.key, error)
+            before = self._refused.get(decision.key.uid)
+            count = before.count + 1 if before is not None and before.generation == decision.generation else 1
+            until = self._clock() + min(MOST_BACKOFF_SECONDS, backoff_seconds(count))
+            self._refused[decision.key.uid] = _Refused(decision.generation, count, until)
+        elif error.reason is Reason.ApiUnavailable:
+            log.warning("statuses cannot be written: %s", error)
+
+    def _backs_off(self, decision: PoolDecision | SplitDecision) -> bool:
+        known = self._refused.get(decision.key.uid)
+        return known is not None and known.generation == decision.generation and self._clock() < known.until

@@ -1,0 +1,104 @@
+"""Decisions into statuses: what is refused is tried again at growing intervals, and nobody takes what it gives up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.decide.test_persisting import at, decided, record
+from weft.control.decision_writing import DecisionWriter
+from weft.control.telemetry import Telemetry
+from weft.domain.decision import Decisions, PoolDecision
+from weft.domain.errors import Blocked, Retry, WeftError
+from weft.domain.reasons import Explanation, Reason
+
+NOT_PERMITTED = Blocked(Reason.NotPermitted, "Weft may not patch inferencepools/status")
+GIVER, TAKER = record("b", at(0, "n-0")), record("a")
+GIVES_UP, TAKES = decided(GIVER), decided(TAKER, at(1, "n-0"))
+
+
+class Server:
+    """An API server that refuses the status of some pools, and how often it was asked for each; time is a number."""
+
+    def __init__(self, **refused: WeftError) -> None:
+        self.refused, self.asked, self.told = refused, list[str](), list[str]()
+        self.now = 0.0
+        ours: Any = self
+        unused: Any = None
+        context: Any = SimpleNamespace(
+            resources=ours, writer=ours, events=ours, telemetry=Telemetry(), options=unused, clock=unused
+        )
+        self._writer = DecisionWriter(context, lambda: self.now)
+
+    def body(self, uid: str) -> Any:  # noqa: ANN401 - any JSON
+        """As the cache has it."""
+        return {"metadata": {"uid": uid, "resourceVersion": "7"}}
+
+    def write_status(self, key: Any, *_: object) -> Any:  # noqa: ANN401 - any JSON
+        """Answer a write."""
+        self.asked.append(key.name)
+        if key.name in self.refused:
+            raise self.refused[key.name]
+        return self.body(key.uid)
+
+    def put(self, _: object) -> None:
+        """What the answer is for."""
+
+    def record(self, key: Any, _: Explanation, *, warns: bool = False) -> None:  # noqa: ANN401, ARG002 - as a recorder
+        """Note of whom something is told."""
+        self.told.append(key.name)
+
+    def write(self, *decisions: PoolDecision, seconds: float = 0.0) -> list[str]:
+        """One pass some seconds later: whose status the server was asked to write."""
+        self.now += seconds
+        self.asked.clear()
+        versions = {each.key.uid: 7 for each in decisions}
+        seen: Any = SimpleNamespace(pools=(GIVER, TAKER), splits=(), now=0.0)
+        self._writer.write(seen, Decisions(decisions, (), {}, None), versions)
+        return [*self.asked]
+
+
+def test_a_status_that_is_refused_is_tried_again_at_growing_intervals() -> None:
+    """F13: a pass comes every two seconds, of maybe hundreds of pools, all through the same limit on writes."""
+    server = Server(b=NOT_PERMITTED)
+    passes = [bool(server.write(GIVES_UP, seconds=2.0)) for _ in range(300)]
+    assert 20 > sum(passes)
+    assert any(passes[-31:])  # at least once a minute
+
+
+def test_nobody_takes_what_a_refused_pool_gives_up_while_its_write_waits() -> None:
+    """S2."""
+    server = Server(b=NOT_PERMITTED)
+    assert ["b"] == server.write(GIVES_UP, TAKES)
+    assert [] == server.write(GIVES_UP, TAKES, seconds=0.5)
+    server.refused.clear()
+    assert ["b", "a"] == server.write(GIVES_UP, TAKES, seconds=60.0)
+
+
+def test_an_edit_is_tried_at_once_and_a_success_ends_the_back_off() -> None:
+    server = Server(b=NOT_PERMITTED)
+    server.write(GIVES_UP)
+    edited = replace(GIVES_UP, generation=GIVES_UP.generation + 1)
+    assert ["b"] == server.write(edited)
+    server.refused.clear()
+    assert ["b"] == server.write(edited, seconds=2.0)
+    assert ["b"] == server.write(edited)
+
+
+@pytest.mark.parametrize("reason", [Reason.StatusConflict, Reason.ApiUnavailable])
+def test_what_may_pass_is_tried_in_the_next_pass(reason: Reason) -> None:
+    server = Server(b=Retry(reason, "not now"))
+    assert [["b"]] * 3 == [server.write(GIVES_UP, TAKES) for _ in range(3)]
+
+
+def test_events_are_told_once_the_decision_is_written() -> None:
+    news = replace(GIVES_UP, events=(Explanation(Reason.Draining, "one leaves"),))
+    server = Server(b=NOT_PERMITTED)
+    server.write(news)
+    assert server.told == []
+    server.refused.clear()
+    server.write(news, seconds=60.0)
+    assert server.told == ["b"]
