@@ -11,7 +11,7 @@ from kubernetes.client import ApiClient, Configuration
 from urllib3 import Retry as TransportRetry
 
 from tests.protocol.scripted_server import ScriptedServer
-from weft.apply import RetryLater, Sender, TokenBucket, WebhookAway, Writer
+from weft.apply import RetryLater, Sender, ServerError, TokenBucket, WebhookAway, Writer
 from weft.domain import labels
 from weft.domain.action import (
     ApplyObject,
@@ -219,7 +219,7 @@ def test_a_namespace_that_is_being_deleted_is_no_refusal_of_the_pod(outbox: Outb
         (403, 'pods "p" is forbidden: violates PodSecurity "restricted:latest"', Blocked, Reason.PodRefused),
         (403, 'pods is forbidden: User "x" cannot create resource "pods"', Blocked, Reason.NotPermitted),
         (422, 'Pod "p" is invalid: spec', Invalid, Reason.PodRefused),
-        (500, "etcd is away", Retry, Reason.ApiUnavailable),
+        (500, "etcd is away", ServerError, Reason.ApiUnavailable),
         (500, 'Internal error occurred: failed calling webhook "m.io": refused', WebhookAway, Reason.PodRefused),
         (500, 'admission webhook "m.io" denied the request: out of order', Blocked, Reason.PodRefused),
         (409, 'admission webhook "m.io" denied the request: there is one', Blocked, Reason.PodRefused),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.decide.test_persisting import at, decided, record
+from weft.apply import ServerError
 from weft.control.decision_writing import DecisionWriter
 from weft.control.telemetry import Telemetry
 from weft.domain.decision import Decisions, PoolDecision
@@ -86,6 +87,17 @@ def test_an_edit_is_tried_at_once_and_a_success_ends_the_back_off() -> None:
     server.refused.clear()
     assert ["b"] == server.write(edited, seconds=2.0)
     assert ["b"] == server.write(edited)
+
+
+def test_one_status_at_which_the_server_fails_holds_up_no_other_pool() -> None:
+    """F23: one that is too large for etcd, or whose managed fields fit no schema, is answered with 500 for ever."""
+    server = Server(b=ServerError("etcdserver: request is too large"))
+    other = decided(record("c"))
+    assert ["b", "c"] == server.write(GIVES_UP, other, TAKES)
+    assert ["c"] == server.write(GIVES_UP, other, TAKES, seconds=0.5)
+    passes = [server.write(GIVES_UP, other, seconds=2.0) for _ in range(100)]
+    assert 30 > sum("b" in each for each in passes)
+    assert any("b" in each for each in passes[-6:])  # within ten seconds of its recovery
 
 
 @pytest.mark.parametrize("reason", [Reason.StatusConflict, Reason.ApiUnavailable])

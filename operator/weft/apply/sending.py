@@ -98,6 +98,14 @@ class RetryLater(Retry):
         self.seconds = seconds
 
 
+class ServerError(Retry):
+    """The API server answered that it failed, maybe at this object alone."""
+
+    def __init__(self, message: str) -> None:
+        """The message is the server's own."""
+        super().__init__(Reason.ApiUnavailable, message)
+
+
 class Sender:
     """Sends requests through the write limit."""
 
@@ -139,7 +147,9 @@ class Sender:
         if seconds is not None and status in {TOO_MANY, 503}:
             self._bucket.hold(seconds)
             raise RetryLater(answer.message, seconds)
-        if status in {UNAUTHORIZED, TOO_MANY} or status >= SERVER_ERRORS:
+        if status >= SERVER_ERRORS:
+            raise ServerError(answer.message)
+        if status in {UNAUTHORIZED, TOO_MANY}:
             raise Retry(Reason.ApiUnavailable, answer.message)
         return answer
 

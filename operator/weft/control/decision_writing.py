@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.apply import ServerError
 from weft.control.status_writing import StatusWriter
 from weft.control.work_queue import backoff_seconds
 from weft.decide import Persisted, in_safe_order
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from weft.domain.status import Condition
 
 MOST_BACKOFF_SECONDS = 60.0  # what a decision waits for is as a rule a permission, and whoever gives it back watches
+FAILING_SECONDS = 10.0  # at most, where the API server fails: of one that is ill altogether nothing else tells the end
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ class DecisionWriter:
                 failed.add(uid)
             elif each.after.isdisjoint(failed):
                 error = self._try(each.decision, versions[uid], before.get(uid, ()), snapshot.now)
-                if error is not None and error.reason is Reason.ApiUnavailable:
+                if error is not None and _everything_waits(error):
                     return
                 failed |= {uid} if error is not None else set()
 
@@ -82,15 +84,24 @@ class DecisionWriter:
 
     def _note(self, decision: PoolDecision | SplitDecision, error: WeftError) -> None:
         """An object that moved on is decided anew at once, and an API server that is away is asked in the next pass."""
-        if not isinstance(error, Retry):
+        if _everything_waits(error):
+            log.warning("statuses cannot be written: %s", error)
+        elif isinstance(error, ServerError) or not isinstance(error, Retry):
             log.warning("status of %s was refused: %s", decision.key, error)
+            most = FAILING_SECONDS if isinstance(error, ServerError) else MOST_BACKOFF_SECONDS
             before = self._refused.get(decision.key.uid)
             count = before.count + 1 if before is not None and before.generation == decision.generation else 1
-            until = self._clock() + min(MOST_BACKOFF_SECONDS, backoff_seconds(count))
+            until = self._clock() + min(most, backoff_seconds(count))
             self._refused[decision.key.uid] = _Refused(decision.generation, count, until)
-        elif error.reason is Reason.ApiUnavailable:
-            log.warning("statuses cannot be written: %s", error)
 
     def _backs_off(self, decision: PoolDecision | SplitDecision) -> bool:
         known = self._refused.get(decision.key.uid)
         return known is not None and known.generation == decision.generation and self._clock() < known.until
+
+
+def _everything_waits(error: WeftError) -> bool:
+    """Whether other statuses would fare no better: nobody answers, or the API server wants to be left alone.
+
+    At one object alone it may fail for ever: one that is too large for etcd, or whose managed fields fit no schema.
+    """
+    return error.reason is Reason.ApiUnavailable and not isinstance(error, ServerError)
