@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
+from weft.converge.departures import Departures
 from weft.converge.domains import delete_left_over
-from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire
 from weft.converge.engine_fronts import EngineFronts, engine_at_a_gateway, engine_of
-from weft.converge.generations import kept_for_their_front, overdue_in_seconds
-from weft.converge.objects import Surroundings
+from weft.converge.look import Look
 from weft.converge.phases import with_phases
-from weft.converge.replicas import rank_of, replicas_of
+from weft.converge.replicas import rank_of
 from weft.converge.serving import front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain import labels
@@ -23,7 +22,7 @@ from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation
 from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
-from weft.engines import LeavesBy, adapter_for, engine_label
+from weft.engines import adapter_for, engine_label
 from weft.render import (
     balances,
     leader_selector,
@@ -43,10 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from weft.converge.draining import Heard
+    from weft.converge.objects import Surroundings
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric
-    from weft.domain.shape import EngineName
     from weft.domain.snapshot import PoolRecord
     from weft.render import Json
 
@@ -68,39 +67,34 @@ def converge_pool(
     may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage collection.
     Words about replicas that start, and which of those that leave are done, depend on `heard`.
     """
-    known = tuple(pods)
-    replicas = replicas_of(pool, known)
-    around = Surroundings.of(pool.key, objects)
+    look = Look.at(pool, fabric, pods, objects, heard)
+    replicas, around = look.replicas, look.around
     if pool.deleting:
         return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
     fronts = EngineFronts.of(pool, replicas, around)
-    kept = kept_for_their_front(pool, replicas, known, heard.now)
-    kept += fronts.kept(pool, replicas, known, heard.now) if fronts is not None else ()
-    ways = _ways_to_leave(pool, replicas, known, heard)
-    spare = {each.number: _spare_seconds(each, fabric, ways[_engine(pool, each)]) for each in kept}
-    kept = tuple(each for each in kept if spare[each.number] > 0.0)
-    going = [(each, ways[_engine(pool, each)]) for each in replicas if each not in kept]
-    retired = tuple(action for replica, leaving in going for action in retire(replica, fabric, leaving))
+    departures = Departures.of(look, fronts)
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
-    applied = tuple(around.apply(wanted))
-    left_over = tuple(delete_left_over(replicas, around))
     knows_what_is_wanted = front_refused is None and _can_be_read(pool)
-    unwanted = tuple(around.delete_unwanted(wanted)) if knows_what_is_wanted else ()
-    trouble = around.taken(wanted) or _front_trouble(pool, around, fronts)
-    finishing = [(replica, leaving) for replica, leaving in going if finishes(replica, fabric, leaving)]
-    census = Census.of(pool, replicas, len(finishing))
-    awaited = fronts.awaited if fronts is not None else None
-    census = replace(census, waiting=census.waiting or _waiting(pool, replicas, fabric, around) or awaited)
-    census, again = with_phases(census, pool, replicas, heard.now)
-    ends = [ends_in_seconds(replica, fabric, leaving) for replica, leaving in finishing]
-    if kept:
-        ends += [overdue_in_seconds(pool, known, heard.now), *(spare[each.number] for each in kept)]
-    return Convergence(
-        (*retired, *left_over, *applied, *unwanted, *release_whole(pool, replicas, fabric, around), *created),
-        _progress(pool, census, front_refused or pods_refused, trouble),
-        again_seconds=_soonest(again, *ends),
+    actions = (
+        *departures.actions(),
+        *delete_left_over(replicas, around),
+        *around.apply(wanted),
+        *(around.delete_unwanted(wanted) if knows_what_is_wanted else ()),
+        *release_whole(pool, replicas, fabric, around),
+        *created,
     )
+    census, again = _counted(look, fronts, departures)
+    trouble = around.taken(wanted) or _front_trouble(pool, around, fronts)
+    progress = _progress(pool, census, front_refused or pods_refused, trouble)
+    return Convergence(actions, progress, again_seconds=_soonest(again, departures.changes_after_seconds))
+
+
+def _counted(look: Look, fronts: EngineFronts | None, departures: Departures) -> tuple[Census, float | None]:
+    """The pool in numbers and in words about what it waits for; and after how many seconds those are others."""
+    census = Census.of(look.pool, look.replicas, departures.finishing)
+    waiting = census.waiting or _waiting(look) or (fronts.awaited if fronts is not None else None)
+    return with_phases(replace(census, waiting=waiting), look.pool, look.replicas, look.heard.now)
 
 
 def _can_be_read(pool: PoolRecord) -> bool:
@@ -109,9 +103,9 @@ def _can_be_read(pool: PoolRecord) -> bool:
     return pool.spec is not None and pool.lacks is None and has_its_plan
 
 
-def _soonest(again: float | None, *ends: float) -> float | None:
+def _soonest(*seconds: float | None) -> float | None:
     """When time alone changes something, where that is known."""
-    return min((each for each in (again, *ends) if each is not None and isfinite(each)), default=None)
+    return min((each for each in seconds if each is not None and isfinite(each)), default=None)
 
 
 def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica], fronts: EngineFronts | None) -> tuple[Json, ...]:
@@ -162,41 +156,6 @@ def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Exp
         return (), Explanation(error.reason, error.message)
 
 
-def _ways_to_leave(
-    pool: PoolRecord, replicas: Iterable[Replica], known: Sequence[PodRecord], heard: Heard
-) -> dict[EngineName | None, Leaving]:
-    """How replicas leave, by the engine that they run."""
-    engines = {_engine(pool, replica) for replica in replicas}
-    return {engine: Leaving.of(pool.spec, _heeded(pool, _leaves_by(pool, engine), known), heard) for engine in engines}
-
-
-def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
-    release = pool.status.engine
-    return engine_of(replica, release.name) if release is not None else None
-
-
-def _spare_seconds(replica: Replica, fabric: Fabric, leaving: Leaving) -> float:
-    """For how long one that is kept may go on, so that requests are over before its node goes; 0 if it lost a pod."""
-    return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, fabric, leaving) - leaving.drain_seconds
-
-
-def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
-    """What the front heeds that belongs to an engine.
-
-    Endpoint pickers drop a pod that their InferencePool does not select any more, whatever it runs.
-    """
-    at_a_gateway = _has_a_front(pool, RouterKind.Gateway)
-    return LeavesBy.Label if engine is None or at_a_gateway else adapter_for(engine).leaves_front_by
-
-
-def _heeded(pool: PoolRecord, leaves_by: LeavesBy, known: Iterable[PodRecord]) -> LeavesBy | None:
-    """The same, or nothing where no front is known that sees a label go: clients keep connections that they have."""
-    owners = {pool.key.uid, pool.split_uid} - {None}
-    routers = (pod for pod in known if pod.front_of in owners and pod.namespace == pool.key.namespace)
-    heeded = _has_a_front(pool, RouterKind.Gateway) or any(not pod.ended for pod in routers)
-    return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
-
-
 def _has_a_front(pool: PoolRecord, kind: RouterKind = RouterKind.Managed) -> bool:
     return pool.spec is not None and pool.spec.router.kind is kind
 
@@ -215,12 +174,11 @@ def _front_trouble(pool: PoolRecord, around: Surroundings, fronts: EngineFronts 
     return fronts.why_not
 
 
-def _waiting(pool: PoolRecord, replicas: Sequence[Replica], fabric: Fabric, around: Surroundings) -> str | None:
+def _waiting(look: Look) -> str | None:
     """What the first replica that may not be released yet waits for, beside GPUs."""
-    gated = (replica for replica in replicas if replica.complete and any(pod.gated for pod in replica.pods))
-    return next(
-        (why for replica in gated if (why := waits_for_domain(pool, replica, fabric, around)) is not None), None
-    )
+    gated = (replica for replica in look.replicas if replica.complete and any(pod.gated for pod in replica.pods))
+    reasons = (waits_for_domain(look.pool, replica, look.fabric, look.around) for replica in gated)
+    return next((why for why in reasons if why is not None), None)
 
 
 def _progress(

@@ -1,0 +1,94 @@
+"""Who of a pool leaves now and how, who is kept a moment longer for a front that may still choose it, who finishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire
+from weft.converge.engine_fronts import engine_of
+from weft.converge.generations import kept_for_their_front, overdue_in_seconds
+from weft.domain.spec import RouterKind
+from weft.engines import LeavesBy, adapter_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.converge.engine_fronts import EngineFronts
+    from weft.converge.look import Look
+    from weft.converge.replicas import Replica
+    from weft.domain.action import Action
+    from weft.domain.shape import EngineName
+    from weft.domain.snapshot import PoolRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Departures:
+    """`going` are replicas, those that stay among them, with how each leaves once it has to.
+
+    `finishing` are those of them that leave and have requests left. `changes_after_seconds`: when time alone makes that
+    another; infinite where it does not.
+    """
+
+    look: Look
+    going: tuple[tuple[Replica, Leaving], ...]
+    finishing: int
+    changes_after_seconds: float
+
+    @classmethod
+    def of(cls, look: Look, fronts: EngineFronts | None) -> Departures:
+        """As replicas, routers and nodes are now; nobody is kept who could not finish before its node goes."""
+        pool, replicas, now = look.pool, look.replicas, look.heard.now
+        kept = kept_for_their_front(pool, replicas, look.pods, now)
+        kept += fronts.kept(pool, replicas, look.pods, now) if fronts is not None else ()
+        ways = _ways_to_leave(look)
+        spare = {each.number: _spare_seconds(look, each, ways[_engine(pool, each)]) for each in kept}
+        lasting = {number: seconds for number, seconds in spare.items() if seconds > 0.0}
+        going = tuple((each, ways[_engine(pool, each)]) for each in replicas if each.number not in lasting)
+        finishing = [each for each in going if finishes(each[0], look.fabric, each[1])]
+        ends = [ends_in_seconds(replica, look.fabric, leaving) for replica, leaving in finishing]
+        if lasting:
+            ends += [overdue_in_seconds(pool, look.pods, now), *lasting.values()]
+        return cls(look, going, len(finishing), min(ends, default=inf))
+
+    def actions(self) -> Iterator[Action]:
+        """What takes them out of their front, and then away."""
+        for replica, leaving in self.going:
+            yield from retire(replica, self.look.fabric, leaving)
+
+
+def _ways_to_leave(look: Look) -> dict[EngineName | None, Leaving]:
+    """How replicas leave, by the engine that they run."""
+    engines = {_engine(look.pool, replica) for replica in look.replicas}
+    return {engine: Leaving.of(look.pool.spec, _heeded(look, engine), look.heard) for engine in engines}
+
+
+def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
+    release = pool.status.engine
+    return engine_of(replica, release.name) if release is not None else None
+
+
+def _heeded(look: Look, engine: EngineName | None) -> LeavesBy | None:
+    """What the front heeds, or nothing where no front is known that sees a label go: clients keep connections."""
+    leaves_by, owners = _leaves_by(look.pool, engine), {look.pool.key.uid, look.pool.split_uid} - {None}
+    routers = (pod for pod in look.pods if pod.front_of in owners and pod.namespace == look.pool.key.namespace)
+    heeded = _is_at_a_gateway(look.pool) or any(not pod.ended for pod in routers)
+    return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
+
+
+def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
+    """What the front heeds that belongs to an engine.
+
+    Endpoint pickers drop a pod that their InferencePool does not select any more, whatever it runs.
+    """
+    return LeavesBy.Label if engine is None or _is_at_a_gateway(pool) else adapter_for(engine).leaves_front_by
+
+
+def _is_at_a_gateway(pool: PoolRecord) -> bool:
+    return pool.spec is not None and pool.spec.router.kind is RouterKind.Gateway
+
+
+def _spare_seconds(look: Look, replica: Replica, leaving: Leaving) -> float:
+    """For how long one that is kept may go on, so that requests are over before its node goes; 0 if it lost a pod."""
+    return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, look.fabric, leaving) - leaving.drain_seconds

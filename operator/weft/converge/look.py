@@ -1,0 +1,43 @@
+"""What one pass over a pool looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from weft.converge.objects import Surroundings
+from weft.converge.replicas import replicas_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.converge.draining import Heard
+    from weft.converge.replicas import Replica
+    from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.fabric import Fabric
+    from weft.domain.snapshot import PoolRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One pool with its replicas, the pods and objects near it, the fabric, the time and what engines told by then."""
+
+    pool: PoolRecord
+    replicas: tuple[Replica, ...]
+    pods: tuple[PodRecord, ...]
+    fabric: Fabric
+    around: Surroundings
+    heard: Heard
+
+    @classmethod
+    def at(
+        cls,
+        pool: PoolRecord,
+        fabric: Fabric,
+        pods: Iterable[PodRecord],
+        objects: Iterable[ObjectRecord],
+        heard: Heard,
+    ) -> Self:
+        """Pods may be everyone's, and objects those of the namespace."""
+        known = tuple(pods)
+        return cls(pool, replicas_of(pool, known), known, fabric, Surroundings.of(pool.key, objects), heard)
