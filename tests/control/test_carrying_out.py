@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weft.apply import WebhookAway
+from weft.apply import ServerError, WebhookAway
 from weft.control.carrying_out import Carrier, Held, Refusal, waves
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods
 from weft.domain.errors import Blocked, Retry, WeftError
@@ -23,6 +23,7 @@ POLICY = Blocked(Reason.RouteRefused, "a policy forbids it")
 NO_POD = Refusal(QUOTA, Held(pods=True))
 AWAY = Retry(Reason.ApiUnavailable, "away")
 UNASKED = WebhookAway(Reason.PodRefused, 'failed calling webhook "m.io": refused')
+FAILED = ServerError("etcdserver: request is too large")
 ENDING = Blocked(Reason.NamespaceTerminating, "going")
 
 
@@ -151,17 +152,18 @@ def test_what_ends_the_pass(threads: ThreadPoolExecutor, ends: WeftError) -> Non
     assert [delete(1)] == cluster.done
 
 
-class TestWebhookAway:
-    """A webhook that cannot be asked holds back what it is asked about, and nothing else."""
+class TestUnanswered:
+    """A webhook that cannot be asked holds back what it is asked about, and nothing else; so does a failing server."""
 
     deletions: tuple[Action, ...] = (delete(1), delete(2), create(0))
     unanswered = Held(unanswered=frozenset({("DeletePod", "v1 Pod")}))
 
-    def test_it_is_asked_about_nothing_alike_in_that_pass(self, threads: ThreadPoolExecutor) -> None:
+    @pytest.mark.parametrize("error", [UNASKED, FAILED], ids=["webhook", "server"])
+    def test_it_is_asked_about_nothing_alike_in_that_pass(self, threads: ThreadPoolExecutor, error: WeftError) -> None:
         """Each of its actions would wait for a timeout of its own; what it is not asked about is done."""
-        cluster = Cluster({"p-1": UNASKED})
+        cluster = Cluster({"p-1": error})
         found = Carrier(cluster.do, threads, 8).carry_out(self.deletions)
-        assert found == Refusal(UNASKED, self.unanswered)
+        assert found == Refusal(error, self.unanswered)
         assert [delete(1), create(0)] == cluster.done
 
     def test_nor_is_it_asked_while_that_backs_off(self, threads: ThreadPoolExecutor) -> None:

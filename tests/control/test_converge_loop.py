@@ -12,7 +12,7 @@ import pytest
 
 from tests.converge.test_phases import EIGHT, on_its_nodes, one_pod
 from tests.converge.world import World
-from weft.apply import WebhookAway
+from weft.apply import ServerError, WebhookAway
 from weft.catalog import load
 from weft.control import converge_loop, work_queue
 from weft.control.context import Context
@@ -21,7 +21,7 @@ from weft.control.health import Pulse
 from weft.control.options import RunOptions
 from weft.control.telemetry import Telemetry
 from weft.control.view import View
-from weft.domain.errors import Blocked
+from weft.domain.errors import Blocked, WeftError
 from weft.domain.reasons import Explanation, Reason
 from weft.observe.cluster_clock import ClusterClock
 from weft.observe.downloads import Downloads
@@ -123,8 +123,12 @@ async def test_a_start_is_told_anew_when_a_minute_is_over() -> None:
         await cluster.after(2)
 
 
-def away(times: int) -> list[Exception | None]:
-    return [WebhookAway(Reason.PodRefused, AWAY)] * times
+UNASKED, FAILED = WebhookAway(Reason.PodRefused, AWAY), ServerError("etcdserver: request is too large")
+either = pytest.mark.parametrize("error", [UNASKED, FAILED], ids=["webhook", "server"])
+
+
+def away(times: int, error: WeftError = UNASKED) -> list[Exception | None]:
+    return [error] * times
 
 
 KINDS = ("Service", "PodDisruptionBudget", "Pod")  # of what the first pass creates
@@ -138,23 +142,25 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@either
 @pytest.mark.usefixtures("hurried")
-async def test_a_webhook_that_is_away_for_a_moment_is_told_to_nobody() -> None:
-    """It is asked once about each kind, and holds up nothing else: each pass goes on to the end."""
-    cluster = Cluster(World(), *away(5))
+async def test_who_does_not_answer_for_a_moment_is_told_to_nobody(error: WeftError) -> None:
+    """A webhook that is away, or a server that fails, is asked once about each kind, and holds up nothing else."""
+    cluster = Cluster(World(), *away(5, error))
     async with running(cluster):
         await cluster.after(6)
     assert cluster.told == []
     assert [len(KINDS)] * 5 == [cluster.asked.count(number) for number in range(5)]
 
 
-async def test_one_that_stays_away_is_told_in_its_words(hurried: pytest.MonkeyPatch) -> None:
+@either
+async def test_who_goes_on_like_that_is_told_in_its_words(hurried: pytest.MonkeyPatch, error: WeftError) -> None:
     hurried.setattr(converge_loop, "QUIET_SECONDS", 0.01)
-    cluster = Cluster(World(), *away(10))
+    cluster = Cluster(World(), *away(10, error))
     async with running(cluster):
         await cluster.after(10)
     first, event = cluster.told[0]
-    assert (first > 0, Explanation(Reason.PodRefused, AWAY)) == (True, event)
+    assert (first > 0, Explanation(error.reason, str(error))) == (True, event)
 
 
 async def test_one_that_was_away_before_is_told_of_no_sooner(hurried: pytest.MonkeyPatch) -> None:

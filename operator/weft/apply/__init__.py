@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from weft.apply.events import EventRecorder, Reporter
 from weft.apply.refusals import WebhookAway
-from weft.apply.sending import RetryLater, Sender, ServerError
+from weft.apply.sending import RetryLater, Sender, ServerError, Unanswered
 from weft.apply.token_bucket import TokenBucket
 from weft.apply.writer import Writer
 
-__all__ = ["EventRecorder", "Reporter", "RetryLater", "Sender", "ServerError", "TokenBucket", "WebhookAway", "Writer"]
+__all__ = [
+    "EventRecorder",
+    "Reporter",
+    "RetryLater",
+    "Sender",
+    "ServerError",
+    "TokenBucket",
+    "Unanswered",
+    "WebhookAway",
+    "Writer",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.apply.sending import CONFLICT, FORBIDDEN, NOT_FOUND, SERVER_ERRORS, TOO_MANY, UNAUTHORIZED
+from weft.apply.sending import CONFLICT, FORBIDDEN, NOT_FOUND, SERVER_ERRORS, TOO_MANY, UNAUTHORIZED, Unanswered
 from weft.domain.errors import Blocked, Invalid, Retry, WeftError
 from weft.domain.reasons import Reason
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SAY_NOTHING_OF_THE_OBJECT = frozenset({UNAUTHORIZED, NOT_FOUND, CONFLICT, TOO_MANY})
 
 
-class WebhookAway(Blocked):
+class WebhookAway(Unanswered):
     """An admission webhook could not be asked: it starts anew, or nobody runs it any more."""
 
 

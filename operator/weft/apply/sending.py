@@ -15,7 +15,7 @@ from urllib.parse import quote
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from weft.domain.errors import Retry
+from weft.domain.errors import Blocked, Retry
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -98,8 +98,15 @@ class RetryLater(Retry):
         self.seconds = seconds
 
 
-class ServerError(Retry):
-    """The API server answered that it failed, maybe at this object alone."""
+class Unanswered(Blocked):
+    """Nobody refused anything, and nothing was done: that may last, for objects of one kind or for one object alone."""
+
+
+class ServerError(Unanswered):
+    """The API server failed at it: it may be ill altogether, or fail at this object for ever.
+
+    So it does at one that is too large for etcd, or whose managed fields fit no schema.
+    """
 
     def __init__(self, message: str) -> None:
         """The message is the server's own."""
@@ -115,7 +122,7 @@ class Sender:
         self._bucket = bucket
 
     def send(self, request: Request) -> Answer:
-        """Carry out one write. Raises `Retry` when the server is away, failing or overloaded."""
+        """Carry out one write. Raises `Retry` when the server is away or overloaded, `ServerError` when it fails."""
         self._bucket.wait()
         return self._call(request)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from weft.apply import WebhookAway
+from weft.apply import Unanswered
 from weft.domain.action import ApplyObject, CreatePod, DeleteObject, ReleasePods
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
@@ -27,9 +27,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What waits for the end of a back-off: pods, as one was refused, and what webhooks that are away are asked about.
+    """What waits for the end of a back-off: pods, as one was refused, and what nobody answered.
 
-    `unanswered` has what is done and the kind of its object, because that is what webhooks choose by.
+    `unanswered` has what is done and the kind of its object, because that is what webhooks that are away choose by, and
+    what an API server fails at fails so for the next one, too, unless it is the object.
     """
 
     pods: bool = False
@@ -44,10 +45,10 @@ class Held:
         if isinstance(error, Retry):
             return self
         held = replace(self, pods=self.pods or is_of_pods(action))
-        return held.unasked(*asked_about(action)) if isinstance(error, WebhookAway) else held
+        return held.unasked(*asked_about(action)) if isinstance(error, Unanswered) else held
 
     def unasked(self, verb: str, kind: str) -> Held:
-        """What waits once a webhook could not be asked about that."""
+        """What waits once nobody answered that."""
         return replace(self, unanswered=self.unanswered | {(verb, kind)})
 
 
@@ -72,8 +73,8 @@ class Carrier:
 
         A pod that is refused, or what its replica shares, ends the creation of pods and nothing else; what may pass
         (`Retry`) ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not
-        looked at again (rule S10). What waits while a refusal (`known`) backs off is left out. A webhook that is away
-        refuses all that it is asked about.
+        looked at again (rule S10). What waits while a refusal (`known`) backs off is left out. What nobody answers
+        holds back its like.
         """
         first, held = None, known.held if known is not None else Held()
         for wave in waves(actions, self.largest):
@@ -143,7 +144,7 @@ def asked_about(action: Action) -> tuple[str, str]:
 
 def ends_what_is_alike(problem: WeftError) -> bool:
     """Whether what goes out together with it would fare no better."""
-    return isinstance(problem, WebhookAway) or ends_the_pass(problem)
+    return isinstance(problem, Unanswered) or ends_the_pass(problem)
 
 
 def ends_the_pass(problem: WeftError) -> bool:

@@ -9,7 +9,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from weft.apply import RetryLater, WebhookAway
+from weft.apply import RetryLater, Unanswered
 from weft.control.converging import Before, Converger
 from weft.control.work_queue import WorkQueue
 from weft.domain.errors import Retry
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STIR_SECONDS = 0.5
 CONFLICT_SECONDS = 0.3  # the watch brings the newer object well before
-QUIET_SECONDS = 60.0  # for which each pass finds a webhook away before that is told
+QUIET_SECONDS = 60.0  # for which each pass finds a webhook away, or the API server failing, before that is told
 
 Answer = TypeVar("Answer")
 
@@ -42,7 +42,7 @@ class ConvergeLoop:
         self._view = view
         self._converger = Converger(context)
         self._refusals: dict[str, Refusal] = {}
-        self._unanswered: dict[str, float] = {}  # since when each pass has found a webhook away, in the loop's time
+        self._unanswered: dict[str, float] = {}  # since when each pass was left without an answer, in the loop's time
         self._loop = asyncio.get_running_loop()
         self._stirred = False
 
@@ -100,13 +100,13 @@ class ConvergeLoop:
         self._settle(uid, done, known)
 
     def _is_patient(self, uid: str) -> bool:
-        """Whether a webhook that is away is no news yet; it is where something else was told of before."""
+        """Whether to be left without an answer is no news yet; it is where something else was told of before."""
         last, now = self._refusals.get(uid), self._loop.time()
-        alone = last is None or isinstance(last.error, WebhookAway)
+        alone = last is None or isinstance(last.error, Unanswered)
         return alone and now - self._unanswered.get(uid, now) < QUIET_SECONDS
 
     def _note_unanswered(self, uid: str, refused: Refusal | None) -> None:
-        """What ended for a passing reason says nothing of webhooks."""
+        """What ended for a passing reason says nothing of what would have been answered."""
         if refused is not None and refused.held.unanswered:
             self._unanswered.setdefault(uid, self._loop.time())
         elif refused is None or not isinstance(refused.error, Retry):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.apply import WebhookAway
+from weft.apply import Unanswered
 from weft.control.carrying_out import Carrier, Held, Refusal, everything_goes
 from weft.control.status_writing import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
@@ -37,7 +37,8 @@ class Subject:
 class Before:
     """What the passes before this one found: a refusal that still backs off, if any.
 
-    `patient` says that a webhook which is away has not been so for long: that is not worth telling.
+    `patient` says that a webhook which is away, or an API server that fails, has not been so for long: that is not
+    worth telling.
     """
 
     known: Refusal | None = None
@@ -101,7 +102,7 @@ class Converger:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
         except WeftError as error:
             held = known.held if known is not None else Held()
-            held = held.unasked("status", subject.key.kind) if isinstance(error, WebhookAway) else held
+            held = held.unasked("status", subject.key.kind) if isinstance(error, Unanswered) else held
             refused = refused or Refusal(error, held)
         for event in done.events:
             self._context.events.record(subject.key, event)
@@ -118,8 +119,8 @@ def leaving(pool: PoolRecord, pods: Iterable[PodRecord]) -> set[str]:
 
 
 def worth_telling(refused: Refusal | None, before: Before) -> WeftError | None:
-    """The problem, unless it is a webhook that may be back in a moment."""
-    quiet = refused is None or (before.patient and isinstance(refused.error, WebhookAway))
+    """The problem, unless it may be over in a moment."""
+    quiet = refused is None or (before.patient and isinstance(refused.error, Unanswered))
     return None if refused is None or quiet else refused.error
 
 

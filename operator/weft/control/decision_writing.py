@@ -86,7 +86,7 @@ class DecisionWriter:
         """An object that moved on is decided anew at once, and an API server that is away is asked in the next pass."""
         if _everything_waits(error):
             log.warning("statuses cannot be written: %s", error)
-        elif isinstance(error, ServerError) or not isinstance(error, Retry):
+        elif not isinstance(error, Retry):
             log.warning("status of %s was refused: %s", decision.key, error)
             most = FAILING_SECONDS if isinstance(error, ServerError) else MOST_BACKOFF_SECONDS
             before = self._refused.get(decision.key.uid)
@@ -100,8 +100,5 @@ class DecisionWriter:
 
 
 def _everything_waits(error: WeftError) -> bool:
-    """Whether other statuses would fare no better: nobody answers, or the API server wants to be left alone.
-
-    At one object alone it may fail for ever: one that is too large for etcd, or whose managed fields fit no schema.
-    """
-    return error.reason is Reason.ApiUnavailable and not isinstance(error, ServerError)
+    """Whether other statuses would fare no better: nobody answers, or the API server wants to be left alone."""
+    return isinstance(error, Retry) and error.reason is Reason.ApiUnavailable
