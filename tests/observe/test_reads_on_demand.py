@@ -77,12 +77,16 @@ class TestConfigFiles:
         says(server, {}, status)
         assert ConfigFiles(reader).text("team", "model", "config.json") is None
 
-    def test_an_outage_keeps_the_last_text(self, server: ScriptedServer, reader: Reader) -> None:
+    @pytest.mark.parametrize(("answer", "status"), [({}, 500), ("<html>come back later</html>", 200)])
+    def test_an_outage_keeps_the_last_text(
+        self, server: ScriptedServer, reader: Reader, answer: object, status: int
+    ) -> None:
+        """Also one in which a load balancer answers with a page of its own."""
         clock = Clock()
         files = ConfigFiles(reader, clock)
         says(server, {"data": {"config.json": "{}"}})
         files.text("team", "model", "config.json")
-        says(server, {}, 500)
+        says(server, answer, status)
         clock.now = 100
         assert files.text("team", "model", "config.json") == "{}"
 

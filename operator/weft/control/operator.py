@@ -13,9 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
-
 from weft import catalog
 from weft.apply import EventRecorder, Reporter, Sender, TokenBucket, Writer
 from weft.control.connection import connect
@@ -23,6 +20,7 @@ from weft.control.context import Context
 from weft.control.converge_loop import ConvergeLoop
 from weft.control.decide_loop import DecideLoop
 from weft.control.health import ProbeServer, Pulse, Vitals
+from weft.control.listing import keep_listing
 from weft.control.logs import set_up_logs
 from weft.control.telemetry import Telemetry
 from weft.control.view import Viewer
@@ -40,7 +38,7 @@ from weft.observe.pickers import Pickers
 from weft.observe.pod_logs import PodLogs
 from weft.observe.prometheus import PrometheusSource
 from weft.observe.reading import Reader
-from weft.observe.resource_cache import PLURALS, ResourceCache, list_resources
+from weft.observe.resource_cache import ResourceCache
 from weft.observe.snapshot_builder import SnapshotBuilder, Sources
 from weft.observe.sources import PreferredSource
 
@@ -55,7 +53,6 @@ if TYPE_CHECKING:
 SETTLE_SECONDS = 0.3  # changes that come together make one decision
 STOP_SECONDS = 2.0
 HANGING_THREAD_SECONDS = 0.2
-RETRY_LIST_SECONDS = 5.0
 WATCH_CHECK_SECONDS = 5.0
 LOOK_BACK_SECONDS = 2.0  # from one pool to the next: two weeks are much to read for a Prometheus
 THREADS = 24
@@ -95,7 +92,12 @@ class Operator:
             exits.callback(watching.stop, STOP_SECONDS)
             context.cluster.start()
             exits.callback(context.cluster.stop, STOP_SECONDS / 2)
-            loops = (DecideLoop(context, wake).run(), converge.run(), _relist(context, client), _collect(context, told))
+            loops = (
+                DecideLoop(context, wake).run(),
+                converge.run(),
+                keep_listing(context, client),
+                _collect(context, told),
+            )
             async with _running(*loops, _look_back(context), _measure_lag(context), _keep_watching(watching)):
                 await stop.wait()
             log.info("stopping")
@@ -180,23 +182,6 @@ def _source(options: RunOptions, executor: ThreadPoolExecutor) -> MetricsSource:
     if options.prometheus_url is None:
         return direct
     return PreferredSource(PrometheusSource(options.prometheus_url, executor), direct)
-
-
-async def _relist(context: Context, client: ApiClient) -> None:
-    """List our resources at the start and every few minutes after: a watch never says what vanished in a gap."""
-    reader, loop = Reader(client), asyncio.get_running_loop()
-    places: list[str | None] = [*context.options.namespaces] or [None]
-    while True:
-        try:
-            for kind in PLURALS:
-                for place in places:
-                    seen = await loop.run_in_executor(context.executor, list_resources, reader, kind, place)
-                    context.resources.replace(seen)
-        except (ApiException, HTTPError, OSError) as error:
-            log.warning("our resources cannot be listed: %s", getattr(error, "reason", None) or error)
-            await asyncio.sleep(RETRY_LIST_SECONDS)
-        else:
-            await asyncio.sleep(context.options.relist_seconds)
 
 
 async def _collect(context: Context, told: Callable[[], None]) -> None:

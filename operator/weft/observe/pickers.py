@@ -63,7 +63,7 @@ class Pickers:
             slices = self._reader.get(path, {"labelSelector": f"{SERVICE}={name}"}).get("items") or ()
         except ApiException as error:
             return () if error.status in {NOT_FOUND, FORBIDDEN} else known
-        except (HTTPError, ValueError):  # nobody answers, or what answers is no JSON
+        except HTTPError:
             return known
         found = {target.uid: target for each in slices for target in _targets(namespace, each)}
         return tuple(found[uid] for uid in sorted(found))

@@ -19,11 +19,12 @@ Json = dict[str, Any]
 READ_TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 PAGE_ITEMS = 500
 GONE = 410
+BAD_GATEWAY = 502
 OURS = (("labelSelector", f"{labels.MANAGED_BY}={labels.MANAGED_BY_WEFT}"),)  # a query for objects that Weft manages
 
 
 class Reader:
-    """Reads from one API server. Raises `kubernetes.client.ApiException` on any answer outside 2xx."""
+    """Reads from one API server. Raises `kubernetes.client.ApiException` on any answer outside 2xx, or without JSON."""
 
     def __init__(self, client: ApiClient, hear_date: Callable[[str | None], None] = lambda _: None) -> None:
         """Share the client's connection pool; thread-safe as the client is. `hear_date` is told each answer's Date."""
@@ -32,7 +33,11 @@ class Reader:
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Json:
         """One object or list as plain JSON."""
-        answer: Json = json.loads(self._raw(path, query or {}, READ_TIMEOUT_SECONDS).data)
+        content = self._raw(path, query or {}, READ_TIMEOUT_SECONDS).data
+        try:
+            answer: Json = json.loads(content)
+        except ValueError as error:
+            raise ApiException(status=BAD_GATEWAY, reason="what answers is no API server") from error
         return answer
 
     def text(self, path: str, query: Mapping[str, str]) -> str:
@@ -40,7 +45,7 @@ class Reader:
         return bytes(self._raw(path, query, READ_TIMEOUT_SECONDS).data).decode("utf-8", errors="replace")
 
     def pages(self, path: str, query: Mapping[str, str]) -> Iterator[Json]:
-        """Every page of one consistent list; starts over when the continue token expires (410)."""
+        """Every page of one consistent list; 410 as any other error, where the continue token expires in between."""
         page = self.get(path, {**query, "limit": str(PAGE_ITEMS)})
         yield page
         while token := (page.get("metadata") or {}).get("continue"):
