@@ -50,7 +50,8 @@ class DecisionWriter:
 
     def write(self, snapshot: Snapshot, decisions: Decisions, versions: Mapping[str, int]) -> None:
         """Every decision, but not those that take what a pool gives up whose own could not be written."""
-        before = {each.key.uid: each.conditions for each in (*snapshot.pools, *snapshot.splits)}
+        before = {each.key.uid: each.conditions for each in snapshot.pools}
+        before |= {each.key.uid: each.conditions for each in snapshot.splits}
         every = (*in_safe_order(decisions.pools, snapshot.pools), *map(Persisted, decisions.splits))
         known = {each.decision.key.uid for each in every}
         self._refused = {uid: each for uid, each in self._refused.items() if uid in known}
