@@ -44,6 +44,15 @@ def test_the_fleet_is_up_for_the_declared_rate_before_the_first_request() -> Non
     assert (outcome.policy, outcome.stream, outcome.model) == ("weft", "chat", "meta-llama/Llama-3.1-8B-Instruct")
 
 
+def test_the_fleet_is_up_before_the_first_request_however_long_a_start_takes() -> None:
+    """Two hours and more: `--start-up` takes up to a day."""
+    slow = replace(EVEN, weights_seconds=7200.0)
+    outcome = simulate(setting(trace((120.0, 0.5)), chat(), start_up=slow))
+    first = outcome.timeline[0].pools[0]
+    assert first.ready == first.desired > 0
+    assert outcome.answers.completed.all()
+
+
 def test_a_step_in_the_demand_grows_the_pool_and_its_end_shrinks_it_without_a_lost_request() -> None:
     step = trace((180.0, 1.0), (420.0, 6.0), (600.0, 1.0))
     outcome = simulate(setting(step, chat(), start_up=EVEN))

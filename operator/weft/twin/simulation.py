@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 SAMPLE_SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0)  # what may lie between two moments of a timeline
 USUAL_MOMENTS = 300  # until the last arrival at most, unless they are a minute apart
-BRING_UP_SECONDS = 3600.0  # before the trace: a fleet that is not up by then begins as it is
+BRING_UP_SECONDS = 3600.0  # before the trace, or three starts: a fleet that is not up by then begins as it is
+BRING_UP_STARTS = 3.0  # of thousands of replicas the slowest takes twice its median
 FINISH_SECONDS = 900.0  # after the last arrival: what is not answered by then has failed
 SHORTEST_SLEEP_SECONDS = 0.05
 WEFT = "weft"
@@ -174,11 +175,12 @@ class Simulation:
 
     def _bring_up(self) -> None:
         """Have the replicas for the declared rates ready, by a clock below 0; only then the counts change hands."""
-        now = -BRING_UP_SECONDS
+        began = now = -max(BRING_UP_SECONDS, BRING_UP_STARTS * self._setting.start_up.seconds)
         while now < 0.0:
             self._cluster.advance(now)
             wake = self._operation.turn(now, {})
-            if self._is_up():
+            nothing_starts = now >= began + BRING_UP_SECONDS and self._cluster.next_at == inf
+            if self._is_up() or nothing_starts:
                 break
             now = min(now + self._sleep(wake), max(now, self._cluster.next_at))
         self._operation.forget()

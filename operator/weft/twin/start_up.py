@@ -54,6 +54,11 @@ class StartUp:
         )
 
     @property
+    def seconds(self) -> float:
+        """From the node to the first answer, the image included."""
+        return self.image_seconds + self.engine_seconds
+
+    @property
     def engine_seconds(self) -> float:
         """From the image on the node until the engine answers."""
         return self.weights_seconds + self.compile_seconds + self.capture_seconds
