@@ -129,7 +129,8 @@ def test_a_disk_that_takes_nothing_costs_records_and_no_pass(tmp_path: Path, cap
         (b"\x1f\x8b\x08broken", "is no record of"),
         (b"\xff\xfe", "is no record of"),
         (b"[1]", "is no record of"),
-        (b"{}", "json.gz cannot be replayed by this build of weft"),
+        (b"{}", "is no record of"),
+        (b'{"snapshot": {"~": "Reason"}}', "json.gz cannot be replayed by this build of weft"),
         (
             b'{"snapshot": {"~": "Path"}, "weft": "0.0.9"}',
             ", written by weft 0.0.9, cannot be replayed by this build",
@@ -142,6 +143,22 @@ def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path: Path, con
     path.write_bytes(content)
     ending = weft("replay", str(path))
     assert words in ending.sentence
+    assert ending.code == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("requests", "2020"), ("requests", [["nvidia.com/gpu", 4.5]]), ("identity", {}), ("node", True), ("phase", 1)],
+)
+def test_a_damaged_record_is_told_and_the_others_are_replayed(tmp_path: Path, field: str, value: object) -> None:
+    """It is no fault of Weft that a field is of another type, and the sentence names it."""
+    path = recorded(tmp_path)[-1]
+    body = json.loads(gzip.decompress(path.read_bytes()))
+    body["snapshot"]["pods"][0][field] = value
+    path.write_bytes(gzip.compress(json.dumps(body).encode()))
+    ending = weft("replay", str(tmp_path))
+    assert f"no PodRecord was written as this: {field} cannot be " in ending.sentence
+    assert f"{TURNS - 1} records replayed, all decided as recorded; 1 file could not be" in ending.out
     assert ending.code == 2
 
 

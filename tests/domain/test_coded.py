@@ -90,6 +90,11 @@ def test_every_value_of_the_domain_is_known_but_those_of_one_pass() -> None:
         {"~": "set"},
         {"~": ["list"]},
         {"~": "number", "is": "many"},
+        {"~": "Explanation", "reason": "NoSlot", "message": "a text in place of a reason"},
+        {"~": "Explanation", "reason": {"~": "Reason", "is": "NoSlot"}, "message": 5},
+        {"~": "Slo", "ttft": [[95, "1s"]]},
+        {"~": "Slo", "ttft": [[95, 1.0, 2.0]]},
+        {"~": "Slo", "ttft": [[True, 1.0]]},
     ],
 )
 def test_nothing_else_is_read(wrong: object) -> None:

@@ -102,7 +102,7 @@ def replayed(path: Path, catalog: Catalog) -> Replayed:
     body = _read(path)
     try:
         snapshot = decoded(body["snapshot"])
-    except (NotCoded, KeyError, TypeError) as error:
+    except (NotCoded, TypeError) as error:
         wrote = f", written by weft {body['weft']}," if "weft" in body else ""
         message = f"{path}{wrote} cannot be replayed by this build of weft {__version__}: {error}"
         raise CommandFailure(message) from error
@@ -122,7 +122,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise CommandFailure(f"cannot read {path}: {error.strerror or error}") from error
     except (EOFError, zlib.error, ValueError, RecursionError) as error:
         raise CommandFailure(f"{path} is no record of `weft run --record`: {error}") from error
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or "snapshot" not in body:
         raise CommandFailure(f"{path} is no record of `weft run --record`")
     return body
 

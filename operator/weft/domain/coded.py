@@ -1,7 +1,8 @@
 """Values of the domain as plain JSON and back, for decision records: what is read is the very value that was written.
 
 Dataclasses and enumerations go by name, and only those of this package are read, so that a record can hold nothing
-that acts. Fields that have their default are left out.
+that acts. Fields that have their default are left out, and what is read is of the type that its field declares: code
+that trusts mypy would fail on anything else, far from the file that is to blame.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from weft.domain import (
     calibration,
@@ -35,6 +36,10 @@ from weft.domain import (
     transport,
     workload,
 )
+from weft.domain.typed import is_of
+
+if TYPE_CHECKING:
+    from weft.domain.typed import Check
 
 # Those whose values a snapshot or a decision is made of.
 _MODULES = (
@@ -112,13 +117,25 @@ def _decoded_kind(json: dict[str, Coded]) -> object:
     kind = _kinds()[name]
     if issubclass(kind, Enum):
         return kind[json["is"]]
-    return kind(**{key: decoded(each) for key, each in json.items() if key != _KIND})
+    members = {key: decoded(each) for key, each in json.items() if key != _KIND}
+    for key, check in _checks(name).items():
+        if key in members and not check(members[key]):
+            raise TypeError(f"{key} cannot be {members[key]!r:.60}")
+    return kind(**members)
 
 
 @functools.cache
 def _kinds() -> dict[str, type[Any]]:
     """Dataclasses and enumerations of the domain by name."""
     return {name: kind for module in _MODULES for name, kind in vars(module).items() if _is_ours(kind)}
+
+
+@functools.cache
+def _checks(name: str) -> dict[str, Check]:
+    """What tells whether a field of a dataclass may have a value, by the field."""
+    known = {key: each for module in _MODULES for key, each in vars(module).items()}
+    hints = get_type_hints(_kinds()[name], localns={**known, "Mapping": Mapping})
+    return {key: is_of(hint) for key, hint in hints.items()}
 
 
 def _is_ours(kind: object) -> bool:

@@ -1,0 +1,49 @@
+"""Whether a value is of a type as annotations write it: what mypy holds code to, held against what a file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+Check = Callable[[object], bool]
+
+
+def is_of(hint: Any) -> Check:  # noqa: ANN401 - whatever an annotation may say
+    """What tells values of a type from others. A whole number is a `float` too, and no bool is a number."""
+    origin = get_origin(hint)
+    if hint is Any:
+        return _anything
+    if origin in (Union, UnionType):
+        checks = tuple(map(is_of, get_args(hint)))
+        return lambda value: any(check(value) for check in checks)
+    if origin is tuple:
+        return _is_tuple(get_args(hint))
+    if origin in (dict, Mapping):
+        return _is_mapping(*map(is_of, get_args(hint)))
+    if hint in (int, float):
+        number = (int, float) if hint is float else int
+        return lambda value: isinstance(value, number) and not isinstance(value, bool)
+    return lambda value: isinstance(value, origin or hint)
+
+
+def _anything(_: object) -> bool:
+    return True
+
+
+def _is_tuple(arguments: tuple[Any, ...]) -> Check:
+    if arguments[-1] is Ellipsis:
+        check = is_of(arguments[0])
+        return lambda value: isinstance(value, tuple) and all(map(check, value))
+    checks = tuple(map(is_of, arguments))
+    return lambda value: (
+        isinstance(value, tuple)
+        and len(value) == len(checks)
+        and all(check(each) for check, each in zip(checks, value, strict=True))
+    )
+
+
+def _is_mapping(is_key: Check, is_value: Check) -> Check:
+    return lambda value: (
+        isinstance(value, Mapping) and all(is_key(key) and is_value(each) for key, each in value.items())
+    )
