@@ -127,6 +127,22 @@ def _with(body: Json, **members: object) -> Json:
         (_with(node("b"), status={"conditions": {"Ready": True}}), "status.conditions must be a list of objects"),
         (_with(pod("p", "a", 1), metadata={"name": "p", "uid": "u"}), "Pod p in object 2 of FILE: metadata.namespace"),
         (_with(pod("p", "a", 1), spec={"containers": "main"}), "spec.containers must be a list of objects"),
+        (_with(node("b"), status={"conditions": [{"type": {}}]}), "status.conditions.type must be a text"),
+        (
+            _with(node("b"), metadata={"name": "b", "managedFields": [{"fieldsV1": 5}]}),
+            "managedFields.fieldsV1 must be",
+        ),
+        (_with(pod("p", "a", 1), spec={"nodeName": ["a"]}), "spec.nodeName must be a text"),
+        (_with(pod("p", "a", 1), spec={"priority": {}}), "spec.priority must be a whole number"),
+        (_with(pod("p", "a", 1), spec={"initContainers": [{"resources": "x"}]}), "spec.initContainers.resources must"),
+        (
+            _with(pod("p", "a", 1), status={"containerStatuses": [{"name": "e", "lastState": {"terminated": 1}}]}),
+            "status.containerStatuses.lastState.terminated must be an object",
+        ),
+        (
+            _with(pod("p", "a", 1), metadata={"name": "p", "namespace": "t", "uid": "u", "creationTimestamp": 5}),
+            "metadata.creationTimestamp must be a time such as 2026-05-01T12:00:00Z",
+        ),
         (
             _with(pod("p", "a", 1), spec={"containers": [{"resources": {"limits": 3}}]}),
             "spec.containers.resources.limits must be an object of amounts",

@@ -23,6 +23,15 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _is_name(value: object) -> bool:
+    """Or an empty one, of a pod that no node has yet."""
+    return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _are_texts(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str) for pair in value.items() for each in pair)
 
@@ -59,6 +68,7 @@ class _Claim:
 
 
 _OBJECT, _OBJECTS, _TEXTS = "an object", "a list of objects", "an object of texts"
+_TIME = "a time such as 2026-05-01T12:00:00Z"
 _AMOUNTS = "an object of amounts, zero or more"
 _OF_BOTH = (
     _Claim("metadata", _is_object, _OBJECT, needed=True),
@@ -68,6 +78,19 @@ _OF_BOTH = (
     _Claim("spec", _is_object, _OBJECT),
     _Claim("status", _is_object, _OBJECT),
     _Claim("status.conditions", _are_objects, _OBJECTS),
+    _Claim("status.conditions.type", _is_text, "a text", needed=True),
+    _Claim("status.conditions.lastTransitionTime", _is_text, _TIME),
+    _Claim("metadata.managedFields", _are_objects, _OBJECTS),
+    _Claim("metadata.managedFields.fieldsV1", _is_object, _OBJECT),
+    _Claim("metadata.managedFields.time", _is_text, _TIME),
+    _Claim("metadata.creationTimestamp", _is_text, _TIME),
+    _Claim("metadata.deletionTimestamp", _is_text, _TIME),
+)
+_STATES = tuple(
+    _Claim(f"status.{statuses}.{state}", _is_object, _OBJECT)
+    for statuses in ("containerStatuses", "initContainerStatuses")
+    for when in ("state", "lastState")
+    for state in (when, f"{when}.waiting", f"{when}.running", f"{when}.terminated")
 )
 _CLAIMS = {
     "Node": (
@@ -81,12 +104,24 @@ _CLAIMS = {
         *_OF_BOTH,
         _Claim("metadata.namespace", _is_text, "a text", needed=True),
         _Claim("metadata.uid", _is_text, "a text", needed=True),
+        _Claim("metadata.annotations", _are_texts, _TEXTS),
+        _Claim("spec.nodeName", _is_name, "a text"),
+        _Claim("status.nominatedNodeName", _is_name, "a text"),
+        _Claim("spec.schedulingGates", _are_objects, _OBJECTS),
         _Claim("spec.containers", _are_objects, _OBJECTS),
         _Claim("spec.containers.resources", _is_object, _OBJECT),
         _Claim("spec.containers.resources.requests", _are_amounts, _AMOUNTS),
         _Claim("spec.containers.resources.limits", _are_amounts, _AMOUNTS),
         _Claim("spec.initContainers", _are_objects, _OBJECTS),
+        _Claim("spec.initContainers.resources", _is_object, _OBJECT),
+        _Claim("spec.initContainers.resources.requests", _are_amounts, _AMOUNTS),
+        _Claim("spec.initContainers.resources.limits", _are_amounts, _AMOUNTS),
+        _Claim("spec.priority", _is_whole, "a whole number"),
         _Claim("status.containerStatuses", _are_objects, _OBJECTS),
+        _Claim("status.containerStatuses.name", _is_text, "a text", needed=True),
+        _Claim("status.initContainerStatuses", _are_objects, _OBJECTS),
+        _Claim("status.initContainerStatuses.name", _is_text, "a text", needed=True),
+        *_STATES,
     ),
 }
 
