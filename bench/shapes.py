@@ -132,6 +132,7 @@ def _of_lengths(prompt: int, answer: int) -> Case:
     """One model as a split under one pair of targets: only the lengths differ."""
     spec = {
         "model": {"id": "meta-llama/Llama-3.3-70B-Instruct", "precision": "FP8", "maxModelLen": 65536},
+        "engine": {"resources": {"rdma": {"resource": "rdma/ib", "count": 1}}},  # without it KV goes over TCP
         "workload": _workload(40, prompt, answer),
         "slo": {"ttft": {"p95": "10s"}, "tpot": {"p95": "50ms"}},
         "scaling": {"maxReplicas": 1000},

@@ -247,7 +247,7 @@ def _body(scenario: Scenario, workload: Workload, slo: Slo, scaling: Json) -> Js
         "metadata": {"name": NAME, "namespace": NAME, "uid": NAME},
         "spec": {
             "model": {"id": scenario.model, "precision": scenario.precision.value},
-            "engine": {"name": "VLLM"},
+            "engine": {"name": "VLLM", **(_NICS if scenario.split else {})},
             "shape": {"tensorParallel": scenario.gpus, "pipelineParallel": 1, "dataParallel": 1},
             "placement": {"accelerators": [scenario.accelerator]},
             "workload": {
@@ -261,6 +261,11 @@ def _body(scenario: Scenario, workload: Workload, slo: Slo, scaling: Json) -> Js
     }
 
 
+# Devices without which KV would go over TCP, at a thirtieth of what these NICs do.
+_DEVICES = ("rdma/ib",)
+_NICS: Json = {"resources": {"rdma": {"resource": _DEVICES[0], "count": 1}}}
+
+
 def _targets(targets: tuple[tuple[int, float], ...]) -> dict[str, str]:
     return {f"p{percent}": f"{round(1000 * seconds)}ms" for percent, seconds in targets}
 
@@ -268,7 +273,7 @@ def _targets(targets: tuple[tuple[int, float], ...]) -> dict[str, str]:
 def _boards(scenario: Scenario, replicas: int) -> Iterator[NodeRecord]:
     """Machines with room for so many replicas."""
     accelerator = load().accelerator(scenario.accelerator)
-    devices = ((accelerator.resource, accelerator.gpus_per_node),)
+    devices = tuple((each, accelerator.gpus_per_node) for each in (accelerator.resource, *_DEVICES))
     found = (("nvidia.com/gpu.product", accelerator.products[0]),)
     for index in range(math.ceil(replicas * scenario.gpus / accelerator.gpus_per_node)):
         yield NodeRecord(f"board-{index:03}", f"board-{index:03}", found, devices, devices)

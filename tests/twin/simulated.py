@@ -20,6 +20,7 @@ from weft.twin.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from weft.domain.cluster import NodeRecord
     from weft.domain.snapshot import PoolRecord
     from weft.twin.policy import PoolView
 
@@ -49,10 +50,16 @@ def trace(*parts: tuple[float, float], seed: int = 3) -> Trace:
 
 
 def setting(arrivals: Trace, *pools: PoolRecord, boards: int = 3, **more: Any) -> Setting:  # noqa: ANN401 - any field
-    """Boards of eight H200 and a pool that everybody asks."""
-    nodes = tuple(board(f"b-{index}") for index in range(boards))
+    """Boards of eight H200, with as many devices for RDMA, and a pool that everybody asks."""
+    nodes = tuple(with_rdma(board(f"b-{index}")) for index in range(boards))
     known = {"streams": (Stream(arrivals, Route("chat", "chat", namespace="team")),), "pools": pools}
     return Setting(nodes=nodes, catalog=load(), **{**known, **more})
+
+
+def with_rdma(node: NodeRecord) -> NodeRecord:
+    """As many devices as GPUs."""
+    known = (*node.allocatable, ("rdma/ib", node.allocatable[0][1]))
+    return replace(node, capacity=known, allocatable=known)
 
 
 def duo(arrivals: Trace, **more: Any) -> Setting:  # noqa: ANN401 - any field
@@ -63,6 +70,7 @@ def duo(arrivals: Trace, **more: Any) -> Setting:  # noqa: ANN401 - any field
         "metadata": {"name": "duo"},
         "spec": {
             "model": {"id": "meta-llama/Llama-3.1-8B-Instruct"},
+            "engine": {"resources": {"rdma": {"resource": "rdma/ib", "count": 1}}},
             "workload": {
                 "requestsPerSecond": 3,
                 "inputTokens": {"mean": INPUT, "p95": INPUT},

@@ -36,9 +36,9 @@ def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> 
     if not role.is_half:
         return _MOVES_NOTHING
     if observation is None or observation.answered <= 0:
-        return _unknown("no replica reports metrics")
+        return _NOT_MEASURED
     if observation.transfer_seconds is None:
-        return _unknown("no replica times KV transfers; the other half may")
+        return _NOT_TIMED
     missed = _missed(slo, observation)
     if not missed or _is_saturated(role, observation):
         return _not_bound("KV transfer is not what TTFT waits for")
@@ -122,6 +122,8 @@ def _not_bound(message: str) -> Condition:
 
 
 _MOVES_NOTHING = _not_bound("an aggregated replica moves no KV to others")
+_NOT_MEASURED = _unknown("no replica reports metrics")
+_NOT_TIMED = _unknown("no replica times KV transfers; the other half may")
 _Claim = tuple["Callable[[PoolObservation, list[Missed]], bool]", str]
 _CLAIMS: tuple[_Claim, ...] = (
     (

@@ -102,9 +102,10 @@ def what_matters(request: ShapeRequest) -> ShapeRequest:
     spec = request.spec
     scaling, placement = spec.scaling, spec.placement
     looked_at = tuple(pair for pair in spec.engine.env if pair[0] == SEED)
+    wired = tuple((name, "1") for name in spec.engine.devices) if spec.engine.resources else ()
     plain = changed(
         spec,
-        engine=changed(spec.engine, env=looked_at, resources=(), shared_memory=None),
+        engine=changed(spec.engine, env=looked_at, resources=wired, shared_memory=None),
         placement=PlacementSpec(accelerators=placement.accelerators, domain=placement.domain),
         scaling=ScalingSpec(
             min_replicas=scaling.min_replicas,
