@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -302,9 +304,23 @@ def test_a_front_of_one_pool_selects_its_pods() -> None:
     assert "--vllm-pd-disaggregation" not in said
 
 
+def test_a_front_of_one_pool_leaves_a_dead_engine_alone_within_the_tries_of_one_request() -> None:
+    """They last longer than that does, too, so that a request outlives a moment in which all engines are left alone.
+
+    Pauses are those of vllm-router: 50 ms, and half as long again each time, give or take a fifth.
+    """
+    given = dict(pairwise(VLLM.front(FrontRequest("team", RouterSpec(), (("a", "1"),))).command))
+    tries, failures = int(given["--retry-max-retries"]), int(given["--cb-failure-threshold"])
+    alone_seconds = int(given["--cb-timeout-duration-secs"])
+    pauses = [0.05 * 1.5**each for each in range(tries - 1)]
+    assert alone_seconds < 0.8 * sum(pauses)
+    assert tries > failures + math.ceil(1.2 * sum(pauses) / alone_seconds)  # it is found dead again after each time
+
+
 def test_a_front_of_a_pair_selects_both_sides() -> None:
     said = " ".join(VLLM.front(FrontRequest("team", RouterSpec(), (("a", "1"),), (("b", "2"),))).command)
     assert "--vllm-pd-disaggregation --kv-connector nixl --prefill-selector a=1 --decode-selector b=2" in said
+    assert "--retry" not in said  # which it would not heed
 
 
 def test_loading_large_weights_may_take_longer() -> None:

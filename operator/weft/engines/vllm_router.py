@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 PORT = 8000
 METRICS_PORT = 29000
 PAIRING = ("--vllm-pd-disaggregation", "--kv-connector", "nixl")
+# An engine that has died is the least loaded one until its pod is seen to have ended (10 s after a rank of two pods was
+# killed), and the router sends each try of a request there, until so many in a row have failed: by itself it gives a
+# request 5 tries, and leaves an engine alone after 10.
+_FAILURES = 3
+# Shorter than the tries of one request last, of which each but the first waits 50 ms, and half as long again each time
+# (1.6 s in all, 1.3 s at least): where the requests of one client fail at every engine, others wait and are answered.
+_ALONE_SECONDS = 1
+_TRIES = 8
 
 
 def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
@@ -23,6 +31,7 @@ def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
             "vllm-router",
             *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
             *("--prometheus-host", "0.0.0.0", "--prometheus-port", str(METRICS_PORT)),  # noqa: S104 - as above
+            *(() if request.decode else _trying_again()),
             *discovery_arguments(request, engine_port, PAIRING),
         ),
         env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
@@ -30,4 +39,12 @@ def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
         pre_stop_seconds=UNROUTING_SECONDS,
         grace_seconds=UNROUTING_SECONDS + request.drain_seconds,
         readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
+    )
+
+
+def _trying_again() -> tuple[str, ...]:
+    """Nothing of it applies to pairs, before which the router tries nothing again."""
+    return (
+        *("--retry-max-retries", str(_TRIES)),
+        *("--cb-failure-threshold", str(_FAILURES), "--cb-timeout-duration-secs", str(_ALONE_SECONDS)),
     )
