@@ -13,7 +13,13 @@ from e2e.chaos.eyes import Counts
 from e2e.cluster.node import missing_tools
 from e2e.cluster.waiting import eventually
 from e2e.lone_pair import lone_engines
+from e2e.team import VERSION
+from weft.domain.shape import EngineName
+from weft.engines import series_for
 from weft.engines.vllm_environment import UNACKNOWLEDGED_SECONDS
+from weft.observe.exposition import parse
+from weft.observe.history import History
+from weft.observe.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +32,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # it may build the en
 PROMPT_TOKENS, ANSWER_TOKENS = 240, 40
 HANDSHAKE_SECONDS = 5  # after which vLLM gives up on an engine that it has not met
 PROMPTS_AFTER_THE_BREAK = 10
+LEASE_SECONDS = 30  # for which a prefill engine keeps KV that nobody fetches, and nobody asks to be kept
 WORK_SECONDS = 60  # for the prompt and its answer where other work keeps both cores busy, and one second else
 
 
@@ -83,6 +90,25 @@ def assert_answered(decode: Engine, prompt: HandedOver, growth: Counts) -> None:
     eventually(counted, "decode has counted what became of the prompt")
 
 
+def expired(before: str, after: str) -> float | None:
+    """Prompts whose KV nobody fetched in time, as Weft reads them from two pages of a prefill engine."""
+    series = series_for(EngineName.VLLM, VERSION)
+    first, second = (parse(page, series.names) for page in (before, after))
+    lines = {key: ((0.0, first[key]), (1.0, second[key])) for key in first.keys() & second.keys()}
+    return Window.of(History(1.0, lines), series).kv_expired
+
+
+def assert_expired(prefill: Engine, before: str, prompts: int) -> None:
+    """The KV of so many prompts since a page, and no more, expired; all of them, once their leases have run out."""
+    began = time.monotonic()
+    eventually(
+        lambda: expired(before, prefill.endpoint.metrics()) == prompts,
+        f"KV of {prompts} prompts has expired",
+        timeout_seconds=LEASE_SECONDS + WORK_SECONDS,
+    )
+    print(f"counted as expired after another {time.monotonic() - began:.1f} s")
+
+
 def test_a_killed_prefill_engine_costs_no_request_that_decode_was_handed(engines: dict[str, Engine]) -> None:
     """One that decode had fetched from before, and one that it never met; then it fetches from a successor."""
     decode, met, unmet = engines["decode"], engines["prefill-a"], engines["prefill-b"]
@@ -100,10 +126,14 @@ def test_a_killed_prefill_engine_costs_no_request_that_decode_was_handed(engines
 def test_a_break_of_the_network_cuts_decode_off_until_it_is_replaced(engines: dict[str, Engine]) -> None:
     """Each transfer fails at once and is counted, on which Weft's rule relies; one that waits for a retry would not be.
 
+    What decode could not fetch expires at the prefill engine and is counted there, on which another rule relies; what
+    it had fetched before does not.
+
     With NIXL 1.5: older ones drop what they knew of the other at the break, upon which vLLM 0.32 shakes hands anew.
     """
     decode, prefill = engines["decode"], engines["prefill-a"]
     assert_fetched(decode, computed_by(prefill))
+    before = prefill.endpoint.metrics()
     of_cut_off = computed_by(prefill)
     prefill.box.cut_off()
     assert_computed_again(decode, of_cut_off, noticed_seconds=UNACKNOWLEDGED_SECONDS)
@@ -112,6 +142,7 @@ def test_a_break_of_the_network_cuts_decode_off_until_it_is_replaced(engines: di
         assert_computed_again(decode, computed_by(prefill), noticed_seconds=0)
     decode.replace()
     assert_fetched(decode, computed_by(prefill))
+    assert_expired(prefill, before, prompts=1 + PROMPTS_AFTER_THE_BREAK)
 
 
 def test_a_prefill_engine_whose_machine_is_gone_costs_no_request_either(engines: dict[str, Engine]) -> None:
