@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from e2e.team import Json
 
@@ -44,6 +44,11 @@ class Result:
     def whole(self) -> bool:
         """Whether every token that was asked for came, by the engine's count and by ours."""
         return not self.error and self.tokens == self.counted == self.asked
+
+    @property
+    def refused(self) -> bool:
+        """Whether not even the head of an answer came."""
+        return self.error.startswith(RefusedError.__name__)
 
     @property
     def seconds(self) -> float:
@@ -93,13 +98,21 @@ class StreamError(Exception):
     """The server said in words that it will not answer, or not go on."""
 
 
+class RefusedError(StreamError):
+    """The status of its answer is an error."""
+
+
 @dataclass(slots=True)
 class Traffic:
-    """So many streams at any time, each followed by the next at once; a context from the first to the last."""
+    """So many streams at any time, each followed by the next at once; a context from the first to the last.
+
+    `lengths` are what they ask for in turn, in tokens.
+    """
 
     host: str
     port: int
     streams: int = 8
+    lengths: Sequence[int] = TOKENS
     results: list[Result] = field(default_factory=list)
     seed: int = 1
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -127,7 +140,8 @@ class Traffic:
                 self._stop.wait(_PAUSE_AFTER_FAILURE_SECONDS)
 
     def _ask(self, number: int) -> Result:
-        asked, started, stream, error = TOKENS[number % len(TOKENS)], time.monotonic(), _Stream(), ""
+        asked, started = self.lengths[number % len(self.lengths)], time.monotonic()
+        stream, error = _Stream(), ""
         try:
             self._read(stream, number, asked)
             if not stream.done or stream.finished != "length":
@@ -150,7 +164,7 @@ class Traffic:
             connection.request("POST", "/v1/completions", json.dumps(self._body(number, asked)), headers)
             response = connection.getresponse()
             if response.status != http.HTTPStatus.OK:
-                raise StreamError(f"HTTP {response.status}: {response.read()[:400].decode(errors='replace')}")
+                raise RefusedError(f"HTTP {response.status}: {response.read()[:400].decode(errors='replace')}")
             for line in response:
                 if line.startswith(b"data: "):
                     stream.take(line.removeprefix(b"data: ").decode().strip())
