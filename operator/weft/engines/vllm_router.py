@@ -17,11 +17,13 @@ PAIRING = ("--vllm-pd-disaggregation", "--kv-connector", "nixl")
 # An engine that has died is the least loaded one until its pod is seen to have ended (10 s after a rank of two pods was
 # killed), and the router sends each try of a request there, until so many in a row have failed: by itself it gives a
 # request 5 tries, and leaves an engine alone after 10.
-_FAILURES = 3
-# Shorter than the tries of one request last, of which each but the first waits 50 ms, and half as long again each time
-# (1.6 s in all, 1.3 s at least): where the requests of one client fail at every engine, others wait and are answered.
+_FAILURES = 4
+# Much shorter than the tries of one request last, of which each but the first waits 50 ms, and half as long again each
+# time (3.7 s in all, 3 s at least), and over with the first success: where the requests of one client fail at every
+# engine, of others that wait for that moment one brings the engine back.
 _ALONE_SECONDS = 1
-_TRIES = 8
+_SUCCESSES = 1
+_TRIES = 10
 
 
 def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
@@ -47,4 +49,5 @@ def _trying_again() -> tuple[str, ...]:
     return (
         *("--retry-max-retries", str(_TRIES)),
         *("--cb-failure-threshold", str(_FAILURES), "--cb-timeout-duration-secs", str(_ALONE_SECONDS)),
+        *("--cb-success-threshold", str(_SUCCESSES)),
     )
