@@ -29,6 +29,9 @@ def test_every_shipped_example_gets_a_shape_and_a_place(file: Path) -> None:
     assert ending.out.count("why the others lost") >= 1
 
 
+DEVICES = {"rdma": {"resource": "rdma/ib", "count": 1}}
+
+
 def test_without_a_fabric_it_says_so_and_names_no_imagined_node(tmp_path: Path) -> None:
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()))
     assert ending.out.startswith("no --fabric and no --context")
@@ -134,6 +137,24 @@ def test_a_config_map_that_is_nowhere_is_asked_for_in_one_sentence(tmp_path: Pat
     assert ending.code == 2
     assert "ConfigMap secret of namespace default" in ending.sentence
     assert "--context" in ending.sentence
+
+
+@pytest.mark.parametrize(
+    ("wires", "said", "name"),
+    [
+        ({}, "KV over TCP, 1.4 GB/s of each prefill GPU", "TCP"),
+        ({"kvTransfer": {"transport": "RDMA"}, "engine": {"resources": DEVICES}}, "KV over RDMA, ", "RDMA"),
+    ],
+)
+def test_a_split_says_what_carries_its_kv(tmp_path: Path, wires: dict[str, object], said: str, name: str) -> None:
+    body = split()
+    body["spec"] |= wires
+    file = written(tmp_path / "split.yaml", body)
+    page, (data,) = weft("plan", "-f", file).out, json.loads(weft("plan", "-f", file, "-o", "json").out)
+    assert said in page
+    assert ("engine.resources.rdma" in page) == (name == "TCP")
+    assert data["transport"]["name"] == name
+    assert (data["transport"]["bytesPerSecond"] < 2e9) == (name == "TCP")
 
 
 def test_a_split_shows_both_sides_and_no_tpot_for_prefill(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from weft.cli.planning import Planned
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
 
 NARROW_COLUMNS = 110
+_BY_DEVICES = "devices for RDMA in engine.resources.rdma carry more, where nodes have them"
 _HEADINGS = ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "reason", "")
 
 
@@ -57,8 +60,16 @@ def as_data(planned: Planned, studies: dict[str, Study], form: OtherForm | None)
         study = studies.get(pool.key.name)
         told = {**study_data(study), **(form_data(form) if alone else {})} if study else None
         pools.append({**_pool_data(pool, decision), "study": told})
-    data = {"resource": planned.title, "pools": pools}
+    data = {"resource": planned.title, "pools": pools, **_transport_data(planned)}
     return data if alone else {**data, "cost": _cost_of_all(planned, studies), **form_data(form)}
+
+
+def _transport_data(planned: Planned) -> dict[str, Any]:
+    transport = planned.split.transport if planned.split is not None else None
+    if transport is None:
+        return {}
+    times = {"meanSeconds": transport.mean_seconds, "p95Seconds": transport.p95_seconds}
+    return {"transport": {"name": transport.name, "bytesPerSecond": transport.bytes_per_second, **times}}
 
 
 def _cost_of_all(planned: Planned, studies: dict[str, Study]) -> float | None:
@@ -115,7 +126,7 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
 
 def as_page(planned: Planned, beside: Beside) -> RenderableType:
     """The plan for a terminal."""
-    parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold")]
+    parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold"), *_wire(planned)]
     for pool, decision in planned.pools:
         if len(planned.pools) > 1 and pool.spec is not None:
             parts.append(Text(f"\n  {pool.spec.role.value} pool {pool.key.name}", style="bold"))
@@ -123,6 +134,15 @@ def as_page(planned: Planned, beside: Beside) -> RenderableType:
     if len(planned.pools) > 1:
         parts += [Text(f"\n  {each}") for each in other_way(beside.studies.values(), beside.form)]
     return Group(*parts)
+
+
+def _wire(planned: Planned) -> Iterator[RenderableType]:
+    """What carries KV between the halves of a split, and what would carry more."""
+    transport = planned.split.transport if planned.split is not None else None
+    if transport is None:
+        return
+    more = f"\n{_BY_DEVICES}" if transport.name == "TCP" else ""
+    yield Padding(Text(f"KV over {transport}").append(more, style="dim"), (0, 0, 0, 2), expand=False)
 
 
 def _pool_page(pool: PoolRecord, decision: PoolDecision, beside: Beside) -> RenderableType:
