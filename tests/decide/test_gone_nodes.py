@@ -236,6 +236,27 @@ def test_nobody_else_gets_its_gpus_when_the_node_is_back() -> None:
     assert world.ids() == [0, 1]
 
 
+def test_it_counts_for_none_of_those_that_a_pool_of_higher_priority_leaves() -> None:
+    """Its node may stay away: then the one that was taken would have been the last."""
+    world = serving(2, 2)
+    world.take("b-0")
+    world.turn()
+    world.pools["more"] = pool("more", pool_spec(8, external(1)), priority=9)
+    for _ in range(7):
+        world.turn()
+        assert 1 in world.ids()
+
+
+def test_who_gives_a_place_to_a_pool_of_higher_priority_is_one_that_has_its_node() -> None:
+    """Though the other one would be the first to go."""
+    world = serving(3, 3)
+    world.take("b-2")
+    world.turn()
+    world.pools["more"] = pool("more", pool_spec(8, external(1)), priority=9)
+    world.turn()
+    assert world.ids() == [0, 2]
+
+
 def rolling(rollout: RolloutSpec | None = None) -> Gone:
     """Two of an old revision, and as many nodes as a surge needs."""
     world = serving(2, 3)
@@ -271,6 +292,38 @@ def test_it_leaves_first_where_fewer_are_wanted() -> None:
     world.edit("chat", pool_spec(8, external(1)))
     world.turn()
     assert world.ids() == [1]
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_who_is_starting_in_its_place_is_kept(replicas: int, *, is_back: bool) -> None:
+    """Whoever drains a node deletes its object at the end: the successor has begun by then, and starts for minutes."""
+    world = serving(replicas)
+    world.nodes = [replace(each, cordoned=each.name == "b-0") for each in world.nodes]
+    world.turn()
+    world.engines_start = False
+    successor = replicas
+    assert [*range(replicas), successor] == world.ids()
+    node = world.take("b-0")
+    for _ in range(3):
+        _all_but(world, successor)
+        world.turn()
+        assert [*range(replicas), successor] == world.ids()
+    if is_back:
+        world.nodes.append(node)
+    else:
+        world.turn(4)
+        assert [*range(1, replicas), successor] == world.ids()
+    world.engines_start = True
+    world.turn(4)
+    assert [*range(1, replicas), successor] == world.ids()
+    assert world.serving("chat") == replicas
+
+
+def _all_but(world: Gone, starting: int) -> None:
+    """All engines are ready but those of a replica."""
+    found = {name: replace(pod, ready=not name.startswith(f"chat-{starting}-")) for name, pod in world.pods.items()}
+    world.pods = found
 
 
 def test_a_second_look_changes_nothing() -> None:

@@ -1,6 +1,7 @@
 """Which replicas a pool or a split could give up to pools of higher priority.
 
-Never below `minReplicas`, and none of a pool that changes anyway. No half of a split is left behind the other by more
+Never below `minReplicas`, and none of a pool that changes anyway. Replicas whose node is gone give nobody a place, and
+count for none of those that a pool keeps. No half of a split is left behind the other by more
 than one replica: it gives from the half that is ahead, and who would be left without a counterpart goes along.
 """
 
@@ -64,9 +65,10 @@ def _stands_still(course: Course, *, pair: bool) -> bool:
 
 def _spare(unit: Sequence[Course], course: Course, free: FreeMap) -> Iterator[Victim]:
     """Those of one pool, not ready ones first."""
-    turn = course.turn
-    spare = len(course.growth.kept) - max(1, turn.planned.spec.scaling.min_replicas)
-    first = sorted(turn.survivors.replicas, key=lambda each: (each.ready, -each.assignment.replica))
+    turn, seen = course.turn, course.turn.survivors
+    found = [each for each in seen.replicas if not seen.waits_for_a_node(each)]
+    spare = len(found) - max(1, turn.planned.spec.scaling.min_replicas)
+    first = sorted(found, key=lambda each: (each.ready, -each.assignment.replica))
     for replica in first[: max(0, spare)]:
         holds = tuple(held_by(turn.planned.pool, replica.pods, free.fabric))
         domains = {free.domain_of(hold.node) for hold in holds}

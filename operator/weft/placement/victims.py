@@ -62,9 +62,10 @@ class Departure:
 def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -> tuple[Departure, ...]:
     """The `count` replicas to remove, first to go first.
 
-    Not ready or stranded before the others, displaced and outdated before the rest, then the one whose departure leaves
-    the largest hole in its NVLink domain (then on a node), then the newest. Holes are judged one departure at a time,
-    and what is free on a node that takes nothing new is part of none.
+    Stranded before not ready, as those may be what takes their place, and not ready before the others; displaced and
+    outdated before the rest, then the one whose departure leaves the largest hole in its NVLink domain (then on a
+    node), then the newest. Holes are judged one departure at a time, and what is free on a node that takes nothing new
+    is part of none.
     """
     if count <= 0:
         return ()
@@ -77,10 +78,10 @@ def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -
         gained = each.assignment.gpus_per_pod * len(each.nodes)
         return around + gained, max(free.on(node) for node in each.nodes) + each.assignment.gpus_per_pod
 
-    def order(each: Departure) -> tuple[bool, bool, int, int, int]:
+    def order(each: Departure) -> tuple[bool, bool, bool, int, int, int]:
         domain_hole, node_hole = hole(each)
         stays = not each.outdated and each.displaced is None
-        return each.ready and not each.stranded, stays, -domain_hole, -node_hole, -each.assignment.replica
+        return not each.stranded, each.ready, stays, -domain_hole, -node_hole, -each.assignment.replica
 
     return tuple(sorted(candidates, key=order)[:count])
 
