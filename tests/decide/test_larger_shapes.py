@@ -11,6 +11,7 @@ from tests.decide.limited import GPUS, desired, join, limited
 from tests.decide.world import external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.placement.cases import free_map
+from tests.scaling.cases import seen
 from weft.decide.rollout import arriving, leaving, serving
 from weft.decide.weighing import PATIENCE_SECONDS
 from weft.domain.reasons import Reason
@@ -107,6 +108,22 @@ def test_what_stays_is_what_is_told(scaling: ScalingSpec) -> None:
     news = [each.message for each in world.decision("chat").events if each.reason is Reason.ScaleDown]
     assert world.decision("chat").recommended == 1
     assert ["2 -> 1 replicas: more of what there is exceed maxGPUs or maxReplicas"] * (scaling is not TWO) == news
+
+
+def test_of_a_half_that_waits_for_the_other_what_stays_is_recommended() -> None:
+    """Also where the count is somebody's: fewer of the larger ones would do, of which none may come."""
+    world = limited(6, {GPUS: 500})
+    join(world, "pair", external(4), replace(TWO, max_gpus=2), tp=1)
+    world.turn(10)
+    plan = world.status("pair-prefill").plan
+    assert plan is not None
+    rate = 3.3 * plan.prediction.capacity
+    world.edit("pair-prefill", pool_spec(4, external(4), role=Role.Prefill))
+    world.edit("pair-decode", pool_spec(4, replace(TWO, max_gpus=2), role=Role.Decode))
+    for _ in range(40):
+        world.observations = {f"uid-pair-{half}": seen(rate, 4) for half in ("prefill", "decode")}
+        world.turn(1, 30.0)
+    assert (4, 4) == (serves(world, "pair-prefill"), world.decision("pair-prefill").recommended)
 
 
 @pytest.mark.parametrize("wanted", [0, 1])

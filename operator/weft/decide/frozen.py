@@ -28,7 +28,7 @@ def as_it_stays(
 ) -> ScaleAnswer:
     """The answer with the count of what stays, and why it is that; news only where fewer do than in the last pass."""
     kept, was = _as_before(planned, there), planned.pool.status.desired_replicas
-    if kept == answer.desired:
+    if kept == answer.desired == answer.recommended:
         return answer
     held = Explanation(Reason.BudgetExhausted, f"held at {counted(kept, 'replica')}: {why_none_comes(answer)}")
     found = changed(answer, desired=kept, recommended=kept, explanation=held, changed=None)
