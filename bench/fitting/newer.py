@@ -67,18 +67,25 @@ def month(row: Row) -> str:
     return RELEASED[_engine(row)][version] if version else _measured_in(row)
 
 
-def newest(rows: tuple[Row, ...]) -> dict[str, dict[str, str]]:
-    """By engine: its newest version that rows name, and the month of the newest of all of its rows."""
+def newest(rows: tuple[Row, ...]) -> dict[str, dict[str, str | list[str]]]:
+    """By engine: its newest version that rows name, and the month of the newest of all of its rows.
+
+    And, where there are some, the `named` versions, which have no number.
+    """
     of: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         of[_engine(row)].append(row)
-    return {
-        engine: {
-            "version": _version(max(own, key=lambda each: (numbers(_version(each)) or (), month(each)))),
-            "month": max(max(month(each), _measured_in(each)) for each in own),
-        }
-        for engine, own in sorted(of.items())
+    return {engine: _newest(own) for engine, own in sorted(of.items())}
+
+
+def _newest(own: list[Row]) -> dict[str, str | list[str]]:
+    found: dict[str, str | list[str]] = {
+        "version": _version(max(own, key=lambda each: (numbers(_version(each)) or (), month(each)))),
+        "month": max(max(month(each), _measured_in(each)) for each in own),
     }
+    if named := sorted({version for each in own if (version := _version(each)) and numbers(version) is None}):
+        found["named"] = [*named]
+    return found
 
 
 def _version(row: Row) -> str:

@@ -20,6 +20,7 @@ from weft.perf.closed_loop import Latencies
 from weft.perf.measured import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -209,15 +210,16 @@ RELEASES = (
     ("vllm", "0.18.0", "measured 2026-04-02"),
     ("sglang", "0.5.9", ""),
 )
+BY_NAME = (("trtllm", "gpt-oss-dev", ""), ("trtllm", "1.2.0rc2", ""))  # the first has no number
 
 
-def of_releases(file: Path) -> tuple[Row, ...]:
+def of_releases(file: Path, releases: Iterable[tuple[str, str, str]] = RELEASES) -> tuple[Row, ...]:
     """Every release with the same models and loads."""
     return table(
         file,
         [
             row(model, engine=engine, engine_version=version, note=note, concurrency=users)
-            for (engine, version, note), model, users in product(RELEASES, MODELS, ("1", "16", "64"))
+            for (engine, version, note), model, users in product(releases, MODELS, ("1", "16", "64"))
         ],
     )
 
@@ -239,5 +241,6 @@ def test_a_newer_release_is_predicted_from_older_ones_of_its_engine_and_from_oth
 def test_the_newest_release_of_an_engine_is_told_by_its_number_and_by_when_it_was_measured(tmp_path: Path) -> None:
     assert {
         "SGLang": {"version": "0.5.9", "month": "2026-02"},
+        "TensorRTLLM": {"version": "1.2.0rc2", "month": "2025-11", "named": ["gpt-oss-dev"]},
         "VLLM": {"version": "0.18.0", "month": "2026-04"},
-    } == newest(of_releases(tmp_path / "rows.csv"))
+    } == newest(of_releases(tmp_path / "rows.csv", [*RELEASES, *BY_NAME]))

@@ -179,7 +179,7 @@ KNOWN = Uncertainty(
     unseen={"dense": known_to(1.5), "experts": known_to(1.6)},
     measured={COMBINATION: frozenset({DENSE.model_id})},
     faster=Faster(ttft=1.15, tpot=1.5, output_rate=3.5),
-    newest={"VLLM": Newest("0.18.0", "2026-03"), "SGLang": Newest("0.5.9", "2026-03")},
+    newest={"VLLM": Newest("0.18.0", "2026-03", frozenset({"early-dev"})), "SGLang": Newest("0.5.9", "2026-03")},
 )
 KNOWN_RELEASE = "0.18.0"
 
@@ -211,7 +211,7 @@ def test_a_release_newer_than_any_row_may_be_faster_than_predicted_but_no_slower
     assert known.ttft_below > KNOWN.faster.ttft
 
 
-@pytest.mark.parametrize("release", ["0.18.0", "v0.18.0.post1", "0.18", "0.9.2", "2026-03", "2025-11"])
+@pytest.mark.parametrize("release", ["0.18.0", "v0.18.0.post1", "0.18", "0.9.2", "2026-03", "2025-11", "early-dev"])
 def test_a_release_that_rows_reach_to_has_the_intervals_of_the_rows(release: str) -> None:
     assert known_to(1.1) == KNOWN.spread(DENSE, COMBINATION, release)
 

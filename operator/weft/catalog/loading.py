@@ -144,13 +144,17 @@ def _coefficient(facts: dict[str, Any]) -> Coefficient:
     return Coefficient(facts["base"], {name: known for name, known in facts.items() if name != "base"})
 
 
+def _newest(known: dict[str, Any]) -> Newest:
+    return Newest(known["version"], known["month"], frozenset(known.get("named", ())))
+
+
 def _uncertainty(facts: dict[str, Any]) -> Uncertainty:
     return Uncertainty(
         seen={name: _spread(known) for name, known in facts["seen"].items()},
         unseen={name: _spread(known) for name, known in facts["unseen"].items()},
         measured={tuple(words.split()): frozenset(ids) for words, ids in facts["measured"].items()},
         faster=Faster(**facts["faster"]),
-        newest={name: Newest(**known) for name, known in facts["newest"].items()},
+        newest={name: _newest(known) for name, known in facts["newest"].items()},
     )
 
 

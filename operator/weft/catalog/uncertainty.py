@@ -28,17 +28,23 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest release of an engine that was measured, and the month (`YYYY-MM`) of its newest measurement."""
+    """The newest release of an engine that was measured, and the month (`YYYY-MM`) of its newest measurement.
+
+    `named` are measured releases that have a name in place of a number.
+    """
 
     version: str
     month: str
+    named: frozenset[str] = frozenset()
 
     def is_before(self, release: str) -> bool:
-        """Whether a version, or a month of measurement, is newer. What cannot be read is a recent build, and is."""
+        """Whether a version, or a month of measurement, is newer. Else it is a recent build, unless rows name it."""
         if MONTH.match(release):
             return release > self.month
         version, known = numbers(release), numbers(self.version)
-        return version is None or known is None or version > known
+        if version is None or known is None:
+            return release not in self.named
+        return version > known
 
 
 @dataclass(frozen=True, slots=True)
