@@ -45,6 +45,20 @@ def test_what_the_handshake_compares_must_be_the_same_on_both_sides(ours: PoolSp
     assert "decode" in conflict.message
 
 
+def test_of_sizes_of_pieces_it_is_told_what_would_come_of_them() -> None:
+    """No handshake compares them."""
+    conflict = settings_conflict(prefill(env=(("UCX_TCP_TX_SEG_SIZE", "512k"),)), DECODE)
+    assert conflict is not None
+    assert conflict.message.endswith("same on both sides one may send larger pieces over TCP than the other takes")
+
+
+@pytest.mark.parametrize("wire", ["RDMA", "EFA"])
+def test_sizes_of_pieces_matter_to_no_other_wire(wire: str) -> None:
+    kv = KVSpec(transport=wire)
+    ours = spec(Role.Prefill, kv=kv, engine=EngineSpec(env=(("UCX_TCP_RX_SEG_SIZE", "512k"),)))
+    assert settings_conflict(ours, spec(Role.Decode, kv=kv)) is None
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.catalog import load
+from weft.engines.handover import may_send_pieces
 from weft.engines.interfaces import named_interfaces
 from weft.engines.launch import EnvValue
 from weft.engines.libfabric import efa_variables, over_efa
@@ -54,7 +55,7 @@ def transports(request: LaunchRequest) -> Iterator[EnvValue]:
     chosen = _UCX_TLS_ON_CPU if request.on_cpu else wires.get(request.spec.kv.transport)
     if chosen is not None:
         yield EnvValue("UCX_TLS", chosen)
-    if not request.on_cpu and request.spec.kv.transport != "RDMA":
+    if not request.on_cpu and may_send_pieces(request.spec):
         yield EnvValue("UCX_TCP_TX_SEG_SIZE", _TCP_PIECE)
     if over_nvlink(request.spec):
         yield from nvlink_variables()

@@ -17,7 +17,7 @@ from weft.engines.nvlink import over_nvlink
 from weft.engines.versions import parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
@@ -32,8 +32,9 @@ _ARGUMENTS = (
 )
 _VARIABLES = (
     *("VLLM_ATTENTION_BACKEND", "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "SGLANG_DSV4_KV_LAYOUT"),
-    *("SGLANG_DISAGGREGATION_NIXL_BACKEND", "UCX_TCP_TX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE"),
+    "SGLANG_DISAGGREGATION_NIXL_BACKEND",
 )
+_PIECES = ("UCX_TCP_TX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE")  # no handshake compares them (docs/adr/0075)
 
 
 def wire_of(spec: PoolSpec) -> str:
@@ -44,15 +45,30 @@ def wire_of(spec: PoolSpec) -> str:
 
 
 def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None:
-    """The first setting in which two halves differ although the handshake asks for the same."""
-    for (field, ours), (_, theirs) in zip(_compared(prefill), _compared(decode), strict=True):
-        if ours != theirs:
-            return Explanation(
-                Reason.PairIncompatible,
-                f"{field} is {ours or 'unset'} in prefill and {theirs or 'unset'} in decode: without the same on both "
-                "sides they refuse each other's KV cache",
-            )
+    """The first setting in which two halves differ although the handshake, or the wire, asks for the same."""
+    both = zip(_compared(prefill), _compared(decode), strict=True)
+    if (found := _first_unlike(both)) is not None:
+        return _unlike(found, "they refuse each other's KV cache")
+    pieces = zip(_pieces(prefill), _pieces(decode), strict=True)
+    if may_send_pieces(prefill) and may_send_pieces(decode) and (found := _first_unlike(pieces)) is not None:
+        return _unlike(found, "one may send larger pieces over TCP than the other takes")
     return None
+
+
+def may_send_pieces(spec: PoolSpec) -> bool:
+    """Whether UCX may send KV over TCP, piece by piece."""
+    return spec.kv.transport != "RDMA" and not over_efa(spec)
+
+
+def _first_unlike(both: Iterable[tuple[tuple[str, str], tuple[str, str]]]) -> str | None:
+    for (field, ours), (_, theirs) in both:
+        if ours != theirs:
+            return f"{field} is {ours or 'unset'} in prefill and {theirs or 'unset'} in decode"
+    return None
+
+
+def _unlike(found: str, so_that: str) -> Explanation:
+    return Explanation(Reason.PairIncompatible, f"{found}: without the same on both sides {so_that}")
 
 
 def tensor_conflict(version: str, connector: str, prefill: int, decode: int) -> str | None:
@@ -89,4 +105,10 @@ def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
         yield f"engine.args {flag}", given(spec.engine.args, flag)
     variables = dict(spec.engine.env)
     for name in _VARIABLES:
+        yield f"engine.env {name}", variables.get(name, "")
+
+
+def _pieces(spec: PoolSpec) -> Iterator[tuple[str, str]]:
+    variables = dict(spec.engine.env)
+    for name in _PIECES:
         yield f"engine.env {name}", variables.get(name, "")
