@@ -108,7 +108,7 @@ class Walk:
 
     def _decide(self) -> None:
         world = self.world
-        before = {name: set(world.serving(name)) | self._answering(name) for name in DESIRED}
+        before = {name: (set(world.serving(name)) | self._answering(name)) - self._urged(name) for name in DESIRED}
         known = {(name, each.replica) for name in DESIRED for each in world.assignments(name)}
         try:
             world.decide()
@@ -134,6 +134,13 @@ class Walk:
             and len(pods := self.world.pods_of(name, each.replica)) == each.pods
             and all(map(cluster.answers, pods))
         }
+
+    def _urged(self, name: str) -> set[int]:
+        """Replicas that leave at once, whoever else serves: a cloud takes a node of theirs back before others could."""
+        notice = {"key": SPOT, "effect": "NoSchedule"}
+        found = self.world.cluster.nodes.items()
+        taken_back = {node for node, body in found if notice in body["spec"].get("taints", ())}
+        return {each.replica for each in self.world.assignments(name) if not taken_back.isdisjoint(each.nodes)}
 
     def _follow(self) -> None:
         """Ids: each has its nodes once and for ever, and one that was given up never comes back."""
@@ -275,6 +282,7 @@ STEPS: dict[str, Any] = {
 @settings(max_examples=12, deadline=None)
 @given(first=st.integers(0, 3), moves=st.sampled_from([0, 2, 50]), walk=walks)
 @example(first=2, moves=0, walk=[("remove", "b.1-t0", False), ("wedge", "a.1-t1", True), ("restart", "wide", 0)])
+@example(first=6, moves=0, walk=[("taint", "b-0", (SPOT,)), ("decide", None, None)])
 @example(first=6, moves=0, walk=[("remove", "b-0", True), ("turn", 3, 5.0), ("bring back", "b-0", None)])
 @example(first=6, moves=0, walk=[("remove", "a.1-t0", True), ("turn", 3, 5.0), ("turn", 3, 40.0)])
 def test_whatever_happens_the_rules_hold_and_all_comes_to_rest(first: int, moves: int, walk: list[Step]) -> None:
@@ -311,9 +319,13 @@ def is_settled(world: Operation, name: str) -> None:
 
 
 def waits_for_leaving_pods(world: Operation, name: str, assignment: Assignment) -> bool:
-    """Whether it is behind its gates, and a kubelet that ends no pod keeps a predecessor where it shall go."""
+    """Whether it is behind its gates, and a kubelet that ends no pod keeps a predecessor where it shall go.
+
+    Workers stay while their leader has not ended.
+    """
     gated = all(pod["spec"].get("schedulingGates") for pod in world.pods_of(name, assignment.replica))
-    stuck = {bound_to(pod) for pod in world.pods_of(name) if wedged(world, pod)}
+    lasting = {replica_of(pod) for pod in world.pods_of(name) if wedged(world, pod)}
+    stuck = {bound_to(pod) for pod in world.pods_of(name) if replica_of(pod) in lasting}
     return gated and bool(stuck & set(assignment.nodes))
 
 
