@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.decide.test_persisting import at, decided, record
-from weft.apply import ServerError
+from weft.apply import ServerError, WebhookAway
 from weft.control.decision_writing import DecisionWriter
+from weft.control.health import SILENT_LOOP_SECONDS
 from weft.control.telemetry import Telemetry
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.errors import Blocked, Retry, WeftError
@@ -27,6 +28,7 @@ class Server:
     def __init__(self, **refused: WeftError) -> None:
         self.refused, self.asked, self.told = refused, list[str](), list[str]()
         self.now = 0.0
+        self.answer_seconds = 0.0
         ours: Any = self
         unused: Any = None
         context: Any = SimpleNamespace(
@@ -41,6 +43,7 @@ class Server:
     def write_status(self, key: Any, *_: object) -> Any:  # noqa: ANN401 - any JSON
         """Answer a write."""
         self.asked.append(key.name)
+        self.now += self.answer_seconds
         if key.name in self.refused:
             raise self.refused[key.name]
         return self.body(key.uid)
@@ -98,6 +101,22 @@ def test_one_status_at_which_the_server_fails_holds_up_no_other_pool() -> None:
     passes = [server.write(GIVES_UP, other, seconds=2.0) for _ in range(100)]
     assert 30 > sum("b" in each for each in passes)
     assert any("b" in each for each in passes[-6:])  # within ten seconds of its recovery
+
+
+@pytest.mark.parametrize(
+    "error", [ServerError("etcdserver: request timed out"), WebhookAway(Reason.PodRefused, "timed out")]
+)
+def test_a_pass_ends_long_before_the_loop_counts_as_dead_however_slowly_all_is_refused(error: WeftError) -> None:
+    """F13: a restart would heal neither an etcd without a quorum nor a webhook that hangs."""
+    pools = [decided(record(f"p-{number}")) for number in range(100)]
+    server = Server(**{each.key.name: error for each in pools})
+    server.answer_seconds = 10.0
+    began = server.now
+    assert server.write(*pools)
+    assert SILENT_LOOP_SECONDS / 2 > server.now - began
+    server.refused.clear()
+    server.answer_seconds = 1.0  # slow, and well
+    assert len(pools) == len(server.write(*pools, seconds=60.0))
 
 
 @pytest.mark.parametrize("reason", [Reason.StatusConflict, Reason.ApiUnavailable])

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.apply import ServerError
+from weft.apply import ServerError, Unanswered
 from weft.control.status_writing import StatusWriter
 from weft.control.work_queue import backoff_seconds
 from weft.decide import Persisted, in_safe_order
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_BACKOFF_SECONDS = 60.0  # what a decision waits for is as a rule a permission, and whoever gives it back watches
 FAILING_SECONDS = 10.0  # at most, where the API server fails: of one that is ill altogether nothing else tells the end
+
+ILL_SECONDS = 30.0  # of one pass without answers: etcd without a quorum takes seven for each status, webhooks ten
 
 log = logging.getLogger(__name__)
 
@@ -49,20 +51,25 @@ class DecisionWriter:
         self._refused: dict[str, _Refused] = {}
 
     def write(self, snapshot: Snapshot, decisions: Decisions, versions: Mapping[str, int]) -> None:
-        """Every decision, but not those that take what a pool gives up whose own could not be written."""
+        """Every decision, but not those that take what a pool gives up whose own could not be written.
+
+        A pass ends before its silence is taken for the end of the loop: a restart heals no API server.
+        """
         before = {each.key.uid: each.conditions for each in snapshot.pools}
         before |= {each.key.uid: each.conditions for each in snapshot.splits}
         every = (*in_safe_order(decisions.pools, snapshot.pools), *map(Persisted, decisions.splits))
         known = {each.decision.key.uid for each in every}
         self._refused = {uid: each for uid, each in self._refused.items() if uid in known}
-        failed: set[str] = set()
+        failed, waited = set[str](), 0.0
         for each in every:
             uid = each.decision.key.uid
             if self._backs_off(each.decision):
                 failed.add(uid)
             elif each.after.isdisjoint(failed):
+                began = self._clock()
                 error = self._try(each.decision, versions[uid], before.get(uid, ()), snapshot.now)
-                if error is not None and _everything_waits(error):
+                waited += self._clock() - began if isinstance(error, Unanswered) else 0.0
+                if waited > ILL_SECONDS or (error is not None and _everything_waits(error)):
                     return
                 failed |= {uid} if error is not None else set()
 
