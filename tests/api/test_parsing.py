@@ -264,9 +264,12 @@ def test_identity_comes_from_metadata() -> None:
 
 
 def test_what_was_told_of_generations_is_read_back() -> None:
-    """Deciding notes what it looked at with every condition; `Planned` is there of each generation."""
-    conditions = [{"type": "Ready", "observedGeneration": 4}, {"type": "Planned", "observedGeneration": 3}]
-    told = {"observedGeneration": 2, "generation": 1, "conditions": conditions}
+    """Deciding notes what it looked at with every condition; `Planned` is there of each generation.
+
+    What is stalled tells of the latest as a whole, while its halves serve an earlier one.
+    """
+    conditions = [{"type": "Ready", "observedGeneration": 2}, {"type": "Planned", "observedGeneration": 3}]
+    told = {"observedGeneration": 3, "generation": 1, "conditions": conditions}
     split = parse_split(resource("PDSplit", "a", {}) | {"status": told})
     assert (split.decided, split.reached, split.serving) == (3, 2, 1)
     assert 3 == parse_pool(resource("InferencePool", "a", {}) | {"status": told}).decided

@@ -5,17 +5,23 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tests.holding.cluster import Cluster, bound_to, stamp
 from tests.holding.operation import TEAM, Json, Operation
 from weft.api import parse_split, pool_status, split_converge_status, split_status
 from weft.catalog import load
+from weft.control.converging import with_problem
 from weft.converge import converge_split
 from weft.decide import decide, in_safe_order
 from weft.domain import labels
+from weft.domain.action import Action, ApplyObject
 from weft.domain.decision import PoolDecision
 from weft.domain.snapshot import Snapshot, SplitRecord
+from weft.domain.status import SplitProgress
+
+if TYPE_CHECKING:
+    from weft.domain.errors import WeftError
 
 HALVES = ("prefill", "decode")
 GRACE_SECONDS = 330.0  # of routers
@@ -37,6 +43,10 @@ def split_body(prefill: int, decode: int, **more: Any) -> Json:  # noqa: ANN401 
     return {"apiVersion": labels.API_VERSION, "kind": "PDSplit", "metadata": meta, "spec": spec}
 
 
+def _is_of_a_child(action: Action) -> bool:
+    return isinstance(action, ApplyObject) and action.body["kind"] == "InferencePool"
+
+
 def _exactly(count: int) -> Json:
     return {"minReplicas": count, "maxReplicas": count}
 
@@ -50,6 +60,7 @@ class Pair(Operation):
     ending_turns: int = 2
     going: Counter[str] = field(default_factory=Counter)  # turns that a router has been terminating
     born: int = 0
+    refusal: WeftError | None = None  # of its children, whatever an edit makes of them
 
     @classmethod
     def on(cls, nodes: list[Json], split: Json) -> Self:
@@ -85,12 +96,16 @@ class Pair(Operation):
         """One pass over the split; its children appear as pools."""
         seen = (self.pools(), self.cluster.objects_of(TEAM), self.cluster.pod_records())
         done = converge_split(self.record(), *seen, self.cluster.now)
+        refused = [each for each in done.actions if self.refusal is not None and _is_of_a_child(each)]
         for action in done.actions:
-            self.cluster.carry_out(action)
-            self._count()
+            if action not in refused:
+                self.cluster.carry_out(action)
+                self._count()
         self._adopt_children()
         live = self.split.get("status") or {}
-        wanted = split_converge_status(done.progress, live, self.cluster.now)
+        progress = with_problem(done.progress, self.refusal if refused else None)
+        assert isinstance(progress, SplitProgress)
+        wanted = split_converge_status(progress, live, self.cluster.now)
         self._write_split(labels.CONVERGE_MANAGER, wanted)
 
     def _adopt_children(self) -> None:

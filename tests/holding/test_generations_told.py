@@ -12,6 +12,8 @@ import pytest
 from tests.holding.cluster import boards
 from tests.holding.operation import Operation, pool_body
 from tests.holding.pairs import HALVES, Pair, split_body
+from weft.domain.errors import Blocked
+from weft.domain.reasons import Reason
 
 Json = dict[str, Any]
 
@@ -88,6 +90,24 @@ def test_a_split_is_not_current_before_its_halves_have_followed() -> None:
             assert not told[-1] or len(world.serving("duo-prefill")) == 3
         world.turn()
     assert (told[0], told[-1]) == (False, True)
+
+
+def test_a_split_whose_halves_are_refused_stalls_at_its_edit_and_goes_on_after_it() -> None:
+    """Neither kstatus nor `kubectl wait` heeds a condition of an earlier generation: they would wait for ever."""
+    world = a_split()
+    world.refusal = Blocked(Reason.PodRefused, "a policy forbids it")
+    edited(world, prefill={"scaling": {"minReplicas": 3, "maxReplicas": 3}})
+    world.turn(3)
+    status = world.split["status"]
+    of = {each["type"]: each["observedGeneration"] for each in status["conditions"]}
+    assert (status["observedGeneration"], of["Stalled"], of["Ready"]) == (2, 2, 1)
+    world.refusal = None
+    for _ in range(20):
+        for do in (world.converge_the_split, world.decide, world.converge_the_split):
+            do()
+            assert not is_current(world.split) or len(world.serving("duo-prefill")) == 3
+        world.turn()
+    assert is_current(world.split)
 
 
 def test_a_split_names_the_generation_that_serves() -> None:

@@ -72,16 +72,21 @@ def parse_split(body: Json) -> SplitRecord:
         created=_instant(metadata.get("creationTimestamp")),
         conditions=conditions,
         decided=_decided(status),
-        reached=_whole(status.get("observedGeneration")),
+        reached=_told_of(status, "Ready"),
         serving=_whole(status.get("generation")) or None,
     )
 
 
 def _decided(status: Json) -> int:
     """The generation that deciding told of last: it says of each whether there is a plan."""
+    return _told_of(status, "Planned")
+
+
+def _told_of(status: Json, kind: str) -> int:
+    """The generation that a condition is about; 0 where it was never told."""
     listed = status.get("conditions")
     conditions = [each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)]
-    return next((_whole(each.get("observedGeneration")) for each in conditions if each.get("type") == "Planned"), 0)
+    return next((_whole(each.get("observedGeneration")) for each in conditions if each.get("type") == kind), 0)
 
 
 def _pool_status(status: Json) -> tuple[PoolStatus, tuple[Condition, ...]]:

@@ -369,7 +369,7 @@ class PDSplitStatus(ApiModel):
     """What Weft decided and what runs."""
 
     observed_generation: Count | None = described(
-        "The last metadata.generation that was decided on and the children follow."
+        "The last metadata.generation that was decided on and the children follow, or that stalls."
     )
     generation: Count | None = described("metadata.generation of the pair that serves, the latest one that does.")
     prefill: SideStatus | None = described("Counts of the prefill side.")

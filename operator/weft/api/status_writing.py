@@ -94,14 +94,23 @@ def split_status(decision: SplitDecision, live_status: Json, now: float) -> Json
 
 
 def split_converge_status(progress: SplitProgress, live_status: Json, now: float) -> Json:
-    """Every status field that `weft-converge` owns on a PDSplit."""
+    """Every status field that `weft-converge` owns on a PDSplit.
+
+    What stalls is of the generation that was decided on: halves that are refused would never follow it.
+    """
+    stalled = [each for each in progress.conditions if each.kind == "Stalled"]
+    others = [each for each in progress.conditions if each.kind != "Stalled"]
+    latest = max(progress.generation, progress.decided) if stalled else progress.generation
     return _present(
-        observedGeneration=progress.generation,
+        observedGeneration=latest,
         generation=progress.serving_generation,
         prefill={"replicas": progress.prefill_replicas, "ready": progress.prefill_ready},
         decode={"replicas": progress.decode_replicas, "ready": progress.decode_ready},
         url=progress.url,
-        conditions=_conditions(progress.conditions, live_status, progress.generation, now),
+        conditions=[
+            *_conditions(others, live_status, progress.generation, now),
+            *_conditions(stalled, live_status, latest, now),
+        ],
     )
 
 

@@ -240,6 +240,7 @@ def _progress(
         serving_generation=(reached if latest else split.serving) if serves else None,
         url=service_url(split.key) if serves and managed else None,
         conditions=_conditions(split, sides, stall(split.conditions, split.problem or refused), trouble, paired=paired),
+        decided=split.decided,
     )
 
 

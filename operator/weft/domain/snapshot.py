@@ -71,8 +71,8 @@ class PoolRecord:
 class SplitRecord:
     """One PDSplit as read; fields as in `PoolRecord`.
 
-    `reached` is the generation that was told last to be what its halves match, and `serving` that of the pair which
-    served then.
+    `reached` is the generation that `Ready` was about last, the one that its halves match, and `serving` that of the
+    pair which served then.
     """
 
     key: ResourceKey

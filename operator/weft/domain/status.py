@@ -194,7 +194,8 @@ class PoolProgress:
 class SplitProgress:
     """What converging saw of one split: of the last generation that was decided on and that its halves follow.
 
-    `serving_generation` says which pair serves; None while none does.
+    `serving_generation` says which pair serves; None while none does. `decided` is the last generation that was decided
+    on, which is what stalls where something does: the halves may never follow it then.
     """
 
     generation: int
@@ -205,6 +206,7 @@ class SplitProgress:
     serving_generation: int | None = None
     url: str | None = None
     conditions: tuple[Condition, ...] = ()
+    decided: int = 0
 
 
 @dataclass(frozen=True, slots=True)
