@@ -153,18 +153,50 @@ def test_what_ends_the_pass(threads: ThreadPoolExecutor, ends: WeftError) -> Non
 
 
 class TestUnanswered:
-    """A webhook that cannot be asked holds back what it is asked about, and nothing else; so does a failing server."""
+    """A webhook that cannot be asked holds back what it is asked about; a server that fails the object it fails at."""
 
     deletions: tuple[Action, ...] = (delete(1), delete(2), create(0))
     unanswered = Held(unanswered=frozenset({("DeletePod", "v1 Pod")}))
 
-    @pytest.mark.parametrize("error", [UNASKED, FAILED], ids=["webhook", "server"])
-    def test_it_is_asked_about_nothing_alike_in_that_pass(self, threads: ThreadPoolExecutor, error: WeftError) -> None:
+    def test_it_is_asked_about_nothing_alike_in_that_pass(self, threads: ThreadPoolExecutor) -> None:
         """Each of its actions would wait for a timeout of its own; what it is not asked about is done."""
-        cluster = Cluster({"p-1": error})
+        cluster = Cluster({"p-1": UNASKED})
         found = Carrier(cluster.do, threads, 8).carry_out(self.deletions)
-        assert found == Refusal(error, self.unanswered)
+        assert found == Refusal(UNASKED, self.unanswered)
         assert [delete(1), create(0)] == cluster.done
+
+    def test_one_object_at_which_the_server_fails_holds_back_no_other(self, threads: ThreadPoolExecutor) -> None:
+        """F23: it comes first in each pass, and the others would leave, or lose their gates, never."""
+        cluster = Cluster({"p-1": FAILED})
+        found = Carrier(cluster.do, threads, 8).carry_out(self.deletions)
+        assert [*self.deletions] == cluster.done
+        assert found is not None
+        assert found.held.hears_nothing
+        assert Carrier(cluster.do, threads, 8).carry_out(self.deletions, found) is None
+        assert [*self.deletions, *self.deletions[1:]] == cluster.done
+
+    @pytest.mark.parametrize("fails", range(3))
+    def test_a_replica_whose_release_fails_holds_back_no_other(self, threads: ThreadPoolExecutor, fails: int) -> None:
+        """Whether it goes out alone or with others; those that had not begun beside it go out in the next pass."""
+        releases = [ReleasePods("team", ((f"p-{number}", "u"),)) for number in range(3)]
+        done: list[Action] = []
+
+        def do(action: Action) -> None:
+            if action == releases[fails]:
+                raise FAILED
+            done.append(action)
+
+        found = Carrier(do, threads, 8).carry_out(releases)
+        assert found is not None
+        left = [each for each in releases if each not in done]
+        assert Carrier(do, threads, 8).carry_out(left, found) is None
+        assert [each for each in releases if each not in done] == [releases[fails]]
+
+    def test_a_server_that_fails_at_two_is_asked_about_no_third(self, threads: ThreadPoolExecutor) -> None:
+        """F13: an etcd without a quorum takes seconds for each."""
+        cluster = Cluster({f"p-{number}": FAILED for number in range(9)})
+        Carrier(cluster.do, threads, 8).carry_out([*map(delete, range(9)), create(9)])
+        assert [delete(0), delete(1), create(9)] == cluster.done
 
     def test_nor_is_it_asked_while_that_backs_off(self, threads: ThreadPoolExecutor) -> None:
         """Else every event would ask it again."""

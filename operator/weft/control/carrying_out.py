@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from weft.apply import Unanswered
+from weft.apply import ServerError, Unanswered
 from weft.domain.action import ApplyObject, CreatePod, DeleteObject, ReleasePods
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
@@ -29,27 +29,43 @@ log = logging.getLogger(__name__)
 class Held:
     """What waits for the end of a back-off: pods, as one was refused, and what nobody answered.
 
-    `unanswered` has what is done and the kind of its object, because that is what webhooks that are away choose by, and
-    what an API server fails at fails so for the next one, too, unless it is the object.
+    `unanswered` has what is done and the kind of its object, because that is what webhooks that are away choose by.
+    `failing` has the name, too: an API server may fail at one object for ever, and only a second one says that it fails
+    at all of their kind.
     """
 
     pods: bool = False
     unanswered: frozenset[tuple[str, str]] = frozenset()
+    failing: frozenset[tuple[tuple[str, str], str]] = frozenset()
 
     def holds(self, action: Action) -> bool:
         """Whether an action waits."""
-        return (self.pods and isinstance(action, CreatePod)) or asked_about(action) in self.unanswered
+        asked = asked_about(action)
+        alike = (self.pods and isinstance(action, CreatePod)) or asked in self.unanswered
+        return alike or (asked, _named(action)) in self.failing
+
+    @property
+    def hears_nothing(self) -> bool:
+        """Whether something waits that nobody answered."""
+        return bool(self.unanswered or self.failing)
 
     def after(self, action: Action, error: WeftError) -> Held:
         """What waits once an action was refused, too; nothing for what may pass."""
         if isinstance(error, Retry):
             return self
         held = replace(self, pods=self.pods or is_of_pods(action))
+        if isinstance(error, ServerError):
+            return held.failed_at(asked_about(action), _named(action))
         return held.unasked(*asked_about(action)) if isinstance(error, Unanswered) else held
 
     def unasked(self, verb: str, kind: str) -> Held:
         """What waits once nobody answered that."""
         return replace(self, unanswered=self.unanswered | {(verb, kind)})
+
+    def failed_at(self, asked: tuple[str, str], name: str) -> Held:
+        """What waits once the API server failed at that object."""
+        held = replace(self, failing=self.failing | {(asked, name)})
+        return held.unasked(*asked) if any(each[0] == asked and each[1] != name for each in self.failing) else held
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +90,20 @@ class Carrier:
         A pod that is refused, or what its replica shares, ends the creation of pods and nothing else; what may pass
         (`Retry`) ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not
         looked at again (rule S10). What waits while a refusal (`known`) backs off is left out. What nobody answers
-        holds back its like.
+        holds back its like, what the API server fails at itself.
         """
         first, held = None, known.held if known is not None else Held()
-        for wave in waves(actions, self.largest):
+        for wave in waves((each for each in actions if not held.holds(each)), self.largest):
             if held.holds(wave[0]):
                 continue
-            for error in self._errors(wave):
-                held = held.after(wave[0], error)
+            for action, error in self._errors(wave):
+                held = held.after(action, error)
                 if ends_the_pass(error):
                     return Refusal(first or error if isinstance(error, Retry) else error, held)
                 first = first or error
         return None if first is None else Refusal(first, held)
 
-    def _errors(self, wave: tuple[Action, ...]) -> list[WeftError]:
+    def _errors(self, wave: tuple[Action, ...]) -> list[tuple[Action, WeftError]]:
         """What was refused of a wave, in its order, once all that went out was answered; the rest stays undone."""
         stopped = threading.Event()
 
@@ -98,7 +114,7 @@ class Carrier:
             return error
 
         found = map(attempt, wave) if len(wave) == 1 else self.writing.map(attempt, wave)
-        return [error for error in found if error is not None]
+        return [(action, error) for action, error in zip(wave, found, strict=True) if error is not None]
 
     def _refusal(self, action: Action) -> WeftError | None:
         try:
@@ -140,6 +156,17 @@ def asked_about(action: Action) -> tuple[str, str]:
         case _:
             kind = "v1 Pod"
     return type(action).__name__, kind
+
+
+def _named(action: Action) -> str:
+    """The object of an action among those of its kind."""
+    match action:
+        case CreatePod() | ApplyObject():
+            return str(action.body["metadata"]["name"])
+        case ReleasePods():
+            return ",".join(name for name, _ in action.pods)
+        case _:
+            return action.name
 
 
 def ends_what_is_alike(problem: WeftError) -> bool:

@@ -107,7 +107,7 @@ class ConvergeLoop:
 
     def _note_unanswered(self, uid: str, refused: Refusal | None) -> None:
         """What ended for a passing reason says nothing of what would have been answered."""
-        if refused is not None and refused.held.unanswered:
+        if refused is not None and refused.held.hears_nothing:
             self._unanswered.setdefault(uid, self._loop.time())
         elif refused is None or not isinstance(refused.error, Retry):
             self._unanswered.pop(uid, None)
