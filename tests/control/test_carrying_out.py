@@ -10,7 +10,7 @@ import pytest
 
 from weft.apply import ServerError, WebhookAway
 from weft.control.carrying_out import Carrier, Held, Refusal, waves
-from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods
+from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
 from weft.domain.errors import Blocked, Retry, WeftError
 from weft.domain.reasons import Reason
 
@@ -228,3 +228,41 @@ class TestUnanswered:
 
         Carrier(do, threads, 8).carry_out(releases)
         assert 7 < len(sent) <= 7 + 4
+
+
+def unroute(number: int) -> UnroutePod:
+    return UnroutePod("team", f"p-{number}", f"u-{number}", 1.0)
+
+
+class Failing(Cluster):
+    """It fails to unroute one pod, and does all else."""
+
+    def do(self, action: Action) -> None:
+        if action == unroute(1):
+            raise FAILED
+        super().do(action)
+
+
+def test_a_pod_that_may_still_be_chosen_is_not_deleted(threads: ThreadPoolExecutor) -> None:
+    """Neither in the pass in which taking it out of routing failed, nor while that backs off."""
+    cluster = Failing()
+    actions: list[Action] = [unroute(1), delete(1), unroute(2), delete(2), delete(3)]
+    refused = Carrier(cluster.do, threads, 8).carry_out(actions)
+    assert cluster.done == [unroute(2), delete(2), delete(3)]
+    cluster.done.clear()
+    assert Carrier(cluster.do, threads, 8).carry_out(actions, refused) is None
+    assert cluster.done == [unroute(2), delete(2), delete(3)]
+
+
+def test_pods_of_which_nobody_answers_are_not_deleted_while_they_are_routed(threads: ThreadPoolExecutor) -> None:
+    """A webhook for labels of pods is away: who left routing before goes all the same."""
+    cluster = Cluster({"p-1": UNASKED})
+    assert Carrier(cluster.do, threads, 8).carry_out([unroute(1), delete(1), unroute(2), delete(2), delete(3)])
+    assert cluster.done == [unroute(1), delete(3)]
+
+
+def test_a_pod_that_may_never_be_unrouted_is_deleted_all_the_same(threads: ThreadPoolExecutor) -> None:
+    """A policy that forbids its edit for ever must not keep it for ever: preStop covers requests that come late."""
+    cluster = Cluster({"p-1": POLICY})
+    assert Carrier(cluster.do, threads, 8).carry_out([unroute(1), delete(1)]) == Refusal(POLICY)
+    assert cluster.done == [unroute(1), delete(1)]

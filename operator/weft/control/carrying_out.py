@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from weft.apply import ServerError, Unanswered
-from weft.domain.action import ApplyObject, CreatePod, DeleteObject, ReleasePods
+from weft.domain.action import ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
 from weft.render import COMPUTE_DOMAIN
@@ -90,14 +90,19 @@ class Carrier:
         A pod that is refused, or what its replica shares, ends the creation of pods and nothing else; what may pass
         (`Retry`) ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not
         looked at again (rule S10). What waits while a refusal (`known`) backs off is left out. What nobody answers
-        holds back its like, what the API server fails at itself.
+        holds back its like, what the API server fails at itself. A pod that could not be taken out of routing, and may
+        be at a later try, is not deleted.
         """
-        first, held = None, known.held if known is not None else Held()
-        for wave in waves((each for each in actions if not held.holds(each)), self.largest):
+        first, held, chosen = None, known.held if known is not None else Held(), set[str]()
+        for wave in waves(_asked(actions, held, chosen), self.largest):
             if held.holds(wave[0]):
+                chosen |= _stays_chosen(wave[0])
+                continue
+            if isinstance(wave[0], DeletePod) and wave[0].name in chosen:
                 continue
             for action, error in self._errors(wave):
                 held = held.after(action, error)
+                chosen |= _stays_chosen(action) if isinstance(error, Unanswered) else set()
                 if ends_the_pass(error):
                     return Refusal(first or error if isinstance(error, Retry) else error, held)
                 first = first or error
@@ -124,6 +129,20 @@ class Carrier:
                 log.info("%s was refused: %s", type(action).__name__, error)
             return error
         return None
+
+
+def _asked(actions: Iterable[Action], held: Held, chosen: set[str]) -> Iterator[Action]:
+    """What does not wait; `chosen` gets the pods that stay in routing for it."""
+    for each in actions:
+        if held.holds(each):
+            chosen |= _stays_chosen(each)
+        else:
+            yield each
+
+
+def _stays_chosen(undone: Action) -> set[str]:
+    """The pod that fronts go on choosing as this was not done."""
+    return {undone.name} if isinstance(undone, UnroutePod) else set()
 
 
 def waves(actions: Iterable[Action], largest: int) -> Iterator[tuple[Action, ...]]:
