@@ -337,3 +337,13 @@ def test_a_token_is_kept_once_or_in_the_copies_that_heads_make(model_id: str, te
     heads = max(getattr(block.mixer, "kv_heads", 1) for block in found.blocks)
     copies = max(1.0, tensor / heads)
     assert kv_bytes_per_token(found) * copies == pytest.approx(grown * tensor * stages)
+
+
+@pytest.mark.parametrize(("accelerator", "nearer"), [("H100", 1.29), ("B200", 1.26)])
+def test_dense_matrices_in_bf16_come_nearer_to_the_data_sheet_than_in_fp8(accelerator: str, nearer: float) -> None:
+    """By as much as kernels alone; experts, of which nobody tells, by nothing."""
+    known = CATALOG.accelerator(accelerator)
+    bf16, fp8 = (CATALOG.efficiency(known, EngineName.VLLM, each) for each in (Precision.BF16, Precision.FP8))
+    assert bf16.prefill / fp8.prefill == pytest.approx(nearer, rel=0.02)
+    assert bf16.matmul / fp8.matmul == pytest.approx(nearer, rel=0.05)
+    assert bf16.prefill_experts / fp8.prefill_experts == pytest.approx(1.0, rel=0.02)

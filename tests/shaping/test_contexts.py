@@ -95,7 +95,7 @@ def test_a_shared_context_serves_more_long_requests_within_a_target() -> None:
 
 def test_shared_prompts_meet_a_time_to_first_token_that_no_single_group_does() -> None:
     wish = Wish(DEEPSEEK, (GB200,), 0.2, Slo(ttft=((95, 9.0),)), role=Role.Prefill, input_tokens=64_000.0)
-    wish = replace(wish, pins=ShapePins(tensor_parallel=8))
+    wish = replace(wish, pins=ShapePins(tensor_parallel=8), kv=KVSpec(transport="RDMA"))
     alone, shared = pinned(wish).plan(), wish.plan()
     assert alone.verdict.reason is Reason.BestEffort
     assert shared.verdict.reason is Reason.ShapeChosen
