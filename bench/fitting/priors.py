@@ -29,9 +29,9 @@ _SLIGHT, _SOME, _FAIR, _MUCH = 0.03, 0.1, 0.2, 0.35
 
 # The best dense matmul measured, as a part of the data sheet (stas00/ml-engineering): H100 80 %, MI300X 51, MI355X 68.
 _MATMULS = {"generation": {"CDNA3": 0.64, "CDNA4": 0.85}}
-# No row is in BF16. Alone, matmuls in it come nearer to the data sheet than those in FP8, which the rows have: 79 % (the
-# mean of H100 and H200) beside 59 on Hopper, 67 beside 53 on Blackwell (medians of aiconfigurator 0.12.0's kernel tables,
-# n and k of 4096 or more, m of 4096).
+# No row is in BF16. Alone, matmuls in it come nearer to the data sheet than those in FP8, which rows have: 79 % (the
+# mean of H100 and H200) beside 59 on Hopper, 67 beside 53 on Blackwell (medians of aiconfigurator 0.12.0's kernel
+# tables, n and k of 4096 or more, m of 4096).
 _DENSE = {**_MATMULS, "generation and precision": {"Hopper BF16": 1.34, "Blackwell BF16": 1.26}}
 # The most of HBM bandwidth that was measured: 81 % on MI300X (Ambati et al. 2025), 90 % on NVIDIA.
 _READS = {"generation": {"CDNA3": 0.9}}
