@@ -102,7 +102,7 @@ def _replica(shape: Shape) -> ReplicaModel:
     architecture, accelerator = catalog.architecture(SPEC.model.model_id), catalog.accelerator(shape.accelerator)
     assert architecture is not None
     efficiency = catalog.efficiency(accelerator, shape.engine, shape.precision)
-    return ReplicaModel(architecture, shape, accelerator, efficiency, accelerator.memory_bytes)
+    return ReplicaModel(architecture, shape, accelerator, efficiency, accelerator.memory_bytes, wire="TCP")
 
 
 def test_a_slow_engine_is_learnt_persisted_and_planned_with() -> None:

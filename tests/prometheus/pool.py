@@ -145,7 +145,7 @@ class WatchedPool:
 
 def _spec() -> PoolSpec:
     spec = pool_spec(1, SCALING)
-    workload = replace(spec.workload, requests_per_second=74.0)
+    workload = replace(spec.workload, requests_per_second=88.0)
     return replace(spec, workload=workload, slo=Slo(ttft=((95, 1.0),), tpot=((95, 0.05),)))
 
 

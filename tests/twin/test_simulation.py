@@ -96,9 +96,9 @@ def test_how_often_is_looked_changes_no_answer(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("factor", [1.0, 2.5])
 def test_a_step_buys_what_it_needs_and_little_for_the_backlog_of_its_starts(factor: float) -> None:
-    """2 to 12 requests/s need 11 replicas; those that start for minutes find a backlog that takes a few more."""
+    """2 to 13 requests/s need 11 replicas; those that start for minutes find a backlog that takes a few more."""
     slow = replace(EVEN, image_seconds=factor * EVEN.image_seconds, weights_seconds=factor * EVEN.weights_seconds)
-    step = trace((600.0, 2.0), (600.0, 12.0))
+    step = trace((600.0, 2.0), (600.0, 13.0))
     outcome = simulate(setting(step, chat(max_replicas=60), start_up=slow, boards=8))
     counts = [moment.pools[0].desired for moment in outcome.timeline if moment.at >= 660.0]
     assert counts[0] >= 11

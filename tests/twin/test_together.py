@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.twin.trace import Trace
 
 EVEN = StartUp(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
-STEADY, RISE = trace((900.0, 5.0), seed=4), trace((300.0, 0.5), (600.0, 6.0))
+STEADY, RISE = trace((900.0, 6.5), seed=4), trace((300.0, 0.5), (600.0, 7.8))
 
 
 def named(name: str, priority_class: str | None = None, **scaling: Any) -> PoolRecord:  # noqa: ANN401 - any field
