@@ -45,6 +45,7 @@ def kind_of(explanation: Explanation, *, warns: bool = False) -> str:
 def test_what_somebody_should_look_at_is_a_warning() -> None:
     """By its reason, or where it is told: no room is one for a pool that waits for it."""
     assert "Warning" == kind_of(Explanation(Reason.BestEffort, "no shape meets the SLO"))
+    assert "Warning" == kind_of(Explanation(Reason.NodeGone, "node b-0 is gone, and replica 0 there answers"))
     assert ["Normal", "Warning"] == [
         kind_of(Explanation(Reason.NoSlot, "none"), warns=warns) for warns in (False, True)
     ]

@@ -32,6 +32,7 @@ WARNINGS = frozenset(
         Reason.PodRefused,
         Reason.SlotTaken,
         Reason.SchedulingTimedOut,
+        Reason.NodeGone,
         Reason.NodeLost,
         Reason.NameTaken,
         Reason.NotPermitted,
