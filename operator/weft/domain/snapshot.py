@@ -69,11 +69,7 @@ class PoolRecord:
 
 @dataclass(frozen=True, slots=True)
 class SplitRecord:
-    """One PDSplit as read; fields as in `PoolRecord`.
-
-    `reached` is the generation that `Ready` was about last, the one that its halves match, and `serving` that of the
-    pair which served then.
-    """
+    """One PDSplit as read; fields as in `PoolRecord`."""
 
     key: ResourceKey
     generation: int
@@ -85,8 +81,8 @@ class SplitRecord:
     created: float = 0.0
     conditions: tuple[Condition, ...] = ()  # of both writers, as last written
     decided: int = 0
-    reached: int = 0
-    serving: int | None = None
+    reached: int = 0  # the generation that `Ready` was about last: the one that its halves match
+    serving: int | None = None  # that of the pair which served then
 
     def child_name(self, role: Role) -> str:
         """Name of the child pool of one role."""
