@@ -77,6 +77,7 @@ def _asked(model: Served, number: int) -> dict[str, Any]:
         "prompt": [number + 3] * 64,
         "max_tokens": TOKENS,
         "ignore_eos": True,
+        "temperature": 0.0,
         "stream": True,
         "stream_options": {"include_usage": True},
     }

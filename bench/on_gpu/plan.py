@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLAN = Path(__file__).with_name("plan.yaml")
-COMMON = ("--max-model-len", "auto", "--shutdown-timeout", "300")  # what every engine of Weft's gets
 _RECEIVED_KIB = 64  # UCX's default
 
 

@@ -1,8 +1,8 @@
-"""`python -m bench.on_gpu.record --output FOLDER`: what vLLM does on this machine's GPU, as JSON.
+"""`python -m bench.on_gpu.record --output FOLDER`: what engines do on this machine's GPU, as JSON.
 
-Needs `vllm` on the path and `nvidia-smi`, and nothing of Weft but the catalog's files and its clients of engines. Each
-engine of plan.yaml is started with random weights, asked, and ended by SIGTERM while it answers. Its log and its
-`/metrics` are left in the folder too.
+Needs `vllm` on the path or `sglang` in `python3`, and `nvidia-smi`, and nothing of Weft but the catalog's files and its
+clients of engines. Each engine of plan.yaml is started with random weights, asked, and ended by SIGTERM while it
+answers. Its log and its `/metrics` are left in the folder too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from bench.on_gpu.halves import after_a_kill
 from bench.on_gpu.leaving import left
 from bench.on_gpu.loads import Crowd, Lengths
 from bench.on_gpu.plan import PLAN
+from bench.on_gpu.programs import PROGRAMS, Program
 from bench.on_gpu.reading import kv_tokens
-from bench.on_gpu.serving import Engine, Pair, served
+from bench.on_gpu.serving import ALONE, Engine, Pair, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ _FACTS = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power
 
 def main(arguments: Sequence[str]) -> int:
     """Record what works; ends with 1 where an engine did not."""
-    parser = argparse.ArgumentParser(prog="python -m bench.on_gpu.record", description="vLLM on this machine's GPU.")
+    parser = argparse.ArgumentParser(prog="python -m bench.on_gpu.record", description="Engines on this machine's GPU.")
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="in this order")
     options = parser.parse_args(arguments)
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     for name in options.only or parts:
         recorded, part = parts[name]
         try:
-            told = machine()
+            told = machine(program_of(part))
             for more in recorded(part, crowd, options.output):  # kept at once: the machine may be lent for minutes
                 told |= more
                 text = json.dumps(told, allow_nan=False)
@@ -61,18 +62,23 @@ def main(arguments: Sequence[str]) -> int:
     return int(failed)
 
 
-def machine() -> dict[str, Any]:
+def program_of(part: Mapping[str, Any]) -> Program:
+    """The engine that a part of the plan names; vLLM where it names none."""
+    return PROGRAMS[part.get("engine", "vllm")]
+
+
+def machine(program: Program) -> dict[str, Any]:
     """The GPU as its driver tells it, and the engine's release."""
     asked = ("nvidia-smi", f"--query-gpu={_FACTS}", "--format=csv,noheader")
     facts = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
-    version = subprocess.run(("vllm", "--version"), check=True, capture_output=True, text=True).stdout.split()[-1]
-    return {"gpu": dict(zip(_FACTS.split(","), facts.split(", "), strict=True)), "vllm": version}
+    return {"gpu": dict(zip(_FACTS.split(","), facts.split(", "), strict=True)), program.name: program.release()}
 
 
 def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[dict[str, Any]]:
     """Its start, its closed loops, its arrivals at random, how it leaves while it answers, and a second start."""
-    model, told = served(part["name"], folder), {"name": part["name"], "options": part["options"]}
-    with Engine(part["name"], model.folder, part["options"], folder) as engine:
+    model, place = served(part.get("model", part["name"]), folder), replace(ALONE, program=program_of(part))
+    told = {each: part[each] for each in ("name", "model", "precision", "options") if each in part}
+    with Engine(part["name"], model.folder, part["options"], folder, place) as engine:
         yield told | {"start_seconds": engine.start_seconds, "kv_tokens": kv_tokens(engine.metrics())}
         crowd.users(engine.url, model.asked, part["closed"][1])  # what is compiled at the first request of its kind
         closed = []
@@ -83,7 +89,7 @@ def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[
             yield {"open": list(opened_told(part["open"], closed, crowd, engine.url, model.asked))}
         (folder / f"{part['name']}.metrics.txt").write_text(engine.metrics(), encoding="utf-8")
         yield {"leaving": left(engine, model.asked)}
-    with Engine(f"{part['name']}-again", model.folder, part["options"], folder) as again:
+    with Engine(f"{part['name']}-again", model.folder, part["options"], folder, place) as again:
         yield {"start_again_seconds": again.start_seconds}  # what was compiled is kept
 
 

@@ -1,4 +1,4 @@
-"""vLLM processes of this machine, of models with random weights."""
+"""Engine processes of this machine, of models with random weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 from tokenizers import Tokenizer, models, pre_tokenizers  # type: ignore[import-not-found]
 
-from bench.on_gpu.plan import COMMON, wires
+from bench.on_gpu.plan import wires
+from bench.on_gpu.programs import VLLM, Program
 from bench.truth_bench.asking import Served
 
 if TYPE_CHECKING:
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CATALOG = ROOT / "operator" / "weft" / "catalog" / "models"
-RANDOM_WEIGHTS = ("--load-format", "dummy")
 NIXL = {"kv_connector": "NixlConnector", "kv_load_failure_policy": "recompute", "kv_role": "kv_both"}
 PREFILL_HEADER = "x-prefiller-host-port"
-_START_SECONDS, _GRACE_SECONDS, _POLL_SECONDS = 210.0, 60.0, 0.1
+_START_SECONDS, _GRACE_SECONDS, _POLL_SECONDS = 240.0, 60.0, 0.1
 _LOG_LINES = 60
 
 
@@ -68,6 +68,7 @@ class Place:
     http: int
     side_channel: int
     wires: tuple[tuple[str, str], ...] = ()
+    program: Program = VLLM
 
 
 ALONE, PREFILL, DECODE, SIDECAR = Place(8000, 5600), Place(8100, 5600), Place(8200, 5700), 8300
@@ -78,8 +79,7 @@ class Engine:
 
     def __init__(self, name: str, model: Path, options: Sequence[str], folder: Path, place: Place = ALONE) -> None:
         """It is started with the block; a port of its own is a cache of its own, so that two may compile at a time."""
-        where = ("--served-model-name", model.name, "--port", str(place.http))
-        self._command = ("vllm", "serve", str(model), *where, *COMMON, *RANDOM_WEIGHTS, *options)
+        self._command = place.program.started(model, place.http, tuple(options))
         self._log, self._name = folder / f"{name}.log", name
         caches = folder.parent / f"cache-{place.http}"
         own = {"VLLM_NIXL_SIDE_CHANNEL_PORT": str(place.side_channel), "VLLM_CACHE_ROOT": str(caches)}
