@@ -60,6 +60,8 @@ CATALOG = load()
         ("NVIDIA-L4", "L4"),
         ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "RTX-PRO-6000"),
         ("AMD_Instinct_MI325X_OAM", "MI325X"),
+        ("AMD_Instinct_MI325_OAM", "MI325X"),
+        ("AMD_Instinct_MI355_OAM", "MI355X"),
         ("AMD_Instinct_MI355X", "MI355X"),
         ("gaudi3", "Gaudi3"),
         ("H200", "H200"),

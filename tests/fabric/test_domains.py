@@ -55,6 +55,7 @@ def test_two_cliques_of_one_rack_stay_apart() -> None:
         "ds.coreweave.com/nvlink.domain",
         "cloud.google.com/gce-topology-subblock",
         "topology.k8s.aws/ultraserver-id",
+        "oci.oraclecloud.com/host.gpu_memory_fabric_id",
     ],
 )
 def test_each_rack_label_joins_trays_and_never_boards(label: str) -> None:

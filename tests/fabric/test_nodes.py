@@ -66,6 +66,9 @@ def test_memory_comes_from_the_label_or_else_from_the_catalog() -> None:
         {"nvidia.com/gpu.sharing-strategy": "time-slicing"},
         {"nvidia.com/gpu.sharing-strategy": "mps"},
         {"nvidia.com/gpu.replicas": "4"},
+        {"cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"},
+        {"cloud.google.com/gke-max-shared-clients-per-gpu": "2"},
+        {"cloud.google.com/gke-gpu-partition-size": "1g.18gb"},
     ],
 )
 def test_parts_of_gpus_are_marked_shared(labels: dict[str, str]) -> None:
@@ -78,13 +81,68 @@ def test_a_time_sliced_device_counts_for_its_part_of_the_memory() -> None:
 
 
 def test_whole_gpus_are_not_shared() -> None:
-    labels = {"nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.replicas": "1"}
+    labels = {"nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.count": "8"}
     assert not only_node(board("b", labels=labels)).shared
+    assert not only_node(board("b", gpus=16)).shared
+
+
+@pytest.mark.parametrize(
+    ("labels", "devices", "memory_bytes"),
+    [
+        ({"gke-gpu-sharing-strategy": "time-sharing", "gke-max-shared-clients-per-gpu": "8"}, 64, 81559 * MIB // 8),
+        ({"gke-gpu-sharing-strategy": "mps", "gke-max-shared-clients-per-gpu": "2"}, 16, 81559 * MIB // 2),
+        ({"gke-gpu-partition-size": "1g.10gb"}, 56, 10 * 10**9),
+        ({"gke-gpu-partition-size": "3g.40gb", "gke-max-shared-clients-per-gpu": "2"}, 32, 20 * 10**9),
+        ({"gke-gpu-partition-size": "a quarter"}, 32, 81559 * MIB),
+    ],
+    ids=["time-sharing", "mps", "mig", "shared mig", "mig of a profile that cannot be read"],
+)
+def test_gke_tells_of_parts_by_labels_of_its_own(labels: dict[str, str], devices: int, memory_bytes: int) -> None:
+    """It offers them as nvidia.com/gpu and runs no feature discovery."""
+    named = {f"cloud.google.com/{label}": value for label, value in labels.items()}
+    found = only_node(node("n", {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb", **named}, devices))
+    assert ("H100", True, memory_bytes) == (found.accelerator, found.shared, found.memory_bytes)
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        {"nvidia.com/gpu.count": "8"},
+        {"nvidia.com/gpu.count": "0", "karpenter.k8s.aws/instance-gpu-count": "8"},
+        {"eks.amazonaws.com/instance-gpu-count": "8"},
+        {"karpenter.azure.com/sku-gpu-count": "8"},
+        {},
+    ],
+    ids=lambda labels: next(reversed(labels), "nobody"),
+)
+def test_more_devices_than_gpus_are_parts_of_them(counted: dict[str, str]) -> None:
+    """A device plugin that cuts GPUs (HAMi), or slices them without feature discovery, tells it by the count alone."""
+    found = only_node(board("b", gpus=80, labels=counted))
+    assert (True, 143771 * MIB // 10) == (found.shared, found.memory_bytes)
+
+
+def test_mig_devices_that_a_cloud_counts_as_whole_gpus_have_their_own_memory() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H200-MIG-1g.18gb", "nvidia.com/gpu.memory": "16384"}
+    labels |= {"karpenter.k8s.aws/instance-gpu-count": "8"}
+    assert 16384 * MIB == only_node(node("m", labels, 56)).memory_bytes
+
+
+def test_a_broken_gpu_that_discovery_no_longer_counts_makes_no_parts_of_the_others() -> None:
+    assert not only_node(board("b", labels={"nvidia.com/gpu.count": "7"})).shared
 
 
 def test_renamed_shared_devices_are_found_under_their_name() -> None:
     renamed = node("b", {"nvidia.com/gpu.product": "NVIDIA-H200"}, 32, "nvidia.com/gpu.shared")
     assert (only_node(renamed).resource, only_node(renamed).shared) == ("nvidia.com/gpu.shared", True)
+
+
+def test_the_zero_that_renaming_leaves_behind_hides_no_shared_devices() -> None:
+    """The kubelet keeps a resource that a device plugin offered once."""
+    devices = ((NVIDIA, 0), ("nvidia.com/gpu.shared", 32))
+    found = only_node(replace(board("b"), capacity=devices, allocatable=devices))
+    assert ("nvidia.com/gpu.shared", 32, None) == (found.resource, found.total, found.impaired)
+    back = ((NVIDIA, 8), ("nvidia.com/gpu.shared", 0))
+    assert (NVIDIA, False) == ((again := only_node(replace(board("b"), capacity=back))).resource, again.shared)
 
 
 def test_a_partitioned_amd_device_is_shared() -> None:
@@ -158,5 +216,10 @@ def test_our_own_label_lets_an_administrator_say_what_a_node_has() -> None:
 
 
 def test_garbage_in_labels_breaks_nothing() -> None:
-    noise = {"nvidia.com/gpu.replicas": "²", "nvidia.com/gpu.memory": "-1", "nvidia.com/gpu.clique": ""}
+    noise = {
+        "nvidia.com/gpu.replicas": "²",
+        "nvidia.com/gpu.count": "9" * 5000,
+        "nvidia.com/gpu.memory": "-1",
+        "nvidia.com/gpu.clique": "",
+    }
     assert only_node(tray("t", None, noise)).domain == "t"

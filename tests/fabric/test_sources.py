@@ -98,6 +98,16 @@ def test_gpus_that_only_dra_offers_are_shown_and_explained(product: str, driver:
     assert "through DRA" in no_supplier(found, PlacementSpec()).message
 
 
+@pytest.mark.parametrize("labels", [{}, {"nvidia.com/gpu.product": "NVIDIA-GB200"}], ids=["unlabelled", "labelled"])
+def test_dra_offers_what_the_device_plugin_left_a_zero_of(labels: dict[str, str]) -> None:
+    """The kubelet keeps the resource of a plugin that was taken away."""
+    left = replace(node("n", labels, 0), capacity=((NVIDIA, 0),), allocatable=((NVIDIA, 0),))
+    found = fabric_of(left, reports=slices("n", 4, "NVIDIA GB200"))
+    (only,) = found.nodes().values()
+    assert only.unusable is not None
+    assert (Reason.DynamicResourcesOnly, None, ()) == (only.unusable.reason, only.impaired, found.notes)
+
+
 def test_a_tray_that_only_dra_offers_stays_in_its_rack() -> None:
     claimed = replace(tray("t-1", "c.1"), capacity=(), allocatable=())
     found = fabric_of(tray("t-0", "c.1"), claimed, reports=slices("t-1", 4))
@@ -205,6 +215,12 @@ def test_mig_devices_under_names_of_their_own_are_told_and_not_used() -> None:
     assert "8 nvidia.com/mig-3g.71gb" in some.impaired.message
     none = fabric_of(replace(mixed, capacity=devices[1:], allocatable=devices[1:]))
     assert ((), [Reason.SharedDevice]) == (none.domains, told(none))
+
+
+def test_mig_devices_that_are_whole_again_leave_a_zero_that_says_nothing() -> None:
+    devices = ((NVIDIA, 8), ("nvidia.com/mig-3g.71gb", 0))
+    whole = replace(node("m", {"nvidia.com/gpu.product": "NVIDIA-H200"}, 8), capacity=devices, allocatable=devices)
+    assert (8, None) == (fabric_of(whole).nodes()["m"].total, fabric_of(whole).nodes()["m"].impaired)
 
 
 def test_amds_whole_devices_under_a_name_of_their_own_are_told_too() -> None:

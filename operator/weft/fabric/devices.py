@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.units import MIB
+from weft.fabric.parts import SHARED_RESOURCE_SUFFIX, Offer, are_parts, memory_bytes, whole_product
 from weft.fabric.reported import NOTHING
 
 if TYPE_CHECKING:
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord
     from weft.domain.hardware import Accelerator
+    from weft.fabric.parts import Labels
     from weft.fabric.reported import Reported
-
-Labels = dict[str, str]
 
 # In order of trust: our own label is an administrator's word, the others are what device discovery writes; where none
 # is, the cloud's type of machine tells, and then the DRA driver.
@@ -32,17 +31,8 @@ PRODUCT_LABELS = (
 INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 # What device discovery would write, by the vendor in the resource's name; others have only our own label.
 DISCOVERED_AS = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
-MEMORY_MIB = "nvidia.com/gpu.memory"
-SHARING_STRATEGY = "nvidia.com/gpu.sharing-strategy"
-REPLICAS_PER_GPU = "nvidia.com/gpu.replicas"
-AMD_PARTITIONS = ("amd.com/compute-memory-partition", "beta.amd.com/compute-memory-partition")
-# Devices that a GPU is cut into, by the first half of that label (`cpx_nps4`).
-PARTS_OF_A_GPU = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4, "cpx": 8}
-SHARED_RESOURCE_SUFFIX = ".shared"
 
 PARTS_OF_ITS_OWN = re.compile(r"nvidia\.com/mig-.+|amd\.com/[sdtqc]px_nps\d+")  # resources of the `mixed` strategies
-
-_PARTITION_SUFFIX = re.compile(r"(-MIG-.+)?(-SHARED)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +53,38 @@ class Devices:
 def read_devices(
     node: NodeRecord, labels: Labels, catalog: Catalog, reported: Reported = NOTHING
 ) -> Devices | Explanation | None:
-    """Accelerators of a node; None for a node without any, or why those it has cannot be used."""
+    """Accelerators of a node; None for a node without any, or why those it has cannot be used.
+
+    The kubelet keeps a zero of every resource that a device plugin once offered (whole GPUs that are shared now, MIG
+    devices that are whole again, GPUs that DRA has taken over): such a zero says nothing beside what is there.
+    """
     offered = dict(node.capacity)
+    there = {name: count for name, count in offered.items() if count > 0}
     product = product_of(labels) or _product_of_machine(labels, offered, catalog)
     product = product or _product_of_driver(offered, reported, catalog)
     if product is None:
-        return _unnamed(node, offered, catalog) or _claimable(node, labels, reported, catalog)
-    accelerator = catalog.accelerator_of_product(_PARTITION_SUFFIX.sub("", product))
+        claimable = _claimable(node, labels, reported, catalog)
+        return _unnamed(node, there, catalog) or claimable or _unnamed(node, offered, catalog)
+    accelerator = catalog.accelerator_of_product(whole_product(product))
     if accelerator is None:
         return Explanation(
             Reason.AcceleratorUnknown,
             f"node {node.name} has {product!r}, which the catalog does not know: it is not used; if it is one that the "
             f"catalog has, run: kubectl label node {node.name} {PRODUCT_LABELS[0]}=NAME",
         )
-    resource = _resource_offered(accelerator, offered)
-    elsewhere = _parts_under_names_of_their_own(node, offered)
+    resource = _resource_offered(accelerator, there)
+    if resource is None and (claimable := _claimable(node, labels, reported, catalog)) is not None:
+        return claimable
+    resource = resource or _resource_offered(accelerator, offered)
+    elsewhere = _parts_under_names_of_their_own(node, there)
     if resource is None:
-        return (
-            _claimable(node, labels, reported, catalog)
-            or elsewhere
-            or Explanation(
-                Reason.DevicePluginMissing,
-                f"node {node.name} is labelled {product!r} but offers no {accelerator.resource}: "
-                "is the device plugin running?",
-            )
+        return elsewhere or Explanation(
+            Reason.DevicePluginMissing,
+            f"node {node.name} is labelled {product!r} but offers no {accelerator.resource}: "
+            "is the device plugin running?",
         )
-    return Devices(
-        accelerator,
-        resource,
-        _memory_bytes(labels, accelerator),
-        shared=_is_shared(labels, product, resource),
-        elsewhere=elsewhere,
-    )
+    offer = Offer(labels, product, accelerator, resource, offered[resource])
+    return Devices(accelerator, resource, memory_bytes(offer), are_parts(offer), elsewhere=elsewhere)
 
 
 def product_of(labels: Mapping[str, str]) -> str | None:
@@ -191,34 +181,3 @@ def _resource_offered(accelerator: Accelerator, offered: Mapping[str, int]) -> s
     """The resource of whole devices, or the renamed one under which the device plugin offers shared ones."""
     names = (accelerator.resource, accelerator.resource + SHARED_RESOURCE_SUFFIX)
     return next((name for name in names if name in offered), None)
-
-
-def _memory_bytes(labels: Mapping[str, str], accelerator: Accelerator) -> int:
-    """Memory of one device: the label (MIB, of the MIG device where there are such), else the catalog.
-
-    Time-sliced devices share one memory without a wall between them, so each counts for its part;
-    so do AMD's partitions.
-    """
-    whole = _number(labels.get(MEMORY_MIB)) * MIB or accelerator.memory_bytes
-    return whole // (max(1, _number(labels.get(REPLICAS_PER_GPU))) * _partitions(labels))
-
-
-def _partitions(labels: Mapping[str, str]) -> int:
-    """Devices per GPU of an AMD node; a mode that we do not know is taken for the finest."""
-    mode = next((labels[key] for key in AMD_PARTITIONS if labels.get(key)), "spx").partition("_")[0].casefold()
-    return PARTS_OF_A_GPU.get(mode, max(PARTS_OF_A_GPU.values()))
-
-
-def _is_shared(labels: Mapping[str, str], product: str, resource: str) -> bool:
-    return (
-        _PARTITION_SUFFIX.sub("", product) != product
-        or resource.endswith(SHARED_RESOURCE_SUFFIX)
-        or labels.get(SHARING_STRATEGY, "none") not in {"", "none"}
-        or _number(labels.get(REPLICAS_PER_GPU)) > 1
-        or _partitions(labels) > 1
-    )
-
-
-def _number(text: str | None) -> int:
-    """A label's whole number; 0 for none or anything else."""
-    return int(text) if text and text.isascii() and text.isdigit() else 0

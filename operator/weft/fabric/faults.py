@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from weft.catalog.notices import ReclaimTaint
     from weft.domain.cluster import NodeRecord, Taint
-    from weft.fabric.devices import Devices, Labels
+    from weft.fabric.devices import Devices
+    from weft.fabric.parts import Labels
     from weft.fabric.reported import Reported
 
 # Node conditions that tell of a broken GPU, with the status that does: of NVSentinel, of EKS' node monitoring agent and

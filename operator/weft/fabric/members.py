@@ -18,8 +18,9 @@ from weft.fabric.network import nics_of
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord, Taint
-    from weft.fabric.devices import Devices, Labels
+    from weft.fabric.devices import Devices
     from weft.fabric.membership import Membership
+    from weft.fabric.parts import Labels
     from weft.fabric.reported import Reported
 
 REMEMBERED = 16_384  # nodes

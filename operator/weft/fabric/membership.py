@@ -21,6 +21,7 @@ RACK_LABELS = (
     "ds.coreweave.com/nvlink.domain",
     "cloud.google.com/gce-topology-subblock",
     "topology.k8s.aws/ultraserver-id",
+    "oci.oraclecloud.com/host.gpu_memory_fabric_id",
 )
 ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.k8s.aws/zone-id", "failure-domain.beta.kubernetes.io/zone")
 NODE = "node"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from weft.domain.fabric import Tiers
     from weft.domain.reports import TopologyReport
-    from weft.fabric.devices import Labels
+    from weft.fabric.parts import Labels
 
 TOPOGRAPH_TIER = "fabric.topograph.run/tier-"  # 0 is nearest the node
 MOST_TIERS = 16  # as many as a Topology of Kueue may have
