@@ -103,6 +103,18 @@ def test_the_table_counts_what_still_fits(tmp_path: Path) -> None:
     assert ["H200", "5", "5", "5", "2", "1", "0"] in rows
 
 
+def test_trays_of_a_rack_tell_their_memory_themselves_where_it_differs(tmp_path: Path) -> None:
+    """One of them offers parts of GPUs."""
+    trays = rack(3)
+    trays[0]["metadata"]["labels"] |= {"nvidia.com/gpu.replicas": "2"}
+    lines = page(tmp_path, *trays).splitlines()
+    assert ["3 nodes  fits 8 GPUs", "4 of 4 free  parts of 92.5 GiB"] == [
+        line.partition("12 free  ")[2] or line.partition("□□□□  ")[2] for line in lines[2:4]
+    ]
+    assert [True, True] == [line.endswith("4 of 4 free  185 GiB each") for line in lines[4:6]]
+    assert 1 == page(tmp_path, *rack(3)).count("185 GiB each")
+
+
 def test_a_tier_that_domains_share_is_a_branch(tmp_path: Path) -> None:
     """One that a single domain has is told beside it."""
     spine = {"network.topology.nvidia.com/spine": "spine-1"}

@@ -222,6 +222,15 @@ def test_half_a_file_is_told_as_that(tmp_path: Path, content: str, words: tuple[
     assert refuses(weft("plan", "-f", pools, "--fabric", str(file)), str(file), *words)
 
 
+def test_what_two_commands_of_kubectl_wrote_into_one_file_is_read_or_told(tmp_path: Path) -> None:
+    """JSON needs nothing between two objects, YAML does."""
+    file = tmp_path / "both"
+    file.write_text(f"{JSON}\n{json.dumps(listed(node('c')))}\n", encoding="utf-8")
+    assert "3 NVLink domains, 24 GPUs" in weft("fabric", "-f", str(file)).out
+    file.write_text("apiVersion: v1\nkind: Node\n" * 2, encoding="utf-8")
+    assert refuses(weft("fabric", "-f", str(file)), "is there twice: give it once, or --- before it if another object")
+
+
 @pytest.mark.parametrize(
     ("product", "words"),
     [

@@ -326,6 +326,17 @@ class TestRequests:
         }
         assert pod_requests(spec) == (("nvidia.com/gpu", 4),)
 
+    def test_count_the_sidecars_that_stand_before_an_init_container_beside_it(self) -> None:
+        def gpus(count: str, **more: str) -> Json:
+            return {"resources": {"limits": {"nvidia.com/gpu": count}}, **more}
+
+        sidecar, once, engine = gpus("2", restartPolicy="Always"), gpus("6"), gpus("1")
+        asked = [
+            pod_requests({"containers": [engine], "initContainers": order})
+            for order in ([sidecar, once], [once, sidecar])
+        ]
+        assert [(("nvidia.com/gpu", 8),), (("nvidia.com/gpu", 6),)] == asked
+
     def test_leave_out_what_is_no_extended_resource_or_no_amount(self) -> None:
         quantities = {"cpu": "1", "node.kubernetes.io/x": "1", "rdma/ib": "2", "amd.com/gpu": "many"}
         assert accelerator_like(quantities) == (("rdma/ib", 2),)

@@ -95,6 +95,15 @@ def test_parts_of_gpus_hold_replicas_of_one() -> None:
     assert dict(room.slots) == {1: 8, 2: 0, 4: 0, 8: 0}
 
 
+def test_a_tray_that_is_cut_into_parts_is_no_measure_for_the_others_of_its_rack() -> None:
+    """Three of its nodes hold whole GPUs, whatever MIG makes of the fourth."""
+    rack = _rack("r", 4, 4, 4, 28)
+    cut = replace(rack, nodes=(*rack.nodes[:3], replace(rack.nodes[3], shared=True, total=28, used=0)))
+    (room,) = rooms_of(FreeMap.of(Fabric((cut,))))
+    assert (40, 40, 12) == (room.total, room.free, room.largest)
+    assert {1: 40, 2: 6, 4: 3, 8: 1} == dict(room.slots)
+
+
 def test_the_share_that_cannot_be_used_is_that_of_free_memory() -> None:
     """64 GPUs in one rack are of use to a replica of 64, in two racks they are not; a full fabric has no holes."""
     (whole,) = by_accelerator(rooms_of(FreeMap.of(Fabric((_rack("r", *[4] * 16, 0, 0),)))))

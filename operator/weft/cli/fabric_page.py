@@ -107,7 +107,7 @@ def _add_rack(branch: Tree, rack: Rack, level: int) -> None:
     if len(rack.trays) == 1:
         branch.add(
             _line(first, f"{domain.accelerator}  ").append(
-                _facts(first.node, place) + _devices(first.node), style="dim"
+                _facts(_memory(first.node), _within(place)) + _devices(first.node), style="dim"
             )
         )
         return
@@ -115,9 +115,11 @@ def _add_rack(branch: Tree, rack: Rack, level: int) -> None:
     spare = f"  {rack.spare} spare" if rack.spare else ""
     line = Text(f"{domain.name}  {domain.accelerator}  {free} of {domain.total} free{spare}")
     line.append(f"  {counted(len(rack.trays), 'node')}").append(_fitting(rack))
-    twig = branch.add(line.append(_facts(first.node, place), style="dim"))
-    for tray in rack.trays:
-        twig.add(_line(tray).append(_devices(tray.node), style="dim"))
+    memories = [_memory(tray.node) for tray in rack.trays]
+    alike = len(set(memories)) == 1
+    twig = branch.add(line.append(_facts(memories[0] if alike else "", _within(place)), style="dim"))
+    for tray, memory in zip(rack.trays, memories, strict=True):
+        twig.add(_line(tray).append(_facts("" if alike else memory) + _devices(tray.node), style="dim"))
 
 
 def _fitting(rack: Rack) -> str:
@@ -151,10 +153,18 @@ def _state(line: Text, tray: Tray) -> Text:
     return line.append(f"  and {counted(more, 'more taint')}", style="yellow") if more > 0 else line
 
 
-def _facts(node: FabricNode, place: str) -> str:
-    """Memory of a device, and the place in the network that no branch tells."""
+def _memory(node: FabricNode) -> str:
+    """Of one device."""
     memory = f"{digits(node.memory_bytes / GIB)} GiB"
-    told = (f"parts of {memory}" if node.shared else f"{memory} each", f"in {place}" if place else "")
+    return f"parts of {memory}" if node.shared else f"{memory} each"
+
+
+def _within(place: str) -> str:
+    """The place in the network that no branch tells."""
+    return f"in {place}" if place else ""
+
+
+def _facts(*told: str) -> str:
     return "".join(f"  {each}" for each in told if each)
 
 

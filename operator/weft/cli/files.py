@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ Json = dict[str, Any]
 STANDARD_INPUT = "-"
 MAX_BYTES = 256 * 1024 * 1024  # the nodes and pods of a large cluster take some 50 MB
 MAX_DEPTH = 2000
+_NO_BLANK = re.compile(r"\S")
 _NAMES = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
 
 
@@ -30,7 +32,7 @@ def load_documents(path: str, wanted: str = "a Kubernetes object") -> list[Json]
     try:
         documents = _parsed(text)
     except RepeatedKeyError as error:
-        raise CommandFailure(f"{shown(path)} cannot be understood: {_where(error)}: give it once") from error
+        raise CommandFailure(f"{shown(path)} cannot be understood: {_where(error)}: {_once(error)}") from error
     except yaml.MarkedYAMLError as error:
         raise CommandFailure(f"{shown(path)} is neither YAML nor JSON: {_where(error)}: is the file whole?") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has, say
@@ -74,12 +76,20 @@ def _read(path: str) -> str:
 def _parsed(text: str) -> list[object]:
     if text.lstrip().startswith("{"):  # JSON is YAML, but ten times faster to read as what it is
         try:
-            return [json.loads(text, object_pairs_hook=each_key_once)]
+            return list(_one_after_another(text))
         except ValueError:
             pass  # the YAML reader names the line
     if _could_be_deep(text):
         _refuse_deep(yaml.parse(text, Loader=Loader))
     return list(yaml.load_all(text, Loader=Loader))
+
+
+def _one_after_another(text: str) -> Iterator[object]:
+    """JSON objects in one file, as two commands of kubectl write them there."""
+    decoder, start = json.JSONDecoder(object_pairs_hook=each_key_once), 0
+    while begins := _NO_BLANK.search(text, start):
+        document, start = decoder.raw_decode(text, begins.start())
+        yield document
 
 
 def _could_be_deep(text: str) -> bool:
@@ -101,6 +111,12 @@ def _where(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     return f"{line}{error.problem or error.context}"
+
+
+def _once(error: RepeatedKeyError) -> str:
+    """What to do; at the left margin two commands of kubectl may have written into one file."""
+    at_the_margin = error.problem_mark is not None and error.problem_mark.column == 0
+    return "give it once" + (", or --- before it if another object begins there" if at_the_margin else "")
 
 
 def _object(path: str, number: int, document: object, wanted: str) -> Json:

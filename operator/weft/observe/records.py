@@ -159,16 +159,29 @@ def accelerator_like(quantities: Mapping[str, Any]) -> Devices:
 
 
 def pod_requests(spec: Json) -> Devices:
-    """Devices that the scheduler counts: the sum over containers and sidecars, or the largest init container."""
-    init = spec.get("initContainers") or []
-    sidecars = [c for c in init if c.get("restartPolicy") == "Always"]
-    together = [*(spec.get("containers") or []), *sidecars]
-    total: dict[str, int] = {}
-    for name, count in _each_request(together):
-        total[name] = total.get(name, 0) + count
-    for name, count in _each_request(c for c in init if c.get("restartPolicy") != "Always"):
-        total[name] = max(total.get(name, 0), count)
-    return tuple(sorted((name, count) for name, count in total.items() if count > 0))
+    """Devices that the scheduler counts: the sum over containers and sidecars, or more while an init container runs.
+
+    That one runs beside the sidecars that stand before it.
+    """
+    beside: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        asked = _sum(beside, _requests(container))
+        if container.get("restartPolicy") == "Always":
+            beside = asked
+        else:
+            most = _larger(most, asked)
+    for container in spec.get("containers") or ():
+        beside = _sum(beside, _requests(container))
+    return tuple(sorted(_larger(beside, most).items()))
+
+
+def _sum(one: dict[str, int], other: Devices) -> dict[str, int]:
+    return one | {name: one.get(name, 0) + count for name, count in other} if other else one
+
+
+def _larger(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}
 
 
 def scheduler_words(condition: Json) -> str:
@@ -296,10 +309,11 @@ def _faults(status: Json) -> Iterable[str]:
             yield kind
 
 
-def _each_request(containers: Iterable[Json]) -> Iterable[tuple[str, int]]:
-    for container in containers:
-        resources = container.get("resources") or {}
-        yield from accelerator_like({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+def _requests(container: Json) -> Devices:
+    """Devices of one container; what is no amount above zero is left out."""
+    resources = container.get("resources") or {}
+    asked = accelerator_like({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    return tuple((name, count) for name, count in asked if count > 0)
 
 
 def _is_extended(name: str) -> bool:

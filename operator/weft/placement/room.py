@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.placement.freemap import FreeMap
 
 REMEMBERED = 16_384  # domains
-_Kind = tuple[int, int, tuple[int, ...], int]  # GPUs of a node, nodes, free GPUs of each that is usable, free parts
+_Kind = tuple[int, int, tuple[int, ...], int]  # GPUs of a node, such nodes, free GPUs of those that are usable, parts
 _Count = tuple[int, tuple[tuple[int, int], ...]]  # GPUs of the largest replica, and slots by size
 
 
@@ -91,19 +91,21 @@ def sizes(node_gpus: int, nodes: int) -> Iterator[int]:
 
 def _room(domain: NvlinkDomain, free: tuple[int, ...], known: dict[_Kind, _Count]) -> DomainRoom:
     whole: list[int] = []  # free GPUs of the nodes that offer whole ones
-    parts = total = node_gpus = 0
+    parts = 0
     for node, left in zip(domain.nodes, free, strict=True):
-        total, node_gpus = total + node.total, max(node_gpus, node.total)
         if node.unusable is None and node.shared:
             parts += left  # each serves one rank alone
         elif node.unusable is None:
             whole.append(left)
+    totals = [node.total for node in domain.nodes]
+    # A group is of whole GPUs: a node that offers more parts than others have GPUs is no measure for it.
+    uncut = [node.total for node in domain.nodes if not node.shared] or totals
     whole.sort()
-    kind = node_gpus, len(domain.nodes), tuple(whole), parts
+    kind = max(uncut, default=0), len(uncut), tuple(whole), parts
     found = known.get(kind)
     if found is None:
         found = known[kind] = _count(*kind)
-    return DomainRoom(domain.zone, domain.name, domain.accelerator, total, sum(whole) + parts, *found)
+    return DomainRoom(domain.zone, domain.name, domain.accelerator, sum(totals), sum(whole) + parts, *found)
 
 
 def _count(node_gpus: int, nodes: int, whole: tuple[int, ...], parts: int) -> _Count:
