@@ -66,12 +66,12 @@ def test_each_rack_label_joins_trays_and_never_boards(label: str) -> None:
 
 
 def test_the_clique_beats_topograph_which_beats_the_cloud() -> None:
-    everything = {TOPOGRAPH: "topo", "ds.coreweave.com/nvlink.domain": "cloud"}
-    with_clique = tray("t-0", "clique.1", everything)
-    without_clique = tray("t-1", None, everything)
-    cloud_only = tray("t-2", None, {"ds.coreweave.com/nvlink.domain": "cloud"})
-    fabric = fabric_of(with_clique, without_clique, cloud_only)
-    assert domains(fabric) == {"clique.1": ["t-0"], "cloud": ["t-2"], "topo": ["t-1"]}
+    cloud = {"ds.coreweave.com/nvlink.domain": "cloud"}
+    both = [
+        tray(f"t-{index}", "clique.1" if index < 2 else None, cloud | {TOPOGRAPH: f"x-{index}"}) for index in (0, 1, 2)
+    ]
+    fabric = fabric_of(*both, tray("t-3", None, {"ds.coreweave.com/nvlink.domain": "other"}))
+    assert domains(fabric) == {"clique.1": ["t-0", "t-1"], "x-2": ["t-2"], "other": ["t-3"]}
 
 
 def test_trays_without_any_label_are_domains_of_their_own() -> None:

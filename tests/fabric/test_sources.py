@@ -156,14 +156,33 @@ def test_a_node_in_two_cliques_by_compute_domains_is_read_by_its_labels() -> Non
     assert (["t"], [Reason.LabelsContradict]) == ([domain.name for domain in found.domains], told(found))
 
 
-def test_a_tray_without_a_clique_in_a_rack_that_has_one_is_apart_and_noted() -> None:
-    """NVML writes a clique only where the fabric is up: without it, memory may not be shared there."""
+def test_trays_without_a_clique_in_a_rack_that_has_one_are_each_apart_and_noted() -> None:
+    """NVML writes a clique only where the fabric is up: without it, memory may not be shared there, by any two."""
     label = {"ds.coreweave.com/nvlink.domain": "rack-7"}
-    found = fabric_of(tray("t-0", "c.1", label), tray("t-1", "c.1", label), tray("t-2", None, label))
-    assert {"c.1", "rack-7"} == {domain.name for domain in found.domains}
+    found = fabric_of(tray("t-0", "c.1", label), *(tray(f"t-{index}", None, label) for index in (2, 3)))
+    assert ["c.1", "t-2", "t-3"] == [domain.name for domain in found.domains]
     assert [Reason.LabelsContradict] == told(found)
-    assert "rack-7" in found.notes[0].message
+    assert "nodes t-2, t-3 are each apart from others with ds.coreweave.com/nvlink.domain=rack-7, which are in c.1" in (
+        found.notes[0].message
+    )
     assert f"as {CLIQUE} is missing: " in found.notes[0].message
+
+
+def test_a_compute_domain_on_some_nodes_of_a_rack_without_clique_labels_cuts_no_rack() -> None:
+    """It knows the nodes of its pods alone, and comes and goes with them."""
+    label = {"cloud.google.com/gce-topology-subblock": "rack-7"}
+    trays = [tray(f"t-{index}", None, label) for index in range(4)]
+    found = fabric_of(*trays, reports=joined(("t-0", "c.1"), ("t-1", "c.1")))
+    assert ([("rack-7", 16)], ()) == ([(domain.name, domain.total) for domain in found.domains], found.notes)
+
+
+def test_compute_domains_in_two_cliques_of_one_rack_cut_it() -> None:
+    """Of whom none knows, nobody can tell which of them he is in."""
+    label = {"cloud.google.com/gce-topology-subblock": "rack-7"}
+    trays = [tray(f"t-{index}", None, label) for index in range(6)]
+    found = fabric_of(*trays, reports=joined(("t-0", "c.1"), ("t-1", "c.1"), ("t-2", "c.2"), ("t-3", "c.2")))
+    assert [("c.1", 8), ("c.2", 8), ("t-4", 4), ("t-5", 4)] == [(each.name, each.total) for each in found.domains]
+    assert [Reason.LabelsContradict] == told(found)
 
 
 def test_a_tray_with_a_clique_of_zeros_in_such_a_rack_is_noted_as_what_it_is() -> None:

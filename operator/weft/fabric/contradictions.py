@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord
     from weft.domain.reports import TopologyReport
+    from weft.fabric.racks import Apart
     from weft.fabric.reported import Reported
 
 NAMED = 4  # how many of a kind a note names
 HOSTNAME = "kubernetes.io/hostname"
-Racks = dict[tuple[str, str], set[str]]  # cliques by (rack label, its value)
 CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
 
 
@@ -61,27 +61,17 @@ def _is_too_large(domain: str, members: Sequence[Member], named: str) -> Iterato
         )
 
 
-def beside_a_clique(source: str, rack: str, members: Sequence[Member], cliques: Racks) -> Iterator[Explanation]:
+def beside_a_clique(apart: Apart) -> Explanation:
     """Nodes without a clique in the rack of nodes that have one: NVML has not seen the fabric up on them."""
-    found, named = cliques.get((source, rack)), listed(member.node.name for member in members)
-    without = {"names no fabric" if member.labels.get(CLIQUE) else "is missing" for member in members}
-    if found:
-        yield Explanation(
-            Reason.LabelsContradict,
-            f"NVLink domain {rack} ({named}) is apart from others with {source}={rack}, which are in {listed(found)}, "
-            f"as {CLIQUE} {' or '.join(sorted(without))}: is the fabric up there, and feature discovery running?",
-        )
-
-
-def cliques_of_racks(members: Iterable[Member]) -> Racks:
-    """The cliques that nodes with each value of a rack label are in."""
-    found: Racks = defaultdict(set)
-    for member in members:
-        if clique := clique_of(member.labels):
-            for label in RACK_LABELS:
-                if rack := member.labels.get(label):
-                    found[label, rack].add(clique)
-    return found
+    source, rack = apart.rack
+    named = listed(member.node.name for member in apart.members)
+    without = {"names no fabric" if member.labels.get(CLIQUE) else "is missing" for member in apart.members}
+    who = f"node {named} is" if len(apart.members) == 1 else f"nodes {named} are each"
+    return Explanation(
+        Reason.LabelsContradict,
+        f"{who} apart from others with {source}={rack}, which are in {listed(apart.cliques)}, "
+        f"as {CLIQUE} {' or '.join(sorted(without))}: is the fabric up there, and feature discovery running?",
+    )
 
 
 @functools.lru_cache(maxsize=REMEMBERED)

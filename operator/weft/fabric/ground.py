@@ -14,7 +14,6 @@ from weft.domain.reasons import Explanation
 from weft.domain.remembered import LastAnswers
 from weft.fabric.contradictions import (
     beside_a_clique,
-    cliques_of_racks,
     of_a_node,
     one_name_twice,
     several_of_one_name,
@@ -24,6 +23,7 @@ from weft.fabric.contradictions import (
 from weft.fabric.members import Member, member_of
 from weft.fabric.membership import NODE
 from weft.fabric.network import levels_of, shared_tiers
+from weft.fabric.racks import by_racks
 from weft.fabric.reported import NOTHING, by_node
 
 if TYPE_CHECKING:
@@ -102,15 +102,15 @@ def _ground(question: _Question) -> Ground:
     notes += several_of_one_name(nodes)
     levels = levels_of((member.labels for member in members), reports.topologies)
     around = _Around(levels, {each.uid: str(each) for each in reports.compute_domains})
-    cliques = cliques_of_racks(members)
+    settled, apart = by_racks(members)
     parts: dict[str, Part] = {}
-    for (source, value), group in sorted(_groups(members).items()):
+    for (source, value), group in sorted(_groups(settled).items()):
         if source != NODE:
-            notes += [*within_a_domain(value, group), *beside_a_clique(source, value, group, cliques)]
+            notes += within_a_domain(value, group)
         for name, together in _coherent_parts(value, group):
             unique = _unlike(parts, name, source)
             parts[unique] = _part(unique, together, around)
-    notes += [*one_name_twice(members), *topologies_at_odds(reports.topologies)]
+    notes += [*map(beside_a_clique, apart), *one_name_twice(members), *topologies_at_odds(reports.topologies)]
     ordered = tuple(parts[name] for name in sorted(parts))
     home = {seat.member.node.name: part.name for part in ordered for seat in part.seats}
     places = {seat.member.node.name: place for place, part in enumerate(ordered) for seat in part.seats}

@@ -40,11 +40,14 @@ def membership(
         return CLIQUE, clique
     if len(cliques) == 1:
         return CLIQUE, cliques[0]
-    if accelerator.domain_gpus > accelerator.gpus_per_node:
-        for key in RACK_LABELS:
-            if labels.get(key):
-                return key, labels[key]
-    return NODE, node
+    return rack_of(labels, accelerator) or (NODE, node)
+
+
+def rack_of(labels: Mapping[str, str], accelerator: Accelerator) -> Membership | None:
+    """(label, rack) by the most trusted label, for parts whose NVLink can leave the node."""
+    if accelerator.domain_gpus <= accelerator.gpus_per_node:
+        return None
+    return next(((key, labels[key]) for key in RACK_LABELS if labels.get(key)), None)
 
 
 def clique_of(labels: Mapping[str, str]) -> str:

@@ -1,0 +1,76 @@
+"""What nodes of one rack, by a cloud or topograph, know of each other's cliques.
+
+A rack label says that all of its nodes share NVLink. Where some of them are labelled with a clique, one that is not has
+no fabric that NVML has seen: it is by itself, whatever the rack. A clique that a ComputeDomain found, which knows only
+the nodes of its pods, parts them from the rest of a rack only where there is another clique.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from weft.fabric.membership import CLIQUE, NODE, RACK_LABELS, clique_of, rack_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from weft.fabric.members import Member
+    from weft.fabric.membership import Membership
+
+
+@dataclass(slots=True)
+class _Cliques:
+    """Those that nodes of one rack are labelled with, and those that ComputeDomains found on nodes without a label."""
+
+    labelled: set[str] = field(default_factory=set)
+    found: set[str] = field(default_factory=set)
+
+    @property
+    def all(self) -> frozenset[str]:
+        return frozenset(self.labelled | self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Nodes that are by themselves, though a rack label joins them with others that are in these cliques."""
+
+    rack: Membership
+    members: tuple[Member, ...]
+    cliques: frozenset[str]
+
+
+def by_racks(members: Iterable[Member]) -> tuple[list[Member], list[Apart]]:
+    """The same nodes, each in the domain that the others of its rack leave it."""
+    given = list(members)
+    racks = _racks(given)
+    settled, apart = [], defaultdict(list)
+    for member in given:
+        rack = rack_of(member.labels, member.devices.accelerator)
+        membership = member.membership if rack is None else _membership(member, rack, racks)
+        settled.append(member if membership == member.membership else replace(member, membership=membership))
+        if rack is not None and membership[0] == NODE:
+            apart[rack].append(member)
+    return settled, [Apart(rack, tuple(each), racks[rack].all) for rack, each in sorted(apart.items())]
+
+
+def _racks(members: Iterable[Member]) -> Mapping[Membership, _Cliques]:
+    """By every rack label of the nodes: some may lack the one that is trusted most."""
+    racks: dict[Membership, _Cliques] = defaultdict(_Cliques)
+    for member in members:
+        source, clique = member.membership
+        for label in RACK_LABELS:
+            if source == CLIQUE and (rack := member.labels.get(label)):
+                known = racks[label, rack]
+                (known.labelled if clique_of(member.labels) else known.found).add(clique)
+    return racks
+
+
+def _membership(member: Member, rack: Membership, racks: Mapping[Membership, _Cliques]) -> Membership:
+    known = racks.get(rack, _Cliques())
+    if clique_of(member.labels):
+        return member.membership
+    if member.membership[0] == CLIQUE:
+        return member.membership if len(known.all) > 1 or known.labelled else rack
+    return (NODE, member.node.name) if known.labelled or len(known.found) > 1 else rack
