@@ -63,6 +63,16 @@ def test_deepseek_does_not_fit_a_board_of_h100_and_says_what_is_lacking() -> Non
     assert "placement.domain Preferred" in caught.value.message
 
 
+def test_parts_of_gpus_that_are_too_small_are_told_as_the_smallest_there_are() -> None:
+    """Others may be larger, and the pool can select them."""
+    part = replace(H100, memory_bytes=H100.memory_bytes // 8, shared=True)
+    with pytest.raises(Invalid, match=r"of which the smallest has 10.0 GiB; placement.nodeSelector may select"):
+        Wish(LLAMA_8B, (part,)).plan()
+    with pytest.raises(Invalid) as caught:
+        Wish(DEEPSEEK, (H100,)).plan()
+    assert "parts of GPUs" not in caught.value.message
+
+
 def test_stages_in_several_domains_are_no_advice_where_there_is_one() -> None:
     """DeepSeek-V3 is far too large for one GPU, and nothing can spread over more than there are."""
     one = replace(H100, domain_gpus=1, gpus_per_node=1, alone=True)

@@ -79,8 +79,17 @@ def _does_not_fit(request: ShapeRequest, cases: list[Case], refused: tuple[tuple
         Reason.ModelDoesNotFit,
         f"{request.architecture.model_id} fits no allowed shape: {shape} comes closest and lacks "
         f"{missing_bytes(closest) / GIB:.1f} GiB on each GPU for weights and one sequence of "
-        f"{request.target_context_tokens:.0f} tokens{pinned}{stages}{engine}",
+        f"{request.target_context_tokens:.0f} tokens{_smallest_part(closest)}{pinned}{stages}{engine}",
     )
+
+
+def _smallest_part(case: Case) -> str:
+    """Parts of GPUs may differ as whole ones do not: a plan holds on all of them."""
+    supply = case.option.supply
+    if not supply.shared:
+        return ""
+    size = f"{supply.memory_bytes / GIB:.1f} GiB"
+    return f" (parts of GPUs, of which the smallest has {size}; placement.nodeSelector may select larger ones)"
 
 
 def _pin_named(pins: ShapePins, why: Explanation) -> str:
