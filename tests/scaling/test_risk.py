@@ -125,6 +125,17 @@ def test_an_event_says_why_more_is_risked_than_the_user_said() -> None:
     assert "(a risk of 50 %, as margins are dearer than usual)" in answer.changed.message
 
 
+@pytest.mark.parametrize("load", [137.0, 200.0, 611.0])
+def test_no_margin_is_told_as_0_and_not_as_what_rounding_leaves(load: float) -> None:
+    pool = Pool(SPEC, capacity=20.0, declared_rate=load, declared_capacity=20.0)
+    for minute in range(4 * 60):
+        pool.run(seen(load * (1.5 if minute % 5 == 0 else 1.0), 20), 60)
+    pool.capacity = 5.0
+    answer = pool.step(seen(load, 20))
+    assert answer.changed is not None
+    assert ", 0 more for how far forecasts were off (a risk of 50 %" in answer.changed.message
+
+
 def test_of_two_measurements_a_margin_goes_with_the_forecast_that_it_is_for() -> None:
     own, other = (Demand(1.0, 1.0, ahead=AHEAD, margin=Margin(risk)) for risk in (0.1, 0.2))
     assert own.at_least(other).margin == Margin(0.1)

@@ -153,11 +153,16 @@ def _foreseen(wished: Demand) -> str:
     likely, risk, users = wished.ahead.quantile(0.5), wished.margin.risk, wished.margin.users
     basis = "measured" if wished.ahead.is_measured else "estimated"
     told = f"{digits(likely)} foretold for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
-    margin = f"{digits(wished.foreseen - likely)} more for how far forecasts were off"
+    margin = f"{digits(_beyond(likely, wished.foreseen))} more for how far forecasts were off"
     if abs(risk - users) <= users * SAME_RISK:
         return f"; {told}, {margin}"
     cost = "dearer" if risk > users else "cheaper"
     return f"; {told}, {margin} (a risk of {digits(100.0 * risk)} %, as margins are {cost} than usual)"
+
+
+def _beyond(likely: float, foreseen: float) -> float:
+    """What is bought beyond what is likely, without what two ways of computing one number differ by."""
+    return 0.0 if math.isclose(likely, foreseen) else foreseen - likely
 
 
 def declared_want(request: ScaleRequest) -> Want:
