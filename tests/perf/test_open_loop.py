@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Workload
+from weft.perf.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
 from weft.perf.open_loop import open_loop
 from weft.perf.service import service
 from weft.perf.steps import stepper
@@ -70,3 +71,25 @@ def test_above_capacity_all_seats_are_taken_and_it_stays_finite(model: ReplicaMo
     half = open_loop(model, flood.requests_per_second / 2, 1000, 200)
     assert half.latencies.ttft + 10 < flood.latencies.ttft < 60
     assert half.latencies.tpot < flood.latencies.tpot
+
+
+@given(REPLICAS, st.floats(0.9, 1.1), st.floats(1.0, 1.02))
+def test_more_requests_never_wait_less_around_the_capacity(model: ReplicaModel, part: float, factor: float) -> None:
+    """Just below it a steady state takes hours to build up: a minute of it is no worse than a minute above."""
+    capacity = open_loop(model, 1e5, 1000, 200).requests_per_second
+    few, many = (open_loop(model, capacity * each, 1000, 200) for each in (part, part * factor))
+    assert few.latencies.ttft <= many.latencies.ttft * SLACK
+    assert few.latencies.tpot <= many.latencies.tpot * SLACK
+    assert few.requests_per_second <= many.requests_per_second * SLACK
+
+
+def test_where_memory_is_thought_to_hold_no_request_one_runs_as_in_a_closed_loop() -> None:
+    full = replica("Mixtral-8x7B-Instruct-v0.1", "L40S", Precision.BF16, 2)
+    assert service(full, WORKLOAD, Role.Aggregated).seats == 0
+    load = ClosedLoop(1.0, 1000, 200, equal_lengths=True)
+    alone = closed_loop_latencies(closed_loop_work(full, load), full.efficiency)
+    alone_per_second = 1.0 / (alone.ttft + 200 * alone.tpot)
+    few, many = open_loop(full, alone_per_second / 20, 1000, 200), open_loop(full, 10.0, 1000, 200)
+    assert few.requests_per_second == alone_per_second / 20
+    assert few.latencies.tpot == pytest.approx(alone.tpot, rel=0.1)
+    assert alone_per_second / 2 < many.requests_per_second <= alone_per_second

@@ -1,12 +1,14 @@
 """Requests that come at random at a given rate: the batch in which they leave as fast as they come.
 
 A rate above what the replica gives has no steady state: then what it does when full is told, and the wait of the first
-minute.
+minute. One so little below that a minute's requests are as many as capacity by chance has one that takes hours to build
+up: a minute of it is no worse than a minute above, so it is told as the highest rate that can be told from capacity.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.workload import Role, Workload
@@ -15,8 +17,10 @@ from weft.perf.service import service
 
 if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
+    from weft.perf.service import Point, Service
 
 _OBSERVED_SECONDS = 60.0
+_LEAST_TOLD = 0.5  # of the capacity, where hardly a request comes in that time
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,28 @@ class Served:
 def open_loop(replica: ReplicaModel, rate: float, input_tokens: float, output_tokens: float) -> Served:
     """What one replica does of `rate` requests a second, all of which have these lengths."""
     workload = Workload(rate, input_tokens, output_tokens, input_tokens, output_tokens)
-    serves = service(replica, workload, Role.Aggregated)
-    found = serves.at_rate(rate)
-    if found is not None:
-        return Served(Latencies(found.ttft.mean, found.tpot.mean), rate)
+    serves = _with_a_seat(service(replica, workload, Role.Aggregated))
     full = serves.at_batch(float(serves.seats))
-    behind = (rate - full.rate) / rate * _OBSERVED_SECONDS / 2.0
-    calm = serves.at_batch(serves.seats / 2.0)
-    return Served(Latencies(calm.ttft.mean + behind, full.tpot.mean), full.rate)
+    steady = min(rate, full.rate * _told_from_capacity(full.rate))
+    calm = _at(serves, steady, full)
+    if rate <= steady:
+        return Served(Latencies(calm.ttft.mean, calm.tpot.mean), rate)
+    behind = max(0.0, rate - full.rate) / rate * _OBSERVED_SECONDS / 2.0
+    busy = _at(serves, rate, full)
+    return Served(Latencies(calm.ttft.mean + behind, busy.tpot.mean), min(rate, full.rate))
+
+
+def _with_a_seat(serves: Service) -> Service:
+    """At least one per rank, whatever its memory is thought to be: as in a closed loop."""
+    return replace(serves, seats=max(serves.seats, serves.steps.replica.shape.data_parallel))
+
+
+def _at(serves: Service, rate: float, full: Point) -> Point:
+    """At a rate, or full."""
+    found = serves.at_rate(rate) if rate < full.rate else None
+    return full if found is None else found
+
+
+def _told_from_capacity(capacity: float) -> float:
+    """The part of it beyond which chance alone makes as many requests in a minute: n come, give or take sqrt(n)."""
+    return max(_LEAST_TOLD, 1.0 - 1.0 / math.sqrt(capacity * _OBSERVED_SECONDS))
