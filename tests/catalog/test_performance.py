@@ -202,6 +202,14 @@ def test_intervals_are_wider_for_what_nobody_measured() -> None:
     assert below == pytest.approx((1.65**1.5, 1.8**1.5, 1.95**1.5))
 
 
+def test_intervals_are_wider_for_measurements_of_another_kind_and_reach_no_further_for_newer_releases() -> None:
+    known, newer = (KNOWN.spread(MIXTURE, COMBINATION, each, 1.1) for each in (KNOWN_RELEASE, "0.19.0"))
+    assert (known.ttft, known.tpot, known.output_rate) == pytest.approx((3.2**1.1, 1.6**1.1, 4.8**1.1))
+    assert newer == known
+    narrow = KNOWN.spread(DENSE, COMBINATION, "0.19.0", 1.1)
+    assert narrow.tpot_below == KNOWN.faster.tpot
+
+
 @pytest.mark.parametrize("release", ["0.18.1", "0.26.0", "v0.32.0", "1.0", "2026-04", "nightly"])
 def test_a_release_newer_than_any_row_may_be_faster_than_predicted_but_no_slower(release: str) -> None:
     """Only ends that are nearer than that move: of TTFT they are further here."""

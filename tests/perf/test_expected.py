@@ -63,6 +63,13 @@ def test_intervals_hold_their_value_and_end_where_the_catalog_says(columns: dict
         assert estimate.high == pytest.approx(min(most, estimate.value * above))
 
 
+def test_intervals_are_wider_where_all_requests_come_at_once_which_nothing_was_fitted_to() -> None:
+    """In a release that is not newer than the table, or its fast end reached further either way."""
+    loop, at_once = expect(engine_version="0.15.0"), expect(engine_version="0.15.0", request_rate="inf")
+    for name in ("tpot", "output_rate"):
+        assert width(getattr(at_once, name)) == pytest.approx(width(getattr(loop, name)) ** 2)
+
+
 def test_intervals_widen_from_a_measured_model_to_another_one_and_to_combinations_that_nobody_measured() -> None:
     """A 70B Llama was measured with vLLM in FP8 on Hopper, a 14B Qwen was not, and nobody measured BF16."""
     assert ("Hopper", "VLLM", "BF16") not in CATALOG.uncertainty.measured

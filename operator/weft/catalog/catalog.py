@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from weft.catalog.names import nearest, perhaps
+from weft.catalog.uncertainty import OFFLINE
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, EngineRelease
@@ -166,8 +167,19 @@ class Catalog:
 
         The release is a version or the month of a measurement; None: the default version.
         """
-        combination = (accelerator.generation, shape.engine.value, shape.precision.value)
+        combination = _combination(shape, accelerator)
         return self.uncertainty.spread(architecture, combination, release or self.engine(shape.engine).version)
+
+    def offline_spread(
+        self, architecture: Architecture, shape: Shape, accelerator: Accelerator, release: str | None = None
+    ) -> Spread:
+        """The same where all requests come at once."""
+        combination, version = _combination(shape, accelerator), release or self.engine(shape.engine).version
+        return self.uncertainty.spread(architecture, combination, version, OFFLINE)
+
+
+def _combination(shape: Shape, accelerator: Accelerator) -> tuple[str, ...]:
+    return accelerator.generation, shape.engine.value, shape.precision.value
 
 
 @functools.lru_cache(maxsize=256)

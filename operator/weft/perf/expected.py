@@ -71,7 +71,8 @@ def _of_all(one: Expected, copies: int) -> Expected:
 
 
 def _expected_of_one(at: Measurement, catalog: Catalog) -> Expected:
-    spread = catalog.spread(at.replica.architecture, at.replica.shape, at.replica.accelerator, at.release)
+    off_by = catalog.offline_spread if at.kind is Kind.Offline else catalog.spread
+    spread = off_by(at.replica.architecture, at.replica.shape, at.replica.accelerator, at.release)
     if at.kind is Kind.Offline and at.prefill is not None:
         full_rate = _closed(replace(at, users=at.users or _MOST_USERS)).requests_per_second * at.output_tokens
         return Expected(None, None, _around(full_rate, spread.output_rate_below, spread.output_rate))
