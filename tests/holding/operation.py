@@ -19,14 +19,16 @@ from weft.converge import Heard, converge_pool
 from weft.decide import decide, in_safe_order
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.crews import crews_of
 from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
 from weft.domain.reports import Reports
 from weft.domain.snapshot import PoolObservation, Snapshot
 from weft.fabric import build_fabric
+from weft.observe.regained import regained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions
@@ -81,10 +83,13 @@ class Operation:
 
     def pools(self) -> tuple[PoolRecord, ...]:
         """As the operator reads them."""
-        return tuple(parse_pool(body) for body in self.bodies.values())
+        return self._read(self.bodies.values())
 
     def pool(self, name: str) -> PoolRecord:
-        return parse_pool(self.bodies[name])
+        return self._read([self.bodies[name]])[0]
+
+    def _read(self, bodies: Iterable[Json]) -> tuple[PoolRecord, ...]:
+        return regained(map(parse_pool, bodies), crews_of(self.cluster.pod_records()), self.reports)
 
     def assignments(self, name: str) -> tuple[Assignment, ...]:
         return self.pool(name).status.assignments
@@ -248,6 +253,11 @@ class Operation:
         body = self.bodies[name]
         body["spec"] = {**body["spec"], **fields}
         body["metadata"]["generation"] += 1
+
+    def replace_status(self, name: str, status: Json | None = None) -> None:
+        """Somebody writes another status, or none."""
+        self.parts.pop(name, None)
+        self.bodies[name]["status"] = copy.deepcopy(status or {})
 
     def held(self) -> Counter[str]:
         """GPUs by node of all pods that are bound and have not ended."""

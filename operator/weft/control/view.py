@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.engines import engine_label
 from weft.fabric import build_fabric
+from weft.observe.regained import regained
 from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:
@@ -94,17 +95,18 @@ class Viewer:
 
     def _make(self, revision: tuple[int, int]) -> View:
         cluster = self._context.cluster
-        pods = cluster.pods()
+        pods, reports = cluster.pods(), cluster.reports()
+        together = by_whom(pods)
         by_namespace: dict[str, list[ObjectRecord]] = defaultdict(list)
         for record in self._builder.objects():
             by_namespace[record.namespace].append(record)
-        pools, splits = self._builder.pools(), self._builder.splits()
+        pools, splits = regained(self._builder.pools(), together, reports), self._builder.splits()
         return View(
             revision,
-            build_fabric(cluster.nodes(), pods, self._context.catalog, cluster.reports()),
+            build_fabric(cluster.nodes(), pods, self._context.catalog, reports),
             {pool.key.uid: pool for pool in pools},
             {split.key.uid: split for split in splits},
-            by_whom(pods),
+            together,
             {namespace: tuple(found) for namespace, found in by_namespace.items()},
             self._builder.versions(),
         )

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.api import parse_pool, parse_split
+from weft.domain.crews import crews_of
 from weft.domain.reasons import Reason
 from weft.domain.relaxations import permitting
 from weft.domain.snapshot import PoolRecord, Snapshot, SplitRecord
 from weft.domain.spec import RouterKind
 from weft.engines import adapter_for, engine_in
 from weft.observe.records import read_object
+from weft.observe.regained import regained
 from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND, version_of
 
 if TYPE_CHECKING:
@@ -55,15 +57,17 @@ class SnapshotBuilder:
     ) -> Snapshot:
         """Everything as known at this moment, `now` in epoch seconds; may read a ConfigMap or a failed pod's log."""
         pools, splits = self.pools(), self.splits()
+        pods = self._sources.logs.add(self._sources.cluster.pods(), logs_needed(pools))
+        reports = self._sources.cluster.reports()
         return Snapshot(
             now=now,
-            pools=pools,
+            pools=regained(pools, crews_of(pods), reports),
             splits=splits,
             nodes=self._sources.cluster.nodes(),
-            pods=self._sources.logs.add(self._sources.cluster.pods(), logs_needed(pools)),
+            pods=pods,
             observations=dict(observations),
             memory=dict(memory),
-            reports=self._sources.cluster.reports(),
+            reports=reports,
             queueing=self._sources.cluster.queueing(),
             quotas=self._sources.cluster.quotas(),
         )

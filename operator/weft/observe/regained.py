@@ -1,0 +1,111 @@
+"""Replicas that a status has lost, read back from the pods that run them.
+
+A status may be wiped, replaced by hand or come back from an old backup while replicas serve. Each has an id that the
+status does not know to be used (`nextReplica`), which no decision leaves behind: decided on as it stands, all of them
+would be drained at once, and their ids would be given to others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.catalog import load
+from weft.converge.replicas import rank_of
+from weft.domain.status import Assignment, ComputeDomain
+from weft.fabric.devices import is_accelerator
+from weft.render import compute_domain_name, pod_name, shared_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from weft.domain.cluster import PodRecord
+    from weft.domain.reports import Reports
+    from weft.domain.snapshot import PoolRecord
+
+    _Owners = Mapping[str, str | None]  # of ComputeDomains, by namespace/name
+
+
+def regained(
+    pools: Iterable[PoolRecord], pods: Mapping[str, Sequence[PodRecord]], reports: Reports
+) -> tuple[PoolRecord, ...]:
+    """Pools with all replicas that they have; `pods` by UID of the pool, those of routers among them or not."""
+    owners = {str(each): each.owner_uid for each in reports.compute_domains if not each.terminating}
+    return tuple(_regained(pool, pods.get(pool.key.uid, ()), owners) for pool in pools)
+
+
+def _regained(pool: PoolRecord, pods: Sequence[PodRecord], owners: _Owners) -> PoolRecord:
+    """No fewer are desired than there are: a count that went with them is no reason to shrink."""
+    lost = _unknown(pool, pods)
+    if not lost or pool.deleting:
+        return pool
+    widths = _widths(lost)
+    found = [_read_back(pool, lost[replica], widths, owners) for replica in sorted(lost)]
+    assignments = (*pool.status.assignments, *(each for each in found if each is not None))
+    there = {pod.identity.replica for pod in pods if pod.identity is not None}
+    status = replace(
+        pool.status,
+        next_replica=max(lost) + 1,
+        assignments=assignments,
+        desired_replicas=max(pool.status.desired_replicas, sum(each.replica in there for each in assignments)),
+    )
+    return replace(pool, status=status)
+
+
+def _unknown(pool: PoolRecord, pods: Iterable[PodRecord]) -> dict[int, list[PodRecord]]:
+    """Pods by replica, in order of rank, of replicas that were never assigned as far as the status tells.
+
+    Anybody may edit a label, and nobody a name.
+    """
+    found: dict[int, list[PodRecord]] = defaultdict(list)
+    for pod in pods:
+        mine = pod.identity
+        if mine is None or mine.replica < pool.status.next_replica:
+            continue
+        if pod.name == pod_name(pool.key, mine.replica, mine.rank):
+            found[mine.replica].append(pod)
+    return {replica: sorted(together, key=rank_of) for replica, together in found.items()}
+
+
+def _revision(pod: PodRecord) -> str:
+    return pod.identity.revision if pod.identity is not None else ""
+
+
+def _widths(lost: Mapping[int, Sequence[PodRecord]]) -> dict[str, int]:
+    """Pods of a replica, by revision: replicas of one revision have as many each."""
+    widths: dict[str, int] = defaultdict(int)
+    for pod in (pod for together in lost.values() for pod in together):
+        widths[_revision(pod)] = max(widths[_revision(pod)], rank_of(pod) + 1)
+    return widths
+
+
+def _read_back(
+    pool: PoolRecord, pods: Sequence[PodRecord], widths: Mapping[str, int], owners: _Owners
+) -> Assignment | None:
+    """The assignment of a replica that is whole and stays; None of one that had yet to start, has ended or leaves."""
+    first, nodes = pods[0], tuple(pod.node for pod in pods if pod.node is not None)
+    whole = [*map(rank_of, pods)] == [*range(widths[_revision(first)])] and len(nodes) == len(pods)
+    gpus = sum(count for name, count in first.requests if is_accelerator(name, load()))
+    if not whole or gpus == 0 or not all(map(_stays, pods)):
+        return None
+    replica = first.identity.replica if first.identity is not None else 0
+    domain = _compute_domain(pool, first, replica, owners)
+    shared = None if domain is None else ComputeDomain(("",) * len(nodes), domain)
+    since = min(pod.created for pod in pods)
+    return Assignment(replica, _revision(first), nodes, gpus, since, complete=True, compute_domain=shared)
+
+
+def _stays(pod: PodRecord) -> bool:
+    """Whether its engine runs or starts, and nobody has taken it out of its front."""
+    over = pod.terminating or pod.ended or pod.failure is not None
+    return not (over or pod.gated or pod.queued or pod.unrouted is not None)
+
+
+def _compute_domain(pool: PoolRecord, pod: PodRecord, replica: int, owners: _Owners) -> str | None:
+    """The name of the ComputeDomain that a replica shares with its split, empty where it has its own; None: neither."""
+    own, shared = compute_domain_name(pool.key, replica), shared_by(pool, pod.pair)
+    if owners.get(f"{pool.key.namespace}/{own}") == pool.key.uid:
+        return ""
+    there = shared is not None and owners.get(f"{pool.key.namespace}/{shared}") == pool.split_uid
+    return shared if there else None
