@@ -133,3 +133,13 @@ def test_events_are_told_once_the_decision_is_written() -> None:
     server.refused.clear()
     server.write(news, seconds=60.0)
     assert server.told == ["b"]
+
+
+def test_a_decision_that_is_refused_again_and_again_is_told_in_an_event() -> None:
+    """The status itself tells of nothing new, so that a pool that waits for it would wait without a word."""
+    server = Server(b=ServerError("etcdserver: request is too large"))
+    for _ in range(3):
+        server.write(GIVES_UP, seconds=60.0)
+    assert server.told == []
+    server.write(GIVES_UP, seconds=60.0)
+    assert server.told == ["b"]

@@ -6,16 +6,19 @@ from weft.apply.events import EventRecorder, Reporter
 from weft.apply.refusals import WebhookAway
 from weft.apply.sending import RetryLater, Sender, ServerError, Unanswered
 from weft.apply.token_bucket import TokenBucket
+from weft.apply.undeclared import Path, Undeclared
 from weft.apply.writer import Writer
 
 __all__ = [
     "EventRecorder",
+    "Path",
     "Reporter",
     "RetryLater",
     "Sender",
     "ServerError",
     "TokenBucket",
     "Unanswered",
+    "Undeclared",
     "WebhookAway",
     "Writer",
 ]

@@ -17,8 +17,10 @@ from weft.apply.sending import (
     Answer,
     Json,
     Request,
+    ServerError,
     object_path,
 )
+from weft.apply.undeclared import as_undeclared
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
 from weft.domain.errors import Blocked, Retry
@@ -69,7 +71,8 @@ class Writer:
     def write_status(self, key: ResourceKey, status: Json, manager: str, resource_version: str) -> Json | None:
         """Apply one manager's part of a status as it was decided on `resource_version`.
 
-        Gives the object as it is now, or None when it is gone; `Retry(StatusConflict)` when the object moved on.
+        Gives the object as it is now, or None when it is gone; `Retry(StatusConflict)` when the object moved on,
+        `Undeclared` when its definition lacks fields that may be left out.
         """
         body = {
             "apiVersion": labels.API_VERSION,
@@ -85,9 +88,11 @@ class Writer:
         path = object_path(
             labels.API_VERSION, plural_of(labels.API_VERSION, key.kind), key.namespace, key.name, "status"
         )
-        answer = self._write(
-            key.namespace, f"{key.kind}/status", Request("PATCH", path, _by(manager), body, APPLY_PATCH)
-        )
+        request = Request("PATCH", path, _by(manager), body, APPLY_PATCH)
+        try:
+            answer = self._write(key.namespace, f"{key.kind}/status", request)
+        except ServerError as error:
+            raise as_undeclared(error) from error
         if answer.finds_nothing:
             return None
         if not answer.ok:

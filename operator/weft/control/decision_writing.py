@@ -13,7 +13,7 @@ from weft.control.work_queue import backoff_seconds
 from weft.decide import Persisted, in_safe_order
 from weft.decide.news import news_of
 from weft.domain.errors import Retry, WeftError
-from weft.domain.reasons import Reason
+from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_BACKOFF_SECONDS = 60.0  # what a decision waits for is as a rule a permission, and whoever gives it back watches
 FAILING_SECONDS = 10.0  # at most, where the API server fails: of one that is ill altogether nothing else tells the end
-
+TOLD_FROM = 4  # refusals in a row, which take seven seconds, and none of which the conditions tell
 ILL_SECONDS = 30.0  # of one pass without answers: etcd without a quorum takes seven for each status, webhooks ten
 
 log = logging.getLogger(__name__)
@@ -101,6 +101,8 @@ class DecisionWriter:
             count = before.count + 1 if before is not None and before.generation == decision.generation else 1
             until = self._clock() + min(most, backoff_seconds(count))
             self._refused[decision.key.uid] = _Refused(decision.generation, count, until)
+            if count >= TOLD_FROM:
+                self._context.events.record(decision.key, Explanation(error.reason, error.message), warns=True)
 
     def _backs_off(self, decision: PoolDecision | SplitDecision) -> bool:
         known = self._refused.get(decision.key.uid)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.api import converge_status, pool_status, split_converge_status, split_status
+from weft.apply import Undeclared
+from weft.control.definitions import Definitions
 from weft.control.status import Json, needs_write
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.errors import Retry
@@ -14,6 +17,8 @@ from weft.domain.status import PoolProgress
 from weft.observe.resource_cache import version_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weft.control.context import Context
     from weft.domain.snapshot import ResourceKey
     from weft.domain.status import SplitProgress
@@ -28,13 +33,15 @@ class StatusWriter:
     def __init__(self, context: Context) -> None:
         """Uses the context's writer and resource cache."""
         self._context = context
+        self._definitions = Definitions()
 
     def write_decision(self, decision: PoolDecision | SplitDecision, version: int, now: float) -> bool:
         """Persist a decision made on `version`; says whether anything changed. Raises as `Writer.write_status`."""
         body = self._live(decision.key, version)
         if body is None:
             return False
-        return self._write(decision.key, body, decided_status(decision, body, now), DECIDE_MANAGER)
+        known = partial(self._definitions.known_part, decision.key.kind)
+        return self._write(decision.key, body, lambda: decided_status(decision, body, now, known), DECIDE_MANAGER)
 
     def write_progress(
         self, key: ResourceKey, progress: PoolProgress | SplitProgress, version: int, now: float
@@ -43,12 +50,12 @@ class StatusWriter:
         body = self._live(key, version)
         if body is None:
             return False
-        live = body.get("status") or {}
+        live, known = body.get("status") or {}, self._definitions.known_part
         if isinstance(progress, PoolProgress):
             wanted = converge_status(progress, live, now)
         else:
             wanted = split_converge_status(progress, live, now)
-        return self._write(key, body, wanted, CONVERGE_MANAGER)
+        return self._write(key, body, lambda: known(key.kind, wanted), CONVERGE_MANAGER)
 
     def _live(self, key: ResourceKey, version: int) -> Json | None:
         """The object as it was decided on, None when it is gone or being deleted; `Retry` when it moved on."""
@@ -59,7 +66,15 @@ class StatusWriter:
             raise Retry(Reason.StatusConflict, f"{key} changed while it was being looked at")
         return body
 
-    def _write(self, key: ResourceKey, body: Json, wanted: Json, manager: str) -> bool:
+    def _write(self, key: ResourceKey, body: Json, wanted: Callable[[], Json], manager: str) -> bool:
+        """What is wanted, as far as the definition of the kind is known to have it: what it lacks is left out then."""
+        try:
+            return self._write_known(key, body, wanted(), manager)
+        except Undeclared as error:
+            self._definitions.note(key.kind, error.paths)
+            return self._write_known(key, body, wanted(), manager)
+
+    def _write_known(self, key: ResourceKey, body: Json, wanted: Json, manager: str) -> bool:
         if not needs_write(body, wanted, manager):
             return False
         answer = self._context.writer.write_status(key, wanted, manager, str(body["metadata"]["resourceVersion"]))
@@ -70,11 +85,15 @@ class StatusWriter:
         return True
 
 
-def decided_status(decision: PoolDecision | SplitDecision, body: Json, now: float) -> Json:
-    """The part of the status that deciding owns. One that is written anyway carries the live figures of now."""
+def decided_status(
+    decision: PoolDecision | SplitDecision, body: Json, now: float, known: Callable[[Json], Json] = dict
+) -> Json:
+    """What deciding owns and is `known` of the status. One that is written anyway carries the live figures of now."""
     live = body.get("status") or {}
-    wanted = _status(decision, live, now)
-    return _status(decision, live | {"observed": None}, now) if needs_write(body, wanted, DECIDE_MANAGER) else wanted
+    wanted = known(_status(decision, live, now))
+    if not needs_write(body, wanted, DECIDE_MANAGER):
+        return wanted
+    return known(_status(decision, live | {"observed": None}, now))
 
 
 def _status(decision: PoolDecision | SplitDecision, live: Json, now: float) -> Json:
