@@ -297,6 +297,23 @@ def test_a_named_delay_is_obeyed_by_everybody(outbox: Outbox) -> None:
     assert 6 < outbox.bucket.reserve() <= 7
 
 
+@pytest.mark.parametrize("told", ["86400", "9" * 400])
+def test_nobody_is_left_alone_for_more_than_a_minute(outbox: Outbox, told: str) -> None:
+    """A proxy before an API server that is away may say a day, for which its pool would wait as well."""
+    outbox.answers(503, "closed", {"Retry-After": told})
+    with pytest.raises(RetryLater) as later:
+        outbox.writer.carry_out(CreatePod(POD))
+    assert 60 == later.value.seconds
+
+
+@pytest.mark.parametrize("told", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", "-1", "\u00b2"])
+def test_a_delay_that_is_no_number_is_none(outbox: Outbox, told: str) -> None:
+    outbox.answers(429, "later", {"Retry-After": told})
+    with pytest.raises(Retry) as refused:
+        outbox.writer.carry_out(CreatePod(POD))
+    assert not isinstance(refused.value, RetryLater)
+
+
 def test_a_status_on_an_old_version_is_a_conflict(outbox: Outbox) -> None:
     outbox.answers(409, "the object has been modified")
     with pytest.raises(Retry) as conflict:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from weft.apply.token_bucket import LONGEST_HOLD_SECONDS
 from weft.domain.errors import Blocked, Retry
 from weft.domain.reasons import Reason
 
@@ -186,7 +187,10 @@ def _json(content: bytes | None) -> Json:
 
 
 def _delay_seconds(text: str | None) -> float | None:
-    return float(text) if text and text.isdigit() else None
+    """No longer than anybody is to be left alone, whatever a proxy says; None for a date, or what is neither."""
+    if text is None or not (text.isascii() and text.isdigit()):
+        return None
+    return min(float(text), LONGEST_HOLD_SECONDS)
 
 
 def _brief(error: Exception) -> str:
