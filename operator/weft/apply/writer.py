@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, assert_never
 
 from weft.apply.kinds import plural_of
+from weft.apply.outcomes import Outcomes
 from weft.apply.refusals import not_permitted, refused
 from weft.apply.sending import (
     APPLY_PATCH,
@@ -47,6 +48,7 @@ class Writer:
         self._sender = sender
         self._namespaces = frozenset(namespaces)
         self._count = count
+        self._outcomes = Outcomes()
 
     def carry_out(self, action: Action) -> None:
         """Do one action; one that was done already is a success."""
@@ -141,8 +143,11 @@ class Writer:
         body, meta = action.body, action.body["metadata"]
         plural = plural_of(body["apiVersion"], body["kind"])
         path = object_path(body["apiVersion"], plural, meta["namespace"], meta["name"])
-        known_uid = self._expect_ours(path, body)
-        if known_uid is not None:  # a name re-created meanwhile by somebody else is refused, not taken over
+        live = self._expect_ours(path, body)
+        if live is not None:
+            if self._outcomes.is_one(path, action, live):
+                return
+            known_uid = str(live["metadata"]["uid"])  # a name re-created meanwhile by somebody else is not taken over
             body = {**body, "metadata": {**meta, "uid": known_uid}}
             self._patch_first(path, action, known_uid)
         seed = action.manager == labels.SEED_MANAGER  # never takes a field from its owner
@@ -150,6 +155,8 @@ class Writer:
         answer = self._write(meta["namespace"], body["kind"], Request("PATCH", path, query, body, APPLY_PATCH))
         if not answer.ok and not (answer.conflicts and seed):
             raise refused(answer)
+        if answer.ok and not seed:
+            self._outcomes.note(path, action, answer.body)
 
     def _patch_first(self, path: str, action: ApplyObject, uid: str) -> None:
         if not action.first:
@@ -177,8 +184,8 @@ class Writer:
         if not (answer.ok or answer.finds_nothing or answer.conflicts):  # the latter: the name has another UID now
             raise refused(answer)
 
-    def _expect_ours(self, path: str, body: Json) -> str | None:
-        """UID of the object at `path` if the same owner controls it, None if there is none; else `NameTaken`."""
+    def _expect_ours(self, path: str, body: Json) -> Json | None:
+        """The object at `path` if the same owner controls it, None if there is none; else `NameTaken`."""
         answer = self._sender.get(path)
         if answer.finds_nothing:
             return None
@@ -188,7 +195,7 @@ class Writer:
         if _controller(meta) != _controller(body["metadata"]):
             name = f"{body['kind']} {meta['namespace']}/{meta['name']}"
             raise Blocked(Reason.NameTaken, f"{name} exists and is not ours: delete or rename it, Weft leaves it alone")
-        return str(meta["uid"])
+        return answer.body
 
     def _write(self, namespace: str, kind: str, request: Request) -> Answer:
         if self._namespaces and namespace not in self._namespaces:
