@@ -101,3 +101,33 @@ def test_it_is_synced_after_every_expected_list() -> None:
     assert not cache.synced
     cache.replace(Seen("PDSplit", "team", 1, ()))
     assert cache.synced
+
+
+def names(cache: ResourceCache) -> dict[str, str]:
+    """Versions by UID."""
+    return {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in cache.bodies("InferencePool")}
+
+
+def test_a_store_that_was_restored_from_a_backup_is_followed() -> None:
+    """Its versions begin again at an earlier one: what was known would be newer, and every write a conflict."""
+    woken = Woken()
+    cache = ResourceCache(woken.append)
+    cache.replace(Seen("InferencePool", None, 100, (body("a", 90), body("younger", 95))))
+    cache.put(body("deleted", 60))
+    cache.drop("deleted", 99)
+    restored = (body("a", 30), body("deleted", 35))
+    cache.replace(Seen("InferencePool", None, 40, restored))
+    woken.clear()
+    cache.replace(Seen("InferencePool", None, 45, restored))
+    assert names(cache) == {"a": "30", "deleted": "35"}
+    assert set(woken) == {"a", "deleted", "younger"}
+    assert cache.put(body("a", 46))
+
+
+def test_one_list_that_is_older_changes_nothing() -> None:
+    """F2: what a proxy kept is no other store, nor is a list of something else."""
+    cache = ResourceCache(Woken().append)
+    for seen in (100, 40, 101, 41):
+        cache.replace(Seen("InferencePool", None, seen, (body("a", min(seen, 90)),)))
+        cache.replace(Seen("InferencePool", "team", 7, ()))
+    assert names(cache) == {"a": "90"}

@@ -51,6 +51,8 @@ class ResourceCache:
         self.revision = 0  # rises with every change
         self._listed: set[tuple[str, str | None]] = set()
         self._expected: set[tuple[str, str | None]] | None = None
+        self._newest: dict[tuple[str, str | None], int] = {}  # version of the newest list of each
+        self._behind: set[tuple[str, str | None]] = set()  # of which the last list was older than that
 
     def expect(self, namespaces: Iterable[str]) -> None:
         """Which lists make it synced: every kind, in each namespace or (none given) in the whole cluster."""
@@ -100,6 +102,8 @@ class ResourceCache:
 
         Objects newer than the list (created while it was under way) stay.
         """
+        if self._was_set_back(seen):
+            self._forget(seen)
         listed = {str(body["metadata"]["uid"]) for body in seen.bodies}
         for body in seen.bodies:
             self._take(body, seen.version)
@@ -113,6 +117,29 @@ class ResourceCache:
             self.drop(uid, seen.version)
         self._listed.add((seen.kind, seen.namespace))
         return len(phantoms)
+
+    def _was_set_back(self, seen: Seen) -> bool:
+        """Whether the API server's store was: no list is older than the one before it, but for what a proxy mixes up.
+
+        So it is after two in a row. Versions count from an earlier one then: what was known would be newer for ever.
+        """
+        place = seen.kind, seen.namespace
+        is_older = seen.version < self._newest.get(place, 0)
+        if is_older and place not in self._behind:
+            self._behind.add(place)
+            return False
+        self._behind.discard(place)
+        self._newest[place] = seen.version
+        return is_older
+
+    def _forget(self, seen: Seen) -> None:
+        """Whatever a list covers, and all that was called gone."""
+        with self._lock:
+            covered = [uid for uid, body in self._bodies.items() if _covers(seen, body)]
+            forgotten = [self._bodies.pop(uid) for uid in covered]
+            self._gone.clear()
+        for body in forgotten:
+            self._changed(body)
 
     def bodies(self, kind: str) -> tuple[Json, ...]:
         """All bodies of a kind, sorted by namespace and name."""
