@@ -31,7 +31,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Calibration, EngineName, EngineRelease
 from weft.domain.snapshot import ResourceKey
 from weft.domain.start_up import StartUp
-from weft.domain.status import Condition, Observed, PoolProgress, PoolStatus, SplitProgress
+from weft.domain.status import Assignment, Condition, Observed, PoolProgress, PoolStatus, SplitProgress
 
 Json = dict[str, Any]
 
@@ -81,6 +81,16 @@ def test_a_time_in_milliseconds_is_exact(seconds: float) -> None:
 @given(INSTANTS)
 def test_an_instant_is_exact(epoch_seconds: float) -> None:
     assert read_instant(instant(epoch_seconds)) == epoch_seconds
+
+
+@pytest.mark.parametrize("zone", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_replica_since_a_year_without_a_name_is_as_if_never_written(zone: str) -> None:
+    """Writing it again would fail, and with it the decisions of all pools that come after."""
+    assigned = PoolStatus(assignments=(Assignment(0, "r", ("n",), 1, NOW),))
+    written = pool_status(_decision(assigned), {}, NOW)
+    assert parse_pool({"status": written}).status.assignments
+    written["assignments"][0]["since"] = zone
+    assert parse_pool({"status": written}).status.assignments == ()
 
 
 @pytest.mark.parametrize(

@@ -287,6 +287,15 @@ def test_max_step_limits_each_minute_and_not_each_pass() -> None:
     assert pool.current == 5
 
 
+def test_a_freeze_for_ever_in_any_zone_is_told() -> None:
+    """F9: 9999-12-31T23:59:59-12:00 is in a year that UTC has no name for, and stopped decisions for all pools."""
+    pool = Pool()
+    pool.current = 2
+    pool.configured(freeze_until=253_402_343_999.0)
+    told = pool.step(seen(15.0, 2)).explanation.message
+    assert told == "held at 2 replicas until 9999-12-31T23:59:59Z, as spec.scaling.freezeUntil says"
+
+
 def test_a_freeze_holds_until_it_ends() -> None:
     pool = Pool()
     pool.current = 2

@@ -54,11 +54,14 @@ def instant(epoch_seconds: float) -> str:
 
 
 def read_instant(text: str) -> float:
-    """Epoch seconds of an RFC 3339 time, exactly what `instant` was given; raises `ValueError` otherwise."""
+    """Epoch seconds of an RFC 3339 time, exactly what `instant` was given; raises `ValueError` otherwise.
+
+    `OverflowError` where it is in no year of UTC that has a name, so that it could not be written again.
+    """
     head, _, tail = text.partition(".")
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
     zone = tail[len(digits) :] if tail else ""
-    whole = int(datetime.fromisoformat(head + zone).timestamp())
+    whole = int(datetime.fromisoformat(head + zone).astimezone(UTC).timestamp())
     return float(Decimal(whole) + Decimal(f"0.{digits or '0'}"))
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 _EXPONENT_FROM = 1e10  # no rate, count or cost that can be asked for
 _MINUTE, _HOUR = 60.0, 3600.0
+_LAST_MOMENT = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 _MANY = 10.0  # minutes, or hours, from which a time is told in them
 
 
@@ -25,8 +26,8 @@ def seconds(value: float) -> str:
 
 
 def moment_of(epoch_seconds: float) -> str:
-    """`2026-07-01T08:00:00Z`, as Kubernetes writes times."""
-    return f"{datetime.fromtimestamp(epoch_seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    """`2026-07-01T08:00:00Z`, as Kubernetes writes times. The end of 9999 in the west is in a year without a name."""
+    return f"{datetime.fromtimestamp(min(epoch_seconds, _LAST_MOMENT), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def request_rate(value: float) -> str:
