@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 def epoch_seconds(text: str | None) -> float | None:
-    """Epoch seconds of an RFC 3339 time as Kubernetes writes it, None for anything else."""
+    """Epoch seconds of an RFC 3339 time as Kubernetes writes it, None for anything else.
+
+    Anybody may write an annotation: one that is in no year of UTC that has a name could not be written again.
+    """
     if not text:
         return None
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):
         return None
