@@ -149,6 +149,7 @@ def test_while_the_plan_in_the_status_cannot_be_read_nothing_is_taken_from_repli
         (1, 1, 4, RolloutSpec(), 3),
         (1, 1, 10, RolloutSpec(max_unavailable=3), 7),
         (1, 1, 10, RolloutSpec(max_unavailable=0.25), 8),
+        (1, 1, 50, RolloutSpec(max_unavailable=0.58), 21),
         (16, 8, 3, RolloutSpec(max_unavailable=2), 5),
     ],
 )

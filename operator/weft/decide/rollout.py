@@ -19,6 +19,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from weft.decide.worth import ROUNDING
+from weft.domain.rollout_limits import rounded_down, rounded_up
 from weft.domain.spec import RolloutSpec, RolloutStrategy
 from weft.placement import Departure, FreeMap, choose_victims
 
@@ -41,9 +42,7 @@ def limits_of(rollout: RolloutSpec, desired: int, needed: int = 0) -> Limits:
     """
     if rollout.strategy is RolloutStrategy.Recreate:
         return Limits(0, desired)
-    surge, unavailable = rollout.max_surge, rollout.max_unavailable
-    surge = ceil(surge * desired - 1e-9) if isinstance(surge, float) else surge
-    unavailable = floor(unavailable * desired + 1e-9) if isinstance(unavailable, float) else unavailable
+    surge, unavailable = rounded_up(rollout.max_surge, desired), rounded_down(rollout.max_unavailable, desired)
     if surge <= 0 and unavailable <= 0:
         unavailable = 1
     spared = desired - needed if needed < desired else 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from weft.domain import labels
+from weft.domain.rollout_limits import rounded_down
 from weft.render.metadata import child_metadata, pool_labels, signed
 from weft.render.pod import COMPONENT, ENGINE_CONTAINER
 
@@ -75,8 +75,5 @@ def _pods_of(replicas: int, widths: list[int]) -> int:
 
 
 def replicas_spared(pool: PoolRecord) -> int:
-    """`rollout.maxUnavailable` in replicas; a fraction is rounded down."""
-    if pool.spec is None:
-        return 0
-    limit = pool.spec.rollout.max_unavailable
-    return limit if isinstance(limit, int) else math.floor(limit * pool.status.desired_replicas)
+    """`rollout.maxUnavailable` in replicas, as rollouts count it."""
+    return 0 if pool.spec is None else rounded_down(pool.spec.rollout.max_unavailable, pool.status.desired_replicas)
