@@ -404,3 +404,9 @@ def test_why_a_pod_is_taken_away_is_read_from_its_condition(status: str, stopped
     pod = read_pod(of_kueue(conditions=[said]))
     assert pod is not None
     assert stopped == pod.stopped
+
+
+@pytest.mark.parametrize("text", ["2026-08-01T10:00:00", "2026-08-01", "2026-W31-6", "yesterday", ""])
+def test_a_time_that_names_no_zone_is_none(text: str) -> None:
+    """Kubernetes always names one; anybody may edit an annotation, and ours is not the zone that was meant."""
+    assert epoch_seconds(text) is None
