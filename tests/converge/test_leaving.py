@@ -145,7 +145,7 @@ def test_who_reads_the_status_sees_what_is_waited_for() -> None:
     (moving,) = (each.explanation for each in conditions if each.kind == "Reconciling")
     assert (moving.reason, moving.message) == (
         Reason.Draining,
-        "1 replicas are leaving; 1 of them finish their requests",
+        "1 replica is leaving, and finishes its requests",
     )
 
 

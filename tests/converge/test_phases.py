@@ -171,7 +171,7 @@ def test_the_first_of_several_is_told_of() -> None:
     world = on_its_nodes(record)
     seen = world.noted(record)
     conditions = converge_pool(seen, world.fabric(), world.pod_records(), (), Heard(EIGHT)).progress.conditions
-    words = "0 of 2 replicas are ready; replica 3 pulls its image (about 100 s estimated), and 1 more start"
+    words = "0 of 2 replicas are ready; replica 3 pulls its image (about 100 s estimated), and 1 more starts"
     assert {each.explanation.message for each in conditions} == {words}
 
 

@@ -308,6 +308,10 @@ def test_what_was_created_is_released_although_the_plan_became_invalid() -> None
     world.edit("chat", replace(spec, model=replace(spec.model, model_id="nobody/knows")))
     world.turn(4)
     assert world.serving("chat") == 1
+    assert world.condition("chat", "Placed")[2] == "there is no valid plan; 1 replica keeps its place"
+    scale = world.status("chat").scale
+    assert scale is not None
+    assert scale.message.startswith("held at 1 replica: ")
 
 
 def test_without_a_valid_plan_nothing_is_given_up() -> None:

@@ -107,7 +107,7 @@ def test_what_stays_is_what_is_told(scaling: ScalingSpec) -> None:
     world.turn()
     news = [each.message for each in world.decision("chat").events if each.reason is Reason.ScaleDown]
     assert world.decision("chat").recommended == 1
-    assert ["2 -> 1 replicas: more of what there is exceed maxGPUs or maxReplicas"] * (scaling is not TWO) == news
+    assert ["2 -> 1 replicas: more than that exceed maxGPUs or maxReplicas"] * (scaling is not TWO) == news
 
 
 def test_of_a_half_that_waits_for_the_other_what_stays_is_recommended() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.domain.figures import counted, request_rate
+from weft.domain.figures import agreeing, counted, request_rate
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,8 @@ def test_a_rate_is_plural_unless_it_reads_as_one(rate: float, told: str) -> None
 @pytest.mark.parametrize(("count", "told"), [(0, "0 GPUs"), (1, "1 GPU"), (2, "2 GPUs")])
 def test_one_gpu_is_one(count: int, told: str) -> None:
     assert told == counted(count, "GPU")
+
+
+@pytest.mark.parametrize(("count", "told"), [(0, "are"), (1, "is"), (2, "are")])
+def test_one_is_and_several_are(count: int, told: str) -> None:
+    assert told == agreeing(count, "is", "are")

@@ -244,6 +244,8 @@ def test_zero_requests_are_a_measurement_and_shrink_to_the_minimum() -> None:
     pool.run(seen(0.0, 5), 400)
     assert pool.current == 2
     assert reason(pool) is Reason.AtMinimum
+    assert pool.answer is not None
+    assert pool.answer.explanation.message == "demand needs fewer than minReplicas 2"
 
 
 def test_bounds_hold_whatever_is_wanted() -> None:
@@ -285,6 +287,8 @@ def test_max_step_limits_each_minute_and_not_each_pass() -> None:
     assert pool.current == 3
     pool.step(seen(100.0, 3))
     assert pool.current == 5
+    answer = pool.configured(max_step=1).step(seen(100.0, 5), seconds=60.0)
+    assert answer.explanation.message == "maxStep 1 allows 1 replica a minute; demand asks for more than 6"
 
 
 def test_a_freeze_for_ever_in_any_zone_is_told() -> None:
@@ -317,7 +321,9 @@ def test_external_mode_leaves_the_count_to_its_owner_and_recommends() -> None:
     assert answer.explanation.reason is Reason.OwnedExternally
     assert answer.changed is None
     pool.configured(replicas=50)
-    assert pool.step(seen(9.0, 4)).desired == 10
+    bounded = pool.step(seen(9.0, 4))
+    assert bounded.desired == 10
+    assert "spec.scaling.replicas is 50, which the bounds make 10" == bounded.explanation.message
 
 
 def test_a_request_that_waits_for_its_kv_is_no_decode_backlog() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import counted
+from weft.domain.figures import agreeing, counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ScalingMode
 from weft.domain.status import Condition
@@ -64,7 +64,8 @@ def said_false(conditions: Sequence[Condition], kind: str) -> Explanation | None
 
 def _who_serves(census: Census) -> str:
     if census.ready > census.desired:  # in a rollout, or until those that are too many have left
-        return f"{counted(census.ready, 'replica')} serve, {census.desired} wanted"
+        serve = agreeing(census.ready, "serves", "serve")
+        return f"{counted(census.ready, 'replica')} {serve}, {census.desired} wanted"
     return f"{census.ready} of {census.desired} replicas serve"
 
 
@@ -123,7 +124,10 @@ def _outdated(census: Census) -> str:
 
 
 def _leaving(census: Census) -> str:
-    finishing = f"; {census.finishing} of them finish their requests" if census.finishing else ""
+    if census.leaving == 1:
+        return f"1 replica is leaving{', and finishes its requests' if census.finishing else ''}"
+    finish = agreeing(census.finishing, "finishes its requests", "finish their requests")
+    finishing = f"; {census.finishing} of them {finish}" if census.finishing else ""
     return f"{census.leaving} replicas are leaving{finishing}"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.cluster import PodPhase
-from weft.domain.figures import seconds
+from weft.domain.figures import agreeing, seconds
 from weft.domain.spec import SourceKind
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def starting(pool: PoolRecord, replicas: Iterable[Replica], now: float) -> Start
     if not phases:
         return None
     first = min(phases, key=lambda each: (each.since, each.replica))
-    others = f", and {len(phases) - 1} more start" if len(phases) > 1 else ""
+    more = len(phases) - 1
+    others = f", and {more} more {agreeing(more, 'starts', 'start')}" if more else ""
     return Starting(f"{first.told(now)}{others}", first.changes_after_seconds(now))
 
 

@@ -44,6 +44,7 @@ from weft.decide.survivors import Roll, Survivors, survivors
 from weft.decide.worth import stays_for_want_of_budget
 from weft.domain.changed import changed
 from weft.domain.decision import Decisions, PoolDecision
+from weft.domain.figures import agreeing, counted
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric import build_fabric
 from weft.placement import rooms_of
@@ -239,9 +240,9 @@ def _turns(unit: Unit, stage: _Stage) -> list[Turn]:
     frozen, turns = False, []
     for planned in plans:  # written out, as it is looked at in every pass
         frozen = frozen or (planned.spec.scaling.max_gpus is not None and _stays(planned, stage))
-    for pool, planned, prospect, counted in zip(unit, plans, known, answers, strict=True):
+    for pool, planned, prospect, scaled in zip(unit, plans, known, answers, strict=True):
         seen, before = stage.survivors[pool.key.uid], stage.snapshot.memory.get(pool.key.uid)
-        answer = as_it_stays(counted, planned, seen.replicas, before) if frozen else counted
+        answer = as_it_stays(scaled, planned, seen.replicas, before) if frozen else scaled
         declared, in_force = planned.spec.workload, prospect.live or planned.spec.workload
         observation = stage.snapshot.observations.get(pool.key.uid)
         fleet = Fleet(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
@@ -293,10 +294,12 @@ def _hold(prospect: Prospect, stage: _Stage) -> Outcome:
     """
     pool, known = prospect.pool, stage.snapshot.memory.get(prospect.pool.key.uid)
     problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
-    held = Explanation(Reason.HoldNotPlanned, f"held at {pool.status.desired_replicas} replicas: {problem.message}")
+    desired = counted(pool.status.desired_replicas, "replica")
+    held = Explanation(Reason.HoldNotPlanned, f"held at {desired}: {problem.message}")
     seen = stage.survivors[pool.key.uid]
     assigned = tuple(replica.assignment for replica in seen.replicas)
-    keeps = f"; {len(assigned)} replicas keep their places" if assigned else ""
+    keep = agreeing(len(assigned), "keeps its place", "keep their places")
+    keeps = f"; {counted(len(assigned), 'replica')} {keep}" if assigned else ""
     observation = stage.snapshot.observations.get(pool.key.uid)
     checks = [
         conditions.planned(prospect.planned.plan if prospect.planned is not None else problem),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import seconds
+from weft.domain.figures import agreeing, seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import relaxations_refused
 from weft.domain.status import Condition
@@ -66,7 +66,7 @@ def capacity_requested(request: CapacityRequest | None) -> tuple[Condition, ...]
         if request.nodes == 1
         else f"in one NVLink domain, {request.gpus_per_node} on each of {request.nodes} nodes"
     )
-    noun = "GPU" if request.groups * request.domain_gpus == 1 else "GPUs"
+    noun = agreeing(request.groups * request.domain_gpus, "GPU", "GPUs")
     message = f"{request.groups} x {request.domain_gpus} {request.accelerator} {noun} free {on}"
     return (Condition("CapacityRequested", TRUE, Explanation(Reason.NoSlot, message)),)
 

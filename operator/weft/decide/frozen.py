@@ -33,7 +33,7 @@ def as_it_stays(
     held = Explanation(Reason.BudgetExhausted, f"held at {counted(kept, 'replica')}: {why_none_comes(answer)}")
     found = changed(answer, desired=kept, recommended=kept, explanation=held, changed=None)
     if kept < was and planned.spec.scaling.mode is ScalingMode.Auto:
-        told = f"{was} -> {kept} replicas: more of what there is exceed maxGPUs or maxReplicas"
+        told = f"{was} -> {kept} replicas: more than that exceed maxGPUs or maxReplicas"
         return changed(found, changed=Explanation(Reason.ScaleDown, told))
     return changed(found, memory=changed(answer.memory, stepped=before.stepped if before else None))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.ending import explain_end
 from weft.domain.cluster import PodPhase
+from weft.domain.figures import agreeing
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.schedulers import scheduler_for
@@ -225,7 +226,8 @@ def a_member_is_missing(replica: Replica, around: Surroundings) -> Loss | None:
     if replica.whole or not replica.may_have_run:
         return None
     missing = replica.assignment.pods - len(replica.pods)
-    return _taken_away(replica, around, f"{missing} of its {replica.assignment.pods} pods are gone")
+    are_gone = agreeing(missing, "is gone", "are gone")
+    return _taken_away(replica, around, f"{missing} of its {replica.assignment.pods} pods {are_gone}")
 
 
 def part_of_it_stays_behind(replica: Replica, around: Surroundings) -> Loss | None:

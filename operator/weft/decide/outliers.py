@@ -15,6 +15,7 @@ from weft.decide.growth import add_one
 from weft.decide.learning import unwatched
 from weft.decide.rollout import limits_of
 from weft.domain.changed import changed
+from weft.domain.figures import agreeing
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.snapshot import Outliers
@@ -188,7 +189,8 @@ def transfers_failing(course: Course, now: float) -> tuple[Condition, ...]:
     why, leaving = _why_one_stays(course, now), course.leaving.ids
     comes = [", and is replaced" if each.replica in leaving else why(each) for each in cut_off[:_MOST_NAMED]]
     parts = [f"{_told(each)}{what}" for each, what in zip(cut_off, comes, strict=False)]
-    parts += [f"{len(cut_off) - _MOST_NAMED} more are cut off like that"] if len(cut_off) > _MOST_NAMED else []
+    more = len(cut_off) - _MOST_NAMED
+    parts += [f"{more} more {agreeing(more, 'is', 'are')} cut off like that"] if more > 0 else []
     parts += [_all_alike(alike)] if alike else []
     return (Condition("TransfersFailing", TRUE, Explanation((cut_off or named)[0].why, "; ".join(parts))),)
 

@@ -106,7 +106,7 @@ def _refuse_huge_pages_alone(engine: EngineSpec) -> None:
     if engine.huge_pages and not {"cpu", "memory"} & dict(engine.resources).keys():
         raise Invalid(
             Reason.SpecInvalid,
-            "engine.resources with huge pages needs memory or cpu beside them, as Kubernetes refuses such pods else",
+            "engine.resources with huge pages needs memory or cpu beside them, as Kubernetes requires of such pods",
         )
 
 

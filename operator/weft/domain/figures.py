@@ -39,3 +39,8 @@ def request_rate(value: float) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 GPU`, `8 GPUs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def agreeing(count: int, one: str, many: str) -> str:
+    """What is said of so many, such as `is` of one and `are` of none or of several."""
+    return one if count == 1 else many

@@ -87,9 +87,9 @@ def _external(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     memory = _remember_want(sight, want, bounds)
     peak = max((wanted for _, wanted in memory.wanted), default=desired)
     recommended = bounds.clamp(peak)
-    message = f"{counted(desired, 'replica')}, as spec.scaling.replicas says"
-    if desired != sight.request.spec.replicas:
-        message = f"{sight.request.spec.replicas} replicas were asked for; {desired} is within the bounds"
+    message, asked = f"{counted(desired, 'replica')}, as spec.scaling.replicas says", sight.request.spec.replicas or 0
+    if desired != asked:
+        message = f"spec.scaling.replicas is {asked}, which the bounds make {desired}"
     needed = max((wanted for _, wanted in memory.wanted), default=0) if want.replicas is None else want.replicas
     return ScaleAnswer(desired, recommended, Explanation(Reason.OwnedExternally, message), memory, needed=needed)
 
@@ -194,15 +194,21 @@ def _missing(sight: Sight, want: Want) -> Explanation:
 def _why_not_more(sight: Sight, bounds: Bounds) -> tuple[Explanation, float | None]:
     if sight.request.current >= bounds.most:
         return bounds.at_most, None
-    step = sight.request.spec.max_step
-    message = f"maxStep {step} allows {step} replicas a minute; demand asks for more than {sight.request.current}"
+    return _step_limited(sight, f"; demand asks for more than {sight.request.current}")
+
+
+def _step_limited(sight: Sight, beside: str = "") -> tuple[Explanation, float]:
+    step = sight.request.spec.max_step or 0
+    message = f"maxStep {step} allows {counted(step, 'replica')} a minute{beside}"
     return Explanation(Reason.StepLimited, message), _step_wait(sight)
 
 
 def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, float | None]:
     request = sight.request
     if request.current <= bounds.least:
-        return Explanation(Reason.AtMinimum, f"demand needs fewer than the least, {bounds.least}"), None
+        least = bounds.least
+        fewest = f"minReplicas {least}" if least == request.spec.min_replicas else f"the {least} that the budget leaves"
+        return Explanation(Reason.AtMinimum, f"demand needs fewer than {fewest}"), None
     if not want.may_shrink:
         return _missing(replace(sight, problem="some replicas or series do not report"), want), None
     delay = request.spec.scale_down_delay_seconds
@@ -212,12 +218,11 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
         return Explanation(Reason.HoldAfterStart, message), unseen
     needed = [at for at, kept in sight.memory.kept if kept >= request.current]
     if not needed:
-        step = request.spec.max_step
-        return Explanation(Reason.StepLimited, f"maxStep {step} allows {step} replicas a minute"), _step_wait(sight)
+        return _step_limited(sight)
     expires = max(needed) + delay - request.now
     if expires > delay / 2:  # demand that hovers between two counts needs the larger one: that is steady
         return _steady(request.current), expires
-    message = f"demand fell below {request.current} replicas, but not yet for {delay:g} s"
+    message = f"demand fell below {counted(request.current, 'replica')}, but not yet for {delay:g} s"
     return Explanation(Reason.HoldStabilizing, message), expires
 
 
