@@ -16,7 +16,7 @@ from weft.domain.figures import digits, request_rate, seconds
 from weft.domain.made_often import made_often
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, persists
-from weft.scaling.looks import LOAD_WINDOW_SECONDS, SURELY, with_chance
+from weft.scaling.looks import LOAD_WINDOW_SECONDS, NEARLY_ALL, SURELY, with_chance
 from weft.scaling.risk import margin_now
 from weft.scaling.sight import counted_rate, offered_rate
 from weft.scaling.slowness import without_outliers
@@ -38,8 +38,6 @@ CATCH_UP_SECONDS = 300.0
 LEAST_TRUE_CAPACITY = 0.25
 # A count of the last seconds that is so many standard deviations above what was expected is no chance.
 NO_CHANCE = 4.0
-# Standard deviations that are left out of a short count that is no chance.
-NEARLY_ALL = 0.5
 # A risk that is off the user's by less than this part of it is told as that.
 SAME_RISK = 0.2
 # Who counts on so much of what is offered counts on all of it, as far as a reader cares.

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 # Growth of the requests inside is measured over this, and over no less than the other: a scrape apart is noise.
 LOAD_WINDOW_SECONDS = 60.0
 SHORTEST_GROWTH_SECONDS = 15.0
-SURELY = 1.5  # standard deviations that are left out of a short count that may be chance
+# Standard deviations that are left out of a short count: where it may be chance, and where it is none.
+SURELY, NEARLY_ALL = 1.5, 0.5
 # A pool shrinks only if so many standard deviations more in a minute's count would not bring it back, at most as much
 # again: a few requests a minute are twice as many by chance alone.
 MOST_CHANCE, MOST_KEPT = 4.0, 1.0
@@ -30,6 +31,11 @@ def grown(rate: float, loads: tuple[LoadSample, ...]) -> float:
     if not is_whole_minute(elapsed):
         more = max(0.0, more - SURELY * math.sqrt(2.0 * rate * elapsed))  # as many may come as go
     return more / elapsed
+
+
+def surely_came(requests: float, seconds: float, deviations: float) -> float:
+    """(n - k sqrt(n)) / T: a short count follows a ramp at once, and its noise alone should buy nothing."""
+    return max(0.0, requests - deviations * math.sqrt(requests)) / seconds if seconds > 0 else 0.0
 
 
 def with_chance(rate: float) -> float:

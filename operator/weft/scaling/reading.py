@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from weft.domain.made_often import made_often
 from weft.domain.workload import Role
+from weft.scaling.looks import NEARLY_ALL, surely_came
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PodObservation, PoolObservation
@@ -64,8 +65,10 @@ def counted_at_front(observation: PoolObservation | None) -> float:
     """Requests per second that surely come in, for when no engine tells; 0 where the front does not, or counts few."""
     if observation is None or not front_tells(observation):
         return 0.0
-    few = not is_sane(observation.arrivals) or observation.arrivals < ENOUGH_ARRIVALS
-    return 0.0 if few else _surely_arriving(observation.arrivals, observation.arrival_seconds)
+    arrivals, seconds = observation.arrivals, observation.arrival_seconds
+    if not is_sane(arrivals) or not is_sane(seconds) or arrivals < ENOUGH_ARRIVALS:
+        return 0.0
+    return surely_came(arrivals, seconds, NEARLY_ALL)
 
 
 def front_tells(observation: PoolObservation | None) -> bool:
@@ -94,13 +97,6 @@ def _tells_its_load(pod: PodObservation) -> bool:
 
 def _is_fresh(observation: PoolObservation) -> bool:
     return math.isfinite(observation.age_seconds) and observation.age_seconds <= FRESH_SECONDS
-
-
-def _surely_arriving(arrivals: float | None, seconds: float | None) -> float:
-    """(n - sqrt(n)/2) / T: a short count follows a ramp at once, and its noise alone should buy nothing."""
-    if not is_sane(arrivals) or not is_sane(seconds) or seconds <= 0:
-        return 0.0
-    return max(0.0, arrivals - math.sqrt(arrivals) / 2) / seconds
 
 
 def is_sane(value: float | None) -> TypeGuard[float]:

@@ -24,6 +24,7 @@ from weft.scaling.looks import (
     grown,
     is_whole_minute,
     remembered,
+    surely_came,
 )
 from weft.scaling.past import with_past
 from weft.scaling.reading import Reading, counted_at_front, front_tells, read
@@ -249,7 +250,5 @@ def _at_front(reading: Reading, loads: tuple[LoadSample, ...]) -> float | None:
 
 
 def counted_rate(reading: Reading, deviations: float) -> float:
-    """(n - k sqrt(n)) / T: a short count follows a ramp at once, and its noise alone should buy nothing."""
-    if reading.arrival_seconds <= 0:
-        return 0.0
-    return max(0.0, reading.arrivals - deviations * math.sqrt(reading.arrivals)) / reading.arrival_seconds
+    """Requests per second that surely came in lately; 0 where nobody counts them."""
+    return surely_came(reading.arrivals, reading.arrival_seconds, deviations)
