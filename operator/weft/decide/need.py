@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.spec import carrying
-from weft.scaling import backlog
+from weft.scaling import backlog, is_backlog
 
 if TYPE_CHECKING:
     from weft.decide.planning import Planned
@@ -20,6 +20,6 @@ def needed_now(planned: Planned, seen: PoolObservation | None, want: int) -> int
     capacity, spec = planned.capacity, planned.spec
     if seen is None or not seen.complete or seen.requests_per_second is None or not capacity > 0.0:
         return want
-    if backlog(seen, spec.role) > seen.answered:
+    if is_backlog(backlog(seen, spec.role), seen.answered):
         return want
     return min(want, max(spec.scaling.min_replicas, carrying(seen.requests_per_second, capacity)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weft.decide.promises import holder_name
 from weft.domain.reasons import Explanation, Reason
 from weft.placement import Hold
-from weft.scaling import backlog
+from weft.scaling import backlog, is_backlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +56,8 @@ def _is_in_need(course: Course) -> bool:
         return True
     if seen is None or not seen.complete or seen.requests_per_second is None or have >= course.wanted:
         return False
-    return backlog(seen, spec.role) > seen.answered or seen.requests_per_second > have * turn.planned.capacity
+    waits = is_backlog(backlog(seen, spec.role), seen.answered)
+    return waits or seen.requests_per_second > have * turn.planned.capacity
 
 
 def lower_than(needed: Iterable[Course], units: Sequence[Sequence[Course]]) -> list[Sequence[Course]]:

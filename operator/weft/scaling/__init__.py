@@ -8,7 +8,7 @@ from weft.scaling.lengths_seen import remembered
 from weft.scaling.live import live_figures, live_workload, replaced_values
 from weft.scaling.pool import scale_pool
 from weft.scaling.ratio import RatioGuard
-from weft.scaling.reading import backlog, is_sane, kv_in_use, read_percentile
+from weft.scaling.reading import backlog, is_backlog, is_sane, kv_in_use, read_percentile
 from weft.scaling.risk import without_costs
 from weft.scaling.settle import ScaleAnswer
 from weft.scaling.sight import Ceiling, ScaleRequest
@@ -20,6 +20,7 @@ __all__ = [
     "ScaleAnswer",
     "ScaleRequest",
     "backlog",
+    "is_backlog",
     "is_carried_along",
     "is_resolved",
     "is_sane",

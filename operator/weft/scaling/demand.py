@@ -17,6 +17,7 @@ from weft.domain.made_often import made_often
 from weft.domain.spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, NEARLY_ALL, SURELY, with_chance
+from weft.scaling.reading import is_backlog
 from weft.scaling.risk import margin_now
 from weft.scaling.sight import counted_rate, offered_rate
 from weft.scaling.slowness import without_outliers
@@ -227,7 +228,7 @@ def _true_capacity(sight: Sight) -> float:
         sight.same_replicas
         and len(loads) > 1
         and request.now - loads[0].at >= LOAD_WINDOW_SECONDS
-        and all(load.waiting > load.answered for load in loads)
+        and all(is_backlog(load.waiting, load.answered) for load in loads)
         and loads[-1].waiting >= loads[0].waiting
     )
     if reading is None or not saturated:

@@ -120,6 +120,11 @@ def _or_zero(value: float | None) -> float:
     return value if is_sane(value) else 0.0
 
 
+def is_backlog(waiting: float, answered: int) -> bool:
+    """Whether more than one request for each replica that answered waits for capacity: fewer are soon taken up."""
+    return waiting > answered
+
+
 def backlog(observation: PoolObservation, role: Role) -> float:
     """Requests that wait for capacity; a request waiting for its KV transfer is no backlog of a decode pool."""
     if role is Role.Decode and kv_in_use(observation) < KV_FULL:

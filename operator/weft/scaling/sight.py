@@ -27,7 +27,7 @@ from weft.scaling.looks import (
     surely_came,
 )
 from weft.scaling.past import with_past
-from weft.scaling.reading import Reading, counted_at_front, front_tells, read
+from weft.scaling.reading import Reading, counted_at_front, front_tells, is_backlog, read
 from weft.scaling.risk import with_cost
 from weft.scaling.starts import with_starts
 from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
@@ -133,8 +133,8 @@ class Sight:
 
     @property
     def backlogged(self) -> bool:
-        """Whether more than one request per replica waits for capacity."""
-        return self.reading is not None and self.reading.waiting > self.reading.answered
+        """Whether requests that wait for capacity are a backlog."""
+        return self.reading is not None and is_backlog(self.reading.waiting, self.reading.answered)
 
 
 def look(request: ScaleRequest) -> Sight:
