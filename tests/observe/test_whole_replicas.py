@@ -14,8 +14,8 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
 from weft.observe.collector import MetricsCollector
-from weft.observe.history import History
-from weft.observe.observation import STALE_SECONDS, observe_pool
+from weft.observe.history import STALE_SECONDS, History
+from weft.observe.observation import observe_pool
 from weft.observe.prometheus import PrometheusSource
 from weft.observe.targets import targets_of
 from weft.observe.whole_replicas import of_whole_replicas

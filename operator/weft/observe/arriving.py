@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.engines import FRONTS
+from weft.observe.history import STALE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 # Arrivals are counted over at least this: a few scrapes, and short against the start of an engine.
 ARRIVAL_SECONDS = 10.0
-FRONT_STALE_SECONDS = 45.0  # as for engines
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def arrivals(windows: list[Window], fronts: list[Target], histories: Mapping[str
 
 def _at_front(fronts: list[Target], histories: Mapping[str, History]) -> Arrived | None:
     known = [histories[front.uid].recent(ARRIVAL_SECONDS, FRONTS.names) for front in fronts if front.uid in histories]
-    counted = [_counted(history) for history in known if history.age_seconds <= FRONT_STALE_SECONDS]
+    counted = [_counted(history) for history in known if history.age_seconds <= STALE_SECONDS]
     seconds = max((history.span_seconds for history in known), default=0.0)
     told = [requests for requests in counted if requests is not None]
     if not fronts or len(told) < len(fronts) or seconds < ARRIVAL_SECONDS / 2:

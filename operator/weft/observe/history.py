@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those of the target)
 
+STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
+
 # Ranks that compute one request together: where each has series of its own, they tell the same requests.
 LOCKSTEP_LABELS = {"tp_rank", "pp_rank", "moe_ep_rank"}
 # SGLang's gauges tell a queue by priority as well, and all of it as `priority=""`, which Prometheus leaves out. In its

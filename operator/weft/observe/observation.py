@@ -13,6 +13,7 @@ from weft.observe.arithmetic import log_normal_quantile, merged, percentiles, un
 from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, missing, unmixed
 from weft.observe.contradictions import without_contradicted
+from weft.observe.history import STALE_SECONDS
 from weft.observe.starts import with_weights
 from weft.observe.window import Window
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from weft.observe.arriving import Arrived
     from weft.observe.history import EngineTarget, History, Target
 
-STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
 LEAST_PART = 0.25  # of the longest window, over which a rate is told at least
 NEARLY_AS_LONG = 0.9  # as the longest window: the rest is when scrapes happened to be
 LONG_PROMPT = 95  # the percentile of prompt and answer lengths that workloads are declared by

@@ -17,8 +17,7 @@ from urllib3.util.retry import Retry
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
 from weft.observe.exposition import HISTOGRAM_PARTS
-from weft.observe.history import History, Origin, series_key
-from weft.observe.observation import STALE_SECONDS
+from weft.observe.history import STALE_SECONDS, History, Origin, series_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

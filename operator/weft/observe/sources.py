@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from weft.observe.observation import STALE_SECONDS
+from weft.observe.history import STALE_SECONDS
 from weft.observe.prometheus import PrometheusAway
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.observe.history import History
-from weft.observe.observation import STALE_SECONDS
+from weft.observe.history import STALE_SECONDS, History
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

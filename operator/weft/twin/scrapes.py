@@ -13,7 +13,8 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from weft.observe.arriving import ARRIVAL_SECONDS, Arrived
-from weft.observe.observation import STALE_SECONDS, common_seconds
+from weft.observe.history import STALE_SECONDS
+from weft.observe.observation import common_seconds
 from weft.twin.observing import Scrape, observe_engine, observe_engines, scrape
 
 if TYPE_CHECKING:
