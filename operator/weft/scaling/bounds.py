@@ -56,29 +56,29 @@ def _under(ceiling: Ceiling, own: Bounds, spec: ScalingSpec) -> Bounds:
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def _bounds(spec: ScalingSpec, gpus: int, pods: int) -> Bounds:
-    limits = [
-        (
-            max(1, spec.max_replicas),
-            Explanation(Reason.AtMaximum, f"demand asks for more than maxReplicas {spec.max_replicas}"),
-        ),
-        (
-            min(MOST_REPLICAS, MOST_NODES // max(1, pods)),
-            Explanation(Reason.AtMaximum, f"a pool holds at most {MOST_REPLICAS} replicas and {MOST_NODES} nodes"),
-        ),
-    ]
-    if spec.max_gpus is not None:
-        affordable = spec.max_gpus // max(1, gpus)
-        allowed = f"maxGPUs {spec.max_gpus} allows {counted(affordable, 'replica')} of {counted(gpus, 'GPU')}"
-        limits.append((affordable, Explanation(Reason.BudgetExhausted, f"{allowed}; demand asks for more")))
-    most, explanation = min(limits, key=lambda limit: limit[0])
-    return Bounds(max(0, min(spec.min_replicas, most)), max(0, most), explanation, _shortfall(spec, max(1, gpus)))
+    most = max(0, spec.affordable(gpus, pods))
+    at_most, shortfall = _what_allows_no_more(spec, max(1, gpus), most), _shortfall(spec, max(1, gpus))
+    return Bounds(min(spec.min_replicas, most), most, at_most, shortfall)
+
+
+def _what_allows_no_more(spec: ScalingSpec, gpus: int, most: int) -> Explanation:
+    """Which of the limits that `ScalingSpec.affordable` knows it is."""
+    if most >= spec.max_replicas:
+        return Explanation(Reason.AtMaximum, f"demand asks for more than maxReplicas {spec.max_replicas}")
+    if spec.max_gpus is None or most < spec.max_gpus // gpus:
+        told = f"a pool holds at most {MOST_REPLICAS} replicas and {MOST_NODES} nodes"
+        return Explanation(Reason.AtMaximum, told)
+    return Explanation(Reason.BudgetExhausted, f"{_allowed(spec.max_gpus, gpus)}; demand asks for more")
+
+
+def _allowed(max_gpus: int, gpus: int) -> str:
+    return f"maxGPUs {max_gpus} allows {counted(max_gpus // gpus, 'replica')} of {counted(gpus, 'GPU')}"
 
 
 def _shortfall(spec: ScalingSpec, gpus: int) -> Explanation | None:
     fewest = max(1, spec.min_replicas)
     if spec.max_gpus is None or spec.max_gpus >= fewest * gpus:
         return None
-    allowed = f"maxGPUs {spec.max_gpus} allows {counted(spec.max_gpus // gpus, 'replica')} of {counted(gpus, 'GPU')}"
     lower = f", fewer than minReplicas {fewest}: raise it to {fewest * gpus} or lower minReplicas"
     wish = lower if fewest > 1 else f": raise it to at least {gpus}"
-    return Explanation(Reason.BudgetExhausted, f"{allowed}{wish}")
+    return Explanation(Reason.BudgetExhausted, f"{_allowed(spec.max_gpus, gpus)}{wish}")
