@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from weft.decide.accounts import Account
     from weft.decide.health import Replica
-    from weft.decide.order import Unit
     from weft.decide.planning import Planned
     from weft.decide.survivors import Roll, Survivors
     from weft.domain.cluster import PodRecord
@@ -254,8 +253,3 @@ def charge_owed(
         if pool.spec is not None and seen.standing is None and accounts.limit(pool.key.namespace):
             for shape, pods in owed(pool, [each for each in seen.replicas if is_paid(each, now) is paid]):
                 accounts.charge(pool.key.namespace, pool.spec, shape, pods)
-
-
-def priority_of(unit: Unit) -> int:
-    """A split stands where the first of its halves would."""
-    return max(pool.priority for pool in unit)

@@ -17,7 +17,6 @@ from weft.decide.budgets import (
     charge_owed,
     claim_of,
     pays_for_no_successor,
-    priority_of,
     replaces_in_its_room,
     share_out,
 )
@@ -32,7 +31,7 @@ from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.learning import Fleet, learn, unwatched, watch
 from weft.decide.making_room import Purse
 from weft.decide.network import network_bound
-from weft.decide.order import Unit, in_order
+from weft.decide.order import Unit, in_order, priority_of
 from weft.decide.outliers import look_for_outliers
 from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.planning import Facts

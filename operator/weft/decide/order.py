@@ -37,6 +37,11 @@ def in_order(pools: Iterable[PoolRecord], splits: Iterable[SplitRecord]) -> tupl
     return tuple(units)
 
 
+def priority_of(unit: Iterable[PoolRecord]) -> int:
+    """A split stands where the first of its halves would."""
+    return max(pool.priority for pool in unit)
+
+
 def _rank(pool: PoolRecord) -> tuple[int, float, str, str, str]:
     return -pool.priority, pool.created, pool.key.namespace, pool.key.name, pool.key.uid
 

@@ -12,6 +12,7 @@ from weft.decide.holes import as_moves_know_them, shapes_with_a_place
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import Moves, moves_under_way
 from weft.decide.need import needed_now
+from weft.decide.order import priority_of
 from weft.decide.outliers import replace_outliers
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.quota_preemption import keep_room, take_room
@@ -126,7 +127,7 @@ def _fill_of(course: Course) -> Fill:
 
 
 def _priority(together: Sequence[Course]) -> int:
-    return max(course.turn.planned.pool.priority for course in together)
+    return priority_of(course.turn.planned.pool for course in together)
 
 
 def _wants_more(together: Sequence[Course]) -> bool:
