@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from weft.observe.reading import resource_path
+from weft.observe.reading import has_nothing_for_us, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 CONFIG_SECONDS = 30.0
 PRIORITY_SECONDS = 60.0
-NOT_FOUND, FORBIDDEN = 404, 403
 
 
 class ConfigFiles:
@@ -41,7 +40,7 @@ class ConfigFiles:
         try:
             return dict(self._reader.get(resource_path("v1", "configmaps", namespace, name)).get("data") or {})
         except ApiException as error:
-            return {} if error.status in {NOT_FOUND, FORBIDDEN} else known
+            return {} if has_nothing_for_us(error) else known
         except HTTPError:
             return known
 

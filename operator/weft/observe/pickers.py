@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from weft.engines import FRONTS
 from weft.observe.history import Target
-from weft.observe.reading import resource_path
+from weft.observe.reading import has_nothing_for_us, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 READ_AGAIN_SECONDS = 30.0
 METRICS_PORT = 9090  # of both pickers, unless told otherwise; Prometheus knows for itself
 SERVICE = "kubernetes.io/service-name"
-NOT_FOUND, FORBIDDEN = 404, 403
 _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 Named = tuple[str, str]  # (namespace, Service)
@@ -62,7 +61,7 @@ class Pickers:
         try:
             slices = self._reader.get(path, {"labelSelector": f"{SERVICE}={name}"}).get("items") or ()
         except ApiException as error:
-            return () if error.status in {NOT_FOUND, FORBIDDEN} else known
+            return () if has_nothing_for_us(error) else known
         except HTTPError:
             return known
         found = {target.uid: target for each in slices for target in _targets(namespace, each)}

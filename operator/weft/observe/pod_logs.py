@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from weft.observe.reading import resource_path
+from weft.observe.reading import FORBIDDEN, resource_path
 from weft.render import ENGINE_CONTAINER
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ TAIL_LINES = 200
 TAIL_BYTES = 16 * 1024
 READ_BYTES = 1024 * 1024  # the API server cuts the end off, so ask for far more than is kept
 READS_AT_ONCE = 8
-FORBIDDEN = 403
 
 
 class PodLogs:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 READ_TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 PAGE_ITEMS = 500
-GONE = 410
-BAD_GATEWAY = 502
+FORBIDDEN, NOT_FOUND, GONE, BAD_GATEWAY = 403, 404, 410, 502
 OURS = (("labelSelector", f"{labels.MANAGED_BY}={labels.MANAGED_BY_WEFT}"),)  # a query for objects that Weft manages
 
 
@@ -70,6 +69,11 @@ class Reader:
             answer.read()
             raise ApiException(http_resp=answer)
         return answer.response
+
+
+def has_nothing_for_us(error: ApiException) -> bool:
+    """Whether there is no such thing, or Weft may not read it; any other answer is an outage, and says nothing."""
+    return error.status in {FORBIDDEN, NOT_FOUND}
 
 
 def resource_path(api_version: str, plural: str, namespace: str | None = None, name: str | None = None) -> str:

@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import ApiException
 
 from weft.domain.cluster import ObjectRecord
 from weft.domain.reports import ComputeDomainReport, DeviceReport, Reports, TopologyReport
-from weft.observe.reading import GONE, resource_path
+from weft.observe.reading import FORBIDDEN, GONE, NOT_FOUND, has_nothing_for_us, resource_path
 from weft.observe.reflector import RELIST_SECONDS, Collection, ListWatch, Reflector
 from weft.observe.report_records import (
     COMPUTE_DOMAINS,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from weft.observe.report_records import OptionalKind
 
 Record = TypeVar("Record")
-
-FORBIDDEN, NOT_FOUND = 403, 404
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +92,7 @@ class OptionalListWatch(ListWatch[Record]):
             self._collection = replace(self._collection, path=path)
             listing = super()._list()
         except ApiException as error:
-            if error.status in {FORBIDDEN, NOT_FOUND}:
+            if has_nothing_for_us(error):
                 return self._nothing(refused=error.status == FORBIDDEN)
             raise
         finally:
@@ -110,7 +108,7 @@ class OptionalListWatch(ListWatch[Record]):
         try:
             return super()._watch(version)
         except ApiException as error:
-            if error.status in {FORBIDDEN, NOT_FOUND}:
+            if has_nothing_for_us(error):
                 raise ApiException(status=GONE, reason=f"{self._kind.name} is no longer there to watch") from error
             raise
 
