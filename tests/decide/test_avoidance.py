@@ -181,6 +181,16 @@ def test_the_latest_are_known_where_the_clock_was_set_back_and_too_many_are_avoi
     assert avoided_after(known, [], 1_000_000.0 + 1) == ()
 
 
+def test_a_replica_of_more_nodes_than_are_remembered_crowds_out_all_others() -> None:
+    """None of which a negative number of places would leave."""
+    known = tuple(Avoided(f"a-{index}", 1_000_000.0, Reason.EngineFailed) for index in range(10))
+    wide = tuple(f"b-{index}" for index in range(MOST_AVOIDED + 5))
+    loss = Loss(Assignment(0, "r", (), 8, 0.0), Explanation(Reason.SchedulingTimedOut, ""), counts=True, suspects=wide)
+    found = avoided_after(known, [loss], 1_000_001.0)
+    assert len(found) == MOST_AVOIDED
+    assert {each.node for each in found} <= set(wide)
+
+
 @given(passes=st.lists(st.tuples(LOSSES, st.sampled_from([0.0, 5.0, 600.0, HOUR, -HOUR])), max_size=8))
 def test_each_node_is_avoided_once_for_an_hour_at_most_and_not_too_many_are(
     passes: list[tuple[list[Loss], float]],

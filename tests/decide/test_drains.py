@@ -246,6 +246,14 @@ def test_a_node_that_a_cloud_takes_back_in_seconds_is_left_at_once_and_replaced_
     assert world.serving("chat") == 2
 
 
+def test_it_is_left_at_once_however_soon_requests_are_over() -> None:
+    """No engine starts within the two minutes of the notice, so that none can be waited for."""
+    world = serving(3, pool_spec(8, external(2), rollout=RolloutSpec(drain_timeout_seconds=30.0)))
+    give_notice(world, "b-0", SPOT)
+    world.turn()
+    assert world.nodes_of("chat") == [("b-1",), ("b-2",)]
+
+
 def test_it_is_left_though_nothing_has_room_for_a_successor() -> None:
     world = serving(2)
     give_notice(world, "b-0", SPOT)

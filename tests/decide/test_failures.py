@@ -8,8 +8,11 @@ import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
+from weft.decide.backoff import failed_again
+from weft.decide.health import Loss
 from weft.domain.cluster import ContainerFailure, PodPhase
-from weft.domain.reasons import Reason
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import Assignment, Failure
 
 OUT_OF_MEMORY = ContainerFailure("Error", "ValueError: No available memory for the cache blocks.", exit_code=1)
 # vLLM 0.32 on the CPU, recorded when the other pod's rank was killed while a request ran.
@@ -328,3 +331,15 @@ def test_without_a_valid_plan_nothing_is_given_up() -> None:
     world.turn()
     assert world.condition("chat", "Planned")[0] == "True"
     assert world.status("chat").assignments == before
+
+
+@pytest.mark.parametrize(("later", "count"), [(5.0, 1), (15.0, 2)])
+def test_what_was_placed_together_fails_together_until_the_wait_is_over(later: float, count: int) -> None:
+    """Of two replicas that were placed at once the second counts as a failure of its own after the first back-off."""
+    told = Explanation(Reason.EngineFailed, "")
+    loss = Loss(Assignment(0, "r", ("b-0",), 8, 0.0), told, counts=True)
+    first = failed_again(None, [loss], "r", 1000.0)
+    assert first == Failure("r", 1, 1000.0, told)
+    second = failed_again(first, [replace(loss, assignment=replace(loss.assignment, replica=1))], "r", 1000.0 + later)
+    assert second is not None
+    assert second.count == count

@@ -110,6 +110,16 @@ def test_what_stays_is_what_is_told(scaling: ScalingSpec) -> None:
     assert ["2 -> 1 replicas: more than that exceed maxGPUs or maxReplicas"] * (scaling is not TWO) == news
 
 
+def test_what_stays_is_no_more_than_max_replicas() -> None:
+    """As of anything else that runs: who lowers it wants fewer, also while none of the new shape can come."""
+    world = limited(4, {GPUS: 500}, pool("chat", pool_spec(1, ScalingSpec(min_replicas=2, max_replicas=5, max_gpus=2))))
+    world.turn(6)
+    assert (2,) == desired(world, "chat")
+    world.edit("chat", pool_spec(4, ScalingSpec(min_replicas=1, max_replicas=1, max_gpus=2)))
+    world.turn(2)
+    assert ((1,), 1) == (desired(world, "chat"), world.decision("chat").recommended)
+
+
 def test_of_a_half_that_waits_for_the_other_what_stays_is_recommended() -> None:
     """Also where the count is somebody's: fewer of the larger ones would do, of which none may come."""
     world = limited(6, {GPUS: 500})

@@ -78,6 +78,13 @@ def test_a_tail_of_long_prompts_is_not_one_of_the_network() -> None:
     assert FALSE == told(roomy(transfers=QUICK))
 
 
+def test_a_median_that_is_nearly_as_late_tells_of_no_tail() -> None:
+    """All requests wait, and most of them for something else than a slow transfer."""
+    late = roomy(ttft=((50, 1.2), (99, 2.2)), transfer_seconds=0.05)
+    assert FALSE == told(late)
+    assert TRUE == told(replace(late, ttft=((50, 1.0), (99, 2.2))))
+
+
 def test_an_engine_that_counts_no_transfers_by_bucket_is_judged_by_its_mean_alone() -> None:
     assert FALSE == told(roomy(transfers=()))
     assert TRUE == told(roomy(transfers=(), transfer_seconds=0.4))

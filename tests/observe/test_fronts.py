@@ -13,7 +13,7 @@ from weft.domain.shape import EngineName
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
 from weft.engines import FRONTS, series_for
-from weft.observe.history import History
+from weft.observe.history import STALE_SECONDS, History
 from weft.observe.observation import observe_pool
 from weft.observe.targets import fronts_of
 
@@ -92,6 +92,18 @@ async def test_without_every_front_the_engines_say_what_arrives() -> None:
     texts = {"a": pages("vllm-0.32.0"), "f": pages("vllm-router-0.1.17"), "g": ("", "")}
     seen = await observed(texts, (front(), front("g")))
     assert (seen.arrivals, seen.arrivals_at_front) == (22, False)  # 16 answered, 6 more inside
+
+
+@pytest.mark.parametrize(("beyond", "at_front"), [(0.0, True), (1.0, False)])
+async def test_a_front_that_fell_silent_tells_nothing_of_now(beyond: float, at_front: bool) -> None:  # noqa: FBT001
+    """What it counted before would be demand for ever, or none: engines say then what arrives."""
+    engine = target(SERIES)
+    texts = {"a": pages("vllm-0.32.0"), "f": pages("vllm-router-0.1.17")}
+    histories = await scraped((engine, front()), texts)
+    told = histories["f"]
+    silent = replace(told, now=told.now - told.age_seconds + STALE_SECONDS + beyond)
+    seen = observe_pool((engine,), {**histories, "f": silent}, (front(),))
+    assert (seen.arrivals, seen.arrivals_at_front) == (22, at_front)
 
 
 async def test_a_restarted_front_counts_from_zero() -> None:

@@ -15,7 +15,7 @@ from weft.domain.reasons import Reason
 from weft.domain.snapshot import Outliers, PodObservation
 from weft.domain.workload import Role
 from weft.scaling.cut_off import failing, fetches_well
-from weft.scaling.outliers import wake_after_seconds, watched, worth_a_look
+from weft.scaling.outliers import LONGEST_GAP_SECONDS, wake_after_seconds, watched, worth_a_look
 
 CUT_OFF, ALIKE = Reason.CutOffFromPrefill, Reason.TransfersFail
 NOW = 1_000_000.0
@@ -190,6 +190,15 @@ def test_one_reason_follows_the_other_once_it_is_named(
     assert memory is not None
     assert [(each.replica, each.why) for each in memory.named] == [(one, why) for one, _, why in named]
     assert not any(each.told for each in memory.named), "an event says the new one"
+
+
+@pytest.mark.parametrize(("apart", "named"), [(LONGEST_GAP_SECONDS, [0]), (LONGEST_GAP_SECONDS + 1.0, [])])
+def test_nobody_knows_what_was_between_two_looks_far_apart(apart: float, named: list[int]) -> None:
+    memory, every = None, pods((45, 15), (60, 0))
+    for look in range(6):
+        memory = watched(memory, every, range(2), Role.Decode, NOW + look * apart)
+    assert memory is not None
+    assert [each.replica for each in memory.named] == named
 
 
 def test_a_pod_that_is_slow_too_is_told_as_both() -> None:
