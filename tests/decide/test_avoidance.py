@@ -12,8 +12,8 @@ from tests.decide.test_kueue import KUEUE
 from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
 from weft.decide.avoidance import avoided_after
-from weft.decide.health import Loss
-from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.decide.health import Loss, Replica, Surroundings, a_pod_has_ended
+from weft.domain.cluster import ContainerFailure, PodPhase, PodRecord
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import MOST_AVOIDED, Assignment, Avoided
 
@@ -116,6 +116,18 @@ def test_an_engine_that_served_for_long_says_nothing_of_its_node() -> None:
     assert avoided(world) == []
     world.turn(8)
     assert world.nodes_of("chat") == [("b-0",)]
+
+
+@pytest.mark.parametrize(("start_seconds", "suspects"), [(200.0, ("b-0",)), (50.0, ())])
+def test_how_long_a_replica_has_to_serve_is_counted_from_when_it_should_have_started(
+    start_seconds: float, suspects: tuple[str, ...]
+) -> None:
+    """One that ended after 700 s served for eleven minutes, or has hardly loaded a large model."""
+    pod = PodRecord("team", "chat-0-0", "uid", PodPhase.Failed, "b-0", (), failure=CRASH)
+    around = Surroundings(700.0, {}, {}, lambda _, text: Explanation(Reason.EngineFailed, text), start_seconds)
+    loss = a_pod_has_ended(Replica(Assignment(0, "r", ("b-0",), 8, 0.0), (pod,)), around)
+    assert loss is not None
+    assert loss.suspects == suspects
 
 
 def test_of_a_replica_of_several_pods_the_node_of_the_one_that_tells_is_avoided() -> None:

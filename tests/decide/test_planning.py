@@ -11,6 +11,7 @@ from tests.catalog.configs import SHORT_LLAMA
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board, taint
 from weft.catalog import load
+from weft.decide.planning import Facts, Planned, plan_pool
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import (
@@ -25,6 +26,7 @@ from weft.domain.spec import (
     ShapePins,
 )
 from weft.domain.workload import Role
+from weft.fabric import build_fabric
 from weft.fabric.membership import CLIQUE
 from weft.render import render_pods
 
@@ -244,3 +246,13 @@ def test_a_node_that_claims_more_gpus_than_there_are_in_the_world_stops_nobody()
     world = World.of(joined, pool("chat", replace(pool_spec(1), shape=ShapePins())))
     world.decide()
     assert len(world.nodes_of("chat")) == 1
+
+
+def test_traffic_that_no_shape_can_serve_does_not_stop_a_pool() -> None:
+    """It counts with what is declared: a capacity of nothing would hold it as it is for ever."""
+    world = World.of([board("b-0")], pool("chat", SPEC))
+    facts = Facts(build_fabric(world.nodes, (), load()), load())
+    live = replace(SPEC.workload, input_tokens=1e9, input_tokens_p95=1e9)
+    planned = plan_pool(world.pools["chat"], facts, live)
+    assert isinstance(planned, Planned)
+    assert planned.capacity == planned.plan.prediction.capacity > 0.0

@@ -31,6 +31,7 @@ class TestInForce:
             (1.06, 12, 300, True),
             (0.94, 12, 300, True),
             (1, 24, 300, True),
+            (1.5, 12, -60, True),
         ],
     )
     def test_it_stays_until_it_is_old_and_off(
@@ -40,7 +41,7 @@ class TestInForce:
         after_seconds: float,
         changes: bool,  # noqa: FBT001 - a case
     ) -> None:
-        """L3: 5 %, or twice as many points, at most every 5 minutes."""
+        """L3: 5 %, or twice as many points, at most every 5 minutes; a clock that was set back is no reason to wait."""
         known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 12, 12), START),)
         memory = CalibrationMemory(SUBJECT, Calibration(1.2 * factor, 1.2, points, points))
         assert (in_force(known, memory, START + after_seconds) != known) is changes

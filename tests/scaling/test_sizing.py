@@ -15,7 +15,7 @@ from bench.fluid import Fluid
 from tests.scaling.cases import Pool, seen
 from weft.domain.spec import ScalingSpec
 from weft.domain.workload import Role
-from weft.scaling import RatioGuard, scale_split
+from weft.scaling import RatioGuard, scale_pool, scale_split
 
 MINUTE, HOUR, DAY = 6, 360, 8640  # in steps of 10 s
 
@@ -162,3 +162,14 @@ def test_bounds_hold_with_a_forecast_as_without() -> None:
     pool = Fluid(spec=ScalingSpec(min_replicas=2, max_replicas=7)).run([*[0.0] * HOUR, *[500.0] * HOUR])
     assert {2, 7} <= set(pool.counts)
     assert all(2 <= count <= 7 for count in pool.counts)
+
+
+@pytest.mark.parametrize(("bound", "left"), [(True, 5), (False, 1)])
+def test_while_requests_wait_for_the_network_what_there_is_stays(bound: bool, left: int) -> None:  # noqa: FBT001
+    """No GPU more would help, and one less would be missed once the network is well."""
+    pool = Pool()
+    pool.current = 5
+    for _ in range(60):
+        pool.now += 10.0
+        pool.accept(scale_pool(replace(pool.request(seen(1.0, pool.current)), network_bound=bound)))
+    assert pool.current == left
