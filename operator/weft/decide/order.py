@@ -39,7 +39,7 @@ def in_order(pools: Iterable[PoolRecord], splits: Iterable[SplitRecord]) -> tupl
 
 def priority_of(unit: Iterable[PoolRecord]) -> int:
     """A split stands where the first of its halves would."""
-    return max(pool.priority for pool in unit)
+    return max([pool.priority for pool in unit])
 
 
 def _rank(pool: PoolRecord) -> tuple[int, float, str, str, str]:

@@ -127,7 +127,7 @@ def _fill_of(course: Course) -> Fill:
 
 
 def _priority(together: Sequence[Course]) -> int:
-    return priority_of(course.turn.planned.pool for course in together)
+    return priority_of([course.turn.planned.pool for course in together])
 
 
 def _wants_more(together: Sequence[Course]) -> bool:
