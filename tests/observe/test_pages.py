@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.observe.fake_prometheus import FakePrometheus
 from tests.observe.pages import APART_SECONDS, observed, pages, said, scraped, target
+from tests.observe.test_odd_pages import without
 from weft.domain.shape import EngineName
+from weft.domain.start_up import Start
 from weft.engines import series_for
 from weft.observe.exposition import parse
 from weft.observe.history import History
@@ -144,7 +146,7 @@ async def test_an_engine_that_starts_anew_has_failed_no_more_than_it_says(
     assert pod.transfers_failed == failed
 
 
-@pytest.mark.parametrize("release", [*RELEASES, "vllm-0.32.0"])
+@pytest.mark.parametrize("release", [*RELEASES, "vllm-0.32.0", "sglang-0.5.15"])
 async def test_prometheus_tells_the_same_of_each_release(release: str) -> None:
     series = series_for(*split(release))
     targets = (target(series),)
@@ -184,6 +186,41 @@ async def test_what_a_real_engine_showed_is_read_without_a_caveat_of_names() -> 
     assert seen.output_tokens == pytest.approx((12 * 40 + 4 * 20) / 16)
     assert (seen.computed_input_tokens or 0.0) < (seen.input_tokens or 0.0)
     assert not [caveat for caveat in said(seen) if "read" in caveat or "show" in caveat]
+
+
+async def test_what_sglang_showed_on_a_gpu_is_read_to_the_figures_of_its_page() -> None:
+    """SGLang 0.5.15 after 899 requests, as if they had come in half a minute; of its gauges one is NaN."""
+    seen = await observed(series_for(EngineName.SGLang, "0.5.15"), *pages("sglang-0.5.15"))
+    assert (seen.missing, seen.complete) == ((), True)
+    assert said(seen) == ("TTFT percentiles below 100 ms are in the first bucket: the mean stands for them",)
+    assert seen.requests_per_second == pytest.approx(899 / 30)
+    assert seen.input_tokens == pytest.approx(879_719 / 899)
+    assert seen.computed_input_tokens == pytest.approx(879_717 / 899)
+    assert seen.output_tokens == pytest.approx(113_079 / 899)
+    assert seen.ttft_mean == pytest.approx(115.97185 / 899)
+    assert seen.tpot_mean == pytest.approx(1350.65199 / 112_173)
+    assert (seen.running, seen.waiting, seen.waiting_for_kv, seen.kv_usage) == (2, 0, 0, 0.01)
+    assert 1000 < (seen.input_tokens_p95 or 0.0) <= 1500  # 778 of 899 within 1000, 879 within 1500
+    assert {"NaN"} == {line.split()[-1] for line in pages("sglang-0.5.15")[1].splitlines() if "fwd_occupancy{" in line}
+
+
+async def test_a_start_of_no_time_was_not_told() -> None:
+    """SGLang 0.5.15 shows zero whatever its start took; what the pod's conditions say counts as ever."""
+    series = series_for(EngineName.SGLang, "0.5.15")
+    assert "sglang:engine_startup_time" in pages("sglang-0.5.15")[1]
+    (pod,) = (await observed(series, *pages("sglang-0.5.15"))).pods
+    assert pod.startup_seconds is None
+    by_conditions = replace(target(series, startup_seconds=75.0), start=Start(4, (3, 0, 0, 0, 72)))
+    texts = {"a": pages("sglang-0.5.15")}
+    (known,) = observe_pool((by_conditions,), await scraped((by_conditions,), texts)).pods
+    assert (known.startup_seconds, known.start) == (75.0, by_conditions.start)
+
+
+async def test_a_rank_that_tells_no_start_does_not_halve_that_of_the_other() -> None:
+    lines = (f'sglang:engine_startup_time{{dp_rank="{rank}"}} {told}' for rank, told in enumerate((0.0, 90.0)))
+    text = "\n".join((without(pages("sglang-0.5.15")[0], "sglang:engine_startup_time"), *lines, ""))
+    (pod,) = (await observed(series_for(EngineName.SGLang, "0.5.15"), text, text)).pods
+    assert pod.startup_seconds == 90.0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from weft.engines.series import EngineSeries
 from weft.engines.versions import parse_version
 
-_RENAMED = parse_version("0.5.23")  # in one of the releases after 0.5.10, of which only these two were looked at
+_RENAMED = parse_version("0.5.23")  # in one of the releases after 0.5.15, which does not have it yet
 
 
 def sglang_series(version: str) -> EngineSeries:

@@ -263,15 +263,17 @@ def _prefix_hit(together: Together, prompt: float | None, computed: float | None
 
 def _startup(target: Target, window: Window) -> float | None:
     told = target.startup_seconds
-    return _mean(window.gauge(window.series.startup)) if told is None else told
+    return _lasted(window, window.series.startup) if told is None else told
 
 
 def _start(target: Target, window: Window) -> Start | None:
     """With what the engine itself says of its weights."""
-    told = window.series.loading
-    return (
-        target.start if target.start is None or told is None else with_weights(target.start, _mean(window.gauge(told)))
-    )
+    return target.start and with_weights(target.start, _lasted(window, window.series.loading))
+
+
+def _lasted(window: Window, name: str | None) -> float | None:
+    """Seconds by a gauge; none where it is zero, as SGLang 0.5.15 shows whatever its start took."""
+    return _mean(tuple([seconds for seconds in window.gauge(name) if seconds > 0.0]))
 
 
 def _last_starts(pods: Iterable[PodObservation]) -> tuple[Start, ...]:
