@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from bench.on_gpu.programs import PROGRAMS
 from bench.truth_bench.beside import poisson
 from bench.truth_bench.clients import Client
 from bench.truth_bench.fitting import fit
 from bench.truth_bench.series import Point, Replica, Series
 from weft.catalog import load
-from weft.domain.shape import EngineName
 from weft.domain.workload import Role, Workload
 from weft.perf.expected import expected
 from weft.perf.measured import measurement
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
     from weft.perf.expected import Estimate
     from weft.perf.measured import Measurement
+    from weft.perf.replica import ReplicaModel
 
 _MILLI = 1e3
 _SPREAD = "InferenceX"  # a table's name for lengths that are drawn evenly from 0.8 of the nominal ones to all of them
 _MEAN, _P95 = 0.9, 0.99  # of the nominal length
-_SIZES = ("--max-num-seqs", "--max-num-batched-tokens")
+_SIZES = {
+    "vllm": ("--max-num-seqs", "--max-num-batched-tokens"),
+    "sglang": ("--max-running-requests", "--chunked-prefill-size"),
+}
 Measured = dict[str, Any]
 Both = dict[str, tuple[float, float]]  # by percentile: measured, by the model
 
@@ -83,12 +87,20 @@ def _beside(measured: float, estimate: Estimate) -> Beside:
     return Beside(measured, *(_MILLI * each for each in (estimate.value, estimate.low, estimate.high)))
 
 
+def engine_of(told: Measured) -> str:
+    """Its name in tables."""
+    return next(name for name in PROGRAMS if name in told)
+
+
 def _asked(told: Measured, lengths: Mapping[str, Any], **load_: float) -> Measurement:
+    engine = engine_of(told)
     row = {
-        "model": told["name"],
+        "model": told.get("model", told["name"]),
+        "precision": told.get("precision", "BF16"),
         "gpu": told["gpu"]["name"],
-        "engine": "vllm",
-        "engine_version": told["vllm"],
+        "kv_precision": "BF16",  # Weft asks for no other, where readers of tables take FP8 for that of FP8 weights
+        "engine": engine,
+        "engine_version": told[engine],
         "isl": str(lengths["input"]),
         "osl": str(lengths["output"]),
         "source": _SPREAD,
@@ -128,9 +140,10 @@ def _by_the_twin(told: Measured, loop: Mapping[str, Any]) -> tuple[float, float]
         Point(each["users"], each["users"], *(each[name]["p50"] / _MILLI for name in ("ttft_ms", "tpot_ms")))
         for each in same
     )
-    seats, tokens = (int(told["options"][told["options"].index(name) + 1]) for name in _SIZES)
+    engine, options = engine_of(told), told["options"]
+    seats, tokens = (int(options[options.index(name) + 1]) for name in _SIZES[engine])
     client = Client(loop["input"], loop["output"], spread=True)
-    series = Series(told["name"], "vllm", Replica(told["kv_tokens"], seats, tokens), client, points)
+    series = Series(told["name"], engine, Replica(told["kv_tokens"], seats, tokens), client, points)
     windows = [poisson(loop["rate"], loop["requests"], seed) for seed in range(4)]
     said = _in_the_twin(client, series, windows)
     return _MILLI * said[0], _MILLI * said[1]
@@ -150,14 +163,18 @@ def room(told: Measured) -> tuple[int, int]:
     return told["kv_tokens"], kv_tokens(at.replica, at.input_tokens + at.output_tokens)
 
 
+def replica_of(told: Measured, loop: Mapping[str, Any]) -> ReplicaModel:
+    """The replica that was asked so, as the performance model knows it."""
+    return _asked(told, loop, concurrency=1).replica
+
+
 def kv_bytes(told: Measured, loop: Mapping[str, Any]) -> float:
     """Of the KV of a prompt of mean length."""
-    at = _asked(told, loop, concurrency=1)
-    return sequence_bytes_per_gpu(at.replica, loop["input"] * _MEAN)
+    return sequence_bytes_per_gpu(replica_of(told, loop), loop["input"] * _MEAN)
 
 
 def start(told: Measured) -> float:
     """Seconds that a start is expected to take from a container's beginning, without weights."""
-    known = load().starting.engines[EngineName.VLLM]
-    layers = _asked(told, told["closed"][0], concurrency=1).replica.architecture.layers
+    replica = replica_of(told, told["closed"][0])
+    known, layers = load().starting.engines[replica.shape.engine], replica.architecture.layers
     return known.seconds + known.layer_seconds * layers

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bench.on_gpu.compared import arrivals, loops, off_after, room, start
+from bench.on_gpu.compared import arrivals, loops, room, start
 from bench.on_gpu.halves_page import halves_part
+from bench.on_gpu.tables import arrivals_table, errors, inside, loops_beside, loops_table, same_load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from bench.on_gpu.compared import Beside, Both, Loop, Measured, Open
+    from bench.on_gpu.compared import Loop, Measured
 
-_KNOWN_USERS = 16
 _TEXT = """\
 # Beside a GPU
 
 Written by `python -m bench.on_gpu --write` from what `python -m bench.on_gpu.record` measured on one {gpu}
-(driver {driver}) with vLLM {vllm}: models with random weights, started as Weft renders them, but without FlashInfer and
-DeepGEMM. Clients ran on the same machine and sent numbers of tokens. Nothing of this was fitted.
+(driver {driver}) with vLLM {vllm} and SGLang {sglang}: models with random weights, started as Weft renders them, but
+vLLM without FlashInfer and DeepGEMM, and SGLang without kernels of CUTLASS's DSL. Clients ran on the same machine and
+sent numbers of tokens. Nothing of this was fitted.
 
 ## {name}
 
-In BF16 with `{options}`. The table of the fit has no row of this model with
-vLLM on this GPU. {note}
+On vLLM in BF16 with `{options}`. The table of the fit has no row of this model
+with vLLM on this GPU. {note}
 
 ### Users who wait for their answers
 
@@ -33,6 +35,10 @@ Prompts and answers are drawn evenly from 0.8 of the nominal tokens to all of th
 seen should lie.
 
 {loops}
+
+{errors}
+
+{inside}
 
 Why first tokens of {most} users came so late was not looked into: one API server streamed some {streamed:,.0f} tokens a
 second then. A plan for an engine that is faster than expected errs towards more GPUs until live metrics correct it
@@ -43,8 +49,6 @@ second then. A plan for an engine that is faster than expected errs towards more
 Beside the closed forms of the performance model, which know nothing of these measurements, and beside the twin, whose
 steps were fitted to the closed loops above of the same lengths. Milliseconds.
 
-| | requests/s | p50 measured | model | twin | p95 measured | model |
-|---|---|---|---|---|---|---|
 {arrivals}
 
 ### Memory, start and end
@@ -55,57 +59,135 @@ steps were fitted to the closed loops above of the same lengths. Milliseconds.
   is kept, without weights to read. {start_expected:.0f} s are expected before a start of the pool was measured.
 - **End**: of {streams} streams that a SIGTERM met {whole} came whole; the process was gone after {leaving:.1f} s.
 
-{experts}
-{halves}
-Other models and other engines have not run on a GPU.
+{fp8_part}
+{sglang_part}
+{experts_part}
+{halves_part}
+Not measured: KV between two machines, replicas of more than one GPU, SGLang's router and splits of it, TensorRT-LLM,
+and any other model.
+"""
+_FP8 = """\
+## {model} in FP8
+
+On vLLM with `{options}`, which quantises weights as it reads
+them; KV stays in BF16, as Weft asks for no other. Users who wait, as above; {count} loads were asked:
+
+{loops}
+
+{inside}
+
+Room for KV: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). A start took {start_seconds:.0f} s where
+{start_expected:.0f} are expected. Arrivals at random, and how it ends, were not measured.
+"""
+_SGLANG = """\
+## {model} on SGLang
+
+SGLang {sglang} in BF16 with `{options}` and the attention that it chooses
+by itself on this card (FlashAttention 3). Users who wait, as above, beside what vLLM needed for the same loads:
+
+{loops}
+
+{errors}
+
+{inside} At the median of these loads
+first tokens took {ttft_beside:.0%} of what they took vLLM, and times per token {tpot_beside:.0%}.
+
+Arrivals at random, as above:
+
+{arrivals}
+
+- **Room for KV**: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). Weft leaves to
+  SGLang how much of the memory it takes.
+- **Start**: {start_seconds:.0f} s from the process to the first healthy answer and {again:.0f} s once what is compiled
+  is kept: it compiles kernels while it captures graphs of prefill. {start_expected:.0f} s are expected. Its own gauges
+  of its start and of loading weights tell zero in this release, which Weft takes for not told.
+- **End**: of {streams} streams that a SIGTERM met {whole} came whole; the process was gone after {leaving:.1f} s.
 """
 _EXPERTS = """\
 ## {name}
 
-In BF16 with `{options}`. With random
+On vLLM in BF16 with `{options}`. With random
 weights a router sends tokens to experts as chance has it, and vLLM has no tuned kernel sizes for these experts on this
 card. Users who wait, as above:
 
 {loops}
 
+{errors}
+
+{inside}
+
 Room for KV: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}): 90 % of the memory are counted on, and
 3 GiB beside weights and KV, of which vLLM took 0.9 at its peak. A start took {start_seconds:.0f} s where
 {start_expected:.0f} are expected. How it ends was not measured.
 """
-_LOOPS = """\
-| tokens in / out | users | TTFT | expected | off | TPOT | expected | off |
-|---|---|---|---|---|---|---|---|
-{rows}
-
-| median error | TTFT | TPOT |
-|---|---|---|
-| as predicted | {ttft:.0%} | {tpot:.0%} |
-| once one load is known ({known}) | {ttft_after:.0%} | {tpot_after:.0%} |
-
-{inside_ttft} of {count} first tokens and {inside_tpot} of {count} times per token are inside the interval. At the
-median of times per token the engine was {faster} than expected."""
 
 
-def as_page(told: Measured, experts: Measured, pairs: Sequence[Measured]) -> str:
-    """The whole page: of a dense model, of one with experts, and of pairs in the order of their pieces."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All that the page is of: a dense model in BF16, in FP8 and on SGLang, one with experts, and pairs of halves.
+
+    Pairs are in the order of their pieces.
+    """
+
+    dense: Measured
+    fp8: Measured
+    sglang: Measured
+    experts: Measured
+    pairs: Sequence[Measured]
+
+
+def as_page(recorded: Recorded) -> str:
+    """The whole page."""
+    told = recorded.dense
     crowd = max(loops(told), key=lambda each: each.users)
-    leaving = told["leaving"]
     return _TEXT.format(
         gpu=told["gpu"]["name"],
         driver=told["gpu"]["driver_version"],
         vllm=told["vllm"],
+        sglang=recorded.sglang["sglang"],
         note=told.get("note", ""),
+        loops=loops_table(loops(told)),
+        errors=errors(loops(told)),
         **_of_an_engine(told),
+        **_to_its_end(told),
         most=crowd.users,
         streamed=round(1000.0 * crowd.users / crowd.tpot.measured, -3),
-        arrivals="\n".join(map(_open, arrivals(told))),
-        again=told["start_again_seconds"],
-        streams=leaving["streams"],
-        whole=leaving["whole"],
-        leaving=leaving["seconds"],
-        experts=_EXPERTS.format(**_of_an_engine(experts)),
-        halves=halves_part(pairs),
+        fp8_part=_fp8(recorded.fp8),
+        sglang_part=_sglang(recorded.sglang, told),
+        experts_part=_experts(recorded.experts),
+        halves_part=halves_part(recorded.pairs),
     )
+
+
+def _fp8(told: Measured) -> str:
+    """Without the error once a load is known: too few were asked."""
+    found = loops(told)
+    return _FP8.format(model=told["model"], count=len(found), loops=loops_table(found), **_of_an_engine(told))
+
+
+def _sglang(told: Measured, of_vllm: Measured) -> str:
+    found, others = loops(told), loops(of_vllm)
+    return _SGLANG.format(
+        model=told["model"],
+        sglang=told["sglang"],
+        loops=loops_beside(found, "vLLM", others),
+        errors=errors(found),
+        ttft_beside=_beside(found, others, "ttft"),
+        tpot_beside=_beside(found, others, "tpot"),
+        **_of_an_engine(told),
+        **_to_its_end(told),
+    )
+
+
+def _experts(told: Measured) -> str:
+    found = loops(told)
+    return _EXPERTS.format(loops=loops_table(found), errors=errors(found), **_of_an_engine(told))
+
+
+def _beside(found: Sequence[Loop], others: Sequence[Loop], name: str) -> float:
+    """What it took over what the same took another engine, at the median load."""
+    pairs = ((getattr(each, name), getattr(same_load(each, others), name)) for each in found)
+    return float(median(one.measured / other.measured for one, other in pairs))
 
 
 def _of_an_engine(told: Measured) -> dict[str, object]:
@@ -113,7 +195,7 @@ def _of_an_engine(told: Measured) -> dict[str, object]:
     return {
         "name": told["name"],
         "options": " ".join(told["options"]),
-        "loops": _closed(told),
+        "inside": inside(loops(told)),
         "kv_measured": measured,
         "kv_expected": wanted,
         "kv_off": wanted / measured - 1.0,
@@ -122,51 +204,12 @@ def _of_an_engine(told: Measured) -> dict[str, object]:
     }
 
 
-def _closed(told: Measured) -> str:
-    found = loops(told)
-    known = next(each for each in found if each.users == _KNOWN_USERS)
-    return _LOOPS.format(
-        rows="\n".join(map(_loop, found)),
-        ttft=_median_error(each.ttft for each in found),
-        tpot=_median_error(each.tpot for each in found),
-        known=f"{known.input} in, {known.output} out, {known.users} users",
-        ttft_after=off_after(known, found, "ttft"),
-        tpot_after=off_after(known, found, "tpot"),
-        inside_ttft=sum(_inside(each.ttft) for each in found),
-        inside_tpot=sum(_inside(each.tpot) for each in found),
-        count=len(found),
-        faster="faster" if median(each.tpot.off for each in found) > 0 else "slower",
-    )
-
-
-def _median_error(several: Iterable[Beside]) -> float:
-    return median(abs(each.off) for each in several)
-
-
-def _inside(each: Beside) -> bool:
-    return each.low <= each.measured <= each.high
-
-
-def _loop(loop: Loop) -> str:
-    cells = [f"{loop.input} / {loop.output}", str(loop.users)]
-    for each, digits in ((loop.ttft, 0), (loop.tpot, 1)):
-        measured, wanted, low, high = (
-            f"{value:.{digits}f}" for value in (each.measured, each.expected, each.low, each.high)
-        )
-        cells += [measured, f"{wanted} ({low} to {high})", f"{each.off:+.0%}"]
-    return _row(cells)
-
-
-def _open(loop: Open) -> str:
-    ttft = _cells("TTFT", loop.rate, loop.ttft, loop.twin[0], 0)
-    tpot = _cells("TPOT", loop.rate, loop.tpot, loop.twin[1], 1)
-    return f"{_row(ttft)}\n{_row(tpot)}"
-
-
-def _cells(name: str, rate: float, said: Both, twin: float, digits: int) -> list[str]:
-    values = (*said["p50"], twin, *said["p95"])
-    return [name, f"{rate:.1f}", *(f"{each:.{digits}f}" for each in values)]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _to_its_end(told: Measured) -> dict[str, object]:
+    leaving = told["leaving"]
+    return {
+        "arrivals": arrivals_table(arrivals(told)),
+        "again": told["start_again_seconds"],
+        "streams": leaving["streams"],
+        "whole": leaving["whole"],
+        "leaving": leaving["seconds"],
+    }

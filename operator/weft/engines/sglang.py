@@ -1,4 +1,4 @@
-"""SGLang: flags, environment, probes and the router that belongs to it. None of it has run on hardware yet."""
+"""SGLang: flags, environment, probes and the router that belongs to it. It has run on one GPU alone (docs/gpu.md)."""
 
 from __future__ import annotations
 

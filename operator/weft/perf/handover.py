@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
 
 _NVLINK_FRACTION = 0.88  # of what NVLink does, between two GPUs: 396 of 450 GB/s were measured on NVLink 4
-# Over TCP memory of a GPU goes through the host, piece by piece: 0.5 GB/s were measured in pieces of 8 KiB and 1.6 in
-# those of 128 (docs/gpu.md); between them, in the 64 KiB that Weft asks for.
+# Over TCP memory of a GPU goes through the host, piece by piece: 1.3 to 1.5 GB/s were measured in the pieces of 64 KiB
+# that Weft asks for, 0.5 in those of 8 and 1.6 in those of 128 (docs/gpu.md).
 _THROUGH_THE_HOST = 1.4e9
 _POSTED_SECONDS = 0.03  # posting, descriptors and polling of one transfer (NIXL, vLLM issue 50913)
 
