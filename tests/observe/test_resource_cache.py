@@ -131,3 +131,14 @@ def test_one_list_that_is_older_changes_nothing() -> None:
         cache.replace(Seen("InferencePool", None, seen, (body("a", min(seen, 90)),)))
         cache.replace(Seen("InferencePool", "team", 7, ()))
     assert names(cache) == {"a": "90"}
+
+
+def test_a_store_that_was_restored_is_taken_over_at_once() -> None:
+    """S2: a pass that found no pool, or some, would give away what others of them were promised."""
+    seen: list[int] = []
+    cache = ResourceCache(lambda _: seen.append(len(cache.bodies("InferencePool"))))
+    cache.replace(Seen("InferencePool", None, 100, (body("a", 90), body("b", 95))))
+    seen.clear()
+    for version in (40, 45):
+        cache.replace(Seen("InferencePool", None, version, (body("a", 30), body("b", 35))))
+    assert set(seen) == {2}

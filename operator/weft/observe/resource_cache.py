@@ -103,7 +103,7 @@ class ResourceCache:
         Objects newer than the list (created while it was under way) stay.
         """
         if self._was_set_back(seen):
-            self._forget(seen)
+            self._begin_anew(seen)
         listed = {str(body["metadata"]["uid"]) for body in seen.bodies}
         for body in seen.bodies:
             self._take(body, seen.version)
@@ -132,13 +132,18 @@ class ResourceCache:
         self._newest[place] = seen.version
         return is_older
 
-    def _forget(self, seen: Seen) -> None:
-        """Whatever a list covers, and all that was called gone."""
+    def _begin_anew(self, seen: Seen) -> None:
+        """The list takes the place of all that it covers, and nothing counts as gone.
+
+        At once: whoever looks in between would promise away what the assignments of all pools hold.
+        """
         with self._lock:
             covered = [uid for uid, body in self._bodies.items() if _covers(seen, body)]
-            forgotten = [self._bodies.pop(uid) for uid in covered]
+            forgotten = {uid: self._bodies.pop(uid) for uid in covered}
+            listed = {str(body["metadata"]["uid"]): body for body in seen.bodies}
+            self._bodies |= listed
             self._gone.clear()
-        for body in forgotten:
+        for body in (forgotten | listed).values():
             self._changed(body)
 
     def bodies(self, kind: str) -> tuple[Json, ...]:
