@@ -15,7 +15,19 @@ _NOT_DECLARED = "field not declared in schema"
 _EACH_FIELD = re.compile(rf"\.status(?P<path>(?:\.\w+)+)(?:\[\S*)?: {_NOT_DECLARED}")
 # What is acted upon: half of it would be read back as another decision.
 _ACTED_UPON = frozenset(
-    {"assignments", "conditions", "desiredReplicas", "engine", "nextReplica", "observedGeneration", "plan", "revision"}
+    {
+        "assignments",
+        "conditions",
+        "desiredReplicas",
+        "engine",
+        "failure",  # without it nothing backs off
+        "generation",  # of the pair that serves
+        "moves",  # without it each pass begins them anew
+        "nextReplica",
+        "observedGeneration",
+        "plan",
+        "revision",
+    }
 )
 
 
