@@ -99,6 +99,21 @@ def test_an_old_status_brings_back_no_replica_and_drains_none(first: Callable[[O
     assert (pods_of(world, "chat"), world.replicas("chat")) == (pods, now)
 
 
+@in_any_order
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_half_a_replica_is_none(replicas: int, first: Callable[[Operation, str], None]) -> None:
+    """Its pods do not tell how many there were, where none of that revision is whole; the plan does."""
+    world = settled(rack("a.1", 8), pool_body("chat", "GB200", 8, replicas))
+    for name in [name for name in pods_of(world, "chat") if name.endswith("-1")]:
+        del world.cluster.pods[name]
+    world.replace_status("chat")
+    first(world, "chat")
+    world.rest()
+    assert [2] * replicas == [len(each.nodes) for each in world.assignments("chat")]
+    assert len(pods_of(world, "chat")) == 2 * replicas
+    assert min(world.replicas("chat")) == replicas
+
+
 def test_a_count_that_is_lost_with_the_status_is_no_reason_to_shrink() -> None:
     """Without metrics nothing shrinks, and with them not before a window was seen (S5)."""
     automatic = {"mode": "Auto", "minReplicas": 3, "maxReplicas": 9}

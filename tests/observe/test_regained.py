@@ -72,10 +72,21 @@ def test_a_replica_that_lacks_a_pod_is_not_taken_back() -> None:
     assert [2] == [each.replica for each in found.assignments]
 
 
+def test_those_that_an_old_status_knows_tell_how_many_pods_a_replica_has() -> None:
+    known = Assignment(0, REVISION, ("node-a", "node-b"), 4, 1.0, complete=True)
+    old = replace(POOL.status, assignments=(known,), next_replica=1)
+    assert (known,) == read_back(engine(3, 0, "node-c"), status=old).assignments
+
+
 def test_a_name_counts_and_no_label() -> None:
     pod = engine(1, 0, "node-a")
     edited = replace(pod, identity=PodIdentity(POOL.key.uid, 10**18, 0, REVISION))
     assert read_back(edited, engine(0, 0, "node-b")).next_replica == 1
+
+
+def test_a_name_that_a_stranger_chose_takes_no_ids() -> None:
+    """A next id that the status has no room for would be refused, and with it every decision on the pool."""
+    assert read_back(engine(10**19, 0, "node-a"), engine(0, 0, "node-b")).next_replica == 1
 
 
 def test_more_than_an_old_status_wants_are_kept_and_none_of_those_that_are_gone() -> None:

@@ -39,6 +39,7 @@ class Standing:
     strays: int  # pods of no replica
     ids: tuple[int, ...]
     revisions: frozenset[str]
+    widths: frozenset[tuple[str, int]]  # revisions, with how many pods a replica of them has
     nodes: frozenset[str]
 
 
@@ -66,6 +67,7 @@ def _standing(question: _Question) -> Standing:
         strays=len(pods) - sum(len(each.pods) for each in replicas),
         ids=tuple(each.assignment.replica for each in replicas),
         revisions=frozenset(each.revision for each in assignments),
+        widths=frozenset((each.revision, each.pods) for each in assignments),
         nodes=frozenset(name for each in replicas for name in each.nodes),
     )
 

@@ -10,6 +10,7 @@ from weft.decide.promises import domain_name, held_by, keep_promise
 from weft.decide.standing import Standing, standing_of
 from weft.domain.crews import crews_of
 from weft.domain.made_often import made_often
+from weft.domain.reasons import Explanation, Reason
 from weft.engines import adapter_for, engine_in
 from weft.render import domain_owner_of, replica_name
 
@@ -188,16 +189,19 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     Without a valid plan nothing can be replaced, so nothing that may have run is given up either. Of a sound replica
     there is nothing to judge, and no promise is left to keep.
     """
-    if roll.are_sound(pool):
-        return Survivors(roll.replicas(pool), standing=roll.standing(pool))
+    standing = roll.standing(pool)
+    as_planned = planned is None or standing.widths <= {(planned.revision, planned.plan.shape.pods)}
+    parts = not as_planned and any(planned is not None and _is_a_part(each, planned) for each in standing.replicas)
+    if not parts and roll.are_sound(pool):
+        return Survivors(roll.replicas(pool), standing=standing)
     start = (pool.status.start_up or planned.start_up).in_use if planned is not None else 0
     seen = roll.observations.get(pool.key.uid)
     around = Surroundings(roll.now, roll.nodes, roll.away_since, _reader_of(pool.status.engine), start, seen)
     kept: list[Replica] = []
     losses: list[Loss] = []
     for replica in roll.replicas(pool):
-        loss = None
-        if not roll.is_sound(pool, replica):
+        loss = _part(replica, planned) if parts and planned is not None else None
+        if loss is None and not roll.is_sound(pool, replica):
             loss = loss_of(replica, around) if planned is not None else None
             loss = loss or _promise_lost(pool, planned, replica, free)
         if loss is None:
@@ -208,6 +212,20 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
                 free.vacate(hold)
     stranded = roll.stranded(pool, kept) if planned is not None else ()
     return Survivors(tuple(kept), tuple(losses), stranded=stranded)
+
+
+def _is_a_part(replica: Replica, planned: Planned) -> bool:
+    """Whether it was read back from its pods while others of them were gone: its revision tells how many it has."""
+    mine = replica.assignment
+    return mine.revision == planned.revision and mine.pods != planned.plan.shape.pods
+
+
+def _part(replica: Replica, planned: Planned) -> Loss | None:
+    if not _is_a_part(replica, planned):
+        return None
+    mine = replica.assignment
+    told = f"replica {mine.replica}: it has {mine.pods} of {planned.plan.shape.pods} pods; it is placed anew"
+    return Loss(mine, Explanation(Reason.PodDeleted, told), counts=False)
 
 
 def _promise_lost(pool: PoolRecord, planned: Planned | None, replica: Replica, free: FreeMap) -> Loss | None:

@@ -17,6 +17,8 @@ from weft.domain.status import Assignment, ComputeDomain
 from weft.fabric.devices import is_accelerator
 from weft.render import compute_domain_name, pod_name, shared_by
 
+MOST_IDS = 2**31  # 68 years of a new replica each second: only a stranger names a pod like that
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -40,7 +42,7 @@ def _regained(pool: PoolRecord, pods: Sequence[PodRecord], owners: _Owners) -> P
     lost = _unknown(pool, pods)
     if not lost or pool.deleting:
         return pool
-    widths = _widths(lost)
+    widths = _widths(pool, lost)
     found = [_read_back(pool, lost[replica], widths, owners) for replica in sorted(lost)]
     assignments = (*pool.status.assignments, *(each for each in found if each is not None))
     there = {pod.identity.replica for pod in pods if pod.identity is not None}
@@ -56,12 +58,13 @@ def _regained(pool: PoolRecord, pods: Sequence[PodRecord], owners: _Owners) -> P
 def _unknown(pool: PoolRecord, pods: Iterable[PodRecord]) -> dict[int, list[PodRecord]]:
     """Pods by replica, in order of rank, of replicas that were never assigned as far as the status tells.
 
-    Anybody may edit a label, and nobody a name.
+    Anybody may edit a label, and nobody a name. Who may create pods may choose one, and with it what no status has room
+    for as the next id.
     """
     found: dict[int, list[PodRecord]] = defaultdict(list)
     for pod in pods:
         mine = pod.identity
-        if mine is None or mine.replica < pool.status.next_replica:
+        if mine is None or not pool.status.next_replica <= mine.replica < MOST_IDS:
             continue
         if pod.name == pod_name(pool.key, mine.replica, mine.rank):
             found[mine.replica].append(pod)
@@ -72,9 +75,9 @@ def _revision(pod: PodRecord) -> str:
     return pod.identity.revision if pod.identity is not None else ""
 
 
-def _widths(lost: Mapping[int, Sequence[PodRecord]]) -> dict[str, int]:
-    """Pods of a replica, by revision: replicas of one revision have as many each."""
-    widths: dict[str, int] = defaultdict(int)
+def _widths(pool: PoolRecord, lost: Mapping[int, Sequence[PodRecord]]) -> dict[str, int]:
+    """Pods of a replica, by revision: replicas of one revision have as many each, whether they are known or not."""
+    widths: dict[str, int] = defaultdict(int, {each.revision: each.pods for each in pool.status.assignments})
     for pod in (pod for together in lost.values() for pod in together):
         widths[_revision(pod)] = max(widths[_revision(pod)], rank_of(pod) + 1)
     return widths
