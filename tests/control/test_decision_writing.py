@@ -16,6 +16,7 @@ from weft.control.telemetry import Telemetry
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.errors import Blocked, Retry, WeftError
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import Failure
 
 NOT_PERMITTED = Blocked(Reason.NotPermitted, "Weft may not patch inferencepools/status")
 GIVER, TAKER = record("b", at(0, "n-0")), record("a")
@@ -101,6 +102,17 @@ def test_one_status_at_which_the_server_fails_holds_up_no_other_pool() -> None:
     passes = [server.write(GIVES_UP, other, seconds=2.0) for _ in range(100)]
     assert 30 > sum("b" in each for each in passes)
     assert any("b" in each for each in passes[-6:])  # within ten seconds of its recovery
+
+
+def test_one_status_that_cannot_be_made_holds_up_no_other_pool() -> None:
+    """F9: what cannot be written down, such as a time in a year without a name, is a mistake of ours about one pool."""
+    failure = Failure("r", 1, 1e18, Explanation(Reason.EngineFailed, "it ended"))
+    unwritable = replace(GIVES_UP, status=replace(GIVES_UP.status, failure=failure))
+    server, other = Server(), decided(record("c"))
+    for _ in range(4):
+        assert ["c"] == server.write(unwritable, other, TAKES, seconds=60.0)
+    assert server.told == ["b"]
+    assert ["b", "a"] == server.write(GIVES_UP, TAKES, seconds=60.0)
 
 
 @pytest.mark.parametrize(

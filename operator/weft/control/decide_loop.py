@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from weft.control.decision_writing import DecisionWriter
 from weft.control.garbage import collected_afterwards
+from weft.control.isolating import Isolating
 from weft.control.recording import recorder_of
-from weft.decide import decide
 from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class DecideLoop:
         self._context = context
         self._wake = wake
         self._builder = SnapshotBuilder(context.sources)
+        self._isolating = Isolating(context.telemetry)
         self._writer = DecisionWriter(context)
         self._memory: dict[str, ScaleMemory] = {}
         self._recorder = recorder_of(context.options)
@@ -61,10 +62,10 @@ class DecideLoop:
         pasts = self._context.past.found(self._memory)
         snapshot = replace(snapshot, budget=self._context.options.budget, pasts=pasts)
         with self._context.telemetry.decision_seconds.time(), collected_afterwards():
-            decisions = decide(snapshot, self._context.catalog)
+            decided_on, decisions = self._isolating.decide(snapshot, self._context.catalog)
         self._memory = decisions.memory
         self._context.telemetry.show(snapshot, decisions)
         self._writer.write(snapshot, decisions, self._builder.versions())
         if self._recorder is not None:
-            self._recorder.record(snapshot, decisions)
+            self._recorder.record(decided_on, decisions)
         return decisions.wake_after_seconds

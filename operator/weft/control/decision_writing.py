@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weft.apply import ServerError, Unanswered
 from weft.control.status_writing import StatusWriter
 from weft.control.work_queue import backoff_seconds
-from weft.decide import Persisted, in_safe_order
+from weft.decide import Persisted, Stumbled, in_safe_order
 from weft.decide.news import news_of
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation, Reason
@@ -87,6 +87,12 @@ class DecisionWriter:
             self._context.telemetry.failures.labels("decide", error.reason.value).inc()
             self._note(decision, error)
             return error
+        except Exception as error:
+            log.exception("the status of %s cannot be made", decision.key)
+            self._context.telemetry.failures.labels("decide", "Bug").inc()
+            stumbled = Stumbled((decision.key.uid,), error)
+            self._note(decision, stumbled)
+            return stumbled
         self._refused.pop(decision.key.uid, None)
         return None
 

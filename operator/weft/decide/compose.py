@@ -38,6 +38,7 @@ from weft.decide.planning import Facts
 from weft.decide.promises import free_map
 from weft.decide.settling import as_decided, both, may_change_again
 from weft.decide.steps import take_turns
+from weft.decide.stumbling import stumbled
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.decide.worth import stays_for_want_of_budget
@@ -122,7 +123,7 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     units = in_order(snapshot.pools, snapshot.splits)
     stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, pairs))
     stage = _within_budgets(units, stage) if snapshot.quotas else stage
-    turns = [_turns(unit, stage) for unit in units if stage.is_planned(unit)]
+    turns = _all_turns([unit for unit in units if stage.is_planned(unit)], stage)
     unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
     held = [_hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
     ground = Ground(stage.free, stage.accounts, snapshot.now)
@@ -183,7 +184,13 @@ def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll,
     plans = {
         pool.key.uid: known[pool.key.uid].planned if stage.is_planned(unit) else None for unit in units for pool in unit
     }
-    judged = {pool.key.uid: survivors(pool, plans[pool.key.uid], roll, free) for unit in units for pool in unit}
+    judged: dict[str, Survivors] = {}
+    for unit in units:
+        for pool in unit:
+            try:
+                judged[pool.key.uid] = survivors(pool, plans[pool.key.uid], roll, free)
+            except Exception as error:
+                raise stumbled(error, pool) from error
     settled = {uid: resettled(seen, plans[uid], free, snapshot.now) for uid, seen in judged.items()}
     return replace(stage, survivors=settled)
 
@@ -195,7 +202,12 @@ def _within_budgets(units: Sequence[Unit], stage: _Stage) -> _Stage:
     pools = [pool for unit in units for pool in unit]
     charge_owed(accounts, pools, stage.survivors, now, paid=True)
     limited = [unit for unit in units if stage.is_planned(unit) and accounts.limit(unit[0].key.namespace)]
-    counted = {unit[0].key.uid: _count_freely(unit, stage) for unit in limited}
+    counted: dict[str, tuple[ScaleAnswer, ...]] = {}
+    for unit in limited:
+        try:
+            counted[unit[0].key.uid] = _count_freely(unit, stage)
+        except Exception as error:
+            raise stumbled(error, *unit) from error
     claims = [(priority_of(unit), _claims(unit, counted[unit[0].key.uid], stage)) for unit in limited]
     rest = accounts.copy()
     shares = share_out(claims, rest)
@@ -225,6 +237,16 @@ def _claims(unit: Unit, answers: Iterable[ScaleAnswer], stage: _Stage) -> list[C
 
 def _listed(decision: PoolDecision) -> tuple[str, str, str]:
     return decision.key.namespace, decision.key.name, decision.key.uid
+
+
+def _all_turns(units: Iterable[Unit], stage: _Stage) -> list[list[Turn]]:
+    found: list[list[Turn]] = []
+    for unit in units:
+        try:
+            found.append(_turns(unit, stage))
+        except Exception as error:
+            raise stumbled(error, *unit) from error
+    return found
 
 
 def _turns(unit: Unit, stage: _Stage) -> list[Turn]:

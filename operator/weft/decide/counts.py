@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.decide.conditions import TRUE
 from weft.decide.network import network_bound
 from weft.decide.planning import Facts, Planned, plan_pool
+from weft.decide.stumbling import stumbled
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation
@@ -54,7 +55,10 @@ def prospects(
     found: dict[str, Prospect] = {}
     for unit in units:
         for pool in unit:
-            found[pool.key.uid] = _prospect(pool, unit, snapshot, facts, pairs.get(pool.split_uid or ""))
+            try:
+                found[pool.key.uid] = _prospect(pool, unit, snapshot, facts, pairs.get(pool.split_uid or ""))
+            except Exception as error:
+                raise stumbled(error, pool) from error
     return found
 
 

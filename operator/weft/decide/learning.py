@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from weft.decide import conditions
 from weft.decide.network import network_bound
 from weft.decide.planning import Facts, shape_request
+from weft.decide.stumbling import stumbled
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.made_often import made_often
@@ -28,6 +29,8 @@ from weft.scaling.taking_over import in_force, what_is_phased
 from weft.shaping import running_replica
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weft.decide.health import Replica
     from weft.decide.standing import Standing
     from weft.decide.survivors import Roll
@@ -99,18 +102,30 @@ def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
     """The snapshot with what its metrics teach: in the memory, and in the factors that decisions read."""
     memories = (each.calibration for each in snapshot.memory.values())
     room = max(0, MOST_IN_A_PASS - sum(each is not None and each.last == snapshot.now for each in memories))
-    found = (_lesson(pool, snapshot, roll) for pool in _who_waited(snapshot))
-    lessons = list(islice((lesson for lesson in found if lesson is not None), room))
+    lessons = list(islice(_lessons(snapshot, roll), room))
     if not lessons:
         return snapshot
     pools, memory = {pool.key.uid: pool for pool in snapshot.pools}, dict(snapshot.memory)
     for lesson in lessons:
-        uid, learnt = lesson.pool.key.uid, _learnt(lesson, facts)
+        try:
+            uid, learnt = lesson.pool.key.uid, _learnt(lesson, facts)
+        except Exception as error:
+            raise stumbled(error, lesson.pool) from error
         known = lesson.pool.status.calibration
         factors = in_force(known, learnt, snapshot.now)
         memory[uid] = replace(memory[uid], calibration=replace(learnt, news=what_is_phased(known, factors, learnt)))
         pools[uid] = replace(lesson.pool, status=replace(lesson.pool.status, calibration=factors))
     return replace(snapshot, pools=tuple(pools.values()), memory=memory)
+
+
+def _lessons(snapshot: Snapshot, roll: Roll) -> Iterator[_Lesson]:
+    for pool in _who_waited(snapshot):
+        try:
+            lesson = _lesson(pool, snapshot, roll)
+        except Exception as error:
+            raise stumbled(error, pool) from error
+        if lesson is not None:
+            yield lesson
 
 
 def watch(

@@ -14,6 +14,7 @@ from weft.decide.course import Swap
 from weft.decide.growth import add_one
 from weft.decide.learning import unwatched
 from weft.decide.rollout import limits_of
+from weft.decide.stumbling import stumbled
 from weft.domain.changed import changed
 from weft.domain.figures import agreeing
 from weft.domain.reasons import Explanation, Reason
@@ -58,9 +59,14 @@ def look_for_outliers(snapshot: Snapshot, roll: Roll) -> Snapshot:
         if known is None or pool.spec is None:
             continue
         seen = snapshot.observations.get(pool.key.uid)
-        if known.outliers is None and (seen is None or not _is_worth_a_look(pool.key.uid, seen.pods, pool.spec.role)):
-            continue
-        outliers = _compared(pool, known.outliers, snapshot, roll)
+        try:
+            if known.outliers is None and (
+                seen is None or not _is_worth_a_look(pool.key.uid, seen.pods, pool.spec.role)
+            ):
+                continue
+            outliers = _compared(pool, known.outliers, snapshot, roll)
+        except Exception as error:
+            raise stumbled(error, pool) from error
         if outliers != known.outliers:
             learnt[pool.key.uid] = replace(known, outliers=outliers)
     return replace(snapshot, memory={**snapshot.memory, **learnt}) if learnt else snapshot

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.planning import Facts, allows, kept_engine, plan_as, planned_as, request_as, shape_request
 from weft.decide.racks import no_domain_for
+from weft.decide.stumbling import stumbled
 from weft.decide.support import (
     refuse_a_front_of_pairs,
     refuse_unsupported,
@@ -69,11 +70,15 @@ _LAST: LastAnswers[tuple[SplitSpec, EngineRelease | None, tuple[_Half, ...], Cat
 def plan_pairs(splits: Iterable[SplitRecord], pools: Iterable[PoolRecord], facts: Facts) -> dict[str, Pair | Unpaired]:
     """What both halves of each split run, or why that is nothing; by UID of the split."""
     children = {(pool.split_uid, pool.spec.role): pool for pool in pools if pool.split_uid and pool.spec}
-    return {
-        split.key.uid: _pair(split, [children.get((split.key.uid, role)) for role in HALVES], facts)
-        for split in splits
-        if not split.deleting
-    }
+    found: dict[str, Pair | Unpaired] = {}
+    for split in splits:
+        if split.deleting:
+            continue
+        try:
+            found[split.key.uid] = _pair(split, [children.get((split.key.uid, role)) for role in HALVES], facts)
+        except Exception as error:
+            raise stumbled(error, split) from error
+    return found
 
 
 def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -> Pair | Unpaired:

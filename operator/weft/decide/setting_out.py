@@ -18,6 +18,7 @@ from weft.decide.pairing import alone_in, rollout_of
 from weft.decide.promises import keep_promise, take_back
 from weft.decide.rollout import arriving, keep_the_last, leaving, without
 from weft.decide.spares import gives_way_to_its_spare
+from weft.decide.stumbling import stumbled
 from weft.decide.weighing import weigh
 from weft.decide.worth import share_of
 from weft.domain.spec import RolloutStrategy
@@ -50,7 +51,10 @@ def all_set_out(units: Sequence[Sequence[Turn]], start: Start, replan: Replan) -
     changing = list(map(changes_shape, units))
     for index in sorted(range(len(units)), key=changing.__getitem__):
         turns = units[index]
-        found[index] = _with_room(turns, start, replan) if changing[index] else _together(turns, start)
+        try:
+            found[index] = _with_room(turns, start, replan) if changing[index] else _together(turns, start)
+        except Exception as error:
+            raise stumbled(error, *(turn.planned.pool for turn in turns)) from error
     return [found[index] for index in range(len(units))]
 
 

@@ -20,6 +20,7 @@ from weft.decide.racks import keep_halves_together
 from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.decide.setting_out import Start, all_set_out, set_out_anew
 from weft.decide.spares import keep_spares
+from weft.decide.stumbling import stumbled
 from weft.decide.telling import outcome_of
 from weft.decide.weighing import say_what_traffic_holds
 
@@ -60,7 +61,17 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
         take_room(courses, ground)
     replace_outliers(courses, free, now)
     say_what_traffic_holds(every, now)
-    return tuple(outcome_of(course, free, now) for course in every)
+    return _told(every, free, now)
+
+
+def _told(every: Sequence[Course], free: FreeMap, now: float) -> tuple[Outcome, ...]:
+    found: list[Outcome] = []
+    for course in every:
+        try:
+            found.append(outcome_of(course, free, now))
+        except Exception as error:
+            raise stumbled(error, course.turn.planned.pool) from error
+    return tuple(found)
 
 
 def _moves(units: Sequence[Sequence[Turn]], free: FreeMap, replan: Replan) -> Moves:

@@ -1,0 +1,81 @@
+"""Decisions on all pools but those on which deciding fails: what runs of these stays, and somebody is told."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.decide import Stumbled, decide, left_as_they_are
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.catalog import Catalog
+    from weft.control.telemetry import Telemetry
+    from weft.domain.decision import Decisions
+    from weft.domain.reasons import Explanation
+    from weft.domain.snapshot import Snapshot
+
+TRIED_AGAIN_SECONDS = 60.0  # what a pass stumbles over may be its traffic, which changes
+MOST_TRIES = 5  # of one pass, each of which costs as much as a pass; those that are found are left out of the next one
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """Why, of which generation, and until when (monotonic seconds) nobody tries again."""
+
+    generation: int
+    until: float
+    why: Explanation
+
+
+class Isolating:
+    """Called from one thread at a time; remembers over whom passes stumble."""
+
+    def __init__(self, telemetry: Telemetry, clock: Callable[[], float] = time.monotonic) -> None:
+        """Counts each stumble as a failure to decide."""
+        self._telemetry = telemetry
+        self._clock = clock
+        self._left_out: dict[str, _LeftOut] = {}
+
+    def decide(self, snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, Decisions]:
+        """Decisions, and the moment as it was decided on. Raises what is about nobody, or about too many at once."""
+        self._forget(snapshot)
+        for _ in range(MOST_TRIES - 1):
+            seen = self._without(snapshot)
+            try:
+                return seen, decide(seen, catalog)
+            except Stumbled as error:
+                if error.uids <= self._left_out.keys():
+                    raise
+                self._leave_out(error, snapshot)
+        seen = self._without(snapshot)
+        return seen, decide(seen, catalog)
+
+    def _without(self, snapshot: Snapshot) -> Snapshot:
+        why = {uid: each.why for uid, each in self._left_out.items()}
+        return left_as_they_are(snapshot, why) if why else snapshot
+
+    def _leave_out(self, error: Stumbled, snapshot: Snapshot) -> None:
+        log.error("deciding on %s failed: they are left as they are", sorted(error.uids), exc_info=error)
+        self._telemetry.failures.labels("decide", "Bug").inc()
+        until, generations, why = self._clock() + TRIED_AGAIN_SECONDS, _generations(snapshot), error.explanation
+        self._left_out |= {uid: _LeftOut(generations[uid], until, why) for uid in error.uids}
+
+    def _forget(self, snapshot: Snapshot) -> None:
+        """Who is gone, was edited or has waited is tried again."""
+        now, generations = self._clock(), _generations(snapshot)
+        self._left_out = {
+            uid: each
+            for uid, each in self._left_out.items()
+            if now < each.until and generations.get(uid) == each.generation
+        }
+
+
+def _generations(snapshot: Snapshot) -> dict[str, int]:
+    pools = {each.key.uid: each.generation for each in snapshot.pools}
+    return pools | {each.key.uid: each.generation for each in snapshot.splits}
