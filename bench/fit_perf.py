@@ -44,6 +44,7 @@ HEADER = """\
 #   step_us, sequence_us    the same per step, and per running sequence (scheduler, sampling, detokenising)
 #   request_ms              API server, tokeniser and scheduler, once per request
 #   prefill_layer_us        launch of a prefill step, per layer
+#   prefill_moe_layer_us    on top of it per layer with experts
 #   collective_us           latency of one all-reduce in a tensor group
 #   at_once, equal_at_once  closed loops only: the part of the users whose prompts arrive together, and of up to eight
 #                           users if all lengths are equal

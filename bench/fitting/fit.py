@@ -158,7 +158,14 @@ def _near(errors: Vector) -> Vector:
 def _work(row: Row) -> ClosedLoopWork:
     at = row.at
     return closed_loop_work(
-        at.replica, ClosedLoop(at.users, at.input_tokens, at.output_tokens, equal_lengths=at.equal_lengths)
+        at.replica,
+        ClosedLoop(
+            at.users,
+            at.input_tokens,
+            at.output_tokens,
+            equal_lengths=at.equal_lengths,
+            looks_every=at.looks_every,
+        ),
     )
 
 

@@ -24,9 +24,10 @@ LIMIT = "requests.nvidia.com/gpu"
 
 
 def long_prompts(name: str, rate: int, priority_class: str | None = None, namespace: str | None = None) -> Json:
-    """A pool of which a replica serves one request a second."""
+    """A pool of which a replica has one GPU and serves one request a second."""
     lengths = {"inputTokens": {"mean": 16000}, "outputTokens": {"mean": 200}}
     body = pool(name, slo=SLO, workload={"requestsPerSecond": rate, **lengths}, scaling={"maxReplicas": 8})
+    body["spec"] |= {"shape": {"tensorParallel": 1}}
     body["spec"] |= {"pod": {"priorityClassName": priority_class}} if priority_class else {}
     body["metadata"] |= {"namespace": namespace} if namespace else {}
     return body

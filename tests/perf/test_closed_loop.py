@@ -60,6 +60,16 @@ def test_one_user_waits_for_the_api_server_a_prompt_and_a_step_and_then_for_step
     assert found.ttft == pytest.approx(reached.request_seconds + prompt.seconds + behind_itself + step.seconds)
 
 
+def test_who_is_looked_at_every_tenth_step_waits_for_half_of_them() -> None:
+    step = stepper(H200).decode(4, 1500).seconds
+
+    def ttft(steps: float) -> float:
+        load = ClosedLoop(4, 1000, 1000, equal_lengths=False, looks_every=steps)
+        return closed_loop_latencies(closed_loop_work(H200, load), H200.efficiency).ttft
+
+    assert ttft(10.0) - ttft(1.0) == pytest.approx(4.5 * step)
+
+
 def test_eight_users_lose_the_prompts_of_seven_others_over_every_answer() -> None:
     steps, reached = stepper(H200), H200.efficiency
     step, prompt, own = steps.decode(8, 1500).seconds, shared(H200, 8), steps.prefill(1000, 0, 1)

@@ -66,6 +66,15 @@ def test_a_long_prefill_takes_the_time_of_its_matmuls_and_attention() -> None:
     assert stepper(small).prefill(8192, 0, 1).seconds == pytest.approx(seconds, rel=0.015)
 
 
+def test_a_prompt_with_experts_is_launched_layer_by_layer() -> None:
+    """DeepSeek has three dense layers of 61; a launch is no part of what prompts in one step share."""
+    sparse = replica(DEEPSEEK, "H200", Precision.FP8, 8)
+    reached = sparse.efficiency
+    launch = stepper(sparse).prefill(1024, 0, 1).launch
+    assert launch == pytest.approx(61 * reached.prefill_layer_seconds + 58 * reached.prefill_moe_layer_seconds)
+    assert reached.prefill_moe_layer_seconds > 0
+
+
 @given(st.floats(1e-12, 1e6), st.just(0.0) | st.floats(1e-12, 1e6))
 def test_neither_time_hides_behind_the_other_but_they_never_add_up(one: float, other: float) -> None:
     assert max(one, other) <= soft_max(one, other) * (1 + 1e-9)

@@ -114,7 +114,7 @@ _MOVING = {"role": "Decode", "kvTransfer": {}}
 _BUSY: Json = {"workload": {"requestsPerSecond": 50}, "slo": {"ttft": {"p95": "1s"}, "tpot": {"p95": "50ms"}}}
 _LENGTHS = {
     **_BUSY,
-    "workload": {**_BUSY["workload"], "inputTokens": {"mean": 1024}, "outputTokens": {"mean": 256}},
+    "workload": {"requestsPerSecond": 45, "inputTokens": {"mean": 1024}, "outputTokens": {"mean": 256}},
 }
 _EXPERTS = {"model": {"id": "Qwen/Qwen3-30B-A3B"}, "shape": {"tensorParallel": 2}}
 _LATENT = {

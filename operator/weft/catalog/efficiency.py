@@ -32,6 +32,7 @@ class Efficiency:
     sequence_seconds: float
     request_seconds: float
     prefill_layer_seconds: float
+    prefill_moe_layer_seconds: float
     at_once: float
     equal_at_once: float
     collective_seconds: float

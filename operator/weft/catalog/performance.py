@@ -72,6 +72,7 @@ class EnginePerformance:
             sequence_seconds=values["sequence_us"] * _MICRO,
             request_seconds=values["request_ms"] * _MILLI,
             prefill_layer_seconds=values["prefill_layer_us"] * _MICRO,
+            prefill_moe_layer_seconds=values["prefill_moe_layer_us"] * _MICRO,
             at_once=values["at_once"],
             equal_at_once=values["equal_at_once"],
             collective_seconds=values["collective_us"] * _MICRO,

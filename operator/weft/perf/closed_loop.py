@@ -28,12 +28,16 @@ _AT_ONCE_WHEN_EQUAL = 8.0  # users who still ask together when all lengths are e
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoop:
-    """Users of one replica. Lengths are mean tokens; `equal_lengths` if no request differs from another."""
+    """Users of one replica. Lengths are mean tokens; `equal_lengths` if no request differs from another.
+
+    The engine looks at new requests `looks_every` so many decode steps.
+    """
 
     users: float
     input_tokens: float
     output_tokens: float
     equal_lengths: bool
+    looks_every: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class ClosedLoopWork:
     Of a prompt: `prefill` as they share steps on average, `alone` in steps of its own, which take `way` of that through
     a pipeline. A pipeline works on so many prompts `beside` each other when they come as
     they do, and on `stages` at most; `at_once` are those before one that come with it to the same stage. Ranks go in
-    lockstep, `together` of them with a prompt.
+    lockstep, `together` of them with a prompt. Requests are looked at `looks_every` so many steps.
     """
 
     decode: Work
@@ -58,6 +62,7 @@ class ClosedLoopWork:
     stages: float
     output_tokens: float
     at_once: float
+    looks_every: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
         stages=stages.even,
         output_tokens=load.output_tokens,
         at_once=(at_once - 1.0) / 2.0 if load.equal_lengths else 0.0,
+        looks_every=load.looks_every,
     )
 
 
@@ -103,6 +109,7 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
     tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.together * work.beside)
     in_step = work.at_once * efficiency.equal_at_once * (sum(alone) - alone.launch)
     others = efficiency.at_once * per_rank / work.stages * prompt
-    ttft = efficiency.request_seconds + step + work.way * sum(alone) + in_step + others
+    looked = step * (1.0 + work.looks_every) / 2.0
+    ttft = efficiency.request_seconds + looked + work.way * sum(alone) + in_step + others
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)

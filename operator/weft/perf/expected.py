@@ -138,7 +138,8 @@ def _closed_loop_latencies(at: Measurement) -> Latencies:
     if at.prefill is not None:
         decode = Half(at.replica, at.decoders)
         return disaggregated_latencies(at.prefill, decode, at.users, at.input_tokens, at.output_tokens)
-    load = ClosedLoop(at.users, at.input_tokens, at.output_tokens, equal_lengths=at.equal_lengths)
+    lengths = (at.input_tokens, at.output_tokens)
+    load = ClosedLoop(at.users, *lengths, equal_lengths=at.equal_lengths, looks_every=at.looks_every)
     return closed_loop_latencies(closed_loop_work(at.replica, load), at.replica.efficiency)
 
 

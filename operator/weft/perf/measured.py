@@ -22,6 +22,7 @@ from weft.domain.shape import EngineName, Shape
 from weft.perf.crossing import across_domains
 from weft.perf.disaggregated import Half
 from weft.perf.layouts import Layout, layout_of
+from weft.perf.recipes import draws_lengths, steps_between_looks
 from weft.perf.replica import ReplicaModel
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ _PRECISION_SUFFIX = re.compile(
     rf"[-_ ]({'|'.join(sorted([*map(re.escape, _SPELLINGS), *Precision], key=len, reverse=True))})(-v\d)?$",
     re.IGNORECASE,
 )
-_SPREAD_LENGTHS = re.compile(r"inferencex|inferencemax", re.IGNORECASE)
 _MEASURED_ON = re.compile(r"measured (20\d\d)-(\d\d)")
 _SPREAD_MEAN = 0.9  # InferenceX draws each length evenly from 0.8 to 1.0 of the nominal one
 
@@ -96,6 +96,7 @@ class Measurement:
     output_tokens: float
     equal_lengths: bool
     release: str | None
+    looks_every: float = 1.0
     prefill: Half | None = None
     decoders: int = 1
     copies: int = 1
@@ -115,7 +116,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         memory_bytes=accelerator.memory_bytes,
         kv_precision=_kv_precision(row, precision, engine, accelerator.generation),
     )
-    spread = bool(_SPREAD_LENGTHS.search(row.get("source") or ""))
+    spread = draws_lengths(row.get("source"))
     scale = _SPREAD_MEAN if spread else 1.0
     users, rate = _users(row), _rate(row)
     input_tokens, output_tokens = _lengths(row, architecture)
@@ -130,6 +131,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         output_tokens=output_tokens * scale,
         equal_lengths=not spread,
         release=_release(row),
+        looks_every=steps_between_looks(row.get("source"), replica.shape, users or 0.0),
         prefill=_prefill(replica, layout) if layout else None,
         decoders=layout.decoders if layout else 1,
         copies=1 if layout else _copies(row, replica.shape),

@@ -93,7 +93,8 @@ def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         reduces=_reduces(work, efficiency),
         exchanges=_exchanges(work, efficiency),
         hops=_hops(work, efficiency),
-        launch=work.layers * efficiency.prefill_layer_seconds,
+        launch=work.layers * efficiency.prefill_layer_seconds
+        + work.expert_layers * efficiency.prefill_moe_layer_seconds,
         gathers=_gathers(work, efficiency),
     )
 

@@ -1,0 +1,34 @@
+"""What published benchmarks did to their engines and no column of a table says; known from their scripts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from weft.domain.hardware import Precision
+from weft.domain.shape import EngineName
+
+if TYPE_CHECKING:
+    from weft.domain.shape import Shape
+
+_INFERENCEX = re.compile(r"inferencex|inferencemax", re.IGNORECASE)
+_MANY_USERS, _FEW_GPUS = 16, 4
+_LOOKS, _RARE_LOOKS = 10.0, 30.0
+
+
+def draws_lengths(source: str | None) -> bool:
+    """Whether each length is drawn evenly from 0.8 of the nominal one to all of it, as InferenceX does."""
+    return bool(_INFERENCEX.search(source or ""))
+
+
+def steps_between_looks(source: str | None, shape: Shape, users: float) -> float:
+    """Decode steps from one look at new requests to the next: 1, unless a benchmark asked for fewer looks.
+
+    InferenceX gives SGLang on B200 `--scheduler-recv-interval 10`, and 30 from 16 users on but in FP8 on four GPUs
+    (`benchmarks/dsr1_fp4_b200.sh` and `dsr1_fp8_b200.sh`), and none on H200 (`dsr1_fp8_h200.sh`).
+    """
+    asked = draws_lengths(source) and shape.engine is EngineName.SGLang and shape.accelerator == "B200"
+    if not asked:
+        return 1.0
+    seldom = shape.tensor_parallel == _FEW_GPUS and shape.precision is Precision.FP8
+    return _LOOKS if users < _MANY_USERS or seldom else _RARE_LOOKS

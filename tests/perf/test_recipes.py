@@ -1,0 +1,41 @@
+"""What published benchmarks did that no column says."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.domain.hardware import Precision
+from weft.domain.shape import EngineName, Shape
+from weft.perf.recipes import draws_lengths, steps_between_looks
+
+SGLANG = Shape(EngineName.SGLang, "B200", Precision.NVFP4, tensor_parallel=4)
+EIGHT, FOUR = (Shape(EngineName.SGLang, "B200", Precision.FP8, tensor_parallel=each) for each in (8, 4))
+INFERENCEX = "InferenceX (table in a planner)"
+
+
+@pytest.mark.parametrize(
+    ("shape", "users", "steps"),
+    [(SGLANG, 15, 10), (SGLANG, 16, 30), (EIGHT, 4, 10), (EIGHT, 64, 30), (FOUR, 4, 10), (FOUR, 64, 10)],
+)
+def test_inferencex_lets_sglang_look_at_requests_seldom_on_a_b200(shape: Shape, users: float, steps: float) -> None:
+    assert steps_between_looks(INFERENCEX, shape, users) == steps
+
+
+@pytest.mark.parametrize(
+    ("source", "shape"),
+    [
+        (None, SGLANG),
+        ("measured here", SGLANG),
+        (INFERENCEX, Shape(EngineName.SGLang, "H200", Precision.FP8, tensor_parallel=8)),
+        (INFERENCEX, Shape(EngineName.VLLM, "B200", Precision.FP8, tensor_parallel=8)),
+    ],
+)
+def test_every_other_engine_looks_at_every_step(source: str | None, shape: Shape) -> None:
+    assert steps_between_looks(source, shape, 64) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "drawn"), [("InferenceMAX v1", True), ("a sweep", False), ("", False), (None, False)]
+)
+def test_inferencex_draws_lengths(source: str | None, drawn: bool) -> None:  # noqa: FBT001 - a case
+    assert draws_lengths(source) is drawn
