@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from email.utils import format_datetime, formatdate
@@ -35,6 +36,21 @@ class Machine:
 
     def hear(self, seconds_ago: float = 0.0) -> None:
         self.clock.hear(formatdate(self.server - seconds_ago, usegmt=True))
+
+
+def test_hours_that_a_machine_slept_have_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A laptop with its cluster: what is created after it wakes is not of the future."""
+    slept = 0.0
+    awake = time.clock_gettime
+
+    def read(which: int) -> float:
+        return awake(which) + (slept if which == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", read)
+    clock = ClusterClock()
+    before = clock.now()
+    slept = 8 * HOUR
+    assert clock.now() - before == pytest.approx(8 * HOUR, abs=60.0)
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])

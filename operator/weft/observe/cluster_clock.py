@@ -18,10 +18,19 @@ ROUNDING_SECONDS = 2.0  # a Date has whole seconds and some way behind it
 SLOW_ANSWER_SECONDS = 35.0  # no answer is older: then the request has timed out
 
 
+def running_seconds() -> float:
+    """Seconds that nobody can set, those of a machine that sleeps among them: a laptop's cluster sleeps with it.
+
+    `time.monotonic` stands still meanwhile. What was created after that would seem to be of the future for as long.
+    """
+    boot = getattr(time, "CLOCK_BOOTTIME", None)  # Linux alone has it
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
 class ClusterClock:
     """Epoch seconds. Before the API server has answered they are our own."""
 
-    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = running_seconds) -> None:
         """Read our own clock, once and never again."""
         self._monotonic = monotonic
         self._origin = wall() - monotonic()
