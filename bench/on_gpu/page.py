@@ -21,7 +21,10 @@ _TEXT = """\
 Written by `python -m bench.on_gpu --write` from what `python -m bench.on_gpu.record` measured on one {gpu}
 (driver {driver}) with vLLM {vllm} and SGLang {sglang}: models with random weights, started as Weft renders them, but
 vLLM without FlashInfer and DeepGEMM, and SGLang without kernels of CUTLASS's DSL. Clients ran on the same machine and
-sent numbers of tokens. Nothing of this was fitted.
+sent numbers of tokens. Nothing of this was fitted, but it is why the model was looked at again: factors of BF16 and how
+prompts are launched were changed after the first of these measurements, by other people's figures
+([ADR 0076](adr/0076-bf16-comes-nearer-to-the-data-sheet-than-fp8.md),
+[ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md)).
 
 ## {name}
 
