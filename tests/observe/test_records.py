@@ -9,8 +9,6 @@ import pytest
 from weft.domain import labels
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, Taint
 from weft.observe.records import (
-    accelerator_like,
-    pod_requests,
     read_node,
     read_object,
     read_pod,
@@ -315,33 +313,6 @@ class TestFailure:
         assert record.failure == expected
 
 
-class TestRequests:
-    def test_sum_containers_and_take_the_largest_init_container(self) -> None:
-        def gpus(count: str) -> Json:
-            return {"resources": {"requests": {"nvidia.com/gpu": count}}}
-
-        spec = {
-            "containers": [gpus("2"), gpus("1")],
-            "initContainers": [gpus("2"), {**gpus("1"), "restartPolicy": "Always"}],
-        }
-        assert pod_requests(spec) == (("nvidia.com/gpu", 4),)
-
-    def test_count_the_sidecars_that_stand_before_an_init_container_beside_it(self) -> None:
-        def gpus(count: str, **more: str) -> Json:
-            return {"resources": {"limits": {"nvidia.com/gpu": count}}, **more}
-
-        sidecar, once, engine = gpus("2", restartPolicy="Always"), gpus("6"), gpus("1")
-        asked = [
-            pod_requests({"containers": [engine], "initContainers": order})
-            for order in ([sidecar, once], [once, sidecar])
-        ]
-        assert [(("nvidia.com/gpu", 8),), (("nvidia.com/gpu", 6),)] == asked
-
-    def test_leave_out_what_is_no_extended_resource_or_no_amount(self) -> None:
-        quantities = {"cpu": "1", "node.kubernetes.io/x": "1", "rdma/ib": "2", "amd.com/gpu": "many"}
-        assert accelerator_like(quantities) == (("rdma/ib", 2),)
-
-
 def test_an_object_of_ours_is_kept_whole_without_its_managed_fields() -> None:
     body = {
         "apiVersion": "v1",
@@ -404,9 +375,3 @@ def test_why_a_pod_is_taken_away_is_read_from_its_condition(status: str, stopped
     pod = read_pod(of_kueue(conditions=[said]))
     assert pod is not None
     assert stopped == pod.stopped
-
-
-@pytest.mark.parametrize("text", ["2026-08-01T10:00:00", "2026-08-01", "2026-W31-6", "yesterday", ""])
-def test_a_time_that_names_no_zone_is_none(text: str) -> None:
-    """Kubernetes always names one; anybody may edit an annotation, and ours is not the zone that was meant."""
-    assert epoch_seconds(text) is None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import PoolObservation
 from weft.domain.spec import ScalingSpec
 from weft.domain.workload import Role
 from weft.scaling import ScaleAnswer, ScaleRequest, scale_pool
+
+if TYPE_CHECKING:
+    from weft.domain.reasons import Reason
 
 AUTO = ScalingSpec(max_replicas=10, scale_down_delay_seconds=300.0, headroom=0.1)
 
@@ -72,3 +76,9 @@ class Pool:
     def configured(self, **changes: object) -> Pool:
         self.spec = replace(self.spec, **changes)  # type: ignore[arg-type]
         return self
+
+
+def reason(pool: Pool) -> Reason:
+    """Of its last answer."""
+    assert pool.answer is not None
+    return pool.answer.explanation.reason

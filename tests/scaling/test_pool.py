@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.scaling.cases import AUTO, Pool, seen
+from tests.scaling.cases import AUTO, Pool, reason, seen
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
-
-
-def reason(pool: Pool) -> Reason:
-    assert pool.answer is not None
-    return pool.answer.explanation.reason
 
 
 def test_a_new_pool_starts_with_what_was_declared() -> None:
@@ -289,29 +284,6 @@ def test_max_step_limits_each_minute_and_not_each_pass() -> None:
     assert pool.current == 5
     answer = pool.configured(max_step=1).step(seen(100.0, 5), seconds=60.0)
     assert answer.explanation.message == "maxStep 1 allows 1 replica a minute; demand asks for more than 6"
-
-
-def test_a_freeze_for_ever_in_any_zone_is_told() -> None:
-    """F9: 9999-12-31T23:59:59-12:00 is in a year that UTC has no name for, and stopped decisions for all pools."""
-    pool = Pool()
-    pool.current = 2
-    pool.configured(freeze_until=253_402_343_999.0)
-    told = pool.step(seen(15.0, 2)).explanation.message
-    assert told == "held at 2 replicas until 9999-12-31T23:59:59Z, as spec.scaling.freezeUntil says"
-
-
-def test_a_freeze_holds_until_it_ends() -> None:
-    pool = Pool()
-    pool.current = 2
-    pool.configured(freeze_until=pool.now + 100)
-    answer = pool.step(seen(15.0, 2))
-    assert (pool.current, reason(pool)) == (2, Reason.Frozen)
-    assert answer.wake_after_seconds == 90
-    assert (
-        "held at 2 replicas until 1970-01-12T13:48:20Z, as spec.scaling.freezeUntil says" == answer.explanation.message
-    )
-    pool.run(seen(15.0, 2), 100)
-    assert pool.current == 9
 
 
 def test_external_mode_leaves_the_count_to_its_owner_and_recommends() -> None:
