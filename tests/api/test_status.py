@@ -21,7 +21,7 @@ from weft.api import (
     split_status,
 )
 from weft.api.fields import MAX_MESSAGE_CHARACTERS
-from weft.api.figures import figure, instant, milliseconds, read_figure, read_instant, read_milliseconds
+from weft.api.figures import figure, milliseconds, read_figure, read_milliseconds
 from weft.api.status import InferencePoolStatus, PDSplitStatus, PoolObservedStatus
 from weft.domain.calibration import Calibrated, Subject
 from weft.domain.decision import PoolDecision, SplitDecision
@@ -32,6 +32,7 @@ from weft.domain.shape import Calibration, EngineName, EngineRelease
 from weft.domain.snapshot import ResourceKey
 from weft.domain.start_up import StartUp
 from weft.domain.status import Assignment, Condition, Observed, PoolProgress, PoolStatus, SplitProgress
+from weft.domain.times import instant, read_instant
 
 Json = dict[str, Any]
 
@@ -270,6 +271,13 @@ class TestLiveFigures:
 
     def test_an_unreadable_figure_is_replaced(self) -> None:
         assert "updated" in self.written(self.OBSERVED, {"observed": {"requestsPerSecond": "many"}}, NOW)
+
+    @pytest.mark.parametrize("time", ["soon", "2026-07-01T08:00:00", "9999-12-31T23:59:59-12:00", 7])
+    def test_figures_of_an_unreadable_time_are_replaced(self, time: object) -> None:
+        """Anybody may write a status; one in a year without a name stopped all writes of that pool."""
+        shown = self.written(self.OBSERVED, {}, NOW) | {"updated": time}
+        more = replace(self.OBSERVED, requests_per_second=20.0)
+        assert self.written(more, {"observed": shown}, NOW)["updated"] == "2026-07-01T08:00:00Z"
 
 
 class TestCalibration:

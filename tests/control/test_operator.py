@@ -11,8 +11,8 @@ from e2e.cluster.presets import h200_boards
 from e2e.cluster.waiting import eventually
 from tests.scenarios.tenants import message
 from weft.domain import labels
+from weft.domain.times import known_instant
 from weft.observe.records import read_pod
-from weft.observe.times import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def test_the_release_of_a_pod_can_be_told_from_the_pod(place: Place, chat: str) 
     body = place.pods()[0]
     record = read_pod(body)
     assert record is not None
-    created = epoch_seconds(body["metadata"]["creationTimestamp"])
+    created = known_instant(body["metadata"]["creationTimestamp"])
     assert created is not None
     assert record.released is not None
     assert record.released >= created

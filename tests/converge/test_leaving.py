@@ -9,7 +9,6 @@ import pytest
 
 from tests.converge.world import World
 from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
-from weft.api.figures import instant
 from weft.converge import Heard
 from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS
 from weft.domain import labels
@@ -18,6 +17,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import EngineWord, PoolRecord
 from weft.domain.spec import RolloutSpec
+from weft.domain.times import instant
 from weft.domain.workload import Role
 
 START = 2000.0

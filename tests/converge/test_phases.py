@@ -20,8 +20,8 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import ModelSource, ModelSpec, SourceKind
 from weft.domain.start_up import StartUp
+from weft.domain.times import known_instant
 from weft.domain.workload import Role
-from weft.observe.times import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 BOUND, RUNS = "2026-07-01T08:00:00Z", "2026-07-01T08:01:30Z"
-EIGHT = epoch_seconds(BOUND) or math.nan
+EIGHT = known_instant(BOUND) or math.nan
 ESTIMATED = StartUp(image=100, weights=68, engine=148)
 ON_IT = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": BOUND}]
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.fabric.cluster import board, forming
-from weft.api.figures import instant
 from weft.catalog import load
 from weft.converge import Convergence, Heard, converge_pool, converge_split
 from weft.converge.replicas import replicas_of
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
 from weft.domain.reports import Reports
+from weft.domain.times import instant
 from weft.fabric import build_fabric
 from weft.observe.records import read_object, read_pod
 from weft.observe.report_records import read_compute_domain

@@ -9,8 +9,8 @@ import pytest
 from tests.eventually import eventually
 from weft.apply import Sender, TokenBucket
 from weft.apply.sending import Request
+from weft.domain.times import known_instant
 from weft.observe.records import read_node
-from weft.observe.times import epoch_seconds
 
 if TYPE_CHECKING:
     from e2e.cluster.control_plane import ControlPlane
@@ -38,7 +38,7 @@ def tainted(*managed: Json, taints: tuple[Json, ...] = (SPOT,)) -> float | None:
 def test_it_is_when_whoever_owns_the_list_wrote_last() -> None:
     kubelet = written("kubelet", "2026-01-01T00:00:00Z", "podCIDR")
     other = written("kubelet", "2026-01-01T00:00:01Z", "taints", subresource="status")
-    assert epoch_seconds(NOTED) == tainted(kubelet, other, written("handler", NOTED, "taints", "unschedulable"))
+    assert known_instant(NOTED) == tainted(kubelet, other, written("handler", NOTED, "taints", "unschedulable"))
 
 
 @pytest.mark.parametrize("managed", [(), (written("kubelet", NOTED, "podCIDR"),), (written("old", None, "taints"),)])
@@ -86,7 +86,7 @@ class Node:
 
     def time_of(self, manager: str) -> float:
         entries = self.body()["metadata"]["managedFields"]
-        return max(epoch_seconds(each["time"]) or 0.0 for each in entries if each["manager"] == manager)
+        return max(known_instant(each["time"]) or 0.0 for each in entries if each["manager"] == manager)
 
 
 def test_a_real_api_server_dates_a_notice_and_edits_by_others_do_not_change_that(

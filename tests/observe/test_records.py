@@ -8,13 +8,13 @@ import pytest
 
 from weft.domain import labels
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, Taint
+from weft.domain.times import known_instant
 from weft.observe.records import (
     read_node,
     read_object,
     read_pod,
     scheduler_words,
 )
-from weft.observe.times import epoch_seconds
 
 Json = dict[str, Any]
 
@@ -131,7 +131,7 @@ class TestPod:
         condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}
         record = read_pod(pod({"phase": "Pending", "conditions": [condition]}, {"nodeName": "n1"}))
         assert record is not None
-        assert (record.released, record.node) == (epoch_seconds("2026-01-01T00:00:09Z"), "n1")
+        assert (record.released, record.node) == (known_instant("2026-01-01T00:00:09Z"), "n1")
 
     def test_took_from_its_binding_to_its_first_answer_to_start(self) -> None:
         conditions = [
@@ -169,7 +169,7 @@ class TestPod:
         ]
         record = read_pod(pod(managedFields=fields))
         assert record is not None
-        assert record.released == epoch_seconds("2026-01-01T00:00:05Z")
+        assert record.released == known_instant("2026-01-01T00:00:05Z")
 
     def test_repeats_the_schedulers_word_while_it_cannot_be_placed(self) -> None:
         condition = {"type": "PodScheduled", "status": "False", "message": "no room"}
@@ -356,7 +356,7 @@ def test_a_pod_of_kueue_counts_from_when_kueue_let_it_go() -> None:
     """Neither from our own gate, which fell long before, nor from what anybody else writes."""
     pod = read_pod(of_kueue())
     assert pod is not None
-    assert epoch_seconds("2026-08-01T10:00:00Z") == pod.released
+    assert known_instant("2026-08-01T10:00:00Z") == pod.released
     held = read_pod({**of_kueue(), "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}})
     assert held is not None
     assert held.released is None

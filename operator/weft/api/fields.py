@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from typing import Annotated, Any, TypeGuard, TypeVar
 
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema
@@ -13,6 +12,7 @@ from weft.api.rules import VALIDATIONS, ApiModel, Json, refusal
 from weft.domain import hardware, spec, workload
 from weft.domain.errors import Invalid
 from weft.domain.spec import MOST_REPLICAS
+from weft.domain.times import read_far_instant
 from weft.domain.units import DURATION_PATTERN, parse_duration_seconds, parse_quantity
 
 Item = TypeVar("Item")
@@ -109,11 +109,9 @@ def _percent(text: str) -> int | None:
 
 def _instant(text: str) -> str:
     try:
-        moment = datetime.fromisoformat(text)
+        read_far_instant(text)
     except ValueError:
-        raise refusal("must be a time such as 2026-07-01T08:00:00Z") from None
-    if moment.tzinfo is None:
-        raise refusal("must be a time with its zone such as 2026-07-01T08:00:00Z")
+        raise refusal("must be a time with its zone such as 2026-07-01T08:00:00Z") from None
     return text
 
 

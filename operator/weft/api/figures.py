@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 SHORTEST_REWRITE_SECONDS = 300.0
 SMALLEST_CHANGE = 0.05
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAIN_FROM, _PLAIN_BELOW = 1e-6, 1e15
 
 
@@ -43,26 +41,6 @@ def read_milliseconds(text: str) -> float:
         raise ValueError(f"{text!r} is not in ms")
     read_figure(number)
     return float(Decimal(number).scaleb(-3))
-
-
-def instant(epoch_seconds: float) -> str:
-    """RFC 3339 in UTC with as many digits as the number has: `2026-07-01T08:00:00.25Z`."""
-    whole = math.floor(epoch_seconds)
-    rest = format(Decimal(repr(float(epoch_seconds))) - whole, "f").partition(".")[2].rstrip("0")
-    moment = (_EPOCH + timedelta(seconds=whole)).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{moment}.{rest}Z" if rest else f"{moment}Z"
-
-
-def read_instant(text: str) -> float:
-    """Epoch seconds of an RFC 3339 time, exactly what `instant` was given; raises `ValueError` otherwise.
-
-    `OverflowError` where it is in no year of UTC that has a name, so that it could not be written again.
-    """
-    head, _, tail = text.partition(".")
-    digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
-    zone = tail[len(digits) :] if tail else ""
-    whole = int(datetime.fromisoformat(head + zone).astimezone(UTC).timestamp())
-    return float(Decimal(whole) + Decimal(f"0.{digits or '0'}"))
 
 
 def rounded(value: float, digits: int = 3) -> float:

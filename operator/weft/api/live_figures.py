@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.api.figures import SHORTEST_REWRITE_SECONDS, figure, instant, is_off, milliseconds, read_instant, rounded
+from weft.api.figures import SHORTEST_REWRITE_SECONDS, figure, is_off, milliseconds, rounded
 from weft.api.status import LONGEST_SENTENCE, MOST_CAVEATS
 from weft.api.status_reading import read_pool_status
+from weft.domain.times import instant, read_instant
 
 if TYPE_CHECKING:
     from weft.api.rules import Json

@@ -6,7 +6,6 @@ A spec that cannot be understood becomes a record without one and with the probl
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -23,6 +22,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import PoolSpec, SplitSpec
 from weft.domain.status import PoolStatus, SplitStatus
+from weft.domain.times import known_instant
 from weft.domain.units import parse_quantity
 from weft.domain.workload import Role
 
@@ -51,7 +51,7 @@ def parse_pool(body: Json) -> PoolRecord:
         problem=problem,
         deleting=_goes_away(metadata, conditions),
         split_uid=split_uid,
-        created=_instant(metadata.get("creationTimestamp")),
+        created=known_instant(metadata.get("creationTimestamp")) or 0.0,
         conditions=conditions,
         decided=_decided(status),
     )
@@ -69,7 +69,7 @@ def parse_split(body: Json) -> SplitRecord:
         status=decided,
         problem=problem,
         deleting=_goes_away(metadata, conditions),
-        created=_instant(metadata.get("creationTimestamp")),
+        created=known_instant(metadata.get("creationTimestamp")) or 0.0,
         conditions=conditions,
         decided=_decided(status),
         reached=_told_of(status, "Ready"),
@@ -228,11 +228,3 @@ def _text(value: object) -> str:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
-
-
-def _instant(value: object) -> float:
-    """Epoch seconds of an RFC 3339 time; 0 where there is none."""
-    try:
-        return datetime.fromisoformat(_text(value)).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0

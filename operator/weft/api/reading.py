@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from weft.domain import hardware, spec, workload
 from weft.domain.shape import EngineName
+from weft.domain.times import read_far_instant
 from weft.domain.units import parse_duration_seconds, parse_quantity
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _scaling(read: Scaling) -> spec.ScalingSpec:
         max_replicas=read.max_replicas,
         max_gpus=read.max_gpus,
         max_step=read.max_step,
-        freeze_until=datetime.fromisoformat(read.freeze_until).timestamp() if read.freeze_until else None,
+        freeze_until=read_far_instant(read.freeze_until) if read.freeze_until else None,
         scale_down_delay_seconds=parse_duration_seconds(read.scale_down_delay),
         headroom=read.headroom_percent / 100,
         risk=read.risk_percent / 100,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from weft.api import status as shown
-from weft.api.figures import read_figure, read_instant, read_milliseconds
+from weft.api.figures import read_figure, read_milliseconds
 from weft.domain.calibration import MOST_FACTOR, Calibrated, Subject
 from weft.domain.forecast import KeptForecast
 from weft.domain.moves import Relocation
@@ -41,6 +41,7 @@ from weft.domain.status import (
     PoolStatus,
     SplitStatus,
 )
+from weft.domain.times import read_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

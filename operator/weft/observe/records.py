@@ -17,10 +17,10 @@ from weft.domain.cluster import (
     Taint,
 )
 from weft.domain.errors import Invalid
+from weft.domain.times import known_instant
 from weft.domain.units import parse_quantity
 from weft.fabric.faults import FAULT_CONDITIONS
 from weft.observe.starts import read_start, startup_seconds
-from weft.observe.times import epoch_seconds
 from weft.render import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from weft.schedulers import kueue
 
@@ -83,7 +83,7 @@ def read_pod(body: Json) -> PodRecord | None:
         ready=_condition(status, "Ready").get("status") == "True",
         routed=(meta.get("labels") or {}).get(labels.ROUTED) == "true",
         terminating=meta.get("deletionTimestamp") is not None,
-        created=epoch_seconds(meta.get("creationTimestamp")) or 0.0,
+        created=known_instant(meta.get("creationTimestamp")) or 0.0,
         released=None if gated or queued or identity is None else _released(meta, scheduled),
         ip=status.get("podIP") or None,
         message=scheduler_words(scheduled),
@@ -95,8 +95,8 @@ def read_pod(body: Json) -> PodRecord | None:
         pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
         engine=(meta.get("labels") or {}).get(labels.ENGINE if front_of else labels.ENGINE_NAME, ""),
         image=_engine_image(spec) if identity is not None else "",
-        unrouted=epoch_seconds((meta.get("annotations") or {}).get(labels.UNROUTED)),
-        gone_by=epoch_seconds(meta.get("deletionTimestamp")) if front_of else None,
+        unrouted=known_instant((meta.get("annotations") or {}).get(labels.UNROUTED)),
+        gone_by=known_instant(meta.get("deletionTimestamp")) if front_of else None,
         loading=_loading(status) if identity is not None else None,
         download=_download(status) if identity is not None else None,
         servers=_servers(meta) if identity is not None else None,
@@ -254,21 +254,21 @@ def _released(meta: Json, scheduled: Json) -> float | None:
     Ours, or that of the scheduler which the pod was handed over to.
     """
     if scheduled.get("status") == "True":
-        return epoch_seconds(scheduled.get("lastTransitionTime"))
+        return known_instant(scheduled.get("lastTransitionTime"))
     managers = {labels.CONVERGE_MANAGER} | ({kueue.MANAGER} if kueue.QUEUE in (meta.get("labels") or {}) else set())
     ours = [
-        epoch_seconds(entry.get("time"))
+        known_instant(entry.get("time"))
         for entry in meta.get("managedFields") or ()
         if entry.get("manager") in managers and not entry.get("subresource")
     ]
-    return max((time for time in ours if time is not None), default=epoch_seconds(meta.get("creationTimestamp")))
+    return max((time for time in ours if time is not None), default=known_instant(meta.get("creationTimestamp")))
 
 
 def _tainted(meta: Json) -> float | None:
     """When the list of taints was written last: it is one value, which belongs to whoever changed it last."""
     entries = [each for each in meta.get("managedFields") or () if not each.get("subresource")]
     owned = [each for each in entries if "f:taints" in ((each.get("fieldsV1") or {}).get("f:spec") or {})]
-    times = (epoch_seconds(each.get("time")) for each in owned)
+    times = (known_instant(each.get("time")) for each in owned)
     return min((time for time in times if time is not None), default=None)
 
 
@@ -276,7 +276,7 @@ def _loading(status: Json) -> float | None:
     """When the engine's container began to run; None before, and once its startup probe was answered."""
     for container in status.get("containerStatuses") or ():
         if container.get("name") == ENGINE_CONTAINER and not container.get("started"):
-            return epoch_seconds(((container.get("state") or {}).get("running") or {}).get("startedAt"))
+            return known_instant(((container.get("state") or {}).get("running") or {}).get("startedAt"))
     return None
 
 
@@ -285,7 +285,7 @@ def _download(status: Json) -> Download | None:
     for container in status.get("initContainerStatuses") or ():
         state = container.get("state") or {}
         ended = state.get("terminated") or {}
-        begun = epoch_seconds((state.get("running") or ended).get("startedAt"))
+        begun = known_instant((state.get("running") or ended).get("startedAt"))
         if container.get("name") == WARM_UP_CONTAINER and begun is not None:
             return Download(begun, done=bool(ended))
     return None

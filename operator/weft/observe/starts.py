@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.domain.start_up import LONGEST_PHASE_SECONDS, Start
-from weft.observe.times import epoch_seconds
+from weft.domain.times import known_instant
 from weft.render import ENGINE_CONTAINER
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def read_start(status: Json, identity: PodIdentity) -> Start | None:
     """
     whole, bound = startup_seconds(status), _true_since(status, "PodScheduled")
     engine: Json = next((c for c in status.get("containerStatuses") or () if c.get("name") == ENGINE_CONTAINER), {})
-    runs = epoch_seconds(((engine.get("state") or {}).get("running") or {}).get("startedAt"))
+    runs = known_instant(((engine.get("state") or {}).get("running") or {}).get("startedAt"))
     if whole is None or bound is None or runs is None or engine.get("restartCount"):
         return None
     before = min(whole, max(0.0, runs - bound))
@@ -52,12 +52,12 @@ def with_weights(start: Start, told: float | None) -> Start:
 def _init_seconds(status: Json) -> float:
     """For how long init containers ran that are over, one after the other."""
     ended = [(each.get("state") or {}).get("terminated") or {} for each in status.get("initContainerStatuses") or ()]
-    spans = ((epoch_seconds(each.get("startedAt")), epoch_seconds(each.get("finishedAt"))) for each in ended)
+    spans = ((known_instant(each.get("startedAt")), known_instant(each.get("finishedAt"))) for each in ended)
     return sum(max(0.0, end - begun) for begun, end in spans if begun is not None and end is not None)
 
 
 def _true_since(status: Json, kind: str) -> float | None:
     for condition in status.get("conditions") or ():
         if condition.get("type") == kind:
-            return epoch_seconds(condition.get("lastTransitionTime")) if condition.get("status") == "True" else None
+            return known_instant(condition.get("lastTransitionTime")) if condition.get("status") == "True" else None
     return None
