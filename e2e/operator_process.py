@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[1]
 SYSTEM_NAMESPACE = "weft-system"
 SERVICE_ACCOUNT = "weft-controller"
+# Processes inherit nothing, and what worktrees share as installed in a virtual environment is the code of one of them.
+OF_THIS_TREE = {"PYTHONPATH": os.pathsep.join((str(REPOSITORY / "operator"), str(REPOSITORY)))}
 READY_SECONDS = 120.0  # usually 2; it starts beside engines, too, which take all that a machine has
 GRACE_SECONDS = 10.0
 
@@ -76,7 +79,7 @@ class OperatorProcess:
         identity = kubeconfig or cluster.kubeconfig_for_service_account(SYSTEM_NAMESPACE, SERVICE_ACCOUNT)
         command = [sys.executable, "-m", "weft.cli", "run", "--plain-logs", "--kubeconfig", str(identity)]
         listen = ["--host", "127.0.0.1", "--port", str(port)]
-        process = cluster.processes.start(name, [*command, *listen, *options], grace_seconds=GRACE_SECONDS)
+        process = cluster.processes.start(name, [*command, *listen, *options], OF_THIS_TREE, GRACE_SECONDS)
         started = cls(process, port)
         process.wait_until(started.is_ready, READY_SECONDS)
         return started

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 from e2e.cluster.processes import Supervisor
 from e2e.cluster.waiting import eventually
+from e2e.operator_process import OF_THIS_TREE, REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,13 @@ def test_a_name_is_free_once_its_process_has_ended(supervisor: Supervisor) -> No
     eventually(lambda: not second.running, "the second has ended")
     assert supervisor["one"] is second
     assert second.tail() == "first\nsecond"
+
+
+def test_operators_of_a_worktree_run_its_own_code(supervisor: Supervisor) -> None:
+    """A virtual environment that worktrees share has one of them installed."""
+    where = supervisor.start("where", (sys.executable, "-c", "import sys; print(*sys.path[1:3])"), OF_THIS_TREE)
+    eventually(lambda: not where.running, "it has told where it looks first")
+    assert where.tail() == f"{REPOSITORY / 'operator'} {REPOSITORY}"
 
 
 def test_a_start_that_ctrl_c_breaks_off_is_stopped_with_the_others(supervisor: Supervisor) -> None:

@@ -13,7 +13,7 @@ import pytest
 from e2e.cluster.presets import h200_boards, nvl72_rack
 from e2e.cluster.simulated_pods import AfterCrash, Crash, crash_container
 from e2e.cluster.waiting import eventually
-from e2e.operator_process import REPOSITORY, OperatorProcess, free_port
+from e2e.operator_process import OF_THIS_TREE, OperatorProcess, free_port
 from tests.installed import PLACE_LABEL
 from tests.scenarios.audit import writes
 from tests.scenarios.history import (
@@ -316,8 +316,7 @@ def mortal_operator(place: Place) -> OperatorProcess:
     """One operator after the other that serves a place; each dies after a write."""
     port, name = free_port(), f"mortal-{place.namespace}"
     command = [sys.executable, "-m", "tests.scenarios.mortal_operator", str(place.weft.kubeconfig), place.namespace]
-    environment = {"PYTHONPATH": str(REPOSITORY)}
-    return OperatorProcess(place.weft.cluster.processes.start(name, [*command, str(port)], environment), port)
+    return OperatorProcess(place.weft.cluster.processes.start(name, [*command, str(port)], OF_THIS_TREE), port)
 
 
 def deaths(operator: OperatorProcess) -> int:
