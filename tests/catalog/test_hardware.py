@@ -51,7 +51,12 @@ CATALOG = load()
         ("NVIDIA-H100-NVL", "H100-NVL"),
         ("NVIDIA-H200-NVL", "H200-NVL"),
         ("NVIDIA-H20", "H20"),
+        ("NVIDIA-H20-3e", "H20-3e"),
         ("NVIDIA-H800", "H800"),
+        ("NVIDIA-A800-SXM4-80GB", "A800"),
+        ("NVIDIA-A40", "A40"),
+        ("NVIDIA-L40", "L40"),
+        ("NVIDIA-L20", "L20"),
         ("NVIDIA-GH200-480GB", "GH200"),
         ("NVIDIA-GH200-144G-HBM3e", "GH200-144GB"),
         ("NVIDIA-B300-SXM6-AC", "B300"),
@@ -63,6 +68,8 @@ CATALOG = load()
         ("AMD_Instinct_MI325_OAM", "MI325X"),
         ("AMD_Instinct_MI355_OAM", "MI355X"),
         ("AMD_Instinct_MI355X", "MI355X"),
+        ("AMD_Instinct_MI350X", "MI350X"),
+        ("AMD_Instinct_MI350_OAM", "MI350X"),
         ("gaudi3", "Gaudi3"),
         ("H200", "H200"),
         ("NVIDIA-B200-SHARED", "B200"),
@@ -83,11 +90,13 @@ def test_product_labels_name_their_accelerator(label: str, expected: str) -> Non
         "NVIDIA-A16",
         "NVIDIA-A10M",
         "NVIDIA-H800-PCIe",
-        "NVIDIA-H20-3e",
-        "NVIDIA-L40",
+        "NVIDIA-H20Z",
+        "NVIDIA-L40G",
+        "NVIDIA-A800-80GB-PCIe",
         "NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition",
         "AMD_Instinct_MI300A",
         "AMD_Instinct_MI308X",
+        "AMD_Instinct_MI350P",
         "Tesla-T4",
         "",
     ],
@@ -130,13 +139,13 @@ def test_an_unknown_accelerator_is_refused_with_the_names_there_are() -> None:
 
 REAL = [each for each in CATALOG.accelerators if each.vendor != "cpu"]
 GENERATIONS = {
-    "Ampere": {"A100", "A100-40GB", "A100-PCIe", "A100-PCIe-40GB", "A10", "A10G"},
-    "Ada": {"L40S", "L4"},
-    "Hopper": {"H100", "H100-PCIe", "H100-NVL", "H200", "H200-NVL", "H20", "H800", "GH200", "GH200-144GB"},
+    "Ampere": {"A100", "A100-40GB", "A100-PCIe", "A100-PCIe-40GB", "A800", "A40", "A10", "A10G"},
+    "Ada": {"L40S", "L40", "L20", "L4"},
+    "Hopper": {"H100", "H100-PCIe", "H100-NVL", "H200", "H200-NVL", "H20", "H20-3e", "H800", "GH200", "GH200-144GB"},
     "Blackwell": {"B100", "B200", "B300", "GB200", "GB300"},
     "BlackwellRTX": {"RTX-PRO-6000"},
     "CDNA3": {"MI300X", "MI325X"},
-    "CDNA4": {"MI355X"},
+    "CDNA4": {"MI350X", "MI355X"},
     "Gaudi": {"Gaudi3"},
 }
 # The most that one GPU of a generation computes in BF16, and that its link and its NIC carry: dense TFLOP/s and GB/s
@@ -197,7 +206,7 @@ def test_four_bits_compute_like_what_the_kernels_widen_them_to(accelerator: Acce
 @EVERY_HARDWARE
 def test_memory_and_its_bandwidth_are_of_one_gpu(accelerator: Accelerator) -> None:
     """All HBM is read in 20 to 50 ms, GDDR in 40 to 90; a figure of a pair makes it half or twice."""
-    gddr = {"A10", "A10G", "L4", "L40S", "RTX-PRO-6000"}
+    gddr = {"A40", "A10", "A10G", "L20", "L4", "L40", "L40S", "RTX-PRO-6000"}
     least, most = (0.04, 0.09) if accelerator.name in gddr else (0.02, 0.05)
     assert 22e9 < accelerator.memory_bytes < 310e9
     assert least < accelerator.memory_bytes / accelerator.memory_bandwidth < most

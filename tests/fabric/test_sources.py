@@ -54,6 +54,11 @@ def joined(*members: tuple[str, str], name: str = "chat") -> Reports:
         ("a4x-highgpu-4g", 4, "GB200"),
         ("BM.GPU.B200.8", 8, "B200"),
         ("gd-8xh100ib-i128", 8, "H100"),
+        ("g6.48xlarge", 8, "L4"),
+        ("g6e.12xlarge", 4, "L40S"),
+        ("g7e.12xlarge", 2, "RTX-PRO-6000"),
+        ("a4x-maxgpu-4g-metal", 4, "GB300"),
+        ("b200-8x", 8, "B200"),
     ],
 )
 def test_the_clouds_machine_tells_what_nobody_labels(machine: str, gpus: int, accelerator: str) -> None:
