@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,10 +121,44 @@ def test_one_clique_with_two_accelerators_is_cut_and_noted() -> None:
     assert [note.reason for note in fabric.notes] == [Reason.LabelsContradict]
 
 
-def test_a_domain_larger_than_nvlink_joins_is_noted() -> None:
+def test_a_domain_larger_than_nvlink_joins_is_noted_and_read_node_by_node() -> None:
+    """Nobody knows which of the trays share NVLink, and a group over two racks would not start."""
     fabric = fabric_of(*rack("c.1", trays=19))
+    assert domains(fabric) == {f"c.1-t{index}": [f"c.1-t{index}"] for index in range(19)}
     assert [note.reason for note in fabric.notes] == [Reason.LabelsContradict]
-    assert "76 GPUs, more than the 72" in fabric.notes[0].message
+    assert "76 GPUs, more than the 72 that NVLink joins: read as separate domains" in fabric.notes[0].message
+
+
+@pytest.mark.parametrize("label", [TOPOGRAPH, "ds.coreweave.com/nvlink.domain"])
+def test_two_racks_with_one_clique_are_told_apart_by_a_rack_label(label: str) -> None:
+    """And a tray that has none is by itself."""
+    racks = [tray(f"t-{index}", "c.1", {label: "x" if index < 18 else "y"}) for index in range(36)]
+    fabric = fabric_of(*racks, tray("t-36", "c.1"))
+    assert {name: len(nodes) for name, nodes in domains(fabric).items()} == {"c.1/x": 18, "c.1/y": 18, "t-36": 1}
+    assert all(note.message.endswith("read as separate domains") for note in fabric.notes)
+    assert {Reason.LabelsContradict} == {note.reason for note in fabric.notes}
+
+
+def test_a_rack_label_that_names_too_large_racks_leaves_it_to_the_next_one() -> None:
+    """A capacity block of AWS has several racks, and topograph takes it for one domain."""
+    finer = "topology.k8s.aws/ultraserver-id"
+    racks = [tray(f"t-{index}", None, {TOPOGRAPH: "block", finer: f"u-{index // 18}"}) for index in range(36)]
+    assert {"block/u-0", "block/u-1"} == set(domains(fabric_of(*racks)))
+
+
+def test_the_node_object_of_a_tray_that_was_replaced_cuts_no_rack() -> None:
+    """It is not ready, and has the clique of the rack still."""
+    gone = replace(tray("t-gone", "c.1"), ready=False)
+    fabric = fabric_of(*rack("c.1"), gone)
+    assert ["c.1"] == list(domains(fabric))
+    assert () == fabric.notes
+
+
+def test_boards_whose_nvlink_ends_at_the_node_share_none_by_a_clique() -> None:
+    clique = {"nvidia.com/gpu.clique": "c.1"}
+    fabric = fabric_of(board("b-0", labels=clique), board("b-1", labels=clique))
+    assert domains(fabric) == {"b-0": ["b-0"], "b-1": ["b-1"]}
+    assert "16 GPUs, more than the 8 that NVLink joins" in fabric.notes[0].message
 
 
 def test_amd_boards_are_read_by_their_own_labels() -> None:

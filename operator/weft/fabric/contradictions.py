@@ -12,6 +12,7 @@ from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_
 from weft.fabric.members import REMEMBERED, Member, member_of
 from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
+from weft.fabric.reach import is_beyond_reach, reach_of, whole_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +30,8 @@ CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
 
 def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanation]:
     """What the labels of one multi-node domain disagree about; only what costs the reader a decision."""
-    apart, believed = "read as separate domains", "the clique is believed"
+    apart = "read as separate domains"
+    believed = apart if is_beyond_reach(members) else "the clique is believed"
     clouds = {tuple(member.labels.get(label, "") for label in CLOUD_RACKS) for member in members}
     claims = (
         ("zones", {member.zone for member in members}, apart),
@@ -47,17 +49,11 @@ def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanat
             yield Explanation(
                 Reason.LabelsContradict, f"NVLink domain {domain} ({named}) has different {what} ({seen}): {reading}"
             )
-    yield from _is_too_large(domain, members, named)
-
-
-def _is_too_large(domain: str, members: Sequence[Member], named: str) -> Iterator[Explanation]:
-    devices = sum(max(dict(member.node.capacity).get(member.devices.resource, 0), 0) for member in members)
-    largest = max(member.devices.accelerator.domain_gpus for member in members)
-    whole = not any(member.devices.shared for member in members)
-    if whole and devices > largest > 1:
+    if is_beyond_reach(members):
+        devices, reach = whole_gpus(members), reach_of(members)
         yield Explanation(
             Reason.LabelsContradict,
-            f"NVLink domain {domain} ({named}) has {devices} GPUs, more than the {largest} that NVLink joins",
+            f"NVLink domain {domain} ({named}) has {devices} GPUs, more than the {reach} that NVLink joins: {apart}",
         )
 
 

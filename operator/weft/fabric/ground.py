@@ -24,6 +24,7 @@ from weft.fabric.members import Member, member_of
 from weft.fabric.membership import NODE
 from weft.fabric.network import levels_of, shared_tiers
 from weft.fabric.racks import by_racks
+from weft.fabric.reach import within_reach
 from weft.fabric.reported import NOTHING, by_node
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
 
 
 def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
-    """A domain by its name, or cut by zone and accelerator where labels mix them: NVLink joins neither.
+    """A domain by its name, or cut by zone and accelerator where labels mix them, and to what NVLink reaches.
 
     Nodes that name no zone are taken to be in the zone of the others.
     """
@@ -156,10 +157,10 @@ def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, li
     for member in members:
         kinds[member.kind].append(member)
     if len(kinds) == 1:
-        yield value, members
+        yield from within_reach(value, members)
         return
     for kind, part in sorted(kinds.items()):
-        yield "/".join(filter(None, (value, *kind))), part
+        yield from within_reach("/".join(filter(None, (value, *kind))), part)
 
 
 def _unlike(taken: Mapping[str, Part], name: str, source: str) -> str:
