@@ -115,7 +115,7 @@ def test_a_tray_that_names_no_zone_stays_with_its_clique() -> None:
 
 
 def test_one_clique_with_two_accelerators_is_cut_and_noted() -> None:
-    stranger = tray("t-1", "c.1", {"nvidia.com/gpu.product": "NVIDIA-H200"})
+    stranger = tray("t-1", "c.1", {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.memory": "143771"})
     fabric = fabric_of(tray("t-0", "c.1"), stranger)
     assert domains(fabric) == {"c.1/GB200": ["t-0"], "c.1/H200": ["t-1"]}
     assert [note.reason for note in fabric.notes] == [Reason.LabelsContradict]

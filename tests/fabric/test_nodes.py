@@ -145,6 +145,41 @@ def test_the_zero_that_renaming_leaves_behind_hides_no_shared_devices() -> None:
     assert (NVIDIA, False) == ((again := only_node(replace(board("b"), capacity=back))).resource, again.shared)
 
 
+@pytest.mark.parametrize("prefix", ["amd.com", "beta.amd.com"])
+def test_partitions_that_differ_from_gpu_to_gpu_count_as_the_smallest(prefix: str) -> None:
+    """AMD's node labeller counts each mode by itself then: four GPUs are cut in eight and four are whole."""
+    modes = {f"{prefix}/compute-memory-partition.{mode}": "4" for mode in ("cpx_nps4", "spx_nps1")}
+    found = only_node(node("m", {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", **modes}, 36, "amd.com/gpu"))
+    assert (True, 192 * 1024 * MIB // 8) == (found.shared, found.memory_bytes)
+
+
+def test_one_kind_that_amds_labeller_only_counts_is_the_nodes() -> None:
+    counted = node("m", {"beta.amd.com/gpu.product-name.AMD_Instinct_MI300X_OAM": "8"}, 8, "amd.com/gpu")
+    assert "MI300X" == only_node(counted).accelerator
+
+
+def test_several_kinds_of_amd_gpus_on_one_node_are_not_used_and_named() -> None:
+    """They are one resource, of which a pod gets any."""
+    kinds = {f"amd.com/gpu.product-name.AMD_Instinct_{kind}": "4" for kind in ("MI300X_OAM", "MI325X")}
+    found = fabric_of([node("m", kinds, 8, "amd.com/gpu")])
+    assert ((), [Reason.AcceleratorUnknown]) == (found.domains, [note.reason for note in found.notes])
+    assert "8 amd.com/gpu of several kinds (AMD_Instinct_MI300X_OAM, AMD_Instinct_MI325X)" in found.notes[0].message
+
+
+@pytest.mark.parametrize(
+    "resource", ["google.com/tpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "huawei.com/Ascend910"]
+)
+def test_accelerators_without_an_engine_are_told_of(resource: str) -> None:
+    found = fabric_of([node("t", {}, 4, resource)])
+    told = f"node t offers 4 {resource}, for which Weft has no engine: it is not used"
+    assert ((), [told]) == (found.domains, [note.message for note in found.notes])
+
+
+def test_network_cards_and_a_zero_of_others_are_not_told_of() -> None:
+    nodes = [node("n", {}, 8, "rdma/ib"), replace(node("z", {}, 1), capacity=(("google.com/tpu", 0),))]
+    assert () == fabric_of(nodes).notes
+
+
 def test_a_partitioned_amd_device_is_shared() -> None:
     labels = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/compute-memory-partition": "cpx_nps4"}
     assert only_node(node("m", labels, 64, "amd.com/gpu")).shared

@@ -67,6 +67,24 @@ def test_the_clouds_machine_tells_what_nobody_labels(machine: str, gpus: int, ac
     assert ([accelerator], ()) == ([domain.accelerator for domain in found.domains], found.notes)
 
 
+@pytest.mark.parametrize(
+    ("product", "memory", "noted"),
+    [
+        ("NVIDIA-H200", "143771", False),
+        ("NVIDIA-H200", "140000", False),
+        ("NVIDIA-H200", "71000", True),
+        ("NVIDIA-H200", "1437710", True),
+        ("NVIDIA-H200-MIG-3g.71gb", "71000", False),
+        ("NVIDIA-H200", "lots", False),
+    ],
+)
+def test_a_memory_that_such_gpus_do_not_have_is_told_and_believed(product: str, memory: str, noted: bool) -> None:  # noqa: FBT001 - a case
+    """One node of it makes the plans of all pools that may use it smaller."""
+    found = fabric_of(node("n", {"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": memory}, 8))
+    said = f"node n: nvidia.com/gpu.memory={memory}, where H200 has 143771: the label is believed"
+    assert ([said] if noted else []) == [note.message for note in found.notes]
+
+
 def test_the_driver_tells_what_neither_labels_nor_the_machine_do() -> None:
     """The device plugin offers the GPUs, and a ResourceSlice says what they are."""
     found = fabric_of(node("n", {}, 8), reports=slices("n", 8, "NVIDIA H100 80GB HBM3"))

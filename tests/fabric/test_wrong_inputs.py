@@ -203,6 +203,18 @@ def test_every_accelerator_node_is_in_exactly_one_domain_or_noted(
 
 
 @given(NODES, PODS, REPORTS)
+def test_no_domain_is_larger_than_nvlink_reaches(
+    nodes: list[NodeRecord], pods: list[PodRecord], reports: Reports
+) -> None:
+    """Whatever labels say; parts of GPUs, and nodes that are not up, do not count."""
+    ready = {one.name: one.ready for one in nodes}
+    for domain in build_fabric(nodes, pods, load(), reports).domains:
+        if len(domain.nodes) > 1 and not any(one.shared for one in domain.nodes):
+            whole = sum(max(0, one.capacity) for one in domain.nodes if ready[one.name])
+            assert whole <= load().accelerator(domain.accelerator).domain_gpus
+
+
+@given(NODES, PODS, REPORTS)
 def test_counts_are_never_negative_and_what_leaves_is_never_free(
     nodes: list[NodeRecord], pods: list[PodRecord], reports: Reports
 ) -> None:

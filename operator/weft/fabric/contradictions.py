@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.units import MIB
 from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, Member, member_of
 from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
+from weft.fabric.parts import MEMORY_MIB
 from weft.fabric.reach import is_beyond_reach, reach_of, whole_gpus
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from weft.fabric.reported import Reported
 
 NAMED = 4  # how many of a kind a note names
+MEMORY_OFF = 0.15  # drivers keep a part of what is sold, and less than this
 HOSTNAME = "kubernetes.io/hostname"
 CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
 
@@ -76,7 +79,7 @@ def of_a_node(node: NodeRecord, reported: Reported, catalog: Catalog) -> tuple[E
     member = member_of(node, reported, catalog)
     if not isinstance(member, Member):
         return ()
-    return tuple(told for check in (_products, _driver, _cliques) for told in check(member, catalog))
+    return tuple(told for check in (_products, _memory, _driver, _cliques) for told in check(member, catalog))
 
 
 def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:
@@ -92,6 +95,22 @@ def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:
                 Reason.LabelsContradict,
                 f"node {member.node.name}: {key}={labels[key]} means {other.name}, not {name}, which is believed",
             )
+
+
+def _memory(member: Member, _: Catalog) -> Iterator[Explanation]:
+    """A label that is no memory of such GPUs: plans go by the smallest that a pool may use.
+
+    Our own label may name a stand-in for what the catalog does not know.
+    """
+    devices, known = member.devices, member.devices.accelerator.memory_bytes
+    if devices.shared or not member.labels.get(MEMORY_MIB) or member.labels.get(PRODUCT_LABELS[0]):
+        return
+    if abs(devices.memory_bytes - known) > MEMORY_OFF * known:
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"node {member.node.name}: {MEMORY_MIB}={member.labels.get(MEMORY_MIB)}, where {devices.accelerator.name} "
+            f"has {known // MIB}: the label is believed",
+        )
 
 
 def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:

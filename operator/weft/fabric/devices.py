@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.fabric.parts import SHARED_RESOURCE_SUFFIX, Offer, are_parts, memory_bytes, whole_product
+from weft.fabric.parts import SHARED_RESOURCE_SUFFIX, Offer, are_parts, counted_values, memory_bytes, whole_product
 from weft.fabric.reported import NOTHING
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/insta
 # What device discovery would write, by the vendor in the resource's name; others have only our own label.
 DISCOVERED_AS = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
 
+AMD_PRODUCTS = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
+# Accelerators that no engine of the catalog runs on; other extended resources are network cards and the like.
+OF_OTHERS = re.compile(
+    r"google\.com/tpu|aws\.amazon\.com/neuron(core|device)?|huawei\.com/Ascend\w+|qualcomm\.com/qaic"
+)
 PARTS_OF_ITS_OWN = re.compile(r"nvidia\.com/mig-.+|amd\.com/[sdtqc]px_nps\d+")  # resources of the `mixed` strategies
 
 
@@ -60,11 +65,13 @@ def read_devices(
     """
     offered = dict(node.capacity)
     there = {name: count for name, count in offered.items() if count > 0}
-    product = product_of(labels) or _product_of_machine(labels, offered, catalog)
+    product = product_of(labels) or _only_kind(labels) or _product_of_machine(labels, offered, catalog)
     product = product or _product_of_driver(offered, reported, catalog)
     if product is None:
         claimable = _claimable(node, labels, reported, catalog)
-        return _unnamed(node, there, catalog) or claimable or _unnamed(node, offered, catalog)
+        return (
+            _unnamed(node, there, catalog) or claimable or _unnamed(node, offered, catalog) or _of_others(node, there)
+        )
     accelerator = catalog.accelerator_of_product(whole_product(product))
     if accelerator is None:
         return Explanation(
@@ -90,6 +97,12 @@ def read_devices(
 def product_of(labels: Mapping[str, str]) -> str | None:
     """The product name in the most trusted label there is."""
     return next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), None)
+
+
+def _only_kind(labels: Labels) -> str | None:
+    """What AMD's node labeller counts, if that is one kind."""
+    kinds = counted_values(labels, AMD_PRODUCTS)
+    return kinds[0] if len(kinds) == 1 else None
 
 
 def label_that_names(labels: Mapping[str, str]) -> tuple[str, str] | None:
@@ -154,11 +167,24 @@ def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> 
     resource = min((name for name in offered if _is_known(name, catalog)), default=None)
     if resource is None:
         return None
+    kinds = counted_values(dict(node.labels), AMD_PRODUCTS)
+    if kinds:
+        why = f"of several kinds ({', '.join(kinds)}), of which a pod gets any: it is not used"
+        return Explanation(Reason.AcceleratorUnknown, f"node {node.name} offers {offered[resource]} {resource} {why}")
     return Explanation(
         Reason.AcceleratorUnknown,
         f"node {node.name} offers {offered[resource]} {resource} but no label names the product: it is not used; "
         f"install feature discovery or run: kubectl label node {node.name} {label_of_product(resource)}=PRODUCT",
     )
+
+
+def _of_others(node: NodeRecord, offered: Mapping[str, int]) -> Explanation | None:
+    """Accelerators for which Weft has no engine, so that whoever looks for them is told why they are not there."""
+    named = [f"{count} {name}" for name, count in sorted(offered.items()) if OF_OTHERS.fullmatch(name)]
+    if not named:
+        return None
+    why = "for which Weft has no engine: it is not used"
+    return Explanation(Reason.AcceleratorUnknown, f"node {node.name} offers {' and '.join(named)}, {why}")
 
 
 def is_accelerator(resource: str, catalog: Catalog) -> bool:

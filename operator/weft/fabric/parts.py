@@ -28,6 +28,7 @@ COUNTED = (
     "eks.amazonaws.com/instance-gpu-count",
     "karpenter.azure.com/sku-gpu-count",
 )
+# AMD's node labeller writes `LABEL=VALUE` where all GPUs have one value, and `LABEL.VALUE=COUNT` where they differ.
 AMD_PARTITIONS = ("amd.com/compute-memory-partition", "beta.amd.com/compute-memory-partition")
 # Devices that a GPU is cut into, by the first half of that label (`cpx_nps4`).
 PARTS_OF_A_GPU = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4, "cpx": 8}
@@ -104,9 +105,16 @@ def _devices_per_gpu(offer: Offer) -> int:
 
 
 def _partitions(labels: Labels) -> int:
-    """Devices per GPU of an AMD node; a mode that we do not know is taken for the finest."""
-    mode = next((labels[key] for key in AMD_PARTITIONS if labels.get(key)), "spx").partition("_")[0].casefold()
-    return PARTS_OF_A_GPU.get(mode, max(PARTS_OF_A_GPU.values()))
+    """Devices per GPU of an AMD node, of that with the most; a mode that we do not know is taken for the finest."""
+    told = [labels[key] for key in AMD_PARTITIONS if labels.get(key)] or counted_values(labels, AMD_PARTITIONS)
+    modes = (mode.partition("_")[0].casefold() for mode in told)
+    return max((PARTS_OF_A_GPU.get(mode, max(PARTS_OF_A_GPU.values())) for mode in modes), default=1)
+
+
+def counted_values(labels: Labels, keys: tuple[str, ...]) -> list[str]:
+    """The values that AMD's node labeller counts each by itself: `X` of `amd.com/gpu.product-name.X=4`."""
+    found = (name.removeprefix(f"{key}.") for name in labels for key in keys if name.startswith(f"{key}."))
+    return sorted(set(found))
 
 
 def _number(text: str | None) -> int:
