@@ -11,7 +11,16 @@ from weft.catalog import load
 from weft.converge import Convergence, Heard, converge_pool, converge_split
 from weft.converge.replicas import replicas_of
 from weft.domain import labels
-from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.action import (
+    Action,
+    ApplyObject,
+    CreatePod,
+    DeleteObject,
+    DeletePod,
+    LabelPod,
+    ReleasePods,
+    UnroutePod,
+)
 from weft.domain.reports import Reports
 from weft.domain.times import instant
 from weft.fabric import build_fabric
@@ -100,8 +109,8 @@ class World:
             case ReleasePods():
                 for name, uid in action.pods:
                     self._edit(name, uid, ungate)
-            case UnroutePod():
-                self._edit(action.name, action.uid, lambda body: unroute(body, action.at))
+            case UnroutePod() | LabelPod():
+                self._edit(action.name, action.uid, lambda body: relabel(body, action))
             case DeletePod():
                 self._edit(action.name, action.uid, lambda body: body["metadata"].update(DELETED))
             case ApplyObject():
@@ -181,10 +190,15 @@ def claims(pod: Json) -> list[str]:
     return [claim["resourceClaimTemplateName"] for claim in pod["spec"].get("resourceClaims") or ()]
 
 
-def unroute(body: Json, at: float) -> None:
-    """What leaving a front patches: the label goes, and the time is noted."""
-    body["metadata"]["labels"].pop(labels.ROUTED, None)
-    body["metadata"].setdefault("annotations", {})[labels.UNROUTED] = instant(at)
+def relabel(body: Json, action: UnroutePod | LabelPod) -> None:
+    """What leaving a front patches, or what puts labels back: labels go or come, and the time is noted."""
+    tags, notes = body["metadata"]["labels"], body["metadata"].setdefault("annotations", {})
+    if isinstance(action, UnroutePod):
+        tags.pop(labels.ROUTED, None)
+        notes[labels.UNROUTED] = instant(action.at)
+    else:
+        tags.update(action.labels)
+        notes[labels.RELABELLED] = instant(action.at)
 
 
 def ungate(body: Json) -> None:

@@ -18,7 +18,16 @@ from weft.control.status import needs_write
 from weft.converge import Heard, converge_pool
 from weft.decide import decide, in_safe_order
 from weft.domain import labels
-from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.action import (
+    Action,
+    ApplyObject,
+    CreatePod,
+    DeleteObject,
+    DeletePod,
+    LabelPod,
+    ReleasePods,
+    UnroutePod,
+)
 from weft.domain.crews import crews_of
 from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
@@ -69,6 +78,7 @@ class Operation:
     writes_left: int | None = None
     made: Counter[str] = field(default_factory=Counter)  # pods by name
     last: Decisions | None = None
+    again: dict[str, float | None] = field(default_factory=dict)  # when converging a pool says that it is due, seconds
     budget: MoveBudget = field(default_factory=MoveBudget)
     reports: Reports = field(default_factory=Reports)
     edited: set[str] = field(default_factory=set)  # pools whose status cannot be written: each time somebody was faster
@@ -164,6 +174,7 @@ class Operation:
         owners = {pool.key.uid, pool.split_uid} - {None}
         mine = tuple(pod for pod in pods if _owner(pod) in owners)
         done = converge_pool(pool, fabric, mine, self.cluster.objects_of(pool.key.namespace), Heard(self.cluster.now))
+        self.again[name] = done.again_seconds
         for action in done.actions:
             for step in _writes(action):
                 self._carry_out(step, name)
@@ -179,9 +190,9 @@ class Operation:
         """S3 and S10 of every write to a pod, and ids that are never used again."""
         if isinstance(action, CreatePod):
             self.made[action.body["metadata"]["name"]] += 1
-        if isinstance(action, DeletePod | UnroutePod):
+        if isinstance(action, DeletePod | UnroutePod | LabelPod):
             pod = self.cluster.pods[action.name]
-            assert f"uid-{name}" == pod["metadata"]["labels"][labels.POOL_UID]
+            assert f"uid-{name}" == pod["metadata"]["ownerReferences"][0]["uid"]
             assert "deletionTimestamp" not in pod["metadata"]
         if isinstance(action, ReleasePods):
             replica = int(self.cluster.pods[action.pods[0][0]]["metadata"]["labels"][labels.REPLICA])

@@ -142,13 +142,13 @@ def test_a_replica_that_leaves_is_not_taken_back() -> None:
     assert len(world.serving("chat")) == 2
 
 
-def test_a_pod_whose_label_somebody_edited_is_no_replica_of_that_id() -> None:
-    """Its name tells which one it is, and no label raises the next id to what no name has room for."""
+def test_a_pod_whose_label_somebody_edited_is_the_replica_that_its_name_says() -> None:
+    """No label raises the next id to what no name has room for."""
     world = settled(boards(4), pool_body("chat", "H200", 8, 2))
     name = min(pods_of(world, "chat"))
     world.cluster.pods[name]["metadata"]["labels"][labels.REPLICA] = str(10**18)
     world.rest()
-    assert world.replicas("chat") == [1, 2]
+    assert (world.replicas("chat"), world.pool("chat").status.next_replica) == ([0, 1], 2)
 
 
 def test_the_front_of_a_pool_stays_while_its_status_is_gone() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, assert_never
 
 from weft.apply.kinds import plural_of
@@ -23,12 +22,22 @@ from weft.apply.sending import (
 )
 from weft.apply.undeclared import as_undeclared
 from weft.domain import labels
-from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.action import (
+    Action,
+    ApplyObject,
+    CreatePod,
+    DeleteObject,
+    DeletePod,
+    LabelPod,
+    ReleasePods,
+    UnroutePod,
+)
 from weft.domain.errors import Blocked, Retry
 from weft.domain.reasons import Reason
+from weft.domain.times import instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from weft.apply.sending import Sender
     from weft.domain.snapshot import ResourceKey
@@ -58,8 +67,8 @@ class Writer:
             case ReleasePods():
                 for name, uid in action.pods:
                     self._release(action.namespace, name, uid)
-            case UnroutePod():
-                self._unroute(action)
+            case UnroutePod() | LabelPod():
+                self._label(action)
             case DeletePod():
                 self._delete(("v1", "Pod", action.namespace, action.name), action.uid, action.grace_seconds)
             case ApplyObject():
@@ -117,13 +126,14 @@ class Writer:
         path = object_path("v1", "pods", namespace, name)
         self._patch_pod(namespace, Request("PATCH", path, (), body, STRATEGIC_PATCH), uid, _is_gated)
 
-    def _unroute(self, action: UnroutePod) -> None:
+    def _label(self, action: UnroutePod | LabelPod) -> None:
         """A merge patch, as a pod may have no annotations yet: the API server compares the UID in it."""
-        told = datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        meta = {"uid": action.uid, "labels": {labels.ROUTED: None}, "annotations": {labels.UNROUTED: told}}
+        tags, note = _labelling(action)
+        told = instant(int(action.at))
+        meta = {"uid": action.uid, "labels": tags, "annotations": {note: told}}
         path = object_path("v1", "pods", action.namespace, action.name)
         request = Request("PATCH", path, (), {"metadata": meta}, MERGE_PATCH)
-        self._patch_pod(action.namespace, request, action.uid, _is_routed)
+        self._patch_pod(action.namespace, request, action.uid, lambda pod: not _has_labels(pod, tags))
 
     def _patch_pod(self, namespace: str, request: Request, uid: str, is_left: Callable[[Json], bool]) -> None:
         """Patch one pod. `is_left` says of a pod as it is whether there is still something to patch."""
@@ -220,8 +230,16 @@ def _is_gated(pod: Json) -> bool:
     return any(gate.get("name") == labels.GATE for gate in pod["spec"].get("schedulingGates") or ())
 
 
-def _is_routed(pod: Json) -> bool:
-    return labels.ROUTED in (pod["metadata"].get("labels") or {})
+def _labelling(action: UnroutePod | LabelPod) -> tuple[dict[str, str | None], str]:
+    """Labels as they are to be, None for one that goes, and the annotation that says when that was."""
+    if isinstance(action, UnroutePod):
+        return {labels.ROUTED: None}, labels.UNROUTED
+    return {**dict(action.labels)}, labels.RELABELLED
+
+
+def _has_labels(pod: Json, tags: Mapping[str, str | None]) -> bool:
+    found = pod["metadata"].get("labels") or {}
+    return all(found.get(key) == value for key, value in tags.items())
 
 
 def _same(uid: str) -> Json:

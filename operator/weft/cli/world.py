@@ -109,15 +109,15 @@ def _world(nodes: list[Json], pods: list[Json]) -> World:
 
 def _names_of_pools(pods: list[Json]) -> Iterator[tuple[str, str]]:
     """UID and `namespace/name` of the pool that each pod of ours belongs to."""
-    from weft.observe.records import controller_uid
+    from weft.observe.identity import identify
 
     for pod in pods:
         meta = pod["metadata"]
-        tags = meta.get("labels") or {}
-        uid = controller_uid(meta)
-        if uid is not None and tags.get(labels.POOL_UID) == uid:
+        found = identify(meta)
+        if found is not None:
+            uid, tags = found.identity.pool_uid, meta.get("labels") or {}
             owner = next(each for each in meta["ownerReferences"] if str(each.get("uid")) == uid)
-            yield uid, f"{meta['namespace']}/{tags.get(labels.POOL) or owner.get('name') or uid}"
+            yield uid, f"{meta['namespace']}/{owner.get('name') or tags.get(labels.POOL) or uid}"
 
 
 def _is_of(body: Json, kind: OptionalKind) -> bool:

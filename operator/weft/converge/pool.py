@@ -14,6 +14,7 @@ from weft.converge.domains import delete_left_over
 from weft.converge.engine_fronts import EngineFronts, engine_at_a_gateway, engine_of
 from weft.converge.look import Look
 from weft.converge.phases import with_phases
+from weft.converge.relabelling import Relabelling
 from weft.converge.replicas import rank_of
 from weft.converge.serving import front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
@@ -72,22 +73,24 @@ def converge_pool(
     if pool.deleting:
         return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
     fronts = EngineFronts.of(pool, replicas, around)
-    departures = Departures.of(look, fronts)
+    departures, edited = Departures.of(look, fronts), Relabelling.of(replicas, heard.now)
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     knows_what_is_wanted = front_refused is None and _can_be_read(pool)
     actions = (
         *departures.actions(),
+        *edited.actions,
         *delete_left_over(replicas, around),
         *around.apply(wanted),
         *(around.delete_unwanted(wanted) if knows_what_is_wanted else ()),
         *release_whole(pool, replicas, fabric, around),
         *created,
     )
-    census, again = _counted(look, fronts, departures)
+    census, phases = _counted(look, fronts, departures)
+    again = _soonest(phases, departures.changes_after_seconds, edited.changes_after_seconds)
     trouble = around.taken(wanted) or _front_trouble(pool, around, fronts)
     progress = _progress(pool, census, front_refused or pods_refused, trouble)
-    return Convergence(actions, progress, again_seconds=_soonest(again, departures.changes_after_seconds))
+    return Convergence(actions, progress, again_seconds=again)
 
 
 def _counted(look: Look, fronts: EngineFronts | None, departures: Departures) -> tuple[Census, float | None]:

@@ -38,6 +38,20 @@ class UnroutePod:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelPod:
+    """Put labels back that somebody edited or took off a pod of ours; tests its UID.
+
+    `at` is noted on the pod: epoch seconds.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    labels: tuple[tuple[str, str], ...]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     """Delete one pod with a UID precondition. `grace_seconds` None keeps the pod's own grace period."""
 
@@ -71,4 +85,4 @@ class DeleteObject:
     uid: str
 
 
-Action = CreatePod | ReleasePods | UnroutePod | DeletePod | ApplyObject | DeleteObject
+Action = CreatePod | ReleasePods | UnroutePod | LabelPod | DeletePod | ApplyObject | DeleteObject

@@ -131,7 +131,9 @@ class PodRecord:
     image: str = ""  # of the engine itself, in a pod of a replica
     engine: str = ""  # that a replica runs, or before whose replicas alone a front of a pool stands, in small letters
     unrouted: float | None = None  # when we took the label away
-    gone_by: float | None = None  # a router that terminates: when its grace period is over
+    mislabelled: tuple[tuple[str, str], ...] = ()  # labels of its identity that somebody edited, as they should be
+    relabelled: float | None = None  # when we put labels back last
+    gone_by: float | None = None  # one of ours that terminates: when its grace period is over
     loading: float | None = None
     download: Download | None = None
     servers: int | None = None  # API servers, on as many consecutive ports, where its pod tells

@@ -19,6 +19,7 @@ RANK = f"{GROUP}/rank"  # pod of the replica, "0" is the first
 REVISION = f"{GROUP}/revision"  # hash of what the pod was rendered from
 ROUTED = f"{GROUP}/routed"  # "true" while fronts and Services may choose this pod
 UNROUTED = f"{GROUP}/unrouted"  # annotation: when the label above was taken from the pod, RFC 3339
+RELABELLED = f"{GROUP}/relabelled"  # annotation: when labels that somebody edited were put back, RFC 3339
 SERVERS = f"{GROUP}/servers"  # API servers of the pod, on as many ports; without it: one in the first pod, else none
 APPLIED = f"{GROUP}/applied"  # annotation: hash of an object as we rendered it, so that removals are seen too
 FILE = f"{GROUP}/file-"  # annotation of a pod, with a file's name: text that its container finds as that file

@@ -11,7 +11,6 @@ from weft.domain.cluster import (
     Download,
     NodeRecord,
     ObjectRecord,
-    PodIdentity,
     PodPhase,
     PodRecord,
     Taint,
@@ -20,6 +19,7 @@ from weft.domain.errors import Invalid
 from weft.domain.times import known_instant
 from weft.domain.units import parse_quantity
 from weft.fabric.faults import FAULT_CONDITIONS
+from weft.observe.identity import controller_uid, identify
 from weft.observe.starts import read_start, startup_seconds
 from weft.render import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from weft.schedulers import kueue
@@ -62,7 +62,8 @@ def read_pod(body: Json) -> PodRecord | None:
     """A Pod that is ours, of a router of ours, or asks for accelerator-like resources; None for every other pod."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     requests = pod_requests(spec)
-    identity = read_identity(meta)
+    identified = identify(meta)
+    identity = identified.identity if identified is not None else None
     # anybody may write a label: with it, no pod hides what it asks for
     front_of = None if identity or requests else (meta.get("labels") or {}).get(labels.FRONT_OF)
     if identity is None and not requests and not front_of:
@@ -96,7 +97,9 @@ def read_pod(body: Json) -> PodRecord | None:
         engine=(meta.get("labels") or {}).get(labels.ENGINE if front_of else labels.ENGINE_NAME, ""),
         image=_engine_image(spec) if identity is not None else "",
         unrouted=known_instant((meta.get("annotations") or {}).get(labels.UNROUTED)),
-        gone_by=known_instant(meta.get("deletionTimestamp")) if front_of else None,
+        mislabelled=identified.mislabelled if identified is not None else (),
+        relabelled=known_instant((meta.get("annotations") or {}).get(labels.RELABELLED)),
+        gone_by=known_instant(meta.get("deletionTimestamp")) if front_of or identity is not None else None,
         loading=_loading(status) if identity is not None else None,
         download=_download(status) if identity is not None else None,
         servers=_servers(meta) if identity is not None else None,
@@ -119,20 +122,6 @@ def read_object(body: Json) -> ObjectRecord:
     )
 
 
-def read_identity(meta: Json) -> PodIdentity | None:
-    """Which replica the pod belongs to: labels and a controller reference to one of our pools must agree on the UID."""
-    tags = meta.get("labels") or {}
-    pool_uid = tags.get(labels.POOL_UID)
-    if not pool_uid or pool_uid != controller_uid(meta):
-        return None
-    try:
-        return PodIdentity(
-            pool_uid, int(tags[labels.REPLICA]), int(tags[labels.RANK]), str(tags.get(labels.REVISION, ""))
-        )
-    except (KeyError, ValueError):
-        return None
-
-
 def _engine_image(spec: Json) -> str:
     engine: Json = next((each for each in spec.get("containers") or () if each.get("name") == ENGINE_CONTAINER), {})
     return str(engine.get("image") or "")
@@ -141,15 +130,6 @@ def _engine_image(spec: Json) -> str:
 def _servers(meta: Json) -> int | None:
     told = str((meta.get("labels") or {}).get(labels.SERVERS) or "")
     return int(told) if _DIGIT.fullmatch(told) else None
-
-
-def controller_uid(meta: Json) -> str | None:
-    """UID of the owner of our group that controls the object, or None."""
-    for owner in meta.get("ownerReferences") or ():
-        of_ours = str(owner.get("apiVersion", "")).startswith(f"{labels.GROUP}/")
-        if of_ours and owner.get("controller") and owner.get("uid"):
-            return str(owner["uid"])
-    return None
 
 
 def accelerator_like(quantities: Mapping[str, Any]) -> Devices:

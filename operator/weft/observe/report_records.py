@@ -13,7 +13,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, TopologyReport
 from weft.domain.units import parse_quantity
 from weft.fabric.reported import CHANNELS
-from weft.observe.records import controller_uid
+from weft.observe.identity import controller_uid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

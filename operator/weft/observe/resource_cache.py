@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.domain.labels import API_VERSION
+from weft.observe.identity import controller_uid
 from weft.observe.reading import resource_path
-from weft.observe.records import controller_uid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -35,8 +35,8 @@ from weft.render.gateway import (
     shown_pair,
 )
 from weft.render.metadata import Json, pool_labels, split_labels
-from weft.render.names import front_name, pod_name, ranks_service_name, replica_name, service_url
-from weft.render.pod import ENGINE_CONTAINER, render_pods
+from weft.render.names import front_name, place_in_name, pod_name, ranks_service_name, replica_name, service_url
+from weft.render.pod import ENGINE_CONTAINER, render_pods, told_by_name
 from weft.render.revision import revision, revision_asked
 from weft.render.service import (
     balances,
@@ -80,6 +80,7 @@ __all__ = [
     "only_front",
     "pair_of",
     "paired_selector",
+    "place_in_name",
     "pod_name",
     "pool_labels",
     "ranks_service_name",
@@ -107,4 +108,5 @@ __all__ = [
     "shown_pair",
     "split_labels",
     "surplus",
+    "told_by_name",
 ]

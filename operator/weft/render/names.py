@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey
 
 PORT = 8000
+_PLACE = re.compile(r"(?P<replica>0|[1-9][0-9]*)-(?P<rank>0|[1-9][0-9]*)")
 
 
 def pod_name(pool: ResourceKey, replica: int, rank: int) -> str:
@@ -23,7 +25,18 @@ def replica_name(pool: ResourceKey, replica: int) -> str:
 
 def host_name(pool: ResourceKey, replica: int, rank: int) -> str:
     """The pod's name without the pool's, which may be too long for a host name."""
-    return f"{hashlib.sha256(pool.uid.encode()).hexdigest()[:5]}-{replica}-{rank}"
+    return f"{_mark(pool.uid)}-{replica}-{rank}"
+
+
+def _mark(pool_uid: str) -> str:
+    return hashlib.sha256(pool_uid.encode()).hexdigest()[:5]
+
+
+def place_in_name(pool: str, pool_uid: str, name: str) -> tuple[int, int] | None:
+    """Replica and rank in the name of a pod of a pool; None where it is no name that the pool gives to one."""
+    start = f"{pool}-{_mark(pool_uid)}-"
+    found = _PLACE.fullmatch(name.removeprefix(start)) if name.startswith(start) else None
+    return (int(found["replica"]), int(found["rank"])) if found is not None else None
 
 
 def ranks_service_name(pool: ResourceKey) -> str:

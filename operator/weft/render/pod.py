@@ -100,9 +100,7 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int, launch: Con
         **pool_labels(pool),
         labels.ENGINE_NAME: engine_label(plan.engine.name),
         "app.kubernetes.io/instance": pool.key.name,
-        COMPONENT: ENGINE_CONTAINER,
-        labels.REPLICA: str(assignment.replica),
-        labels.RANK: str(rank),
+        **told_by_name(pool.key.name, pool.key.uid, assignment.replica, rank),
         labels.REVISION: assignment.revision,
     }
     if spec.pair:
@@ -115,6 +113,18 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int, launch: Con
         ours[labels.SPLIT_UID] = pool.split_uid
     known = picker_labels(spec.role, plan.engine.name) if spec.router.kind is RouterKind.Gateway else {}
     return {**known, **dict(spec.pod.labels), **ours}
+
+
+def told_by_name(pool: str, pool_uid: str, replica: int, rank: int) -> dict[str, str]:
+    """Labels of a pod that follow from its name and its controller: what fronts, Services and budgets find it by."""
+    return {
+        labels.MANAGED_BY: labels.MANAGED_BY_WEFT,
+        labels.POOL: pool,
+        labels.POOL_UID: pool_uid,
+        COMPONENT: ENGINE_CONTAINER,
+        labels.REPLICA: str(replica),
+        labels.RANK: str(rank),
+    }
 
 
 def _takes_requests(launch: ContainerLaunch, rank: int) -> bool:

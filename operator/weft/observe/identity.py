@@ -1,0 +1,71 @@
+"""Whose a pod is, and which of a replica: by its controller and its name, as anybody may edit a label and nobody these.
+
+Pure: no client types, no IO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weft.domain import labels
+from weft.domain.cluster import PodIdentity
+from weft.render import place_in_name, told_by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json = dict[str, Any]
+NOBODY: Json = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """Which replica a pod belongs to, and those labels that tell so and are not as its name says (`mislabelled`)."""
+
+    identity: PodIdentity
+    mislabelled: tuple[tuple[str, str], ...] = ()
+
+
+def identify(meta: Json) -> Identified | None:
+    """A pod whose controller is one of our pools, by its name; by its labels where the name tells nothing."""
+    tags, owner = meta.get("labels") or {}, _controller(meta)
+    uid, pool, name = str(owner.get("uid") or ""), str(owner.get("name") or ""), str(meta.get("name") or "")
+    if not uid:
+        return None
+    place = place_in_name(pool, uid, name)
+    if place is None:
+        return _by_labels(tags, uid)
+    identity = PodIdentity(uid, *place, _revision(tags))
+    told = told_by_name(pool, uid, *place)
+    return Identified(identity, tuple((key, value) for key, value in told.items() if tags.get(key) != value))
+
+
+def _by_labels(tags: Mapping[str, Any], uid: str) -> Identified | None:
+    """Labels and the controller must agree on the UID."""
+    if tags.get(labels.POOL_UID) != uid:
+        return None
+    try:
+        return Identified(PodIdentity(uid, int(tags[labels.REPLICA]), int(tags[labels.RANK]), _revision(tags)))
+    except (KeyError, ValueError):
+        return None
+
+
+def _revision(tags: Mapping[str, Any]) -> str:
+    return str(tags.get(labels.REVISION, ""))
+
+
+def controller_uid(meta: Json) -> str | None:
+    """UID of the owner of our group that controls the object, or None."""
+    uid = _controller(meta).get("uid")
+    return str(uid) if uid else None
+
+
+def _controller(meta: Json) -> Json:
+    """The reference to the owner of our group that controls the object; nothing where there is none."""
+    for owner in meta.get("ownerReferences") or ():
+        of_ours = str(owner.get("apiVersion", "")).startswith(f"{labels.GROUP}/")
+        if of_ours and owner.get("controller") and owner.get("uid"):
+            found: Json = owner
+            return found
+    return NOBODY
