@@ -285,6 +285,7 @@ STEPS: dict[str, Any] = {
 @example(first=6, moves=0, walk=[("taint", "b-0", (SPOT,)), ("decide", None, None)])
 @example(first=6, moves=0, walk=[("remove", "b-0", True), ("turn", 3, 5.0), ("bring back", "b-0", None)])
 @example(first=6, moves=0, walk=[("remove", "a.1-t0", True), ("turn", 3, 5.0), ("turn", 3, 40.0)])
+@example(first=3, moves=0, walk=[("silence", "a.1-t0", False)])
 def test_whatever_happens_the_rules_hold_and_all_comes_to_rest(first: int, moves: int, walk: list[Step]) -> None:
     """At the end everybody is left alone, and what is assigned serves; who has no place is told so, and has none."""
     course = Walk()
@@ -299,7 +300,7 @@ def test_whatever_happens_the_rules_hold_and_all_comes_to_rest(first: int, moves
 
 
 def is_settled(world: Operation, name: str) -> None:
-    """Every assigned replica serves, nothing else is left, and who is short has really no room.
+    """Every assigned replica serves or waits, nothing else is left, and who is short has really no room.
 
     While the fabric is too small for any plan, nothing is given up either.
     """
@@ -308,7 +309,9 @@ def is_settled(world: Operation, name: str) -> None:
         assert not has_room(world, name), world.describe()
         return
     waiting = [each.replica for each in record.status.assignments if waits_for_leaving_pods(world, name, each)]
-    assert sorted((*world.serving(name), *waiting)) == world.replicas(name), world.describe()
+    silent = [each.replica for each in record.status.assignments if waits_for_its_node(world, each)]
+    assert sorted({*world.serving(name), *waiting, *silent}) == world.replicas(name), world.describe()
+    assert not (silent and has_room(world, name)), world.describe()
     if waiting:
         assert "waits until pods that leave" in told[2], told
         assert not has_room(world, name), world.describe()
@@ -327,6 +330,11 @@ def waits_for_leaving_pods(world: Operation, name: str, assignment: Assignment) 
     lasting = {replica_of(pod) for pod in world.pods_of(name) if wedged(world, pod)}
     stuck = {bound_to(pod) for pod in world.pods_of(name) if replica_of(pod) in lasting}
     return gated and bool(stuck & set(assignment.nodes))
+
+
+def waits_for_its_node(world: Operation, assignment: Assignment) -> bool:
+    """Whether a node of it is there and does not answer."""
+    return any(node in world.cluster.nodes and not world.cluster.is_ready(node) for node in assignment.nodes)
 
 
 def wedged(world: Operation, pod: Json) -> bool:

@@ -230,6 +230,19 @@ def fits_in_place(planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
     return isinstance(_slot_with(own, planned, placement, free, ALONE), Slot)
 
 
+def have_room(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
+    """Whether so many replacements have a place, spares included, once what these hold (`own`) is free."""
+    placement = replace(planned.spec.placement, spare_nodes_per_domain=0)
+    with free.supposing():
+        free.suppose_gone(own)
+        for _ in range(replicas):
+            slot = _slot_with(NOTHING, planned, placement, free, ALONE)
+            if isinstance(slot, Refusal):
+                return False
+            _suppose_taken(slot, planned, free)
+    return True
+
+
 def _try(
     growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Sequence[Hold] = NOTHING
 ) -> Slot | Refusal:
@@ -250,8 +263,12 @@ def _slot_with(
 
 def suppose_placed(growth: Growth, slot: Slot, free: FreeMap) -> None:
     """Count as taken what the pool's next replica takes there, its place in a ComputeDomain with it."""
-    shape, placement = growth.planned.plan.shape, growth.planned.spec.placement
-    joins = shape.pods > 1 or bool(placement.nvlink_domain)
+    _suppose_taken(slot, growth.planned, free)
+
+
+def _suppose_taken(slot: Slot, planned: Planned, free: FreeMap) -> None:
+    shape = planned.plan.shape
+    joins = shape.pods > 1 or bool(planned.spec.placement.nvlink_domain)
     for node in slot.nodes:
         free.shift(node, -shape.gpus_per_pod, int(joins))
 

@@ -139,13 +139,15 @@ class Loss:
     """A replica is gone. `counts` says whether it was a failure of its own, which the next attempt waits for.
 
     `suspects` are the nodes to which the scheduler did not bind its pods, or on which the first of them ended that did
-    not start well: it may be the node.
+    not start well: it may be the node. One that `may_come_back` runs on for all that anybody knows, and serves again
+    once its node answers.
     """
 
     assignment: Assignment
     explanation: Explanation
     counts: bool
     suspects: tuple[str, ...] = ()
+    may_come_back: bool = False
 
 
 def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
@@ -157,14 +159,23 @@ def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
 
 
 def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
-    """A node is gone, or has not answered for a while, or its pods are already being taken away."""
+    """A node is gone, or does not answer and its pods are already being taken away."""
     leaving = {pod.node for pod in replica.pods if pod.terminating or pod.phase is PodPhase.Failed}
     for name in replica.nodes if replica.may_have_run else ():
         node, in_time = around.nodes.get(name), around.away_seconds(name) < NODE_LOST_SECONDS
         if node is None and not (in_time and _still_serves(replica, around)):
             return _no_fault(replica, Reason.NodeLost, f"node {name} is gone")
-        if node is not None and not node.ready and (name in leaving or not in_time):
-            return _no_fault(replica, Reason.NodeLost, f"node {name} stopped answering")
+        if node is not None and not node.ready and name in leaving:
+            return _stopped_answering(replica, name)
+    return None
+
+
+def its_node_stays_silent(replica: Replica, around: Surroundings) -> Loss | None:
+    """A node has not answered for a while, though nobody takes its pods away yet."""
+    for name in replica.nodes if replica.may_have_run else ():
+        node = around.nodes.get(name)
+        if node is not None and not node.ready and around.away_seconds(name) >= NODE_LOST_SECONDS:
+            return replace(_stopped_answering(replica, name), may_come_back=True)
     return None
 
 
@@ -258,6 +269,10 @@ def released_at(pod: PodRecord) -> float:
     return pod.released if pod.released is not None else pod.created
 
 
+def _stopped_answering(replica: Replica, node: str) -> Loss:
+    return _no_fault(replica, Reason.NodeLost, f"node {node} stopped answering")
+
+
 def _taken_away(replica: Replica, around: Surroundings, what: str, reason: Reason = Reason.PodDeleted) -> Loss:
     """No fault of the replica, but it counts when it comes so soon that it might go on like that."""
     young = around.now - replica.assignment.since < YOUNG_SECONDS
@@ -283,4 +298,5 @@ _CLAIMS = (
     a_member_is_missing,
     part_of_it_stays_behind,
     nobody_schedules_it,
+    its_node_stays_silent,
 )

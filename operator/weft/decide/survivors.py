@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.health import NODE_LOST_SECONDS, SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
 from weft.decide.promises import domain_name, held_by, keep_promise
+from weft.decide.silence import Judging, given_up
 from weft.decide.standing import Standing, standing_of
 from weft.domain.crews import crews_of
 from weft.domain.made_often import made_often
@@ -83,6 +84,7 @@ class Roll:
     queueing: Queueing | None
     domains: Mapping[str, str | None] | None  # ComputeDomains that stay, with owner's UID; None: nobody can tell
     observations: Mapping[str, PoolObservation]  # by pool UID
+    pools: tuple[PoolRecord, ...]  # everyone's
     standings: dict[str, Standing] = field(default_factory=dict, compare=False)  # of those asked for in this pass
 
     @classmethod
@@ -99,7 +101,7 @@ class Roll:
                 silent.remove(name)
                 del nodes[name]
         crews, domains = crews_of(snapshot.pods), _domains(snapshot.reports)
-        seen = snapshot.queueing, domains, snapshot.observations
+        seen = snapshot.queueing, domains, snapshot.observations, snapshot.pools
         return cls(snapshot.now, nodes, frozenset(silent), away, crews, *seen)
 
     def standing(self, pool: PoolRecord) -> Standing:
@@ -202,7 +204,9 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     for replica in roll.replicas(pool):
         loss = _part(replica, planned) if parts and planned is not None else None
         if loss is None and not roll.is_sound(pool, replica):
-            loss = loss_of(replica, around) if planned is not None else None
+            if planned is not None:
+                judging = Judging(planned, roll, free)
+                loss = given_up(replica, loss_of(replica, around), len(losses), judging)
             loss = loss or _promise_lost(pool, planned, replica, free)
         if loss is None:
             kept.append(replica)

@@ -1,0 +1,59 @@
+"""Replicas whose node does not answer: given up where that buys a successor, else waited for (ADR 0085).
+
+Their engines may run on. Pods that are deleted meanwhile end as soon as their node answers again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.decide.growth import have_room
+from weft.decide.promises import held_by, holder_name
+
+if TYPE_CHECKING:
+    from weft.decide.health import Loss, Replica
+    from weft.decide.planning import Planned
+    from weft.decide.survivors import Roll
+    from weft.placement import FreeMap
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What the replicas of one pool are judged with."""
+
+    planned: Planned
+    roll: Roll
+    free: FreeMap
+
+
+def given_up(replica: Replica, loss: Loss | None, others: int, judging: Judging) -> Loss | None:
+    """The loss, unless the replica may come back and nothing has room for its successor beside those of `others`.
+
+    Kubernetes takes its pods away where it deems the node lost, after five minutes by default; not where so many are
+    silent that it takes that for a fault of its own.
+    """
+    planned, roll, free = judging.planned, judging.roll, judging.free
+    if loss is None or not loss.may_come_back or loss.assignment.handover is not None:
+        return loss
+    serving = sum(each.ready for each in roll.replicas(planned.pool))
+    has_its_successor = serving >= planned.pool.status.desired_replicas
+    if has_its_successor or _may_take_places(planned, roll) or (serving == 0 and _may_change_its_shape(planned, free)):
+        return loss
+    holds = (*free.vacated(holder_name(planned.pool)), *held_by(planned.pool, replica.pods, free.fabric))
+    return loss if have_room(others + 1, planned, holds, free) else None
+
+
+def _may_take_places(planned: Planned, roll: Roll) -> bool:
+    """Whether pools of lower priority may have to make room."""
+    mine = planned.pool
+    return mine.preempts and any(pool.priority < mine.priority for pool in roll.pools)
+
+
+def _may_change_its_shape(planned: Planned, free: FreeMap) -> bool:
+    """Whether another shape may have room, which a pool that has nothing else takes."""
+    spec = planned.spec
+    if spec.shape.tensor_parallel is not None:
+        return False
+    nodes = (node for node in free.fabric.nodes().values() if node.unusable is None and free.on(node.name) > 0)
+    return any(spec.placement.allows(node.accelerator) for node in nodes)

@@ -1,0 +1,90 @@
+"""Nodes that fall silent and answer again: no engine is ended for nothing, and what has room elsewhere goes there.
+
+Rules of docs/rules.md: S1, L1, F18. An engine runs on while its kubelet is silent; a pod that was deleted meanwhile
+ends as soon as the kubelet hears of it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.holding.cluster import boards, bound_to
+from tests.holding.operation import Operation, pool_body
+
+IN_PLACE = {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def serving(nodes: int, replicas: int, **more: object) -> Operation:
+    world = Operation.of(boards(nodes), pool_body("chat", "H200", 8, replicas, **more))
+    world.rest()
+    assert list(range(replicas)) == world.serving("chat")
+    return world
+
+
+def silence(world: Operation, *nodes: str, ready: bool = False) -> None:
+    for node in nodes:
+        world.cluster.silence(node, ready=ready)
+
+
+def engines(world: Operation) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in world.pods_of("chat")}
+
+
+@pytest.mark.parametrize("rollout", [{}, IN_PLACE], ids=["surge", "in place"])
+@pytest.mark.parametrize("silent", [["b-0"], ["b-0", "b-1"]], ids=["one", "all"])
+def test_a_replica_whose_successor_has_no_room_serves_again_once_its_node_answers(
+    silent: list[str], rollout: dict[str, int]
+) -> None:
+    """Two minutes of silence cost no engine: the pods are the same ones. Deleted, all would have started anew."""
+    world = serving(2, 2, **({"rollout": rollout} if rollout else {}))
+    before = engines(world)
+    silence(world, *silent)
+    world.turn(12, 10.0)
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in world.pods_of("chat"))
+    assert "node b-0 is not ready" in world.condition("chat", "Placed")[2]
+    silence(world, *silent, ready=True)
+    world.rest()
+    assert (before, [0, 1]) == (engines(world), world.serving("chat"))
+
+
+def test_as_many_are_placed_anew_as_have_room_and_the_others_wait() -> None:
+    """Three of five nodes are silent: two get successors at once, the third is kept."""
+    world = serving(5, 3)
+    silence(world, "b-0", "b-1", "b-2")
+    world.turn(5, 10.0)
+    assert [2, 3, 4] == world.replicas("chat")
+    silence(world, "b-0", "b-1", "b-2", ready=True)
+    world.rest()
+    assert [2, 3, 4] == world.serving("chat")
+
+
+def test_one_whose_successor_serves_is_given_up_though_nothing_has_room_any_more() -> None:
+    """Surge brought the successor before the node was given up, to the last free one."""
+    world = serving(3, 2)
+    silence(world, "b-0")
+    world.turn(12, 10.0)
+    assert [1, 2] == world.replicas("chat")
+
+
+def test_who_waits_for_a_silent_node_takes_the_place_that_becomes_free() -> None:
+    world = serving(2, 2)
+    world.cluster.nodes |= {node["metadata"]["name"]: node for node in boards(3)[2:]}
+    assert world.cluster.occupy("b-2", 8)
+    silence(world, "b-0")
+    world.turn(12, 10.0)
+    assert [0, 1] == world.replicas("chat")
+    world.cluster.vacate("job-b-2")
+    world.turn(3, 10.0)
+    assert [1, 2] == world.serving("chat")
+
+
+def test_pods_that_kubernetes_takes_from_a_silent_node_end_the_wait() -> None:
+    """It does after five minutes; what it has deleted does not come back."""
+    world = serving(2, 2)
+    silence(world, "b-0")
+    world.turn(12, 10.0)
+    (pod,) = (name for name, pod in world.cluster.pods.items() if bound_to(pod) == "b-0")
+    world.cluster.delete(pod)
+    world.turn()
+    assert [1] == world.replicas("chat")
+    assert world.condition("chat", "Placed")[1] == "NoSlot"
