@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.converge.world import World, pinned_node
 from weft.domain import labels
-from weft.domain.action import Action, ReleasePods
+from weft.domain.action import Action, DeletePod, ReleasePods
 from weft.observe.records import read_node
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ class Cluster:
                 if name in self.pods and self.pods[name]["metadata"]["uid"] == uid:
                     entry = {"manager": labels.CONVERGE_MANAGER, "operation": "Update", "time": stamp(self.now)}
                     self.pods[name]["metadata"]["managedFields"] = [entry]
+        if isinstance(action, DeletePod) and "deletionTimestamp" in self.pods[action.name]["metadata"]:
+            self.pods[action.name]["metadata"]["deletionTimestamp"] = stamp(self.now + (action.grace_seconds or 0))
 
     # what the control plane and the kubelets do
 

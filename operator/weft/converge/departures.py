@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire
+from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire, stuck_in_seconds
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import kept_for_their_front, overdue_in_seconds
 from weft.domain.spec import RouterKind
@@ -48,6 +48,7 @@ class Departures:
         going = tuple((each, ways[_engine(pool, each)]) for each in replicas if each.number not in lasting)
         finishing = [each for each in going if finishes(each[0], look.fabric, each[1])]
         ends = [ends_in_seconds(replica, look.fabric, leaving) for replica, leaving in finishing]
+        ends += [stuck_in_seconds(each, now) for each in replicas]
         if lasting:
             ends += [overdue_in_seconds(pool, look.pods, now), *lasting.values()]
         return cls(look, going, len(finishing), min(ends, default=inf))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FRESH_SECONDS = 45.0  # what an engine told before that says nothing of now: three intervals of a usual Prometheus
 LEAST_GRACE_SECONDS = 1  # none at all would forget the pod before its kubelet has ended it
+STUCK_SECONDS = 60.0  # after its grace period a pod that is still there ends nobody knows when
 IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however long its pod would wait for one that has
 
 
@@ -76,7 +77,7 @@ def retire(replica: Replica, fabric: Fabric, leaving: Leaving) -> Iterator[Actio
         yield from _unroute(replica, leaving)
         if not finishes(replica, fabric, leaving):
             grace_seconds = _grace_seconds(replica, fabric, leaving)
-            next_ones = _next_to_go(replica, fabric)
+            next_ones = _next_to_go(replica, fabric, leaving.heard.now)
             yield from (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
     elif replica.broken:
         yield from _unroute(replica, leaving)
@@ -151,7 +152,7 @@ def _unroute(replica: Replica, leaving: Leaving) -> Iterator[Action]:
     return (UnroutePod(pod.namespace, pod.name, pod.uid, min(now, pod.unrouted or now)) for pod in routed)
 
 
-def _next_to_go(replica: Replica, fabric: Fabric) -> tuple[PodRecord, ...]:
+def _next_to_go(replica: Replica, fabric: Fabric, now: float) -> tuple[PodRecord, ...]:
     """The leader while it may still run requests that need the workers; everything once it cannot.
 
     Where workers answer requests too, all go together: each serves on until the drain is over, and needs the others.
@@ -162,8 +163,21 @@ def _next_to_go(replica: Replica, fabric: Fabric) -> tuple[PodRecord, ...]:
     if any(pod.api_servers for pod in replica.live if pod is not leader):
         return replica.live
     if leader.terminating:
-        return replica.live if _nobody_ends(leader, fabric) else ()
+        return replica.live if _nobody_ends(leader, fabric) or _is_stuck(leader, now) else ()
     return (leader,)
+
+
+def stuck_in_seconds(replica: Replica, now: float) -> float:
+    """Until the other pods no longer wait for the first one's end; infinite where they do not, or know not how long."""
+    leader, waiting = replica.leader, len(replica.live) > 0
+    if replica.assignment is not None or not waiting or leader is None or leader.gone_by is None:
+        return inf
+    return inf if leader.ended or _is_stuck(leader, now) else leader.gone_by + STUCK_SECONDS - now
+
+
+def _is_stuck(pod: PodRecord, now: float) -> bool:
+    """Whether its containers had to be over a while ago: a device that hangs, a kubelet that lost it, a finalizer."""
+    return pod.gone_by is not None and now >= pod.gone_by + STUCK_SECONDS
 
 
 def _nobody_ends(pod: PodRecord, fabric: Fabric) -> bool:
