@@ -108,6 +108,24 @@ def test_of_two_notices_the_one_that_ends_first_counts() -> None:
     assert 120.0 == (notice.seconds if notice else None)
 
 
+@pytest.mark.parametrize(
+    ("written", "autoscaler", "counts"),
+    [
+        (1764042900.0, "1764042400", (600.0, 1764042400.0)),
+        (1764042900.0, "1764042800", (120.0, 1764042900.0)),
+        (None, "1764042400", (120.0, None)),
+    ],
+    ids=["nearly over", "has just begun", "beside one that nobody dates"],
+)
+def test_a_longer_notice_that_is_nearly_over_ends_before_a_shorter_one(
+    written: float | None, autoscaler: str, counts: tuple[float, float | None]
+) -> None:
+    """Ten minutes of the cluster autoscaler, of which eight have passed, beside two minutes of AWS from now on."""
+    both = (taint("ToBeDeletedByClusterAutoscaler", autoscaler), taint("aws-node-termination-handler/spot-itn"))
+    notice = only_node(replace(board("b"), taints=both, tainted=written)).notice
+    assert counts == ((notice.seconds, notice.began) if notice else None)
+
+
 def test_a_node_that_is_only_a_candidate_for_removal_stays() -> None:
     """The cluster autoscaler takes it only if it stays unneeded; AKS' spot nodes carry their taint all their life."""
     mild = taint("DeletionCandidateOfClusterAutoscaler", effect="PreferNoSchedule")

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from weft.fabric.parts import Labels
     from weft.fabric.reported import Reported
 
-# Node conditions that tell of a broken GPU, with the status that does: of NVSentinel, of EKS' node monitoring agent and
-# of AKS' node problem detector. They keep new replicas away; whoever finds one fatal cordons the node or taints it.
+# Node conditions that tell of a broken GPU or node, with the status that does: of NVSentinel, of EKS' node monitoring
+# agent ("Detect node health issues", which has it replaced after 10 to 30 minutes), and of AKS' node problem detector
+# and the plain one ("permanent problems"). They keep new replicas away; whoever finds one fatal cordons the node or
+# taints it. An event that is scheduled for a VM of Azure may be a freeze of seconds, or its end.
 FAULT_CONDITIONS = {
     "GpuMemWatch": "True",
     "GpuThermalWatch": "True",
@@ -35,6 +37,17 @@ FAULT_CONDITIONS = {
     "GPUMissing": "True",
     "NVLinkStatusInactive": "True",
     "XIDErrors": "True",
+    "IBLinkFlapping": "True",
+    "NetworkingReady": "False",
+    "StorageReady": "False",
+    "KernelReady": "False",
+    "ContainerRuntimeReady": "False",
+    "FilesystemCorruptionProblem": "True",
+    "KubeletProblem": "True",
+    "ContainerRuntimeProblem": "True",
+    "VMEventScheduled": "True",
+    "KernelDeadlock": "True",
+    "ReadonlyFilesystem": "True",
 }
 XID_TAINT = "nvidia.com/gpu-xid-error"
 NVSENTINEL_STATE = "dgxc.nvidia.com/nvsentinel-state"
@@ -84,13 +97,19 @@ def state_of(evidence: Evidence) -> State:
 
 
 def _notice(each: Evidence) -> Notice | None:
-    """How long the node is still there; of several notices the one that ends first, dated ones after others."""
+    """How long the node is still there; of several notices the one that ends first.
+
+    When one ends that nobody dates nobody knows: it counts where it is no longer in all than the first of the others.
+    """
     found = []
     for key, known in each.reclaims.items():
         if (seconds := known.seconds_on(each.labels)) is not None:
             told = _time_of(each.taints[key]) if known.value_is_its_time else None
             found.append(Notice(seconds, each.node.tainted if told is None else told))
-    return min(found, key=lambda notice: (notice.seconds, notice.began is not None), default=None)
+    ends = {notice: notice.began + notice.seconds for notice in found if notice.began is not None}
+    undated = [notice for notice in found if notice.began is None]
+    first = [min(ends, key=ends.__getitem__)] if ends else []
+    return min((*undated, *first), key=lambda notice: notice.seconds, default=None)
 
 
 def _time_of(taint: Taint) -> float | None:
