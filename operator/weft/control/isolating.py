@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from weft.decide import Stumbled, decide, left_as_they_are
+from weft.decide import Stumbled, decide, left_as_they_are, whose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 TRIED_AGAIN_SECONDS = 60.0  # what a pass stumbles over may be its traffic, which changes
 MOST_TRIES = 5  # of one pass, each of which costs as much as a pass; those that are found are left out of the next one
+LONGEST_SEARCH_SECONDS = 10.0  # after which a pass begins no search, which takes eleven passes with 1,000 pools
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +47,18 @@ class Isolating:
     def decide(self, snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, Decisions]:
         """Decisions, and the moment as it was decided on. Raises what is about nobody, or about too many at once."""
         self._forget(snapshot)
+        began = self._clock()
         for _ in range(MOST_TRIES - 1):
             seen = self._without(snapshot)
             try:
                 return seen, decide(seen, catalog)
-            except Stumbled as error:
-                if error.uids <= self._left_out.keys():
+            except Exception as error:
+                if self._clock() - began > LONGEST_SEARCH_SECONDS:
                     raise
-                self._leave_out(error, snapshot)
+                found = error if isinstance(error, Stumbled) else whose(error, seen, partial(_attempt, catalog))
+                if found is None or found.uids <= self._left_out.keys():
+                    raise
+                self._leave_out(found, snapshot)
         seen = self._without(snapshot)
         return seen, decide(seen, catalog)
 
@@ -74,6 +80,15 @@ class Isolating:
             for uid, each in self._left_out.items()
             if now < each.until and generations.get(uid) == each.generation
         }
+
+
+def _attempt(catalog: Catalog, snapshot: Snapshot) -> Exception | None:
+    """What goes wrong where that moment is decided on."""
+    try:
+        decide(snapshot, catalog)
+    except Exception as error:  # noqa: BLE001 - which one it is does not matter: it is a mistake of ours
+        return error
+    return None
 
 
 def _generations(snapshot: Snapshot) -> dict[str, int]:
