@@ -17,6 +17,7 @@ from weft.catalog import load
 from weft.control import converge_loop, work_queue
 from weft.control.context import Context
 from weft.control.converge_loop import ConvergeLoop
+from weft.control.converging import Before, Converger
 from weft.control.health import Pulse
 from weft.control.options import RunOptions
 from weft.control.telemetry import Telemetry
@@ -63,7 +64,7 @@ class Cluster:
             raise outcome
         self.world.carry_out(action)
 
-    def record(self, _: ResourceKey, event: Explanation) -> None:
+    def record(self, _: ResourceKey, event: Explanation, *, warns: bool = False) -> None:  # noqa: ARG002
         """Note in which pass something was told."""
         self.told.append((self.passes, event))
 
@@ -182,3 +183,13 @@ async def test_where_something_was_refused_already_it_is_told_at_once() -> None:
     async with running(cluster):
         await cluster.after(2)
     assert [(0, Explanation(QUOTA.reason, str(QUOTA))), (1, Explanation(Reason.PodRefused, AWAY))] == cluster.told
+
+
+def test_a_mistake_of_ours_is_told_in_an_event() -> None:
+    """Else the log alone would tell why nothing comes of what was decided."""
+    cluster = Cluster(World(), KeyError("of ours"))
+    with ThreadPoolExecutor(1) as threads, pytest.raises(KeyError):
+        Converger(cluster.context(threads)).converge(cluster.view(), UID, Before())
+    ((_, event),) = cluster.told
+    assert event.reason is Reason.HoldNotPlanned
+    assert "KeyError: 'of ours'" in event.message

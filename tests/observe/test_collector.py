@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import UserDict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.decide.world import pool_spec
 from tests.observe.pages import pages, scraped
@@ -21,6 +21,8 @@ from weft.observe.history import History, Origin, SeriesKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, ValuesView
+
+    import pytest
 
     from weft.domain.snapshot import PoolObservation
     from weft.observe.history import Target
@@ -237,3 +239,27 @@ async def test_probes_are_answered_while_many_replicas_are_read() -> None:
     await MetricsCollector(OfSlowSeries(series)).collect([pool("p", release)], (engine("e", "p"),))
     assert series.in_time
     assert all(series.in_time)
+
+
+class Poisoned(Scripted):
+    """A source of whose answers about one pod nothing can be read."""
+
+    async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
+        told = await super().collect(targets)
+        series: Any = {("a name", ()): "nobody reads this"}
+        return {**told, "bad": replace(told["bad"], series=series)}
+
+
+async def test_a_mistake_over_the_metrics_of_one_pool_leaves_those_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    """Its own are missing then, so that its count is held, and say why; the log has it once."""
+    texts = pages("vllm-0.32.0")
+    collector = MetricsCollector(Poisoned({"good": texts, "bad": texts}))
+    for _ in range(3):
+        await collector.collect((pool("p", OLD), pool("q", OLD)), (engine("good", "p"), engine("bad", "q")))
+    seen = collector.observations()
+    assert seen["p"].complete
+    assert (1, 0, False) == (seen["q"].expected, seen["q"].answered, seen["q"].complete)
+    (caveat,) = seen["q"].caveats
+    assert "Weft made a mistake" in caveat.says
+    assert 5.0 > seen["q"].silent_seconds("bad")  # a node that is gone from under it is waited for
+    assert 1 == len(caplog.records)

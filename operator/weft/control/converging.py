@@ -9,6 +9,7 @@ from weft.apply import Unanswered
 from weft.control.carrying_out import Carrier, Held, Refusal, everything_goes
 from weft.control.status_writing import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
+from weft.decide import Stumbled
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation
 from weft.domain.status import Condition
@@ -64,9 +65,17 @@ class Converger:
         self._carrier = Carrier(context.writer.carry_out, context.writing, context.options.writers)
 
     def converge(self, view: View, uid: str, before: Before) -> Converged:
-        """One pass over a pool or split of the view: all but what waits for the end of a back-off."""
+        """One pass over a pool or split of the view: all but what waits for the end of a back-off.
+
+        A mistake of ours ends it, and is told in an event.
+        """
         pool = view.pools.get(uid)
-        return self._pool(view, pool, before) if pool is not None else self._split(view, view.splits[uid], before)
+        try:
+            return self._pool(view, pool, before) if pool is not None else self._split(view, view.splits[uid], before)
+        except Exception as error:
+            key = pool.key if pool is not None else view.splits[uid].key
+            self._context.events.record(key, Stumbled((uid,), error).explanation, warns=True)
+            raise
 
     def _pool(self, view: View, pool: PoolRecord, before: Before) -> Converged:
         if pool.deleting:

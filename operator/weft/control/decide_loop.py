@@ -12,12 +12,14 @@ from weft.control.decision_writing import DecisionWriter
 from weft.control.garbage import collected_afterwards
 from weft.control.isolating import Isolating
 from weft.control.recording import recorder_of
+from weft.control.showing import Showing
 from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:
     from weft.control.context import Context
     from weft.control.wake import Wake
-    from weft.domain.snapshot import ScaleMemory
+    from weft.decide import Stumbled
+    from weft.domain.snapshot import ResourceKey, ScaleMemory
 
 SHORTEST_SLEEP_SECONDS = 0.05
 
@@ -31,11 +33,11 @@ class DecideLoop:
         """Remembers nothing yet: scaling starts its window with this process."""
         self._context = context
         self._wake = wake
-        self._builder = SnapshotBuilder(context.sources)
+        self._builder = SnapshotBuilder(context.sources, self._tell_of_misread)
         self._isolating = Isolating(context.telemetry)
         self._writer = DecisionWriter(context)
         self._memory: dict[str, ScaleMemory] = {}
-        self._recorder = recorder_of(context.options)
+        self._showing = Showing(context, recorder_of(context.options))
 
     async def run(self) -> None:
         """Turn until cancelled. An error ends one pass, never the loop."""
@@ -47,6 +49,12 @@ class DecideLoop:
                 wake_after = await self._guarded_pass()
                 sleep_seconds = min(sleep_seconds, max(SHORTEST_SLEEP_SECONDS, wake_after or sleep_seconds))
             self._context.pulse.decided = time.monotonic()
+
+    def _tell_of_misread(self, key: ResourceKey, mistake: Stumbled) -> None:
+        """Where not even a status can be read, an event is all that is told of it."""
+        log.error("%s cannot be read: it is left as it is", key, exc_info=mistake)
+        self._context.telemetry.failures.labels("decide", "Bug").inc()
+        self._context.events.record(key, mistake.explanation, warns=True)
 
     async def _guarded_pass(self) -> float | None:
         try:
@@ -64,8 +72,7 @@ class DecideLoop:
         with self._context.telemetry.decision_seconds.time(), collected_afterwards():
             decided_on, decisions = self._isolating.decide(snapshot, self._context.catalog)
         self._memory = decisions.memory
-        self._context.telemetry.show(snapshot, decisions)
+        self._showing.show(snapshot, decisions)
         self._writer.write(snapshot, decisions, self._builder.versions())
-        if self._recorder is not None:
-            self._recorder.record(decided_on, decisions)
+        self._showing.record(decided_on, decisions)
         return decisions.wake_after_seconds

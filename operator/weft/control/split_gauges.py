@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from prometheus_client import Gauge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from prometheus_client import CollectorRegistry
 
     from weft.domain.decision import SplitDecision
@@ -34,16 +32,18 @@ class SplitGauges:
             registry=registry,
         )
 
-    def show(self, decisions: Iterable[SplitDecision]) -> None:
-        """Replace everything."""
+    def clear(self) -> None:
+        """Let go of all splits."""
         self._rate.clear()
         self._seconds.clear()
-        for decision in decisions:
-            place, wire, seen = (decision.key.namespace, decision.key.name), decision.transport, decision.observed
-            if wire is None:
-                continue
-            self._rate.labels(*place, wire.name).set(wire.bytes_per_second)
-            measured = seen.transfer_expected if seen is not None else None
-            for prompt, seconds in (("mean", wire.mean_seconds), ("p95", wire.p95_seconds), ("measured", measured)):
-                if seconds is not None:
-                    self._seconds.labels(*place, prompt).set(seconds)
+
+    def show(self, decision: SplitDecision) -> None:
+        """Figures of one split."""
+        place, wire, seen = (decision.key.namespace, decision.key.name), decision.transport, decision.observed
+        if wire is None:
+            return
+        self._rate.labels(*place, wire.name).set(wire.bytes_per_second)
+        measured = seen.transfer_expected if seen is not None else None
+        for prompt, seconds in (("mean", wire.mean_seconds), ("p95", wire.p95_seconds), ("measured", measured)):
+            if seconds is not None:
+                self._seconds.labels(*place, prompt).set(seconds)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -16,13 +17,15 @@ from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from weft.domain.cluster import PodRecord
-    from weft.domain.decision import Decisions, PoolDecision
-    from weft.domain.snapshot import PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.decision import Decisions, PoolDecision, SplitDecision
+    from weft.domain.snapshot import PoolRecord, ResourceKey, ScaleMemory, Snapshot
     from weft.domain.status import Assignment, Condition
     from weft.observe.history import Origin
+
+Shown = TypeVar("Shown", bound="PoolRecord | PoolDecision | SplitDecision")
 
 DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 POOL = ("namespace", "pool")
@@ -92,32 +95,48 @@ class Telemetry:
         for origin, count in engines.items():
             self._engines_read.labels(origin.value).set(count)
 
-    def show(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Replace the figures of all pools and domains at once; those that are gone disappear."""
+    def show(self, snapshot: Snapshot, decisions: Decisions) -> dict[ResourceKey, Exception]:
+        """Replace the figures of all pools and domains at once; those that are gone disappear.
+
+        Gives of whom figures cannot be shown, and why: some or all of them are absent.
+        """
+        failed: dict[ResourceKey, Exception] = {}
         with self._replacing:
-            self._fabric.show(decisions.rooms)
-            self._splits.show(decisions.splits)
             for gauge in self._per_pool:
                 gauge.clear()
             self._traffic.clear()
+            self._splits.clear()
             crews, roles = crews_of(snapshot.pods), roles_of(snapshot.pools)
-            for pool in snapshot.pools:
-                progress = (each for each in pool.conditions if each.kind in OF_CONVERGING)
-                self._show_conditions((pool.key.namespace, pool.key.name), progress)
-            for decision in decisions.pools:
-                place = (decision.key.namespace, decision.key.name)
-                self._show_decision(place, decision)
-                seen = snapshot.observations.get(decision.key.uid)
-                self._traffic.show(place, seen_of(roles.get(decision.key.uid, Role.Aggregated), seen))
-                self._show_learning(place, decisions.memory.get(decision.key.uid))
-                self._show_outliers(place, decisions.memory.get(decision.key.uid))
-                ready = how_many_serve(decision.status.assignments, crews.get(decision.key.uid, ()))
-                self._ready.labels(*place).set(ready)
+            _show_each(snapshot.pools, self._show_progress, failed)
+            _show_each(decisions.splits, self._splits.show, failed)
+            show = partial(self._show_pool, snapshot=snapshot, decisions=decisions, crews=crews, roles=roles)
+            _show_each(decisions.pools, show, failed)
+            self._fabric.show(decisions.rooms)
+        return failed
 
     def text(self) -> bytes:
         """The exposition now."""
         with self._replacing:
             return generate_latest(self.registry)
+
+    def _show_progress(self, pool: PoolRecord) -> None:
+        progress = (each for each in pool.conditions if each.kind in OF_CONVERGING)
+        self._show_conditions((pool.key.namespace, pool.key.name), progress)
+
+    def _show_pool(
+        self,
+        decision: PoolDecision,
+        snapshot: Snapshot,
+        decisions: Decisions,
+        crews: Mapping[str, Sequence[PodRecord]],
+        roles: Mapping[str, Role],
+    ) -> None:
+        place, uid = (decision.key.namespace, decision.key.name), decision.key.uid
+        self._show_decision(place, decision)
+        self._traffic.show(place, seen_of(roles.get(uid, Role.Aggregated), snapshot.observations.get(uid)))
+        self._show_learning(place, decisions.memory.get(uid))
+        self._show_outliers(place, decisions.memory.get(uid))
+        self._ready.labels(*place).set(how_many_serve(decision.status.assignments, crews.get(uid, ())))
 
     def _show_decision(self, place: tuple[str, str], decision: PoolDecision) -> None:
         status = decision.status
@@ -162,6 +181,14 @@ class Telemetry:
 
     def _gauge(self, name: str, text: str, names: tuple[str, ...]) -> Gauge:
         return Gauge(name, text, names, registry=self.registry)
+
+
+def _show_each(every: Iterable[Shown], show: Callable[[Shown], None], failed: dict[ResourceKey, Exception]) -> None:
+    for each in every:
+        try:
+            show(each)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is about the figures of this one alone
+            failed[each.key] = error
 
 
 def roles_of(pools: Iterable[PoolRecord]) -> dict[str, Role]:

@@ -24,7 +24,7 @@ class Stumbled(Bug):
 
     def __init__(self, uids: Iterable[str], error: Exception) -> None:
         """The error is what the bug report is about."""
-        told = f"Weft made a mistake while deciding on it, which is left as it is; please report: {_brief(error)}"
+        told = f"Weft made a mistake about it, and leaves it as it is; please report: {_brief(error)}"
         super().__init__(Reason.HoldNotPlanned, told)
         self.uids = frozenset(uids)
         self.explanation = Explanation(self.reason, self.message)

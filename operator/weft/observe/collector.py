@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
-from weft.domain.snapshot import Caveat
+from weft.domain.snapshot import Caveat, PoolObservation
 from weft.domain.spec import RouterKind
 from weft.observe.history import Origin, Target
 from weft.observe.observation import observe_pool, words_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from weft.domain.cluster import PodRecord
-    from weft.domain.snapshot import EngineWord, PoolObservation, PoolRecord
+    from weft.domain.snapshot import EngineWord, PoolRecord, ResourceKey
     from weft.observe.history import EngineTarget, History
     from weft.observe.sources import MetricsSource
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 AT_A_GATEWAY = Caveat("the Gateway's endpoint picker tells nothing: requests count once an engine has taken them")
 
+
+log = logging.getLogger(__name__)
 
 NOBODY: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
 
@@ -51,6 +54,7 @@ class MetricsCollector:
         self._source = source
         self._clock = clock
         self._seen = _Seen(clock(), {}, {})
+        self._misread: frozenset[ResourceKey] = frozenset()
         self.engines_read: dict[Origin, int] = dict.fromkeys(Origin, 0)
 
     async def collect(
@@ -69,9 +73,10 @@ class MetricsCollector:
         every |= engines  # whatever a Service selects
         histories = await self._source.collect(every.values())
         at, leaving = self._clock(), {pod.uid for pod in pods if pod.finishing}
-        whole, observed = await asyncio.to_thread(_read, asked, histories, leaving)  # seconds, of a thousand replicas
+        whole, observed, failed = await asyncio.to_thread(_read, asked, histories, leaving)  # seconds, of a thousand
         pages = {pool.key.uid: (targets, whole) for pool, targets, _ in asked}
         self._seen = _Seen(at, observed, pages)
+        self._tell_of(failed)
         read = Counter(history.origin for uid, history in histories.items() if uid in engines)
         self.engines_read = {origin: read[origin] for origin in Origin}
 
@@ -91,6 +96,12 @@ class MetricsCollector:
         elapsed = self._clock() - last.at
         return {pod: replace(word, age_seconds=word.age_seconds + elapsed) for pod, word in told.items()}
 
+    def _tell_of(self, failed: Mapping[ResourceKey, Exception]) -> None:
+        """Once as long as it lasts: collections are many."""
+        for key in failed.keys() - self._misread:
+            log.error("metrics of %s cannot be read", key, exc_info=failed[key])
+        self._misread = frozenset(failed)
+
     async def close(self) -> None:
         """Close the source."""
         await self._source.close()
@@ -98,13 +109,25 @@ class MetricsCollector:
 
 def _read(
     asked: Sequence[_Asked], histories: Mapping[str, History], leaving: Container[str]
-) -> tuple[dict[str, History], dict[str, PoolObservation]]:
-    """Windows of whole replicas, and what each pool was observed to do, by its UID."""
+) -> tuple[dict[str, History], dict[str, PoolObservation], dict[ResourceKey, Exception]]:
+    """Windows of whole replicas, what each pool was observed to do, by its UID, and whose metrics we stumble over."""
     whole = of_whole_replicas((target for _, targets, _ in asked for target in targets), histories)
-    return whole, {
-        pool.key.uid: _with_what_is_not_told(pool, observe_pool(staying(targets, leaving), whole, fronts))
-        for pool, targets, fronts in asked
-    }
+    observed: dict[str, PoolObservation] = {}
+    failed: dict[ResourceKey, Exception] = {}
+    for pool, targets, fronts in asked:
+        stay = staying(targets, leaving)
+        try:
+            observed[pool.key.uid] = _with_what_is_not_told(pool, observe_pool(stay, whole, fronts))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is no reason to know nothing of others
+            observed[pool.key.uid], failed[pool.key] = _nothing_read(stay, whole, error), error
+    return whole, observed, failed
+
+
+def _nothing_read(targets: Sequence[EngineTarget], whole: Mapping[str, History], error: Exception) -> PoolObservation:
+    """Nothing is known but who answered, so that its count is held and nobody counts as silent."""
+    told = Caveat(f"Weft made a mistake while reading them, please report: {error!r}"[:200])
+    heard = tuple((each.pod, 0.0) for each in targets if each.uid in whole)
+    return PoolObservation(len(targets), 0, 0.0, caveats=(told,), heard=heard)
 
 
 def staying(targets: Iterable[EngineTarget], leaving: Container[str]) -> list[EngineTarget]:

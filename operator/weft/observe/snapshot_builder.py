@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING
 
 from weft.api import parse_pool, parse_split
+from weft.decide import left_as_they_are
 from weft.domain.crews import crews_of
 from weft.domain.reasons import Reason
 from weft.domain.relaxations import permitting
-from weft.domain.snapshot import PoolRecord, Snapshot, SplitRecord
+from weft.domain.snapshot import Snapshot
 from weft.domain.spec import RouterKind
 from weft.engines import adapter_for, engine_in
+from weft.observe.bodies import Bodies
 from weft.observe.records import read_object
 from weft.observe.regained import regained
-from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND, version_of
+from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from weft.decide import Stumbled
     from weft.domain.cluster import ObjectRecord, PodRecord
-    from weft.domain.snapshot import PoolObservation, ScaleMemory
+    from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, ScaleMemory, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.observe.cluster_cache import ClusterCache
     from weft.observe.lookups import ConfigFiles, Priorities
     from weft.observe.pod_logs import PodLogs
     from weft.observe.resource_cache import ResourceCache
-
-Json = dict[str, Any]
-Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,16 @@ class Sources:
 class SnapshotBuilder:
     """Builds snapshots; parsed resources are kept until their resource version changes. Not thread-safe: one caller."""
 
-    def __init__(self, sources: Sources) -> None:
-        """The caches may still be empty: ask `ClusterCache.synced` before deciding anything."""
+    def __init__(
+        self, sources: Sources, told: Callable[[ResourceKey, Stumbled], None] = lambda _key, _mistake: None
+    ) -> None:
+        """The caches may still be empty: ask `ClusterCache.synced` before deciding anything.
+
+        `told` hears of whom reading makes a mistake, once for each version of the resource.
+        """
         self._sources = sources
-        self._pools: dict[tuple[str, int], PoolRecord] = {}
-        self._splits: dict[tuple[str, int], SplitRecord] = {}
+        self._pools = Bodies(parse_pool, told)
+        self._splits = Bodies(parse_split, told)
 
     def build(
         self, now: float, observations: Mapping[str, PoolObservation], memory: Mapping[str, ScaleMemory]
@@ -59,7 +65,7 @@ class SnapshotBuilder:
         pools, splits = self.pools(), self.splits()
         pods = self._sources.logs.add(self._sources.cluster.pods(), logs_needed(pools))
         reports = self._sources.cluster.reports()
-        return Snapshot(
+        snapshot = Snapshot(
             now=now,
             pools=regained(pools, crews_of(pods), reports),
             splits=splits,
@@ -71,21 +77,22 @@ class SnapshotBuilder:
             queueing=self._sources.cluster.queueing(),
             quotas=self._sources.cluster.quotas(),
         )
+        held = self._pools.held() | self._splits.held()
+        return left_as_they_are(snapshot, held) if held else snapshot
 
     def pools(self) -> tuple[PoolRecord, ...]:
-        """All pools, parsed, with their ConfigMap read and their priority looked up."""
-        self._pools = _parsed(self._sources.resources.bodies(POOL_KIND), parse_pool, self._pools)
+        """All pools that can be read, with their ConfigMap read and their priority looked up."""
         shown = self._sources.cluster.shown_pairs()
-        return tuple(self._complete_pool(record, shown) for record in self._pools.values())
+        return self._pools.read(self._sources.resources.bodies(POOL_KIND), partial(self._complete_pool, shown=shown))
 
     def splits(self) -> tuple[SplitRecord, ...]:
-        """All splits, likewise."""
-        self._splits = _parsed(self._sources.resources.bodies(SPLIT_KIND), parse_split, self._splits)
-        return tuple(self._complete_split(record) for record in self._splits.values())
+        """All splits, likewise; call it after `pools`. One whose half cannot be read is left out: it has both."""
+        read, halved = self._sources.resources.bodies(SPLIT_KIND), self._pools.owners()
+        return tuple(split for split in self._splits.read(read, self._complete_split) if split.key.uid not in halved)
 
     def versions(self) -> dict[str, int]:
         """Resource versions, by UID, that the last `pools` and `splits` were read from: what a decision was made on."""
-        return dict((*self._pools, *self._splits))
+        return self._pools.versions() | self._splits.versions()
 
     def objects(self) -> tuple[ObjectRecord, ...]:
         """Everything of ours that is neither pod nor top-level resource: child pools included."""
@@ -119,13 +126,6 @@ class SnapshotBuilder:
             return spec
         text = self._sources.configs.text(namespace, *spec.model.config_map)
         return replace(spec, model=replace(spec.model, config_json=text))
-
-
-def _parsed(
-    bodies: tuple[Json, ...], parse: Callable[[Json], Record], known: dict[tuple[str, int], Record]
-) -> dict[tuple[str, int], Record]:
-    keyed = (((str(body["metadata"]["uid"]), version_of(body)), body) for body in bodies)
-    return {key: known[key] if key in known else parse(body) for key, body in keyed}
 
 
 def logs_needed(pools: tuple[PoolRecord, ...]) -> Callable[[PodRecord], bool]:
