@@ -2,6 +2,9 @@
 
 A webhook or a policy that rewrites a field of ours (the registry of an image, a count) leaves an object that is never
 as it was rendered. Without a memory of that every pass would write it once more, and change nothing.
+
+A controller that changes an object back some time after each apply is answered at once a few times, as whoever edits
+by hand is, and then at growing intervals: both would go on for ever.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +23,30 @@ if TYPE_CHECKING:
 
 TRIED_AGAIN_SECONDS = 3600.0  # whoever rewrote it may be gone
 REMEMBERED = 10_000  # objects; beyond, all are forgotten and applied once more
+AT_ONCE = 3  # times in a row that an object is put back at once
+FIRST_REST_SECONDS = 10.0  # doubled with each time that it is undone
+LONGEST_REST_SECONDS = 300.0
+SETTLED_SECONDS = 900.0  # after which a change is another one: longer than a rest and the back-off of its resource
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What was asked and what came of it, when (in the clock's seconds), and how often that was undone.
+
+    All by digests; `body` is of what was asked without what had to be patched first, which goes by what others did.
+    """
+
+    asked: str
+    body: str
+    became: str
+    at: float
+    undone: int
+
+    @property
+    def rest_seconds(self) -> float:
+        """For how long the next apply waits."""
+        over = self.undone - AT_ONCE
+        return min(LONGEST_REST_SECONDS, FIRST_REST_SECONDS * 2 ** min(over, 20)) if over >= 0 else 0.0
 
 
 class Outcomes:
@@ -27,20 +55,40 @@ class Outcomes:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing was applied yet."""
         self._clock = clock
-        self._known: dict[str, tuple[str, str, float]] = {}
+        self._known: dict[str, _Outcome] = {}
 
     def note(self, path: str, action: ApplyObject, became: Json) -> None:
-        """The API server made this of what was applied, after what had to be patched first."""
+        """The API server made this of what was applied, after what had to be patched first.
+
+        The same again soon after it was applied means that somebody undid it in between.
+        """
         if len(self._known) >= REMEMBERED:
             self._known = {}
-        until = self._clock() + TRIED_AGAIN_SECONDS
-        self._known[path] = _asked(action), _digest(_ours(became, action.body)), until
+        now, before = self._clock(), self._of(path, action)
+        undone = before.undone + 1 if before is not None and now - before.at < SETTLED_SECONDS else 0
+        came = _digest(_ours(became, action.body))
+        self._known[path] = _Outcome(_asked(action), _digest(action.body), came, now, undone)
 
     def is_one(self, path: str, action: ApplyObject, live: Json) -> bool:
         """Whether an object is what came of the same apply not long ago: nobody touched what is ours of it since."""
         known = self._known.get(path)
-        same = known is not None and known[:2] == (_asked(action), _digest(_ours(live, action.body)))
-        return same and known is not None and self._clock() < known[2]
+        if known is None or self._clock() - known.at >= TRIED_AGAIN_SECONDS:
+            return False
+        return known.asked == _asked(action) and known.became == _digest(_ours(live, action.body))
+
+    def is_contested(self, path: str, action: ApplyObject) -> bool:
+        """Whether the same apply was undone so often that it is not repeated at once any more."""
+        known = self._of(path, action)
+        return known is not None and known.undone >= AT_ONCE
+
+    def rests(self, path: str, action: ApplyObject) -> bool:
+        """Whether the next apply of the same has to wait."""
+        known = self._of(path, action)
+        return known is not None and self._clock() - known.at < known.rest_seconds
+
+    def _of(self, path: str, action: ApplyObject) -> _Outcome | None:
+        known = self._known.get(path)
+        return known if known is not None and known.body == _digest(action.body) else None
 
 
 def _ours(body: Json, wanted: Json) -> Json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 from weft.apply.kinds import plural_of
 from weft.apply.outcomes import Outcomes
 from weft.apply.refusals import not_permitted, refused
+from weft.apply.rivals import contested
 from weft.apply.sending import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -157,6 +158,8 @@ class Writer:
         if live is not None:
             if self._outcomes.is_one(path, action, live):
                 return
+            if self._outcomes.rests(path, action):
+                raise contested(action, live)
             known_uid = str(live["metadata"]["uid"])  # a name re-created meanwhile by somebody else is not taken over
             body = {**body, "metadata": {**meta, "uid": known_uid}}
             self._patch_first(path, action, known_uid)
@@ -167,6 +170,8 @@ class Writer:
             raise refused(answer)
         if answer.ok and not seed:
             self._outcomes.note(path, action, answer.body)
+            if live is not None and self._outcomes.is_contested(path, action):
+                raise contested(action, live)  # told until it is seen to stay
 
     def _patch_first(self, path: str, action: ApplyObject, uid: str) -> None:
         if not action.first:
