@@ -53,9 +53,8 @@ class Isolating:
             try:
                 return seen, decide(seen, catalog)
             except Exception as error:
-                if self._clock() - began > LONGEST_SEARCH_SECONDS:
-                    raise
-                found = error if isinstance(error, Stumbled) else whose(error, seen, partial(_attempt, catalog))
+                is_long = self._clock() - began > LONGEST_SEARCH_SECONDS
+                found = _whose(error, seen, catalog, is_searched=not is_long)
                 if found is None or found.uids <= self._left_out.keys():
                     raise
                 self._leave_out(found, snapshot)
@@ -80,6 +79,13 @@ class Isolating:
             for uid, each in self._left_out.items()
             if now < each.until and generations.get(uid) == each.generation
         }
+
+
+def _whose(error: Exception, seen: Snapshot, catalog: Catalog, *, is_searched: bool) -> Stumbled | None:
+    """Of whom an error says that it is, or who is found to be where that is to be searched for."""
+    if isinstance(error, Stumbled):
+        return error
+    return whose(error, seen, partial(_attempt, catalog)) if is_searched else None
 
 
 def _attempt(catalog: Catalog, snapshot: Snapshot) -> Exception | None:
