@@ -46,13 +46,16 @@ def _is_rival(entry: Json) -> bool:
 
 
 def _fought(owned: Json, wanted: Any, live: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401 - any JSON
-    """Fields that somebody owns, that we render, and that are otherwise. Lists count as one field."""
+    """Fields that somebody owns, that we render, and that are otherwise.
+
+    A list counts as one field, and so does a map that has one owner, as the selector of a Service.
+    """
     for key, inner in owned.items():
         name = key.removeprefix("f:")
         if name == key or not isinstance(wanted, dict) or name not in wanted:
             continue
         there, here = wanted[name], live.get(name) if isinstance(live, dict) else None
-        if isinstance(there, dict):
+        if isinstance(there, dict) and inner:
             yield from _fought(inner, there, here, f"{path}{name}.")
         elif there != here:
             yield f"{path}{name}"
