@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from weft.domain.times import read_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,13 +59,9 @@ def _write(entry: dict[str, Any]) -> Write:
         verb=str(entry["verb"]),
         resource=resource,
         manager=named.partition("&")[0],
-        asked=_seconds(entry["requestReceivedTimestamp"]),
-        answered=_seconds(entry["stageTimestamp"]),
+        asked=read_instant(entry["requestReceivedTimestamp"]),
+        answered=read_instant(entry["stageTimestamp"]),
     )
-
-
-def _seconds(stamp: str) -> float:
-    return datetime.fromisoformat(stamp).timestamp()
 
 
 def counted(found: Iterable[Write]) -> dict[str, int]:
