@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weft.decide import Stumbled
 from weft.domain.changed import changed
 from weft.domain.snapshot import ResourceKey
-from weft.observe.records import controller_uid
+from weft.observe.identity import controller_uid
 from weft.observe.resource_cache import version_of
 
 if TYPE_CHECKING:
