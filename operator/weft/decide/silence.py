@@ -14,16 +14,17 @@ from weft.decide.promises import held_by, holder_name
 if TYPE_CHECKING:
     from weft.decide.health import Loss, Replica
     from weft.decide.planning import Planned
-    from weft.decide.survivors import Roll
+    from weft.domain.snapshot import PoolRecord
     from weft.placement import FreeMap
 
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """What the replicas of one pool are judged with."""
+    """What the replicas of one pool are judged with: all of them, and the pools that may have to make room."""
 
     planned: Planned
-    roll: Roll
+    replicas: tuple[Replica, ...]
+    pools: tuple[PoolRecord, ...]  # everyone's
     free: FreeMap
 
 
@@ -33,21 +34,21 @@ def given_up(replica: Replica, loss: Loss | None, others: int, judging: Judging)
     Kubernetes takes its pods away where it deems the node lost, after five minutes by default; not where so many are
     silent that it takes that for a fault of its own.
     """
-    planned, roll, free = judging.planned, judging.roll, judging.free
+    planned, free = judging.planned, judging.free
     if loss is None or not loss.may_come_back or loss.assignment.handover is not None:
         return loss
-    serving = sum(each.ready for each in roll.replicas(planned.pool))
+    serving = sum(each.ready for each in judging.replicas)
     has_its_successor = serving >= planned.pool.status.desired_replicas
-    if has_its_successor or _may_take_places(planned, roll) or (serving == 0 and _may_change_its_shape(planned, free)):
+    if has_its_successor or _may_take_places(judging) or (serving == 0 and _may_change_its_shape(planned, free)):
         return loss
     holds = (*free.vacated(holder_name(planned.pool)), *held_by(planned.pool, replica.pods, free.fabric))
     return loss if have_room(others + 1, planned, holds, free) else None
 
 
-def _may_take_places(planned: Planned, roll: Roll) -> bool:
+def _may_take_places(judging: Judging) -> bool:
     """Whether pools of lower priority may have to make room."""
-    mine = planned.pool
-    return mine.preempts and any(pool.priority < mine.priority for pool in roll.pools)
+    mine = judging.planned.pool
+    return mine.preempts and any(pool.priority < mine.priority for pool in judging.pools)
 
 
 def _may_change_its_shape(planned: Planned, free: FreeMap) -> bool:

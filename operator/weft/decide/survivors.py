@@ -201,11 +201,12 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     around = Surroundings(roll.now, roll.nodes, roll.away_since, _reader_of(pool.status.engine), start, seen)
     kept: list[Replica] = []
     losses: list[Loss] = []
-    for replica in roll.replicas(pool):
+    replicas = roll.replicas(pool)
+    for replica in replicas:
         loss = _part(replica, planned) if parts and planned is not None else None
         if loss is None and not roll.is_sound(pool, replica):
             if planned is not None:
-                judging = Judging(planned, roll, free)
+                judging = Judging(planned, replicas, roll.pools, free)
                 loss = given_up(replica, loss_of(replica, around), len(losses), judging)
             loss = loss or _promise_lost(pool, planned, replica, free)
         if loss is None:
