@@ -193,6 +193,7 @@ class PoolObservation:
     computed_input_tokens: float | None = None
     input_tokens_p95: float | None = None
     output_tokens_p95: float | None = None
+    rare_prompts: tuple[float, float] | None = None  # as `Workload.rare_prompts`
     waiting_for_kv: float | None = None
     startup_seconds: float | None = None
     arrivals_at_front: bool = False
@@ -297,10 +298,7 @@ class Outliers:
 @made_often
 @dataclass(frozen=True, slots=True)
 class LengthSample:
-    """Lengths in tokens, None where unknown, of about as many requests as ended in the minute before `at`.
-
-    Means, and what 95 of 100 prompts or answers stay within.
-    """
+    """Means and 95th percentiles in tokens, None where unknown, of about the requests of the minute before `at`."""
 
     at: float
     requests: float
@@ -308,6 +306,7 @@ class LengthSample:
     outputs: float | None
     inputs_p95: float | None = None
     outputs_p95: float | None = None
+    rare_prompts: tuple[float, float] | None = None
 
 
 @made_often

@@ -32,6 +32,9 @@ class Workload:
     `squared_arrival_variation` is that of the time between requests: 1 for arrivals at random (Poisson), more for
     bursts. No prompt and no answer has more than `longest_tokens`.
 
+    `rare_prompts` are those beside which all others are about alike and less than the mean, where that was measured:
+    their part of all, and how many times the mean they are.
+
     A percentile that nobody declared is `P95_OF_MEAN` times the mean: an assumption, and no claim that it occurs.
     """
 
@@ -45,6 +48,7 @@ class Workload:
     longest_tokens: float = math.inf
     input_p95_declared: bool = False
     output_p95_declared: bool = False
+    rare_prompts: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,30 @@ def log_normal_quantile(buckets: Buckets, fraction: float) -> float | None:
     return None
 
 
+def few_far_longer(buckets: Buckets, mean: float | None) -> tuple[float, float] | None:
+    """The part of a few values beside which all others are alike, and how many times the mean they are.
+
+    Two values with the mean, the second moment, and the shorter one that the buckets tell, if 95 of 100 are in buckets
+    that end below the mean: else None. Logarithms are even inside a bucket.
+    """
+    ordered = _cumulative(buckets)
+    if mean is None or not ordered or ordered[-1][1] <= 0 or ordered[0][0] <= 0:
+        return None
+    total, first, second, usual, share = ordered[-1][1], 0.0, 0.0, 0.0, 0.0
+    for (lower, below), (upper, count) in pairwise([(ordered[0][0] / 2.0, 0.0), *ordered]):
+        part, top = (count - below) / total, upper if math.isfinite(upper) else 2.0 * lower
+        first += part * (top - lower) / math.log(top / lower)
+        second += part * (top**2 - lower**2) / (2.0 * math.log(top / lower))
+        if upper < mean:
+            usual, share = first, count / total
+    if share < 1.0 - ENOUGH_BELOW or usual / share >= mean:
+        return None
+    beyond, growth = 1.0 - usual / share / mean, second / first**2
+    times = 1.0 + (growth - 1.0) / beyond
+    few = beyond / (times - 1.0 + beyond)
+    return (few, times) if few <= ENOUGH_BELOW else None
+
+
 @dataclass(frozen=True, slots=True)
 class Ends:
     """The first and the last finite bound of a histogram (0 without any), and the fractions counted up to them."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
 from weft.domain.start_up import KEPT_STARTS
-from weft.observe.arithmetic import log_normal_quantile, merged, percentiles, unresolved
+from weft.observe.arithmetic import few_far_longer, log_normal_quantile, merged, percentiles, unresolved
 from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, missing, unmixed
 from weft.observe.contradictions import without_contradicted
@@ -214,6 +214,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         computed_input_tokens=computed,
         input_tokens_p95=log_normal_quantile(found.inputs, LONG_PROMPT / 100),
         output_tokens_p95=log_normal_quantile(found.outputs, LONG_PROMPT / 100),
+        rare_prompts=few_far_longer(found.inputs, input_tokens),
         waiting_for_kv=_total(_known(pods, lambda pod: pod.waiting_for_kv)),
         startup_seconds=_median(_known(pods, lambda pod: pod.startup_seconds)),
         arrivals_at_front=arrived.at_front,

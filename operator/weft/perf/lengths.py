@@ -1,7 +1,8 @@
 """How long prompts and answers are: log-normal lengths through their mean and their 95th percentile.
 
 Measured traffic has long tails, and what a prompt costs grows faster than its length; so means over lengths are taken
-over a few points of the distribution (Gauss-Hermite quadrature), not at its mean.
+over a few points of the distribution (Gauss-Hermite quadrature), not at its mean. Where a few prompts are so long that
+all others are shorter than the mean, no log-normal length is near: then there are two lengths, these and those.
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ _SCALINGS, _CLOSE = 8, 1e-3
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens: their mean, the standard deviation of their logarithm (0: all are equal), and the longest there are."""
+    """Tokens: their mean, the standard deviation of their logarithm (0: all are equal), and the longest there are.
+
+    `rare` are the part of far longer ones beside equal ones, and their tokens.
+    """
 
     mean: float
     deviation: float
     longest: float = math.inf
+    rare: tuple[float, float] | None = None
 
     @cached_property
     def growth(self) -> float:
@@ -61,13 +66,24 @@ class Lengths:
     @cached_property
     def points(self) -> tuple[tuple[float, float], ...]:
         """(weight, tokens), the shortest first; the weights add up to 1."""
+        if self.rare is not None:
+            part, tokens = self.rare
+            return (1.0 - part, self._usual), (part, tokens)
         return ((1.0, self.mean),) if self.deviation == 0.0 else tuple(self._around(self.median))
 
     def at(self, percentile: int) -> float:
         """Tokens that so many percent stay within."""
+        if self.rare is not None:
+            return self._usual if percentile <= 100.0 * (1.0 - self.rare[0]) else self.rare[1]
         if self.deviation == 0.0:
             return self.mean
         return min(self.longest, self.median * math.exp(self.deviation * quantile(percentile)))
+
+    @property
+    def _usual(self) -> float:
+        """What all but the rare ones have."""
+        part, tokens = self.rare or (0.0, 0.0)
+        return (self.mean - part * tokens) / (1.0 - part)
 
     def _around(self, median: float) -> list[tuple[float, float]]:
         return [(weight, min(self.longest, median * math.exp(self.deviation * at))) for at, weight in _POINTS]
@@ -86,3 +102,12 @@ def lengths(mean: float, p95: float, longest: float = math.inf) -> Lengths:
         return Lengths(max(0.0, mean), 0.0, longest)
     deviation = at_most - math.sqrt(max(0.0, at_most**2 - 2.0 * math.log(p95 / mean)))
     return Lengths(mean, deviation, max(mean, longest))
+
+
+def with_rare_ones(mean: float, rare: tuple[float, float], longest: float) -> Lengths:
+    """So large a part that is so many times the mean, and all others as long as the mean then leaves them."""
+    part, times = rare
+    tokens = min(longest, times * mean)
+    return (
+        Lengths(mean, 0.0, max(mean, longest), (min(part, mean / tokens), tokens)) if mean > 0 else lengths(mean, 0.0)
+    )

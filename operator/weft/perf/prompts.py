@@ -60,11 +60,13 @@ class Prompts:
     mean: StepTime
     long: tuple[tuple[int, float, float], ...]
     steps: float
+    passed_by: float = math.inf
 
     def service(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
         """Seconds of the server for a prompt when so many share a step, each step with its part of decode.
 
-        A pipeline works on so many prompts `beside` each other.
+        A pipeline works on so many prompts `beside` each other. Behind one that takes longer than `passed_by` seconds
+        come as many as in that time: then the replica has as many requests as others, and a front sends it no more.
         """
         first = second = third = 0.0
         for kind in self.kinds:
@@ -72,8 +74,8 @@ class Prompts:
             cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
             taken = (cost + decode_seconds * kind.full_steps) / beside
             first += kind.weight * taken
-            second += kind.weight * taken * taken
-            third += kind.weight * taken * taken * taken
+            second += kind.weight * min(taken, self.passed_by) * taken
+            third += kind.weight * min(taken, self.passed_by) * taken * taken
         return Moments(first, second, third)
 
     def own(self, decode_seconds: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
@@ -124,7 +126,7 @@ def _long(steps: Stepper, inputs: Lengths, hit: float, together: float | None) -
     """Prompts at percentiles of length; all alike where there is but one length."""
     alike: tuple[float, int] | None = None
     for percentile in PERCENTILES:
-        if alike is None or inputs.deviation > 0.0:
+        if alike is None or len(inputs.points) > 1:
             new = max(1.0, inputs.at(percentile) * (1.0 - hit))
             count = math.ceil(new / steps.replica.efficiency.batched_tokens)
             alike = steps.prefill(new, new * hit / (1.0 - hit), count, together).seconds, count

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +24,7 @@ from weft.domain.made_often import made_often
 from weft.domain.workload import Role
 from weft.perf.handover import handed_over_seconds
 from weft.perf.latency import PERCENTILES, Latency, Waited
-from weft.perf.lengths import Lengths, lengths
+from weft.perf.lengths import Lengths, lengths, with_rare_ones
 from weft.perf.memory import sequences_that_fit
 from weft.perf.prompts import Prompts, prompts
 from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line, mean_in_line
@@ -351,19 +351,26 @@ def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
     """Remembered: what it does at its capacity and at the demanded rate are asked one after the other."""
     steps = stepper(replica)
     longest = min(workload.longest_tokens, float(replica.architecture.max_context_tokens))
+    rare = workload.rare_prompts if role is Role.Aggregated else None
     inputs = lengths(workload.input_tokens, workload.input_tokens_p95, longest)
+    if rare is not None:
+        inputs = with_rare_ones(workload.input_tokens, rare, longest)
     outputs = lengths(workload.output_tokens, workload.output_tokens_p95, longest)
     kept = workload.input_tokens + (0.0 if role is Role.Prefill else workload.output_tokens)
     limit = int(replica.efficiency.sequences) * replica.shape.data_parallel
+    context = inputs.mean + outputs.mean * outputs.growth / 2.0
+    costs = prompts(steps, inputs, workload.prefix_hit)
+    if rare is not None:
+        costs = replace(costs, passed_by=max(1.0, outputs.mean) * steps.decode(1.0, context).seconds)
     return Service(
         steps=steps,
         role=role,
         inputs=inputs,
         outputs=outputs,
-        prompts=prompts(steps, inputs, workload.prefix_hit),
+        prompts=costs,
         lone=prompts(steps, inputs, workload.prefix_hit, 1.0) if steps.work.in_lockstep else None,
         seats=min(sequences_that_fit(replica, kept), limit),
         burstiness=workload.squared_arrival_variation - 1.0,
-        context_tokens=inputs.mean + outputs.mean * outputs.growth / 2.0,
+        context_tokens=context,
         handover_seconds=handed_over_seconds(replica, inputs.mean) if role is Role.Prefill else 0.0,
     )

@@ -76,8 +76,10 @@ def remembered(known: tuple[LengthSample, ...], seen: PoolObservation | None, no
         return known
     requests = (seen.requests_per_second or 0.0) * WINDOW_SECONDS
     told = (seen.input_tokens, seen.output_tokens, seen.input_tokens_p95, seen.output_tokens_p95)
-    known_ones = [each if each is not None and LEAST_TOKENS <= each <= MOST_TOKENS else None for each in told]
-    latest = LengthSample(now, requests, *known_ones)
+    inputs, outputs, long_inputs, long_outputs = [
+        each if each is not None and LEAST_TOKENS <= each <= MOST_TOKENS else None for each in told
+    ]
+    latest = LengthSample(now, requests, inputs, outputs, long_inputs, long_outputs, seen.rare_prompts)
     older = [each for each in known if now - MOST_SECONDS <= each.at < now]
     if len(older) > 1 and older[-1].at - older[-2].at < WINDOW_SECONDS:
         older.pop()
@@ -126,6 +128,21 @@ def p95_over_mean(samples: Iterable[LongSample]) -> Long | None:
             total += requests
             logs += requests * log(min(MOST_OVER_MEAN, p95 / mean))
     return Long(exp(logs / total), _ERROR_OF_P95 / sqrt(total)) if total > 0 else None
+
+
+def rare_ones(samples: Iterable[LengthSample]) -> tuple[float, float, float] | None:
+    """The part of prompts that are far longer than all others, how many times the mean, and the error of its logarithm.
+
+    Over these samples; None where half of their requests tell of no such prompts.
+    """
+    known = [(each, each.inputs) for each in samples if each.requests >= ENOUGH_FOR_P95 and each.inputs is not None]
+    total, tokens = sum(each.requests for each, _ in known), sum(each.requests * mean for each, mean in known)
+    told = [(each.requests, mean, *each.rare_prompts) for each, mean in known if each.rare_prompts is not None]
+    count = sum(requests * part for requests, _, part, _ in told)
+    if 2.0 * sum(requests for requests, *_ in told) <= total or count <= 0.0:
+        return None
+    longest = sum(requests * mean * part * times for requests, mean, part, times in told) / count
+    return count / total, longest * total / tokens, 1.0 / sqrt(count)
 
 
 def _scatter(usual: Lengths) -> float:

@@ -17,6 +17,7 @@ from weft.scaling.lengths_seen import (
     has_enough_traffic,
     over_enough,
     p95_over_mean,
+    rare_ones,
     remembered,
 )
 from weft.scaling.reading import is_sane, what_is_missing
@@ -86,12 +87,26 @@ def _kept(mean: float, p95: float, now: float) -> float:
 
 
 def _with_longest(base: Workload, lately: tuple[LengthSample, ...]) -> Workload:
-    """The 95th percentiles as measured."""
+    """The 95th percentiles as measured, and prompts beside which all others are alike."""
     inputs = _longest(base.input_tokens, base.input_tokens_p95, lately, _LONG_INPUTS)
     outputs = _longest(base.output_tokens, base.output_tokens_p95, lately, _LONG_OUTPUTS)
-    if (inputs, outputs) == (base.input_tokens_p95, base.output_tokens_p95):
+    rare = _rare(base.rare_prompts, lately)
+    if (inputs, outputs, rare) == (base.input_tokens_p95, base.output_tokens_p95, base.rare_prompts):
         return base
-    return changed(base, input_tokens_p95=inputs, output_tokens_p95=outputs)
+    return changed(base, input_tokens_p95=inputs, output_tokens_p95=outputs, rare_prompts=rare)
+
+
+def _rare(in_force: tuple[float, float] | None, lately: tuple[LengthSample, ...]) -> tuple[float, float] | None:
+    """Rare prompts as measured, once what is waited behind them (their squares) is others beyond chance."""
+    seen = rare_ones(apart(lately))
+    if seen is None:
+        return None
+    part, times, error = seen
+    if in_force is not None and abs(log(part * times**2 / (in_force[0] * in_force[1] ** 2))) <= max(
+        _MOST, SURELY * error
+    ):
+        return in_force
+    return float(f"{part:.2g}"), float(f"{times:.2g}")
 
 
 def replaced_values(declared: Workload, in_force: Workload, observation: PoolObservation | None) -> tuple[str, ...]:
