@@ -29,25 +29,38 @@ def left_after_silence(mine: PoolRecord, *others: PoolRecord, free: int = 0) -> 
 
 
 WIDE = pool_spec(2, external(1))
-LOW = pool("low", pool_spec(8, external(0)))
+LOW = pool("low", pool_spec(2, external(1)))  # it has no place but where one is free
 MAY_MAKE_ROOM = pool("chat", WIDE, priority=9)
 
 
 @pytest.mark.parametrize(
-    ("mine", "others", "left"),
+    ("mine", "others", "free", "waits"),
     [
-        (pool("chat", WIDE), (), [0]),
-        (pool("chat", WIDE), (LOW,), [0]),
-        (MAY_MAKE_ROOM, (), [0]),
-        (MAY_MAKE_ROOM, (LOW,), []),
-        (replace(MAY_MAKE_ROOM, preempts=False), (LOW,), [0]),
+        (pool("chat", WIDE), (), 0, True),
+        (pool("chat", WIDE), (LOW,), 2, True),
+        (MAY_MAKE_ROOM, (), 0, True),
+        (MAY_MAKE_ROOM, (LOW,), 2, False),
+        (MAY_MAKE_ROOM, (LOW,), 0, True),
+        (replace(MAY_MAKE_ROOM, preempts=False), (LOW,), 2, True),
     ],
-    ids=["alone", "equals", "highest alone", "above another", "above, and takes nothing"],
+    ids=["alone", "equals", "highest alone", "above another", "above one that has nothing", "above, takes nothing"],
 )
 def test_who_may_take_a_place_from_a_lower_pool_does_not_wait(
-    mine: PoolRecord, others: tuple[PoolRecord, ...], left: list[int]
+    mine: PoolRecord, others: tuple[PoolRecord, ...], free: int, *, waits: bool
 ) -> None:
-    assert left == left_after_silence(mine, *others)
+    assert waits == (left_after_silence(mine, *others, free=free) == [0])
+
+
+def test_a_lower_pool_whose_nodes_are_silent_too_makes_no_room() -> None:
+    """An API server that no node reaches ends no engine of a pool, whatever is below it."""
+    mine, low = pool("chat", WIDE, priority=9), pool("low", WIDE)
+    world = World.of([board("b-0"), board("b-1")], mine, low, pods=(busy("job-0", "b-0", 6), busy("job-1", "b-1", 6)))
+    world.turn(5)
+    world.nodes = [replace(node, ready=False) for node in world.nodes]
+    for seconds in (1, 40):
+        world.now += seconds
+        world.decide()
+    assert [1, 1] == [len(world.status(name).assignments) for name in ("chat", "low")]
 
 
 @pytest.mark.parametrize(("free", "left"), [(0, [0]), (1, [1])], ids=["nothing free", "room for a smaller one"])

@@ -172,3 +172,14 @@ def test_amd_boards_are_read_by_their_own_labels() -> None:
 def test_the_order_of_nodes_does_not_matter() -> None:
     nodes = [*rack("c.1", 3), board("b-0"), amd_board("m-0"), node("plain", {}, 8)]
     assert fabric_of(*nodes) == fabric_of(*reversed(nodes))
+
+
+@pytest.mark.parametrize("ready", [9, 10])
+def test_racks_that_a_label_tells_apart_stay_two_while_their_trays_start(ready: int) -> None:
+    """With nine of each up there are no more GPUs than one rack has."""
+    racks = [
+        replace(tray(f"{name}-{index}", "c.1", {TOPOGRAPH: name}), ready=index < ready)
+        for name in "xy"
+        for index in range(18)
+    ]
+    assert {"c.1/x", "c.1/y"} == set(domains(fabric_of(*racks)))

@@ -61,6 +61,7 @@ def test_a_model_is_found_by_what_people_call_it(name: str, found: str) -> None:
         ("GB200 NVL72", "GB200"),
         ("AMD Instinct MI300X OAM", "MI300X"),
         ("RTX PRO 6000 Blackwell", "RTX-PRO-6000"),
+        ("L40", "L40"),
     ],
 )
 def test_a_gpu_is_found_by_what_people_call_it(name: str, found: str) -> None:
@@ -69,7 +70,7 @@ def test_a_gpu_is_found_by_what_people_call_it(name: str, found: str) -> None:
     assert known.name == found
 
 
-@pytest.mark.parametrize("name", ["V100", "T4", "A30", "H100x8", "A100 64GB", "L40", "80GB", "NVIDIA", ""])
+@pytest.mark.parametrize("name", ["V100", "T4", "A30", "H100x8", "A100 64GB", "L40G", "80GB", "NVIDIA", ""])
 def test_a_gpu_that_nobody_knows_is_not_taken_for_another(name: str) -> None:
     assert accelerator_as_written(CATALOG, name) is None
 

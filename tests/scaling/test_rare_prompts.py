@@ -36,7 +36,7 @@ def test_what_a_minute_tells_comes_into_force() -> None:
 
 def test_minutes_without_any_count_as_none() -> None:
     """Twice in three minutes 0.6 % are as long: that is 0.4 % of all."""
-    found = after((0.006, 100.0), None, (0.006, 100.0))
+    found = after(None, (0.006, 100.0), (0.006, 100.0))
     assert found is not None
     assert found == pytest.approx((0.004, 100.0))
 
@@ -49,8 +49,17 @@ def test_another_length_is_followed() -> None:
     assert after(*[(0.02, 24.0)] * 3, before=(0.02, 48.0)) == (0.02, 24.0)
 
 
-def test_they_go_once_most_requests_tell_of_none() -> None:
-    assert after((0.02, 48.0), None, None) is None
+def test_a_minute_without_any_does_not_bring_them_into_force() -> None:
+    assert after(None, None, None, (0.02, 48.0)) is None
+
+
+def test_they_stay_while_some_requests_tell_of_them() -> None:
+    """Five of a thousand in a minute are none by chance now and then."""
+    assert after((0.02, 48.0), None, None, None) is not None
+
+
+def test_they_go_once_hardly_any_request_tells_of_them() -> None:
+    assert after((0.02, 48.0), *[None] * 6) is None
 
 
 def test_a_pool_of_few_requests_never_tells() -> None:

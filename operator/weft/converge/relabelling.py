@@ -42,9 +42,13 @@ class Relabelling:
 
 
 def _lacking(pod: PodRecord) -> Iterator[tuple[str, str]]:
-    """Labels that a pod should have and has not; one that we took out of its front stays out of it."""
+    """Labels that a pod should have and has not; one that we took out of its front stays out of it.
+
+    Whether any but the first pod of a replica takes requests a label tells alone.
+    """
     yield from pod.mislabelled
-    if pod.api_servers and not pod.routed and pod.unrouted is None:
+    first = pod.identity is not None and pod.identity.rank == 0
+    if first and pod.api_servers and not pod.routed and pod.unrouted is None:
         yield labels.ROUTED, "true"
 
 

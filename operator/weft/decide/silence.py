@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """What the replicas of one pool are judged with: all of them, and the pools that may have to make room."""
+    """What the replicas of one pool are judged with: all of them, and the pools that may have to make room.
+
+    `silent` are nodes that do not answer.
+    """
 
     planned: Planned
     replicas: tuple[Replica, ...]
     pools: tuple[PoolRecord, ...]  # everyone's
+    silent: frozenset[str]
     free: FreeMap
 
 
@@ -46,9 +50,10 @@ def given_up(replica: Replica, loss: Loss | None, others: int, judging: Judging)
 
 
 def _may_take_places(judging: Judging) -> bool:
-    """Whether pools of lower priority may have to make room."""
+    """Whether pools of lower priority may have to make room, on nodes that answer."""
     mine = judging.planned.pool
-    return mine.preempts and any(pool.priority < mine.priority for pool in judging.pools)
+    lower = (pool for pool in judging.pools if pool.priority < mine.priority) if mine.preempts else ()
+    return any(judging.silent.isdisjoint(each.nodes) for pool in lower for each in pool.status.assignments)
 
 
 def _may_change_its_shape(planned: Planned, free: FreeMap) -> bool:

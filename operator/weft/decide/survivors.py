@@ -206,7 +206,7 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
         loss = _part(replica, planned) if parts and planned is not None else None
         if loss is None and not roll.is_sound(pool, replica):
             if planned is not None:
-                judging = Judging(planned, replicas, roll.pools, free)
+                judging = Judging(planned, replicas, roll.pools, roll.silent, free)
                 loss = given_up(replica, loss_of(replica, around), len(losses), judging)
             loss = loss or _promise_lost(pool, planned, replica, free)
         if loss is None:

@@ -21,15 +21,14 @@ _SET_ASIDE = Explanation(Reason.HoldNotPlanned, "set aside, to see whether other
 
 
 def whose(error: Exception, snapshot: Snapshot, attempt: Callable[[Snapshot], Exception | None]) -> Stumbled | None:
-    """The first in order with whom deciding fails though it goes well with all before; None if it fails with nobody.
+    """The first in order with whom deciding fails though it goes well with all before; None if it is none of them.
 
     `attempt` decides on a moment and gives what went wrong: with all of them that is `error`. It is asked once, and
     once for each halving of those who may be meant.
     """
-    everybody = [*(pool.key.uid for pool in snapshot.pools), *(split.key.uid for split in snapshot.splits)]
-    if attempt(_without(everybody, snapshot)) is not None:
-        return None
     suspects = _suspects(snapshot)
+    if not suspects or attempt(_without([uid for each in suspects for uid in each], snapshot)) is not None:
+        return None
     well, fails = 0, len(suspects)
     while fails - well > 1:
         middle = (well + fails) // 2

@@ -14,7 +14,7 @@ from weft.fabric.members import REMEMBERED, Member, member_of
 from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
 from weft.fabric.parts import MEMORY_MIB
-from weft.fabric.reach import is_beyond_reach, reach_of, whole_gpus
+from weft.fabric.reach import is_cut, reach_of, whole_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,8 +33,8 @@ CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
 
 def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanation]:
     """What the labels of one multi-node domain disagree about; only what costs the reader a decision."""
-    apart = "read as separate domains"
-    believed = apart if is_beyond_reach(members) else "the clique is believed"
+    apart, cut = "read as separate domains", is_cut(domain, list(members))
+    believed = apart if cut else "the clique is believed"
     clouds = {tuple(member.labels.get(label, "") for label in CLOUD_RACKS) for member in members}
     claims = (
         ("zones", {member.zone for member in members}, apart),
@@ -52,7 +52,7 @@ def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanat
             yield Explanation(
                 Reason.LabelsContradict, f"NVLink domain {domain} ({named}) has different {what} ({seen}): {reading}"
             )
-    if is_beyond_reach(members):
+    if cut:
         devices, reach = whole_gpus(members), reach_of(members)
         yield Explanation(
             Reason.LabelsContradict,

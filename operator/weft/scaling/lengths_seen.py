@@ -130,16 +130,16 @@ def p95_over_mean(samples: Iterable[LongSample]) -> Long | None:
     return Long(exp(logs / total), _ERROR_OF_P95 / sqrt(total)) if total > 0 else None
 
 
-def rare_ones(samples: Iterable[LengthSample]) -> tuple[float, float, float] | None:
+def rare_ones(samples: Iterable[LengthSample], least: float) -> tuple[float, float, float] | None:
     """The part of prompts that are far longer than all others, how many times the mean, and the error of its logarithm.
 
-    Over these samples; None where half of their requests tell of no such prompts.
+    Over these samples; None where no more than the `least` part of their requests tells of such prompts.
     """
     known = [(each, each.inputs) for each in samples if each.requests >= ENOUGH_FOR_P95 and each.inputs is not None]
     total, tokens = sum(each.requests for each, _ in known), sum(each.requests * mean for each, mean in known)
     told = [(each.requests, mean, *each.rare_prompts) for each, mean in known if each.rare_prompts is not None]
     count = sum(requests * part for requests, _, part, _ in told)
-    if 2.0 * sum(requests for requests, *_ in told) <= total or count <= 0.0:
+    if sum(requests for requests, *_ in told) <= least * total or count <= 0.0:
         return None
     longest = sum(requests * mean * part * times for requests, mean, part, times in told) / count
     return count / total, longest * total / tokens, 1.0 / sqrt(count)

@@ -40,6 +40,7 @@ _LONG_INPUTS = attrgetter("requests", "inputs", "inputs_p95")
 _LONG_OUTPUTS = attrgetter("requests", "outputs", "outputs_p95")
 _PROMPTS, _ANSWERS = attrgetter("input_tokens", "input_tokens_p95"), attrgetter("output_tokens", "output_tokens_p95")
 _LEAST, _MOST = log(LEAST_FACTOR), log(MOST_FACTOR)
+_MOST_TELL, _SOME_TELL = 0.5, 0.2  # parts of requests, beyond which rare prompts come into force, and stay
 
 
 def live_workload(
@@ -97,8 +98,11 @@ def _with_longest(base: Workload, lately: tuple[LengthSample, ...]) -> Workload:
 
 
 def _rare(in_force: tuple[float, float] | None, lately: tuple[LengthSample, ...]) -> tuple[float, float] | None:
-    """Rare prompts as measured, once what is waited behind them (their squares) is others beyond chance."""
-    seen = rare_ones(apart(lately))
+    """Rare prompts as measured, once what is waited behind them (their squares) is others beyond chance.
+
+    Some minutes have none by chance: what is in force stays while fewer tell of them than brought them into it.
+    """
+    seen = rare_ones(apart(lately), _MOST_TELL if in_force is None else _SOME_TELL)
     if seen is None:
         return None
     part, times, error = seen
