@@ -162,6 +162,11 @@ def test_what_is_about_nobody_is_not_searched_for_long() -> None:
     assert 1 == len(tries)
 
 
+def test_nobody_is_to_blame_where_nobody_takes_part() -> None:
+    snapshot = World.of([board("b-0")]).snapshot()
+    assert whose(KeyError("nodes"), snapshot, lambda _: None) is None
+
+
 def test_a_mistake_that_says_of_whom_it_is_is_believed() -> None:
     snapshot = serving("chat", "code").snapshot()
 

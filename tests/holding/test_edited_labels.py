@@ -101,3 +101,12 @@ def test_a_pod_under_a_name_of_its_own_is_told_by_its_labels() -> None:
     world.cluster.pods["copy"] = body
     world.rest()
     assert ("copy" in world.cluster.pods, [0, 1]) == (False, world.serving("chat"))
+
+
+def test_no_worker_gets_requests_because_somebody_says_that_it_serves() -> None:
+    world = Operation.of(rack("a.1", 2), pool_body("wide", "GB200", 8, 1))
+    world.rest()
+    worker = max(world.cluster.pods)
+    edit(world, worker, labels.SERVERS, "1")
+    world.turn(10, 10.0)
+    assert labels.ROUTED not in tags_of(world)[worker]
