@@ -80,6 +80,7 @@ def asked_for(arguments: Sequence[str]) -> argparse.Namespace:
     """What is asked for; ends with 2 where a rule that was named needs what is not installed, and leaves others out."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
+    chosen.page = chosen.page or _page_of(chosen.results)
     named, chosen.policy = chosen.policy is not None, chosen.policy or list(settings().policies)
     missing = {policy: lacking(policy) for policy in chosen.policy if policy in NAMES and not chosen.read}
     for policy, why in missing.items():
@@ -89,6 +90,11 @@ def asked_for(arguments: Sequence[str]) -> argparse.Namespace:
             chosen.policy.remove(policy)
             print(f"{why}: left out", file=sys.stderr)
     return chosen
+
+
+def _page_of(results: Path) -> Path:
+    """Runs that are kept elsewhere have a page of their own: the one in docs shows all that are committed."""
+    return PAGE if results.resolve() == RESULTS else results.with_suffix(".md")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1, help="runs at the same time")
     add("--results", type=Path, default=RESULTS, help="where runs are kept")
     add("--read", action="store_true", help="run nothing: write the page from what is kept")
-    add("--page", type=Path, default=PAGE, help="the picture stands beside it")
+    add("--page", type=Path, help="beside --results unless named; the picture stands beside it")
     return parser
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.scaling import asked_for, main
+from bench.scaling import PAGE, RESULTS, asked_for, main
 from bench.scaling_bench.frontiers import cells, hours_at
 from bench.scaling_bench.page import _section, as_page
 from bench.scaling_bench.plot import as_svg
@@ -179,3 +179,15 @@ def test_rules_are_compared_by_the_seeds_that_all_of_them_have() -> None:
 def test_gpu_hours_of_all_rows_end_with_the_last_arrival() -> None:
     """Those of bench/scaling_rows.jsonl do: a row that counted longer could not stand beside them."""
     assert not any(setting_of(each).until_answered for each in RUNS)
+
+
+def test_the_page_of_the_docs_is_the_one_of_the_runs_that_are_committed() -> None:
+    rows = [row for row in known(RESULTS).values() if not row["tuning"]]
+    written = PAGE.read_text(encoding="utf-8")
+    machine = written.partition("`python -m bench.scaling` (")[2].partition(") from ")[0]
+    assert written == as_page({"machine": {"words": machine}, "rows": rows}, "scaling.svg")
+
+
+def test_runs_that_are_kept_elsewhere_leave_that_page_alone(tmp_path: Path) -> None:
+    assert asked_for([]).page == PAGE
+    assert asked_for(["--results", str(tmp_path / "some.jsonl")]).page == tmp_path / "some.md"
