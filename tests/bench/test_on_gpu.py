@@ -15,7 +15,7 @@ import yaml
 
 from bench.on_gpu.__main__ import DENSE, FP8, PAGE, SGLANG, recorded, told
 from bench.on_gpu.compared import arrivals, loops, off_after, room
-from bench.on_gpu.halves_page import WEFTS_KIB, rate_by_a_line, rates_of
+from bench.on_gpu.halves_page import WEFTS_KIB, rate_by_a_line, rates_at_once, rates_of
 from bench.on_gpu.leaving import STREAMS, left
 from bench.on_gpu.loads import Crowd, Lengths
 from bench.on_gpu.page import as_page
@@ -35,7 +35,7 @@ from weft.domain.spec import EngineSpec, KVSpec
 from weft.domain.workload import Role
 from weft.engines.environment import transports
 from weft.engines.launch import EnvValue, LaunchRequest
-from weft.perf import sent_bytes_per_second
+from weft.perf import SEVERAL_THROUGH_THE_HOST, sent_bytes_per_second
 from weft.render import render_pods
 
 if TYPE_CHECKING:
@@ -180,6 +180,12 @@ def test_what_a_split_is_expected_to_send_over_tcp_is_what_was_measured() -> Non
     assert min(rates) < expected < max(rates)
     assert expected == pytest.approx(mean(rates), rel=0.05)
     assert expected == pytest.approx(rate_by_a_line(OF_PAIRS[8], OF_PAIRS[128]), rel=0.05)
+
+
+def test_what_several_prompts_at_once_are_expected_to_get_is_what_users_had_together() -> None:
+    half = replace(replica("llama-3.1-8b", "H100", Precision.BF16), wire="TCP")
+    together = mean(rates_at_once(RECORDED.pairs, WEFTS_KIB))
+    assert sent_bytes_per_second(half) * SEVERAL_THROUGH_THE_HOST == pytest.approx(together, rel=0.05)
 
 
 def test_a_run_with_prompts_of_its_own_without_a_second_engine_is_held_against_those() -> None:

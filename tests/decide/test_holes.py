@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.decide.test_splits import split_world
+from tests.decide.test_splits import over_rdma, split_world
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
-from tests.fabric.cluster import board, busy, rack
+from tests.fabric.cluster import board, busy, rack, with_rdma
 from weft.domain.cluster import ContainerFailure
 from weft.domain.reasons import Reason
 from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
@@ -200,7 +200,7 @@ def test_shapes_that_were_only_tried_leave_nothing_to_remember() -> None:
 
 def open_split(*busy_gpus: int) -> World:
     """Both halves leave their shapes open; few replicas are allowed, so that only large ones serve the whole rate."""
-    prefill, decode = (replace(free_spec(), role=role) for role in (Role.Prefill, Role.Decode))
+    prefill, decode = (over_rdma(replace(free_spec(), role=role)) for role in (Role.Prefill, Role.Decode))
     world = split_world(prefill, decode, boards=len(busy_gpus))
     jobs = [busy(f"job-{index}", f"b-{index}", gpus) for index, gpus in enumerate(busy_gpus) if gpus]
     world.pods = {job.name: job for job in jobs}
@@ -228,7 +228,7 @@ def test_both_halves_of_a_split_take_shapes_that_have_a_place() -> None:
     assert "HolesTooSmall" in {world.condition(name, "Planned")[1] for name in ("pd-prefill", "pd-decode")}
     world.turn(4)
     assert world.serving("pd-decode") >= 1
-    world.nodes += [board(f"b-{index}") for index in range(5, 9)]
+    world.nodes += [with_rdma(board(f"b-{index}")) for index in range(5, 9)]
     for _ in range(20):
         world.turn()
         assert world.serving("pd-prefill") >= 1

@@ -9,9 +9,9 @@ import pytest
 
 from tests.decide.limited import GPUS, Limited
 from tests.decide.test_rollouts import change, outdated, rolling_world
-from tests.decide.test_splits import half, split_world
+from tests.decide.test_splits import half, over_rdma, split_world
 from tests.decide.world import WORKLOAD, World, external, pool, pool_spec
-from tests.fabric.cluster import board
+from tests.fabric.cluster import board, with_rdma
 from tests.scaling.cases import seen
 from weft.domain.quotas import QuotaRecord
 from weft.domain.spec import RolloutSpec, ScalingSpec
@@ -26,7 +26,7 @@ LONG_PROMPTS = replace(WORKLOAD, input_tokens=4000, output_tokens=150, input_tok
 
 
 def a_half(role: Role) -> PoolSpec:
-    return replace(half(role, 1, AUTO), workload=LONG_PROMPTS)
+    return over_rdma(replace(half(role, 1, AUTO), workload=LONG_PROMPTS))
 
 
 def counts(world: World) -> tuple[int, int]:
@@ -112,7 +112,7 @@ def test_how_long_the_longest_answers_are_only_decode_tells() -> None:
 
 def test_halves_that_change_places_never_hold_more_than_the_quota() -> None:
     """ai-dynamo/dynamo#12428: the half that grows did not wait for the one that shrinks."""
-    world = Limited.of([board(f"b-{index}") for index in range(2)])
+    world = Limited.of([with_rdma(board(f"b-{index}")) for index in range(2)])
     assert isinstance(world, Limited)
     paired = split_world(a_half(Role.Prefill), a_half(Role.Decode))
     world.splits, world.pools = paired.splits, paired.pools

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.decide.test_splits import half, split_world
+from tests.decide.test_splits import half, over_rdma, split_world
 from tests.decide.world import WORKLOAD, World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.catalog import load
@@ -102,7 +102,7 @@ def _replica(shape: Shape) -> ReplicaModel:
     architecture, accelerator = catalog.architecture(SPEC.model.model_id), catalog.accelerator(shape.accelerator)
     assert architecture is not None
     efficiency = catalog.efficiency(accelerator, shape.engine, shape.precision)
-    return ReplicaModel(architecture, shape, accelerator, efficiency, accelerator.memory_bytes, wire="TCP")
+    return ReplicaModel(architecture, shape, accelerator, efficiency, accelerator.memory_bytes)
 
 
 def test_a_slow_engine_is_learnt_persisted_and_planned_with() -> None:
@@ -279,7 +279,7 @@ def test_a_fleet_is_measured_one_pool_at_a_time() -> None:
 
 
 def test_both_halves_of_a_split_learn_what_they_do_and_are_planned_with_it() -> None:
-    prefill, decode = (replace(half(role, 1), slo=SLO) for role in (Role.Prefill, Role.Decode))
+    prefill, decode = (over_rdma(replace(half(role, 1), slo=SLO)) for role in (Role.Prefill, Role.Decode))
     world = split_world(prefill, decode)
     world.turn(6)
     names = ("pd-prefill", "pd-decode")
@@ -315,7 +315,8 @@ def test_the_time_that_a_prompts_kv_travels_is_no_slowness_of_the_engine(
 ) -> None:
     """VLLM's metrics end with its own first token, SGLang's with the transfer: what is as predicted teaches nothing."""
     prefill, decode = (
-        replace(half(role, 1), slo=SLO, engine=EngineSpec(name=engine)) for role in (Role.Prefill, Role.Decode)
+        over_rdma(replace(half(role, 1), slo=SLO, engine=EngineSpec(name=engine)))
+        for role in (Role.Prefill, Role.Decode)
     )
     world = split_world(prefill, decode)
     world.turn(6)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
-from tests.fabric.cluster import amd_board, board, busy
+from tests.fabric.cluster import amd_board, board, busy, with_rdma
 from weft.catalog import load
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
@@ -32,13 +32,18 @@ def half(role: Role, tp: int = 4, scaling: ScalingSpec | None = None) -> PoolSpe
     return pool_spec(tp, scaling or external(1), role=role)
 
 
+def over_rdma(spec: PoolSpec) -> PoolSpec:
+    """The same with devices for its KV: what comes of it is then up to the engines."""
+    return replace(spec, engine=replace(spec.engine, resources=(("rdma/ib", "1"),)))
+
+
 def split(prefill: PoolSpec, decode: PoolSpec, router: RouterKind = RouterKind.Managed) -> SplitRecord:
     spec = SplitSpec(prefill, decode, RouterSpec(router), prefill_body="{}", decode_body="{}", engine=prefill.engine)
     return SplitRecord(ResourceKey("PDSplit", "team", "pd", "uid-pd"), 1, spec, SplitStatus())
 
 
 def split_world(prefill: PoolSpec, decode: PoolSpec, boards: int = 4, *, children: bool = True) -> World:
-    world = World.of([board(f"b-{i}") for i in range(boards)])
+    world = World.of([with_rdma(board(f"b-{i}")) for i in range(boards)])
     world.splits["pd"] = split(prefill, decode)
     if children:
         world.pools["pd-prefill"] = pool("pd-prefill", prefill, split_uid="uid-pd")

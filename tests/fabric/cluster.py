@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weft.domain.cluster import NodeRecord, PodPhase, PodRecord, Taint
 from weft.domain.reports import ComputeDomainReport, DeviceReport, Reports
 from weft.fabric.reported import CHANNELS
@@ -14,6 +16,12 @@ def node(name: str, labels: dict[str, str], gpus: int, resource: str = NVIDIA) -
     """A ready node that offers `gpus` devices."""
     devices = ((resource, gpus),) if gpus else ()
     return NodeRecord(name, f"uid-{name}", tuple(sorted(labels.items())), capacity=devices, allocatable=devices)
+
+
+def with_rdma(node: NodeRecord) -> NodeRecord:
+    """As many devices as GPUs."""
+    known = (*node.allocatable, ("rdma/ib", node.allocatable[0][1]))
+    return replace(node, capacity=known, allocatable=known)
 
 
 def board(name: str, gpus: int = 8, labels: dict[str, str] | None = None) -> NodeRecord:

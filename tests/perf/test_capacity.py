@@ -45,9 +45,11 @@ def test_separate_roles_serve_more_than_one_that_does_both() -> None:
 
 
 def test_targets_count_only_where_the_role_works() -> None:
-    impossible_tpot, impossible_ttft = Slo(tpot=((50, 1e-6),)), Slo(ttft=((50, 1e-6),))
+    impossible_tpot, impossible_ttft, brief = Slo(tpot=((50, 1e-6),)), Slo(ttft=((50, 1e-6),)), Slo(ttft=((50, 0.08),))
     assert predict(H200, workload(), impossible_tpot, Role.Prefill).capacity > 0
-    assert predict(H200, workload(), impossible_ttft, Role.Decode).capacity > 0
+    assert predict(H200, workload(), brief, Role.Prefill).capacity == 0
+    assert predict(H200, workload(), brief, Role.Decode).capacity > 0
+    assert predict(H200, workload(), impossible_ttft, Role.Decode).capacity == 0  # KV has to come first
     assert predict(H200, workload(), impossible_tpot, Role.Aggregated).capacity == 0
 
 

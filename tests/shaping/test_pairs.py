@@ -91,7 +91,8 @@ def test_a_chosen_pair_can_shake_hands_and_stays(prefill: Wish, decode: Wish, mo
 def test_each_half_alone_would_choose_another_generation_and_the_pair_does_not() -> None:
     slo = Slo(ttft=((95, 1.0),), tpot=((95, 0.05),))
     pins = ShapePins(tensor_parallel=8)
-    half = Wish(DEEPSEEK, (H200, B200), 20.0, slo, pins=pins, max_context_tokens=65536)
+    nics = EngineSpec(resources=(("rdma/ib", "1"),))
+    half = Wish(DEEPSEEK, (H200, B200), 20.0, slo, pins=pins, engine=nics, max_context_tokens=65536)
     alone = replace(half, role=Role.Prefill).plan(), replace(half, role=Role.Decode).plan()
     assert generation(alone[0]) != generation(alone[1])
     ours, theirs = paired(half, half)

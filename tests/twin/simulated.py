@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.decide.world import pool, pool_spec
-from tests.fabric.cluster import board
+from tests.fabric.cluster import board, with_rdma
 from weft.api import parse_split
 from weft.catalog import load
 from weft.domain.spec import ScalingSpec
@@ -20,13 +20,13 @@ from weft.twin.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.domain.cluster import NodeRecord
     from weft.domain.snapshot import PoolRecord
     from weft.twin.policy import PoolView
 
 INPUT, OUTPUT = 16_000, 200
 WORKLOAD = Workload(1.0, INPUT, OUTPUT, INPUT, OUTPUT)
 SLO = Slo(ttft=((95, 5.0),), tpot=((95, 0.1),))
+WITH_RDMA: dict[str, Any] = {"resources": {"rdma": {"resource": "rdma/ib", "count": 1}}}
 SCALING = ScalingSpec(min_replicas=1, max_replicas=12, scale_down_delay_seconds=120.0)
 
 
@@ -56,13 +56,7 @@ def setting(arrivals: Trace, *pools: PoolRecord, boards: int = 3, **more: Any) -
     return Setting(nodes=nodes, catalog=load(), **{**known, **more})
 
 
-def with_rdma(node: NodeRecord) -> NodeRecord:
-    """As many devices as GPUs."""
-    known = (*node.allocatable, ("rdma/ib", node.allocatable[0][1]))
-    return replace(node, capacity=known, allocatable=known)
-
-
-def duo(arrivals: Trace, **more: Any) -> Setting:  # noqa: ANN401 - any field
+def duo(arrivals: Trace, engine: Mapping[str, Any] = WITH_RDMA, **more: Any) -> Setting:  # noqa: ANN401 - any field
     """A split of the same model."""
     body = {
         "apiVersion": "weft.dev/v1alpha1",
@@ -70,7 +64,7 @@ def duo(arrivals: Trace, **more: Any) -> Setting:  # noqa: ANN401 - any field
         "metadata": {"name": "duo"},
         "spec": {
             "model": {"id": "meta-llama/Llama-3.1-8B-Instruct"},
-            "engine": {"resources": {"rdma": {"resource": "rdma/ib", "count": 1}}},
+            "engine": engine,
             "workload": {
                 "requestsPerSecond": 3,
                 "inputTokens": {"mean": INPUT, "p95": INPUT},

@@ -1,6 +1,6 @@
 """The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units."""
 
-from weft.perf.handover import handed_over_seconds, sent_bytes_per_second
+from weft.perf.handover import SEVERAL_THROUGH_THE_HOST, handed_over_seconds, sent_bytes_per_second
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
 from weft.perf.predict import (
     Assessment,
@@ -19,6 +19,7 @@ from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.starting import estimated_start
 
 __all__ = [
+    "SEVERAL_THROUGH_THE_HOST",
     "Assessment",
     "Doubt",
     "Footprint",

@@ -1,19 +1,30 @@
-"""How long the KV cache of a prompt takes from prefill to decode."""
+"""How long the KV cache of a prompt takes from prefill to decode, and how many prompts a second that allows.
+
+Every GPU of a half sends or receives its own part of each prompt. What a GPU does at best bounds both sides: over TCP
+both copy.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+from weft.domain.shape import Limit
+from weft.perf.latency import PERCENTILES, Latency, Waited
 from weft.perf.memory import sequence_bytes_per_gpu
 from weft.perf.steps import NETWORK_FRACTION
 
 if TYPE_CHECKING:
+    from weft.perf.lengths import Lengths
     from weft.perf.replica import ReplicaModel
 
 _NVLINK_FRACTION = 0.88  # of what NVLink does, between two GPUs: 396 of 450 GB/s were measured on NVLink 4
 # Over TCP memory of a GPU goes through the host, piece by piece: 1.3 to 1.5 GB/s were measured in the pieces of 64 KiB
 # that Weft asks for, 0.5 in those of 8 and 1.6 in those of 128 (docs/gpu.md).
 _THROUGH_THE_HOST = 1.4e9
+# Of that, where several prompts are sent at once: four and eight users had 0.81 and 0.86 GB/s together.
+SEVERAL_THROUGH_THE_HOST = 0.6
 _POSTED_SECONDS = 0.03  # posting, descriptors and polling of one transfer (NIXL, vLLM issue 50913)
 
 
@@ -22,11 +33,66 @@ def sent_bytes_per_second(prefill: ReplicaModel) -> float:
     if prefill.wire == "NVLink":
         return prefill.accelerator.scale_up_bandwidth * _NVLINK_FRACTION
     by_nic = prefill.accelerator.network_bandwidth * NETWORK_FRACTION
-    through_the_host = prefill.wire == "TCP" and prefill.accelerator.vendor != "cpu"
-    return min(by_nic, _THROUGH_THE_HOST) if through_the_host else by_nic
+    return min(by_nic, _THROUGH_THE_HOST) if _goes_through_the_host(prefill) else by_nic
+
+
+def _goes_through_the_host(half: ReplicaModel) -> bool:
+    return half.wire == "TCP" and half.accelerator.vendor != "cpu"
 
 
 def handed_over_seconds(prefill: ReplicaModel, input_tokens: float) -> float:
     """Seconds until a prompt's KV is with decode; every GPU of a group sends its own part."""
-    sent = sequence_bytes_per_gpu(prefill, max(1.0, input_tokens))
+    sent = sequence_bytes_per_gpu(prefill, input_tokens) if input_tokens > 0.0 else 0.0
     return _POSTED_SECONDS + sent / sent_bytes_per_second(prefill)
+
+
+class Alone(NamedTuple):
+    """Seconds of KV over lengths of prompts: mean, variance and percentiles."""
+
+    mean: float
+    variance: float
+    percentiles: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What carries KV to or from each GPU of one rank; prompts that are sent at once share it.
+
+    `alone` is how long KV of a prompt takes over it with nobody beside it, in seconds, and `shared` its mean where
+    there are others. `limit` says what it is.
+    """
+
+    alone: Alone
+    shared: float
+    limit: Limit
+
+    def busy(self, rate: float) -> float:
+        """The part of its time in which it sends, at so many prompts a second of one rank."""
+        return rate * self.shared
+
+    def taken(self, rate: float) -> Waited:
+        """By KV until it has come: posting, and its way beside others (processor sharing)."""
+        idle = 1.0 - self.busy(rate)
+        if idle <= 0.0:
+            return Waited(math.inf, 0.0, 0.0, self.alone.percentiles, _NOBODY)
+        mean, variance = self.alone.mean / idle, self.alone.variance / idle**2
+        slower = tuple((percentile, each / idle) for percentile, each in self.alone.percentiles)
+        return Waited(_POSTED_SECONDS, mean, variance, slower, _NOBODY)
+
+
+_NOBODY = Latency(0.0, 0.0)
+NO_LINK = Link(Alone(0.0, 0.0, tuple((each, 0.0) for each in PERCENTILES)), 0.0, Limit.ScaleOutNetwork)
+
+
+def link(half: ReplicaModel, inputs: Lengths, prefix_hit: float) -> Link:
+    """For prompts of such lengths, of which the part `prefix_hit` is there already."""
+    rate, sent = sent_bytes_per_second(half), 1.0 - prefix_hit
+
+    def held(tokens: float) -> float:
+        return sequence_bytes_per_gpu(half, max(1.0, tokens)) * sent / rate
+
+    kinds = [(weight, held(tokens)) for weight, tokens in inputs.points]
+    mean, square = (sum(weight * each**power for weight, each in kinds) for power in (1, 2))
+    alone = Alone(mean, max(0.0, square - mean**2), tuple((each, held(inputs.at(each))) for each in PERCENTILES))
+    at_once = SEVERAL_THROUGH_THE_HOST if _goes_through_the_host(half) else 1.0
+    return Link(alone, mean / at_once, Limit.ScaleUpNetwork if half.wire == "NVLink" else Limit.ScaleOutNetwork)

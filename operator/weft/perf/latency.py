@@ -50,6 +50,11 @@ class Waited:
     own: tuple[tuple[int, float], ...]
     wait: Latency
 
+    def after(self, always: float, wait: Latency) -> Waited:
+        """The same, and before it what all have and another wait."""
+        waits = Latency(self.wait.mean + wait.mean, self.wait.variance + wait.variance)
+        return Waited(self.always + always, self.own_mean, self.own_variance, self.own, waits)
+
     @property
     def mean(self) -> float:
         """Of the whole."""

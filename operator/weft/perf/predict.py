@@ -2,7 +2,8 @@
 
 Capacity is the highest rate at which every percentile target holds (`service` has the latencies). The batch never takes
 more than four fifths of the KV memory, or of the sequences that the engine admits: the rest is for the swings of random
-arrivals. Prompts fill at most 95 % of the time under a TTFT target, and 80 % without one.
+arrivals. Prompts fill at most 95 % of the time under a TTFT target, and 80 % without one. So much may KV fill of the
+links between halves, and its wait and way take at most half of a TTFT target.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from weft.domain.changed import changed
 from weft.domain.figures import seconds
 from weft.domain.made_often import made_often
 from weft.domain.shape import Limit, Percentiles, Prediction
-from weft.domain.workload import Slo
+from weft.domain.workload import Role, Slo
 from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
 from weft.perf.service import Point, Service, at_any_rate, service
@@ -24,13 +25,14 @@ from weft.perf.service import Point, Service, at_any_rate, service
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from weft.domain.workload import Role, Workload
+    from weft.domain.workload import Workload
     from weft.perf.latency import Latency, Waited
     from weft.perf.replica import ReplicaModel
 
 _USED_OF_SEATS = 0.8
 _USED_WITHOUT_TARGET = 0.8
 _USED_AT_MOST = 0.95
+_OF_FIRST_TOKENS = 0.5  # for KV between halves
 _IDLE = 1e-3  # sequences: nobody waits for anybody
 _ROUNDING = 1.0 + 1e-9
 _MOST_ROUNDS, _CLOSE, _NEAR = 40, 1.002, 2e-3  # of the search: it finds the load, or the target, to 0.2 %
@@ -59,21 +61,34 @@ NO_DOUBT = Doubt()
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A target that cannot be met at any rate: `predicted_seconds` is what an idle replica would reach."""
+    """A target that cannot be met at any rate: `predicted_seconds` is what an idle replica would reach.
+
+    Until its KV is there, a prompt may take the part `share` of the target.
+    """
 
     metric: str
     percentile: int
     target_seconds: float
     predicted_seconds: float
+    share: float = 1.0
 
     @property
     def overshoot(self) -> float:
-        """Predicted over target, above 1."""
-        return self.predicted_seconds / self.target_seconds
+        """Predicted over what may be taken, above 1."""
+        return self.reachable_seconds / self.target_seconds
+
+    @property
+    def reachable_seconds(self) -> float:
+        """The tightest target that an idle replica would meet."""
+        return self.predicted_seconds / self.share
 
     def __str__(self) -> str:
         """`TTFT p95 1.2 s of 500 ms`."""
-        return f"{self.metric} p{self.percentile} {seconds(self.predicted_seconds)} of {seconds(self.target_seconds)}"
+        metric, reached = f"{self.metric} p{self.percentile}", seconds(self.predicted_seconds)
+        target = seconds(self.target_seconds)
+        if self.share == 1.0:
+            return f"{metric} {reached} of {target}"
+        return f"KV has come after {reached}, more than {self.share:.0%} of {metric} {target}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +147,7 @@ def _solved(replica: ReplicaModel, question: Question) -> _Solved:
         return _Solved(trial, Assessment(_prediction(trial, idle, 0.0, Limit.KVMemory)), idle)
     misses = tuple(trial.misses(idle))
     if misses:
-        told = Assessment(_prediction(trial, idle, 0.0, _limit(idle, misses[0].metric)), misses)
+        told = Assessment(_prediction(trial, idle, 0.0, _limit(trial, idle, misses[0].metric)), misses)
         return _Solved(trial, told, idle)
     point, limit = _busiest(trial, idle)
     if question.doubt.guessed:
@@ -207,7 +222,10 @@ def at_engine(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Pe
 
     An engine that only prefills has answered before the KV is handed over; its metrics know nothing of that.
     """
-    found = replace(service(replica, workload, role), handover_seconds=0.0).at_rate(workload.requests_per_second)
+    server = service(replica, workload, role)
+    if role is Role.Prefill:
+        server = replace(server, handover_seconds=0.0)
+    found = server.at_rate(workload.requests_per_second)
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 
@@ -276,15 +294,21 @@ class _Trial:
         slo, doubt = self.question.slo, self.question.doubt
         if self.serves.prefills:
             yield from _missed("TTFT", slo.ttft, lambda percentile: point.ttft.at(percentile) * doubt.ttft)
+        if self.serves.role.is_half:
+            yield from _missed("TTFT", slo.ttft, self.serves.kv_at(point).at, _OF_FIRST_TOKENS)
         if self.serves.decodes:
             yield from _missed("TPOT", slo.tpot, lambda percentile: point.tpot.at(percentile) * doubt.tpot)
 
     def strain(self, point: Point) -> tuple[float, str]:
         """The worst of what may be at most 1: latencies over their targets, and the time that prompts may fill."""
         slo, doubt = self.question.slo, self.question.doubt
-        strains = [(point.utilisation / self._most_utilised(), "TTFT")]
+        most = self._most_utilised()
+        strains = [(point.utilisation / most, "TTFT"), (point.sending / most, "KV")]
         if self.serves.prefills:
             strains += [(point.ttft.at(each) * doubt.ttft / target, "TTFT") for each, target in slo.ttft]
+        if self.serves.role.is_half:
+            kv = self.serves.kv_at(point)
+            strains += [(kv.at(each) / target / _OF_FIRST_TOKENS, "KV") for each, target in slo.ttft]
         if self.serves.decodes:
             strains += [(point.tpot.at(each) * doubt.tpot / target, "TPOT") for each, target in slo.tpot]
         return max(strains, key=lambda each: each[0])
@@ -295,16 +319,18 @@ class _Trial:
             return point.prefill.limit
         replica = self.serves.steps.replica
         at_engine_limit = self.serves.seats >= int(replica.efficiency.sequences) * replica.shape.data_parallel
-        return _limit(point, "TPOT") if at_engine_limit else Limit.KVMemory
+        return _limit(self, point, "TPOT") if at_engine_limit else Limit.KVMemory
 
     def _most_utilised(self) -> float:
         return _USED_AT_MOST if self.question.slo.ttft else _USED_WITHOUT_TARGET
 
 
-def _missed(metric: str, targets: tuple[tuple[int, float], ...], predicted: Callable[[int], float]) -> Iterator[Miss]:
+def _missed(
+    metric: str, targets: tuple[tuple[int, float], ...], predicted: Callable[[int], float], share: float = 1.0
+) -> Iterator[Miss]:
     for percentile, target in targets:
-        if (reached := predicted(percentile)) > target:
-            yield Miss(metric, percentile, target, reached)
+        if (reached := predicted(percentile)) > target * share:
+            yield Miss(metric, percentile, target, reached, share)
 
 
 def _busiest(trial: _Trial, idle: Point) -> tuple[Point, Limit]:
@@ -328,7 +354,7 @@ def _busiest(trial: _Trial, idle: Point) -> tuple[Point, Limit]:
             high, obstacle = (load, _slack(strain)), metric
             low = (low[0], low[1] / 2.0) if held is False else low
         held = holds
-    return best, _limit(best, obstacle)
+    return best, _limit(trial, best, obstacle)
 
 
 def _between(low: tuple[float, float], high: tuple[float, float]) -> float:
@@ -342,9 +368,13 @@ def _slack(strain: float) -> float:
     return 1.0 - strain if strain < 1.0 else -math.log(min(_OVERWHELMING, strain))
 
 
-def _limit(point: Point, metric: str) -> Limit:
+def _limit(trial: _Trial, point: Point, metric: str) -> Limit:
     """What most of the time goes into that a latency is made of."""
-    return point.prefill.limit if metric == "TTFT" or point.decode is None else point.decode.limit
+    if metric == "TPOT" and point.decode is not None:
+        return point.decode.limit
+    if metric == "KV" or not trial.serves.prefills:
+        return trial.serves.link.limit
+    return point.prefill.limit
 
 
 def _prediction(trial: _Trial, point: Point, capacity: float, limit: Limit) -> Prediction:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.workload import Role
-from weft.perf.handover import handed_over_seconds
-from weft.perf.latency import PERCENTILES, Latency, Waited
+from weft.perf.handover import NO_LINK, handed_over_seconds, link
+from weft.perf.latency import Latency, Waited
 from weft.perf.lengths import Lengths, lengths, with_rare_ones
 from weft.perf.memory import sequences_that_fit
 from weft.perf.prompts import Prompts, prompts
@@ -33,12 +33,12 @@ from weft.perf.steps import Stepper, StepTime, stepper
 
 if TYPE_CHECKING:
     from weft.domain.workload import Workload
+    from weft.perf.handover import Link
     from weft.perf.replica import ReplicaModel
     from weft.perf.stages import Stages
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
 _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
-_NOTHING = tuple((percentile, 0.0) for percentile in PERCENTILES)
 _STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
 _PROBE = 0.1  # of the batch, for the slope of a step
 _TRIALS = 3  # of a rate and of what stages and ranks make of it, each from the other
@@ -49,7 +49,8 @@ _TRIALS = 3  # of a rate and of what stages and ranks make of it, each from the 
 class Point:
     """A replica at one load: requests a second, sequences that decode, and what a request meets.
 
-    `utilisation` is that of a rank by prompts and the decode steps that they share.
+    `utilisation` is that of a rank by prompts and the decode steps that they share, `sending` that of the links of a
+    half by KV.
     """
 
     rate: float
@@ -59,6 +60,7 @@ class Point:
     utilisation: float
     ttft: Waited
     tpot: Latency
+    sending: float = 0.0
 
 
 class _Load(NamedTuple):
@@ -79,8 +81,9 @@ class _Load(NamedTuple):
 class Service:
     """A replica as a server of one workload. `seats` are sequences on all ranks, by memory and by the engine.
 
-    A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`. `prompts` are those that
-    come to all ranks at once, and `lone` those that come to one of a group in lockstep.
+    A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`, and both halves have a
+    `link` for it. `prompts` are those that come to all ranks at once, and `lone` those that come to one of a group in
+    lockstep.
     """
 
     steps: Stepper
@@ -93,6 +96,7 @@ class Service:
     burstiness: float
     context_tokens: float
     handover_seconds: float = 0.0
+    link: Link = NO_LINK
     known: dict[float, StepTime] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -132,6 +136,7 @@ class Service:
             utilisation=utilisation,
             ttft=ttft,
             tpot=self._tpot(load, batch / ranks, step.seconds),
+            sending=self.link.busy(load.rate),
         )
 
     def at_utilisation(self, utilisation: float) -> Point:
@@ -139,10 +144,17 @@ class Service:
         service = self._prompts_apart()
         load = _Load(utilisation / service.mean, Company(1.0, 1.0, float(self._ranks)), service, NO_WAIT)
         ttft, _ = self._ttft(load, 0.0, 0.0)
-        return Point(load.rate * self._ranks, 0.0, None, self.prompts.mean, utilisation, ttft, Latency(0.0, 0.0))
+        rate, sending = load.rate * self._ranks, self.link.busy(load.rate)
+        return Point(rate, 0.0, None, self.prompts.mean, utilisation, ttft, Latency(0.0, 0.0), sending)
+
+    def kv_at(self, point: Point) -> Waited:
+        """What KV takes at a point between the halves of a split, as far as the links of this one have it wait."""
+        return self.link.taken(point.rate / self._ranks)
 
     def at_rate(self, rate: float) -> Point | None:
-        """The replica at so many requests a second; None if it cannot keep up with them."""
+        """The replica at so many requests a second; None if it, or its links, cannot keep up with them."""
+        if self.link.busy(rate / self._ranks) >= 1.0:
+            return None
         if not self.decodes:
             utilisation = rate / self._ranks * self._prompts_apart().mean
             return self.at_utilisation(utilisation) if utilisation < 1.0 else None
@@ -258,7 +270,7 @@ class Service:
         always = self.steps.replica.efficiency.request_seconds + step_seconds + self.handover_seconds
         seat = self._seat(load, batch)
         if not self.prefills:
-            return Waited(always, 0.0, 0.0, _NOTHING, Latency(seat.mean, seat.variance)), 0.0
+            return self.link.taken(load.rate).after(always, Latency(seat.mean, seat.variance)), 0.0
         pause = step_seconds * -math.expm1(-batch / self._ranks)
         company = Company(load.company.sharing, self._stages.even, load.company.together)
         server = self._cost(company, pause) if self.decodes else load.stolen
@@ -351,7 +363,8 @@ def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
     """Remembered: what it does at its capacity and at the demanded rate are asked one after the other."""
     steps = stepper(replica)
     longest = min(workload.longest_tokens, float(replica.architecture.max_context_tokens))
-    rare = workload.rare_prompts if role is Role.Aggregated else None
+    half = role.is_half
+    rare = None if half else workload.rare_prompts
     inputs = lengths(workload.input_tokens, workload.input_tokens_p95, longest)
     if rare is not None:
         inputs = with_rare_ones(workload.input_tokens, rare, longest)
@@ -373,4 +386,5 @@ def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
         burstiness=workload.squared_arrival_variation - 1.0,
         context_tokens=context,
         handover_seconds=handed_over_seconds(replica, inputs.mean) if role is Role.Prefill else 0.0,
+        link=link(replica, inputs, workload.prefix_hit) if half else NO_LINK,
     )

@@ -133,7 +133,7 @@ def with_targets_in_reach(scored: Scored) -> Scored:
     """
     request = scored.case.request
     reach = {
-        (miss.metric, miss.percentile): BEST_EFFORT_SLACK * miss.predicted_seconds for miss in scored.assessment.misses
+        (miss.metric, miss.percentile): BEST_EFFORT_SLACK * miss.reachable_seconds for miss in scored.assessment.misses
     }
     slo = Slo(
         ttft=tuple((percentile, reach.get(("TTFT", percentile), at)) for percentile, at in request.spec.slo.ttft),

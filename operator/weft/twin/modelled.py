@@ -35,13 +35,14 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
     budget = max(max_batch, ranks * int(efficiency.batched_tokens))
     tokens = float(spec.workload.input_tokens)
     first, more = (handed_over_seconds(replica, each) for each in (tokens, 2.0 * tokens))
+    each = (more - first) / tokens / ranks  # every rank has links of its own
     return EngineSpeed(
         steps=step_table(replica, max_batch, budget),
         max_batch=max_batch,
         kv_tokens=plan.prediction.kv_tokens,
         batched_tokens=budget,
-        transfer_seconds=max(0.0, 2.0 * first - more),
-        transfer_seconds_per_token=(more - first) / tokens,
+        transfer_seconds=max(0.0, first - tokens * each),
+        transfer_seconds_per_token=each,
         request_seconds=efficiency.request_seconds,
         context_tokens=_context_tokens(spec, replica.architecture),
     )

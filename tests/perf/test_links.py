@@ -1,0 +1,103 @@
+"""Links between the halves of a split: they bound what either serves, and who waits before them waits for tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from tests.perf.replicas import Parallel, replica, workload
+from weft.domain.hardware import Precision
+from weft.domain.shape import Limit
+from weft.domain.workload import Role, Slo, Workload
+from weft.perf import SEVERAL_THROUGH_THE_HOST, ReplicaModel, assess, at_engine, at_rate, predict, sent_bytes_per_second
+from weft.perf.predict import Question
+
+SLO = Slo(ttft=((95, 4.0),), tpot=((95, 0.05),))
+PROMPTS = workload(4000, 200)
+KV_BYTES = 2 * 80 * 8 * 128 * 2 * PROMPTS.input_tokens  # of a prompt, on all GPUs
+HALVES = (Role.Prefill, Role.Decode)
+
+
+def llama(tensor: int = 4, wire: str = "TCP") -> ReplicaModel:
+    return replace(replica("Llama-3.3-70B-Instruct", "H200", Precision.FP8, tensor), wire=wire)
+
+
+def capacity(role: Role, tensor: int = 4, wire: str = "TCP", asked: Workload = PROMPTS, slo: Slo = SLO) -> float:
+    return predict(llama(tensor, wire), asked, slo, role).capacity
+
+
+@pytest.mark.parametrize("role", HALVES)
+def test_no_half_is_given_more_prompts_than_its_links_carry(role: Role) -> None:
+    carried = 4 * sent_bytes_per_second(llama()) * SEVERAL_THROUGH_THE_HOST / KV_BYTES
+    without_target = capacity(role, slo=Slo(tpot=SLO.tpot))
+    assert without_target == pytest.approx(0.8 * carried, rel=0.01)
+    assert 0.0 < capacity(role) < 0.95 * carried
+
+
+@pytest.mark.parametrize("role", HALVES)
+def test_more_gpus_have_more_links(role: Role) -> None:
+    assert all(1.5 * few < many for few, many in pairwise(capacity(role, tensor) for tensor in (2, 4, 8)))
+
+
+@pytest.mark.parametrize("role", HALVES)
+def test_a_wider_wire_carries_more_until_the_engine_is_the_bound(role: Role) -> None:
+    narrow, wide, widest = (capacity(role, wire=wire) for wire in ("TCP", "RDMA", "NVLink"))
+    assert narrow < wide / 2
+    assert wide <= widest < 1.2 * wide
+
+
+def test_a_replica_that_does_both_hands_nothing_over() -> None:
+    assert capacity(Role.Aggregated) == capacity(Role.Aggregated, wire="RDMA")
+
+
+@pytest.mark.parametrize("role", HALVES)
+def test_what_limits_such_a_half_is_told(role: Role) -> None:
+    assert predict(llama(), PROMPTS, SLO, role).limit is Limit.ScaleOutNetwork
+    assert predict(llama(wire="RDMA"), PROMPTS, SLO, role).limit is not Limit.ScaleOutNetwork
+
+
+@pytest.mark.parametrize("role", HALVES)
+def test_what_the_cache_has_is_not_sent(role: Role) -> None:
+    assert capacity(role, asked=workload(4000, 200, 0.5)) > 1.5 * capacity(role)
+
+
+def test_every_rank_has_links_of_its_own() -> None:
+    """Ranks carry as much together; a prompt of one rank goes over that rank's links alone, and takes longer."""
+    sizes = (Parallel(tensor=4), Parallel(data=4))
+    halves = [replace(replica("llama-3.1-8b", "H200", Precision.BF16, each), wire="TCP") for each in sizes]
+    tensor, data = (predict(half, PROMPTS, Slo(tpot=SLO.tpot), Role.Decode).capacity for half in halves)
+    assert data == pytest.approx(tensor, rel=0.01)
+    tensor, data = (predict(half, PROMPTS, SLO, Role.Decode).capacity for half in halves)
+    assert 0.0 < data < 0.8 * tensor
+
+
+def test_kv_that_comes_too_late_without_load_is_a_miss_with_its_sentence() -> None:
+    """1.3 GB over one GPU's link take a second, those of long prompts more: half of the target is for that."""
+    found = assess(llama(1), Question(PROMPTS, Slo(ttft=((95, 1.5),), tpot=SLO.tpot), Role.Decode))
+    assert found.prediction.capacity == 0.0
+    assert found.prediction.limit is Limit.ScaleOutNetwork
+    assert str(found.misses[0]).startswith("KV has come after ")
+    assert str(found.misses[0]).endswith(", more than 50% of TTFT p95 1.5 s")
+    within = Slo(ttft=((95, 1.01 * found.misses[0].reachable_seconds),), tpot=SLO.tpot)
+    assert not assess(llama(1), Question(PROMPTS, within, Role.Decode)).misses
+
+
+def test_first_tokens_wait_longer_before_a_busy_link_and_without_bound_before_a_full_one() -> None:
+    def waits(role: Role, rate: float) -> float | None:
+        found = at_rate(llama(), replace(PROMPTS, requests_per_second=rate), role)
+        return None if found is None else found[0].p95
+
+    for role in HALVES:
+        idle, busy = (waits(role, rate) for rate in (0.1, 2.4))
+        assert idle is not None
+        assert busy is not None
+        assert busy > 1.5 * idle
+        assert waits(role, 4.0) is None
+
+
+def test_the_engine_that_computes_prompts_has_answered_before_it_sends() -> None:
+    busy = replace(PROMPTS, requests_per_second=2.4)
+    narrow, wide = (at_engine(llama(wire=wire), busy, Role.Prefill) for wire in ("TCP", "RDMA"))
+    assert narrow == wide
