@@ -1,7 +1,7 @@
 """Numbers out of Prometheus samples: increases with resets, rates, quantiles. Pure, shared by both metrics sources.
 
 A series is a tuple of (seconds, value) samples in any order. Nothing here raises: what cannot be trusted (NaN,
-infinite, negative, repeated times) is left out, and too little left gives None, never zero.
+infinite, negative, beyond all counting, repeated times) is left out, and too little left gives None, never zero.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ Sample = tuple[float, float]
 PERCENTILES = (50, 90, 95, 99)
 # Of all observations: a bucket below which there are fewer says little of where in it they are.
 ENOUGH_BELOW = 0.05
+# Tokens that a cluster computes in a century, and more of anything else: beyond it nothing is counted.
+MOST_COUNTED = 1e15
 
 _NEARLY_ALL = math.nextafter(1.0, 0.0)
 _NORMAL = NormalDist()
@@ -33,7 +35,7 @@ def usable(samples: Iterable[Sample]) -> list[Sample]:
     line = list(samples)
     if _is_sound(line):
         return line
-    kept = {at: value for at, value in line if math.isfinite(at) and math.isfinite(value) and value >= 0}
+    kept = {at: value for at, value in line if math.isfinite(at) and 0 <= value <= MOST_COUNTED}
     return sorted(kept.items())
 
 
@@ -43,7 +45,13 @@ def _is_sound(line: list[Sample]) -> bool:
         return True
     times, values = zip(*line, strict=True)
     in_order = all(map(lt, times, times[1:]))
-    return in_order and math.isfinite(sum(times)) and math.isfinite(sum(values)) and min(values) >= 0
+    return (
+        in_order
+        and math.isfinite(sum(times))
+        and math.isfinite(sum(values))
+        and min(values) >= 0
+        and max(values) <= MOST_COUNTED
+    )
 
 
 def increase(samples: Iterable[Sample]) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.engines import FRONTS
 from weft.observe.history import STALE_SECONDS
+from weft.observe.odd_counts import INSIDE, goes_down_and_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,6 +50,8 @@ def _at_front(fronts: list[Target], histories: Mapping[str, History]) -> Arrived
 def _counted(history: History) -> float | None:
     """Arrivals at one front, the first way that it shows; None for one that shows none."""
     way = next((way for way in FRONTS.ways if any(map(history.has, way.shown_by))), None)
+    if way is not None and any(goes_down_and_up(history.lines(counter.name)) for counter in way.added):
+        return None
     added = _growth(history, way.added) if way is not None else None
     if way is None or added is None:
         return None
@@ -62,7 +65,8 @@ def _growth(history: History, counters: Iterable[Counter]) -> float | None:
 
 
 def _counted_in(window: Window) -> tuple[str, ...]:
-    names = (window.series.finished, window.series.running, window.series.waiting)
+    inside = () if INSIDE in window.contradicted else (window.series.running, window.series.waiting)
+    names = (window.series.finished, *inside)
     return tuple(name for name in names if name is not None)
 
 

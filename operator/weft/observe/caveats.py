@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.figures import seconds
 from weft.domain.snapshot import Caveat
 from weft.observe.arithmetic import PERCENTILES, ends
+from weft.observe.odd_counts import FINISHED, INPUTS, INSIDE, OUTPUTS, STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,6 +28,14 @@ _LATENCIES = {
     "tpot": "tpot",
     "inter_token": "tpot",
 }
+_ODD = {
+    FINISHED: "an engine's count of answers goes down and up again, as where several processes answer in turn, or by "
+    "more than a replica can answer: it is not used",
+    STUCK: "an engine has requests inside and nothing on its page moves: it hangs, or the page is an old one",
+    INSIDE: "an engine tells more requests inside than a replica can hold: they are not used",
+    INPUTS: "an engine's mean prompt length contradicts its buckets, or is none: it is not used",
+    OUTPUTS: "an engine's mean answer length contradicts its buckets, or is none: it is not used",
+}
 _RATIOS = {"kv_usage": "KV use is", "hit_rate": "the hit rate of the prefix cache is"}
 
 
@@ -37,7 +46,7 @@ def missing(windows: list[Window]) -> tuple[str, ...]:
 
 def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
     """Everything worth knowing before the figures are believed, each once."""
-    said = (*_untold(windows), *_renamed(windows), *_contradicted(windows), *coarse(ttft, tpot))
+    said = (*_untold(windows), *_renamed(windows), *coarse(ttft, tpot))
     return tuple(dict.fromkeys(said))
 
 
@@ -91,10 +100,13 @@ def _renamed(windows: list[Window]) -> Iterator[Caveat]:
                 yield Caveat(_other_name(window, shown, usual), _LATENCIES.get(each.name, ""))
 
 
-def _contradicted(windows: list[Window]) -> Iterator[Caveat]:
+def contradicted(windows: Iterable[Window]) -> Iterator[Caveat]:
+    """What is not used, as it cannot be, of any page: also of those whose pod tells no demand for it."""
     for figure in sorted(frozenset[str]().union(*(window.contradicted for window in windows))):
         if figure in _RATIOS:
             yield Caveat(f"{_RATIOS[figure]} above 1, which no ratio is: it is not used, and may be told in percent")
+        elif figure in _ODD:
+            yield Caveat(_ODD[figure])
         else:
             why = "contradicts how few requests are inside: it is not used, and may be told in another unit"
             yield Caveat(f"{figure.upper()} {why}", figure)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.observe.odd_counts import odd_counts
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -26,14 +28,20 @@ def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
     """The windows of one pool, without figures that cannot be.
 
     What one of them contradicts none of the same engine is believed: they run one build, and a new one was not seen for
-    long.
+    long. Counts that are odd are those of one process.
     """
     contradicted: dict[EngineSeries, frozenset[str]] = {}
+    windows = [_without_odd_counts(window) for window in windows]
     for window in windows:
         contradicted[window.expected] = contradicted.get(window.expected, frozenset()) | _contradictions(window)
     if not any(contradicted.values()):
         return windows
-    return [replace(window, contradicted=contradicted[window.expected]) for window in windows]
+    return [replace(each, contradicted=each.contradicted | contradicted[each.expected]) for each in windows]
+
+
+def _without_odd_counts(window: Window) -> Window:
+    odd = odd_counts(window)
+    return replace(window, contradicted=odd) if odd else window
 
 
 def _contradictions(window: Window) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weft.observe.arithmetic import Sample, grown, increase, pace, usable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from weft.domain.snapshot import Buckets
     from weft.domain.start_up import Start
@@ -136,6 +136,15 @@ class History:
         """Growth per second, summed over the series of that name."""
         return _sum(map(pace, self._lines(name, wanted)))
 
+    def lines(self, name: str) -> Iterable[list[Sample]]:
+        """The usable samples of each series of that name, in order of time."""
+        return self._lines(name)
+
+    def moves(self, first: Iterable[str]) -> bool:
+        """Whether any series changed in the window; those of the names that come first are looked at first."""
+        likely = (line for name in first for line in self._lines(name))
+        return any(map(_changes, likely)) or any(_changes(self._line(key)) for key in self.series)
+
     def counted_seconds(self, name: str) -> float | None:
         """Seconds between the first and the last usable sample of that name; None without two."""
         times = [at for line in self._lines(name) for at, _ in line]
@@ -233,6 +242,10 @@ def _wholes(keys: Iterable[SeriesKey]) -> Iterable[SeriesKey]:
 def series_key(name: str, tags: Mapping[str, str]) -> SeriesKey:
     """Key of one series without the labels that a scraper adds about its target."""
     return name, tuple(sorted((key, value) for key, value in tags.items() if key not in TARGET_LABELS))
+
+
+def _changes(line: Sequence[Sample]) -> bool:
+    return any(value != line[0][1] for _, value in line)
 
 
 def _times_of(samples: tuple[Sample, ...]) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
 from weft.domain.start_up import KEPT_STARTS
 from weft.observe.arithmetic import few_far_longer, log_normal_quantile, merged, percentiles, unresolved
 from weft.observe.arriving import arrivals
-from weft.observe.caveats import caveats, missing, unmixed
+from weft.observe.caveats import caveats, contradicted, missing, unmixed
 from weft.observe.contradictions import without_contradicted
 from weft.observe.history import STALE_SECONDS
 from weft.observe.starts import with_weights
@@ -44,10 +44,8 @@ class Histograms:
     @classmethod
     def of(cls, window: Window) -> Histograms:
         """Of one pod."""
-        series = window.series
-        inputs, outputs = (window.buckets(name) for name in (series.request_input_tokens, series.request_output_tokens))
-        latencies = window.ttft_buckets, window.tpot_buckets
-        return cls(*latencies, inputs, outputs, window.transfer_buckets, by_request=window.series.tpot is not None)
+        latencies, lengths = (window.ttft_buckets, window.tpot_buckets), (window.input_buckets, window.output_buckets)
+        return cls(*latencies, *lengths, window.transfer_buckets, by_request=window.series.tpot is not None)
 
     @classmethod
     def merged(cls, pods: Iterable[Histograms]) -> Histograms:
@@ -104,7 +102,7 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
         output_tokens=window.output_tokens,
         computed_input_tokens=window.computed_input_tokens,
         waiting=window.waiting,
-        running=_total(window.gauge(window.series.running)),
+        running=window.running,
         kv_usage=window.ratio("kv_usage"),
         ttft=percentiles(found.ttft, ttft_mean),
         tpot=percentiles(found.tpot, tpot_mean),
@@ -153,7 +151,9 @@ def observe_pool(
     seen = [_Seen.of(target, window) for (target, _), window in zip(fresh, read, strict=True)]
     answered = [each for each in seen if each.pod.requests_per_second is not None]
     windows = [each.window for each in answered]
-    told = windows or [each.window for each in seen]
+    told = [
+        each.window for each in seen if each.pod.requests_per_second is not None or _tells_no_rate_for_good(each.window)
+    ] or list(read)
     histograms = [each.histograms for each in answered]
     found = Histograms.merged(histograms)
     together = Together(
@@ -163,10 +163,19 @@ def observe_pool(
         prefix_tokens=_prefix_tokens(windows),
         hit_rate=_mean(_all(window.ratio("hit_rate") for window in windows)),
         missing=missing(told),
-        caveats=(*caveats(told, found.ttft, found.tpot), *unmixed(each.tpot_unit for each in histograms)),
+        caveats=(
+            *caveats(told, found.ttft, found.tpot),
+            *contradicted(read),
+            *unmixed(each.tpot_unit for each in histograms),
+        ),
     )
     added_up = add_up(len(expected), tuple(each.pod for each in answered), together)
     return replace(added_up, heard=tuple((target.pod, history.silent_seconds) for target, history in fresh))
+
+
+def _tells_no_rate_for_good(window: Window) -> bool:
+    """Whether a page that has all series from the start was seen twice."""
+    return window.history.span_seconds > 0 and not window.series.born_late
 
 
 def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) -> dict[str, EngineWord]:

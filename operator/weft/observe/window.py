@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.observe.odd_counts import FINISHED, INPUTS, INSIDE, OUTPUTS, STUCK
+
 if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets
     from weft.engines.series import EngineSeries
+    from weft.observe.arithmetic import Sample
     from weft.observe.history import History
 
 CAPACITY = (("reason", "capacity"),)
@@ -18,8 +21,8 @@ DEFERRED = (("reason", "deferred"),)
 class Window:
     """Samples and names. `expected` are the names of the engine's version, `series` those that are there.
 
-    `contradicted` are figures (`ttft`, `tpot`, `kv_usage`, `hit_rate`) that cannot be, which are read as if they were
-    not there.
+    `contradicted` are figures (`ttft`, `tpot`, `kv_usage`, `hit_rate` and those of `odd_counts`) that cannot be, which
+    are read as if they were not there.
     """
 
     history: History
@@ -35,6 +38,10 @@ class Window:
     def gauge(self, name: str | None) -> tuple[float, ...]:
         """The newest value of each series of a gauge."""
         return self.history.gauge(name) if name is not None else ()
+
+    def lines(self, name: str | None) -> tuple[list[Sample], ...]:
+        """The usable samples of each series of that name, in order of time."""
+        return tuple(self.history.lines(name)) if name is not None else ()
 
     def ratio(self, figure: str) -> float | None:
         """Mean of the newest values of `kv_usage` or `hit_rate` over the series of it."""
@@ -93,12 +100,32 @@ class Window:
         )
 
     @property
+    def running(self) -> float | None:
+        """Requests that are computed."""
+        running = () if INSIDE in self.contradicted else self.gauge(self.series.running)
+        return sum(running) if running else None
+
+    @property
+    def input_buckets(self) -> Buckets:
+        """Growth of the buckets of prompt lengths."""
+        return () if INPUTS in self.contradicted else self.buckets(self.series.request_input_tokens)
+
+    @property
+    def output_buckets(self) -> Buckets:
+        """Growth of the buckets of answer lengths."""
+        return () if OUTPUTS in self.contradicted else self.buckets(self.series.request_output_tokens)
+
+    @property
     def requests_per_second(self) -> float | None:
         """Finished requests per second."""
+        if self._tells_no_answers:
+            return None
         return 0.0 if self.never_asked else self.history.rate(self.series.finished)
 
     def rate_of_last(self, seconds: float) -> float | None:
         """Requests that finished in so many seconds, or a little more, per second; a newer pod had none before."""
+        if self._tells_no_answers:
+            return None
         if self.never_asked:
             return 0.0
         recent = self.history.recent(seconds, (self.series.finished,))
@@ -113,6 +140,8 @@ class Window:
     @property
     def waiting(self) -> float | None:
         """Requests that wait for capacity; where the engine does not tell the two apart, for KV as well."""
+        if INSIDE in self.contradicted:
+            return None
         by_reason = self.series.waiting_by_reason
         waiting = self.history.gauge(by_reason, CAPACITY) if by_reason else ()
         waiting = waiting or self.gauge(self.series.waiting)
@@ -137,11 +166,15 @@ class Window:
     @property
     def input_tokens(self) -> float | None:
         """Mean prompt length, by the histogram or by counters."""
+        if INPUTS in self.contradicted:
+            return None
         return self._tokens(self.series.request_input_tokens, self.series.input_tokens)
 
     @property
     def output_tokens(self) -> float | None:
         """Mean answer length, as above."""
+        if OUTPUTS in self.contradicted:
+            return None
         return self._tokens(self.series.request_output_tokens, self.series.output_tokens)
 
     @property
@@ -184,7 +217,7 @@ class Window:
     @property
     def requests_done(self) -> float | None:
         """Requests that ended; None where the engine does not tell."""
-        return self.increase(self.series.finished)
+        return None if self._tells_no_answers else self.increase(self.series.finished)
 
     @property
     def kv_expired(self) -> float | None:
@@ -196,6 +229,11 @@ class Window:
         """Growth of the buckets of the time of a KV transfer, in seconds; none where the engine only has a gauge."""
         unit = self.series.transfer_unit_seconds
         return tuple((bound * unit, count) for bound, count in self.buckets(self.series.transfer))
+
+    @property
+    def _tells_no_answers(self) -> bool:
+        """Whether the count of finished requests is not to be believed, or the page of now."""
+        return not self.contradicted.isdisjoint((FINISHED, STUCK))
 
     def _tokens(self, histogram: str | None, counter: str | None) -> float | None:
         if histogram is not None and self.history.shows(histogram):

@@ -1,0 +1,135 @@
+"""Counts of one page that cannot be: its pod then tells no demand, while its siblings are believed.
+
+Latencies and ratios in another unit are what a build tells, of which all replicas tell the same (`contradictions`);
+these are what one process does.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from weft.domain.snapshot import Buckets
+    from weft.observe.arithmetic import Sample
+    from weft.observe.window import Window
+
+FINISHED, STUCK, INSIDE, INPUTS, OUTPUTS = "finished", "stuck", "inside", "inputs", "outputs"
+# Far more than any replica answers of even the shortest requests, or has connections for.
+MOST_FINISHED_PER_SECOND = 10_000.0
+MOST_INSIDE = 100_000.0
+# A restart within a window of a counter that is this small may look like anything.
+LEAST_FALL = 10.0
+# An engine that started anew has not answered so many in one scrape, and then never so fast again.
+MOST_TIMES_AT_FIRST = 10.0
+# Whoever computes moves something on its page within this: a token, a block of KV memory, a chunk of a prompt.
+STILL_SECONDS = 45.0
+# Counts of a page that is written while it is read are a request or two apart.
+LENGTHS_MAY_DIFFER = 0.1
+ENOUGH_LENGTHS = 10.0
+
+
+def odd_counts(window: Window) -> frozenset[str]:
+    """The figures of this page that cannot be."""
+    return frozenset(_odd(window))
+
+
+def goes_down_and_up(lines: Iterable[Sequence[Sample]]) -> bool:
+    """Whether a counter falls and is no count that starts anew: several processes answer in turn, or it leapt before.
+
+    After a restart counts are below those before it, or come there step by step, and the first one is of a few seconds.
+    Lines are in order of time.
+    """
+    every = [[value for _, value in line] for line in lines]
+    return any(_is_interlaced(values) or _falls_short(values) for values in every)
+
+
+def _odd(window: Window) -> Iterator[str]:
+    series, history = window.series, window.history
+    rate = window.requests_per_second
+    if (rate is not None and rate > MOST_FINISHED_PER_SECOND) or goes_down_and_up(window.lines(series.finished)):
+        yield FINISHED
+    inside = [value for name in (series.running, series.waiting) for value in window.gauge(name)]
+    if sum(inside) > MOST_INSIDE:
+        yield INSIDE
+    if any(inside) and _stays_inside(window) and not history.moves(_first_to_move(window)):
+        yield STUCK
+    lengths = (
+        (INPUTS, window.input_tokens, series.request_input_tokens),
+        (OUTPUTS, window.output_tokens, series.request_output_tokens),
+    )
+    for figure, mean, name in lengths:
+        if _starts_alone(window, name) or _is_no_length(mean, window.buckets(name)):
+            yield figure
+
+
+def _stays_inside(window: Window) -> bool:
+    """Whether the same series have told for long enough that somebody is inside."""
+    lines = (line for name in (window.series.running, window.series.waiting) for line in window.lines(name))
+    return any(line[-1][1] > 0 and line[-1][0] - line[0][0] >= STILL_SECONDS for line in lines if line)
+
+
+def _first_to_move(window: Window) -> tuple[str, ...]:
+    """Names that nearly always tell, before all others are looked at."""
+    tokens = f"{window.series.per_token}_count"
+    return (window.series.finished, f"{window.series.ttft}_count", tokens)
+
+
+def _is_interlaced(values: list[float]) -> bool:
+    """Whether it falls, leaps by as much in one step, and counts before and after are the same ones."""
+    steps = [after - before for before, after in pairwise(values)]
+    if not steps or min(steps) > -LEAST_FALL:
+        return False
+    lowest_before = accumulate(values, min)
+    highest_after = list(accumulate(reversed(values), max))[::-1]
+    beside = zip(steps, lowest_before, highest_after[1:], strict=False)
+    return any(
+        -step >= LEAST_FALL and max(steps) > -step / 2.0 and highest >= lowest for step, lowest, highest in beside
+    )
+
+
+def _falls_short(values: list[float]) -> bool:
+    """Whether it falls, and to far more than it counts from then on."""
+    falls = [at for at, (before, after) in enumerate(pairwise(values), start=1) if after < before]
+    later = values[falls[-1] :] if falls else []
+    steps = [after - before for before, after in pairwise(later)]
+    return bool(steps) and later[0] > MOST_TIMES_AT_FIRST * max(LEAST_FALL, *steps)
+
+
+def _starts_alone(window: Window, name: str | None) -> bool:
+    """Whether the sum of a histogram starts anew and its count does not."""
+    if name is None:
+        return False
+    sums, counts = (_falls(window.lines(f"{name}_{part}")) for part in ("sum", "count"))
+    return not sums <= counts
+
+
+def _falls(lines: Iterable[Sequence[Sample]]) -> set[float]:
+    return {at for line in lines for (_, before), (at, after) in pairwise(line) if after < before}
+
+
+def _is_no_length(mean: float | None, buckets: Buckets) -> bool:
+    """Whether a mean is of less than one token, or not where the buckets say that all of them are."""
+    if mean is None:
+        return False
+    if mean < 1.0 - LENGTHS_MAY_DIFFER:
+        return True
+    least, most = _ends_of_the_mean(buckets)
+    return not least * (1.0 - LENGTHS_MAY_DIFFER) <= mean <= most * (1.0 + LENGTHS_MAY_DIFFER)
+
+
+def _ends_of_the_mean(buckets: Buckets) -> tuple[float, float]:
+    """What the mean is at least and at most by the buckets; anything where they count few, or not all."""
+    total = buckets[-1][1] if buckets and math.isinf(buckets[-1][0]) else 0.0
+    if total < ENOUGH_LENGTHS:
+        return 0.0, math.inf
+    least = most = below = lower = 0.0
+    for upper, count in buckets:
+        part = max(0.0, count - below) / total
+        least += part * lower
+        most += part * upper if part > 0.0 else 0.0
+        below, lower = max(below, count), upper
+    return least, most
