@@ -12,7 +12,7 @@ import pytest
 
 from tests.converge.test_phases import EIGHT, on_its_nodes, one_pod
 from tests.converge.world import World
-from weft.apply import ServerError, WebhookAway
+from weft.apply import DeletedAgain, ServerError, WebhookAway
 from weft.catalog import load
 from weft.control import converge_loop, work_queue
 from weft.control.context import Context
@@ -183,6 +183,17 @@ async def test_where_something_was_refused_already_it_is_told_at_once() -> None:
     async with running(cluster):
         await cluster.after(2)
     assert [(0, Explanation(QUOTA.reason, str(QUOTA))), (1, Explanation(Reason.PodRefused, AWAY))] == cluster.told
+
+
+async def test_what_is_deleted_each_time_is_made_again_once_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long its resource backs off: nothing answers in the place of a Service that is not there."""
+    monkeypatch.setattr(work_queue, "FIRST_BACKOFF_SECONDS", 300.0)
+    again = DeletedAgain(Reason.ChildReverted, "Service team/chat is deleted each time that Weft makes it", 0.01)
+    cluster = Cluster(World(), again)
+    async with running(cluster):
+        await cluster.after(2)
+    assert 1 in cluster.asked
+    assert (0, Explanation(again.reason, again.message)) in cluster.told
 
 
 def test_a_mistake_of_ours_is_told_in_an_event() -> None:

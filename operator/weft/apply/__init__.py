@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.apply.events import EventRecorder, Reporter
+from weft.apply.recreations import DeletedAgain
 from weft.apply.refusals import WebhookAway
 from weft.apply.sending import RetryLater, Sender, ServerError, Unanswered
 from weft.apply.token_bucket import TokenBucket
@@ -10,6 +11,7 @@ from weft.apply.undeclared import Path, Undeclared
 from weft.apply.writer import Writer
 
 __all__ = [
+    "DeletedAgain",
     "EventRecorder",
     "Path",
     "Reporter",

@@ -69,6 +69,11 @@ class Outcomes:
         came = _digest(_ours(became, action.body))
         self._known[path] = _Outcome(_asked(action), _digest(action.body), came, now, undone)
 
+    def begin(self, path: str, action: ApplyObject, became: Json) -> None:
+        """As `note`, of what was not there: nobody has changed it yet."""
+        self._known.pop(path, None)
+        self.note(path, action, became)
+
     def is_one(self, path: str, action: ApplyObject, live: Json) -> bool:
         """Whether an object is what came of the same apply not long ago: nobody touched what is ours of it since."""
         known = self._known.get(path)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from weft.apply.kinds import plural_of
 from weft.apply.outcomes import Outcomes
+from weft.apply.recreations import Recreations
 from weft.apply.refusals import not_permitted, refused
 from weft.apply.rivals import contested
 from weft.apply.sending import (
@@ -59,6 +60,7 @@ class Writer:
         self._namespaces = frozenset(namespaces)
         self._count = count
         self._outcomes = Outcomes()
+        self._recreations = Recreations()
 
     def carry_out(self, action: Action) -> None:
         """Do one action; one that was done already is a success."""
@@ -114,12 +116,16 @@ class Writer:
     def _create_pod(self, body: Json) -> None:
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         query = (("fieldManager", labels.CONVERGE_MANAGER),)
+        path = object_path("v1", "pods", namespace, name)
+        self._recreations.expect_rested(path, body)
         answer = self._write(namespace, "Pod", Request("POST", object_path("v1", "pods", namespace), query, body))
         if answer.conflicts:
-            if self._expect_ours(object_path("v1", "pods", namespace, name), body) is None:
+            if self._expect_ours(path, body) is None:
                 raise Retry(Reason.StatusConflict, answer.message)  # of another object: a quota that many write to
         elif not answer.ok:
             raise refused(answer)
+        else:
+            self._recreations.note(path, body)
 
     def _release(self, namespace: str, name: str, uid: str) -> None:
         """By the name of our gate: others may put theirs before it. The API server compares the UID."""
@@ -163,15 +169,26 @@ class Writer:
             known_uid = str(live["metadata"]["uid"])  # a name re-created meanwhile by somebody else is not taken over
             body = {**body, "metadata": {**meta, "uid": known_uid}}
             self._patch_first(path, action, known_uid)
+        else:
+            self._recreations.expect_rested(path, action.body)
         seed = action.manager == labels.SEED_MANAGER  # never takes a field from its owner
         query = (("fieldManager", action.manager), ("force", "false" if seed else "true"))
         answer = self._write(meta["namespace"], body["kind"], Request("PATCH", path, query, body, APPLY_PATCH))
         if not answer.ok and not (answer.conflicts and seed):
             raise refused(answer)
         if answer.ok and not seed:
-            self._outcomes.note(path, action, answer.body)
-            if live is not None and self._outcomes.is_contested(path, action):
-                raise contested(action, live)  # told until it is seen to stay
+            self._note_applied(path, action, live, answer.body)
+
+    def _note_applied(self, path: str, action: ApplyObject, live: Json | None, became: Json) -> None:
+        """Remember what came of it; whom somebody undoes again and again is told until it is seen to stay."""
+        if live is not None:
+            self._outcomes.note(path, action, became)
+            if self._outcomes.is_contested(path, action):
+                raise contested(action, live)
+            return
+        self._outcomes.begin(path, action, became)
+        self._recreations.note(path, action.body)
+        self._recreations.expect_to_stay(path, action.body)
 
     def _patch_first(self, path: str, action: ApplyObject, uid: str) -> None:
         if not action.first:
@@ -195,6 +212,7 @@ class Writer:
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
         path = object_path(api_version, plural_of(api_version, kind), namespace, name)
+        self._recreations.forget(path)
         answer = self._write(namespace, kind, Request("DELETE", path, (), body))
         if not (answer.ok or answer.finds_nothing or answer.conflicts):  # the latter: the name has another UID now
             raise refused(answer)

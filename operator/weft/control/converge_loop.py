@@ -9,7 +9,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from weft.apply import RetryLater, Unanswered
+from weft.apply import DeletedAgain, RetryLater, Unanswered
 from weft.control.converging import Before, Converger
 from weft.control.work_queue import WorkQueue
 from weft.domain.errors import Retry
@@ -132,6 +132,8 @@ class ConvergeLoop:
         if not isinstance(problem, Retry):
             self._refusals[uid] = refused
         self._queue.failed(uid, generation, problem.seconds if isinstance(problem, RetryLater) else 0.0)
+        if isinstance(problem, DeletedAgain) and problem.seconds > 0.0:
+            self._queue.add_after(uid, problem.seconds)  # what is not there is missed: no back-off is waited for
 
     async def _resync(self) -> None:
         """Everything once the caches are filled, then at each jittered resync; beats while there is nothing."""
