@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from weft.engines import FRONTS
 from weft.observe.history import STALE_SECONDS
-from weft.observe.odd_counts import INSIDE, goes_down_and_up
+from weft.observe.odd_counts import goes_down_and_up
+from weft.observe.window import INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

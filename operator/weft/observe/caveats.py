@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.figures import seconds
 from weft.domain.snapshot import Caveat
 from weft.observe.arithmetic import PERCENTILES, ends
-from weft.observe.odd_counts import FINISHED, INPUTS, INSIDE, OUTPUTS, STUCK
+from weft.observe.window import FINISHED, INPUTS, INSIDE, OUTPUTS, STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

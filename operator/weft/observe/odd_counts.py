@@ -10,6 +10,8 @@ import math
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from weft.observe.window import FINISHED, INPUTS, INSIDE, OUTPUTS, STUCK
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from weft.observe.arithmetic import Sample
     from weft.observe.window import Window
 
-FINISHED, STUCK, INSIDE, INPUTS, OUTPUTS = "finished", "stuck", "inside", "inputs", "outputs"
 # Far more than any replica answers of even the shortest requests, or has connections for.
 MOST_FINISHED_PER_SECOND = 10_000.0
 MOST_INSIDE = 100_000.0

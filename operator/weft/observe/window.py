@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.observe.odd_counts import FINISHED, INPUTS, INSIDE, OUTPUTS, STUCK
-
 if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets
     from weft.engines.series import EngineSeries
@@ -15,14 +13,16 @@ if TYPE_CHECKING:
 
 CAPACITY = (("reason", "capacity"),)
 DEFERRED = (("reason", "deferred"),)
+# What one process may tell that cannot be, as `odd_counts` finds it.
+FINISHED, STUCK, INSIDE, INPUTS, OUTPUTS = "finished", "stuck", "inside", "inputs", "outputs"
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """Samples and names. `expected` are the names of the engine's version, `series` those that are there.
 
-    `contradicted` are figures (`ttft`, `tpot`, `kv_usage`, `hit_rate` and those of `odd_counts`) that cannot be, which
-    are read as if they were not there.
+    `contradicted` are figures (`ttft`, `tpot`, `kv_usage`, `hit_rate` and those above) that cannot be, which are read
+    as if they were not there.
     """
 
     history: History
