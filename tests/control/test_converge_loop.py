@@ -185,6 +185,27 @@ async def test_where_something_was_refused_already_it_is_told_at_once() -> None:
     assert [(0, Explanation(QUOTA.reason, str(QUOTA))), (1, Explanation(Reason.PodRefused, AWAY))] == cluster.told
 
 
+async def test_a_look_that_ends_with_a_mistake_ends_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended the process, which began anew with the same look."""
+    monkeypatch.setattr(converge_loop, "UNTOLD_SECONDS", 0.0)
+    cluster, looks = Cluster(World()), list[int]()
+
+    def view() -> View:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            raise KeyError("of ours")
+        return Cluster.view(cluster)
+
+    monkeypatch.setattr(cluster, "view", view)
+    with ThreadPoolExecutor(2) as threads:
+        task = asyncio.create_task(ConvergeLoop(cluster.context(threads), cluster.view).run())
+        await cluster.after(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert 1.0 == cluster.telemetry.registry.get_sample_value("weft_pass_failures_total", BUGS)
+
+
 async def test_what_is_deleted_each_time_is_made_again_once_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long its resource backs off: nothing answers in the place of a Service that is not there."""
     monkeypatch.setattr(work_queue, "FIRST_BACKOFF_SECONDS", 300.0)

@@ -15,6 +15,7 @@ from weft.control.health import Pulse
 from weft.control.options import RunOptions
 from weft.control.telemetry import Telemetry
 from weft.control.view import Viewer
+from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.labels import API_VERSION
 from weft.domain.queueing import Queueing
 from weft.domain.reasons import Explanation, Reason
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import ResourceKey
 
 Json = dict[str, Any]
@@ -293,3 +293,45 @@ def test_decisions_are_written_whatever_metrics_and_records_stumble_over(tmp_pat
     cluster.turn()
     assert 2 == len(cluster.places("chat"))
     assert 2 == cluster.failures
+
+
+def unreadable(pool: str) -> PodRecord:
+    """A pod of a pool over which reading lost replicas back stumbles."""
+    of_ours: Any = "of ours"
+    return PodRecord(
+        *("team", f"{pool}-x", "u-x", PodPhase.Running, "b-5", ()), PodIdentity(f"uid-{pool}", of_ours, 0, "")
+    )
+
+
+def test_whose_lost_replicas_cannot_be_read_back_is_left_alone_until_they_can(cluster: Cluster) -> None:
+    """Without them it would look as if all of them were to go; its pods are what changes, and no edit is asked for."""
+    before = cluster.places("chat")
+    cluster.pods = (unreadable("chat"),)
+    for name in ("chat", "code"):
+        cluster.edit(pool_body(name, 3))
+    cluster.turn(2)
+    assert (before, 3) == (cluster.places("chat"), len(cluster.places("code")))
+    assert {"uid-code"} == Viewer(cluster.context).view().pools.keys()
+    told = [explanation for name, explanation in cluster.told if name == "chat" and "mistake" in explanation.message]
+    assert [Reason.HoldNotPlanned] == [each.reason for each in told]
+    cluster.pods = ()
+    cluster.turn()
+    assert 3 == len(cluster.places("chat"))
+
+
+def test_a_split_whose_half_cannot_be_read_back_is_left_alone_with_it() -> None:
+    cluster = Cluster()
+    split = {**pool_body("pair", 1), "kind": "PDSplit"}
+    split["spec"] = {"model": split["spec"]["model"], "workload": {"requestsPerSecond": 1}}
+    cluster.edit(split)
+    owner = {"apiVersion": API_VERSION, "kind": "PDSplit", "uid": "uid-pair", "name": "pair", "controller": True}
+    for name, role in (("pair-prefill", "Prefill"), ("pair-decode", "Decode")):
+        half = pool_body(name, 1, role=role)
+        half["metadata"]["ownerReferences"] = [owner]
+        cluster.edit(half)
+    cluster.pods = (unreadable("pair-decode"),)
+    cluster.turn()
+    assert "HoldNotPlanned" == cluster.planned("pair-prefill")["reason"]
+    view = Viewer(cluster.context).view()
+    assert {"uid-pair-prefill"} == view.pools.keys()
+    assert not view.splits

@@ -16,7 +16,7 @@ from weft.domain.errors import Retry
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from weft.control.carrying_out import Refusal
     from weft.control.context import Context
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.control.view import View
 
 STIR_SECONDS = 0.5
+UNTOLD_SECONDS = 10.0  # until the next look where one ended with a mistake of ours
 CONFLICT_SECONDS = 0.3  # the watch brings the newer object well before
 QUIET_SECONDS = 60.0  # for which each pass finds a webhook away, or the API server failing, before that is told
 
@@ -140,11 +141,9 @@ class ConvergeLoop:
         due = 0.0
         while True:
             if self._context.synced and time.monotonic() >= due:
-                view = await self._in_thread(self._view)
-                for uid in (*view.pools, *view.splits):
-                    self._queue.add(uid)
+                told = await self._add(lambda view: (*view.pools, *view.splits))
                 jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
-                due = time.monotonic() + self._context.options.resync_seconds * jitter
+                due = time.monotonic() + (self._context.options.resync_seconds if told else UNTOLD_SECONDS) * jitter
             if self._queue.idle:
                 self._context.pulse.converged = time.monotonic()
             await asyncio.sleep(STIR_SECONDS)
@@ -155,9 +154,18 @@ class ConvergeLoop:
             await asyncio.sleep(STIR_SECONDS)
             if self._stirred and self._context.synced:
                 self._stirred = False
-                view = await self._in_thread(self._view)
-                for uid in view.waiting():
-                    self._queue.add(uid)
+                await self._add(lambda view: view.waiting())
+
+    async def _add(self, chosen: Callable[[View], Iterable[str]]) -> bool:
+        """Want a pass over some of the world; False where a mistake of ours in looking at it is in the way."""
+        try:
+            for uid in chosen(await self._in_thread(self._view)):
+                self._queue.add(uid)
+        except Exception:
+            log.exception("what is to be converged cannot be told")
+            self._context.telemetry.failures.labels("converge", "Bug").inc()
+            return False
+        return True
 
     async def _in_thread(self, job: Callable[[], Answer]) -> Answer:
         return await self._loop.run_in_executor(self._context.executor, job)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from weft.engines import engine_label
 from weft.fabric import build_fabric
-from weft.observe.regained import regained
 from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:
@@ -100,7 +99,8 @@ class Viewer:
         by_namespace: dict[str, list[ObjectRecord]] = defaultdict(list)
         for record in self._builder.objects():
             by_namespace[record.namespace].append(record)
-        pools, splits = regained(self._builder.pools(), together, reports), self._builder.splits()
+        pools = self._builder.regained(self._builder.pools(), together, reports)
+        splits = self._builder.splits()
         return View(
             revision,
             build_fabric(cluster.nodes(), pods, self._context.catalog, reports),

@@ -16,14 +16,15 @@ from weft.domain.spec import RouterKind
 from weft.engines import adapter_for, engine_in
 from weft.observe.bodies import Bodies
 from weft.observe.records import read_object
-from weft.observe.regained import regained
+from weft.observe.regaining import Regaining
 from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from weft.decide import Stumbled
     from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.reports import Reports
     from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, ScaleMemory, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.observe.cluster_cache import ClusterCache
@@ -57,18 +58,20 @@ class SnapshotBuilder:
         self._sources = sources
         self._pools = Bodies(parse_pool, told)
         self._splits = Bodies(parse_split, told)
+        self._regaining = Regaining(told)
 
     def build(
         self, now: float, observations: Mapping[str, PoolObservation], memory: Mapping[str, ScaleMemory]
     ) -> Snapshot:
         """Everything as known at this moment, `now` in epoch seconds; may read a ConfigMap or a failed pod's log."""
-        pools, splits = self.pools(), self.splits()
-        pods = self._sources.logs.add(self._sources.cluster.pods(), logs_needed(pools))
+        read = self.pools()
+        pods = self._sources.logs.add(self._sources.cluster.pods(), logs_needed(read))
         reports = self._sources.cluster.reports()
+        pools = self.regained(read, crews_of(pods), reports)
         snapshot = Snapshot(
             now=now,
-            pools=regained(pools, crews_of(pods), reports),
-            splits=splits,
+            pools=pools,
+            splits=self.splits(),
             nodes=self._sources.cluster.nodes(),
             pods=pods,
             observations=dict(observations),
@@ -77,7 +80,7 @@ class SnapshotBuilder:
             queueing=self._sources.cluster.queueing(),
             quotas=self._sources.cluster.quotas(),
         )
-        held = self._pools.held() | self._splits.held()
+        held = self._pools.held() | self._splits.held() | self._regaining.held
         return left_as_they_are(snapshot, held) if held else snapshot
 
     def pools(self) -> tuple[PoolRecord, ...]:
@@ -85,9 +88,15 @@ class SnapshotBuilder:
         shown = self._sources.cluster.shown_pairs()
         return self._pools.read(self._sources.resources.bodies(POOL_KIND), partial(self._complete_pool, shown=shown))
 
+    def regained(
+        self, pools: tuple[PoolRecord, ...], pods: Mapping[str, Sequence[PodRecord]], reports: Reports
+    ) -> tuple[PoolRecord, ...]:
+        """The pools with all replicas that they have, without those of which nobody can tell; `pods` by their UIDs."""
+        return self._regaining.read(pools, pods, reports)
+
     def splits(self) -> tuple[SplitRecord, ...]:
-        """All splits, likewise; call it after `pools`. One whose half cannot be read is left out: it has both."""
-        read, halved = self._sources.resources.bodies(SPLIT_KIND), self._pools.owners()
+        """All splits, likewise; call it after `pools` and `regained`. One with a half that is left out is, too."""
+        read, halved = self._sources.resources.bodies(SPLIT_KIND), self._pools.owners() | self._regaining.owners
         return tuple(split for split in self._splits.read(read, self._complete_split) if split.key.uid not in halved)
 
     def versions(self) -> dict[str, int]:
