@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.engines import FRONTS
 from weft.observe.history import STALE_SECONDS
-from weft.observe.odd_counts import goes_down_and_up
+from weft.observe.odd_counts import MOST_PER_SECOND, goes_down_and_up
 from weft.observe.window import INSIDE
 
 if TYPE_CHECKING:
@@ -45,14 +45,20 @@ def _at_front(fronts: list[Target], histories: Mapping[str, History]) -> Arrived
     told = [requests for requests in counted if requests is not None]
     if not fronts or len(told) < len(fronts) or seconds < ARRIVAL_SECONDS / 2:
         return None
+    if sum(told) > MOST_PER_SECOND * seconds * len(fronts) or any(_is_odd(histories[each.uid]) for each in fronts):
+        return None
     return Arrived(sum(told), seconds, at_front=True)
+
+
+def _is_odd(history: History) -> bool:
+    """Whether a count in the whole window is none of requests that come, one after the other."""
+    names = {counter.name for way in FRONTS.ways for counter in way.added}
+    return any(goes_down_and_up(history.lines(name)) for name in names)
 
 
 def _counted(history: History) -> float | None:
     """Arrivals at one front, the first way that it shows; None for one that shows none."""
     way = next((way for way in FRONTS.ways if any(map(history.has, way.shown_by))), None)
-    if way is not None and any(goes_down_and_up(history.lines(counter.name)) for counter in way.added):
-        return None
     added = _growth(history, way.added) if way is not None else None
     if way is None or added is None:
         return None

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from weft.observe.arithmetic import Sample
     from weft.observe.window import Window
 
-# Far more than any replica answers of even the shortest requests, or has connections for.
-MOST_FINISHED_PER_SECOND = 10_000.0
+# Far more than any replica answers of even the shortest requests, a front passes on, or one has connections for.
+MOST_PER_SECOND = 10_000.0
 MOST_INSIDE = 100_000.0
 # A restart within a window of a counter that is this small may look like anything.
 LEAST_FALL = 10.0
@@ -51,7 +51,7 @@ def goes_down_and_up(lines: Iterable[Sequence[Sample]]) -> bool:
 def _odd(window: Window) -> Iterator[str]:
     series, history = window.series, window.history
     rate = window.requests_per_second
-    if (rate is not None and rate > MOST_FINISHED_PER_SECOND) or goes_down_and_up(window.lines(series.finished)):
+    if (rate is not None and rate > MOST_PER_SECOND) or goes_down_and_up(window.lines(series.finished)):
         yield FINISHED
     inside = [value for name in (series.running, series.waiting) for value in window.gauge(name)]
     if sum(inside) > MOST_INSIDE:
