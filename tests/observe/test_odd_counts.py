@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.observe.pages import said, target
+from tests.observe.telling import page
 from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
@@ -18,44 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from weft.domain.snapshot import PoolObservation
+    from weft.engines import EngineSeries
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
 APART_SECONDS = 10.0
-TTFT, PROMPTS = "time_to_first_token_seconds", "request_prompt_tokens"
 RESTLESS, STUCK = "count of answers goes down and up", "nothing on its page moves"
 
 
-def page(finished: float, *, inside: float = 3, tokens: float | None = None, counted: float | None = None) -> str:
-    """An engine that has answered so many prompts of 1,000 tokens, which are all in one bucket."""
-    prompts, counted = 1000.0 * finished if tokens is None else tokens, finished if counted is None else counted
-    told = {
-        "num_requests_running": inside,
-        "num_requests_waiting": 0,
-        "kv_cache_usage_perc": 0.25,
-        "request_success_total": finished,
-        f"{TTFT}_sum": 0.2 * finished,
-        f"{TTFT}_count": finished,
-        f"{PROMPTS}_sum": prompts,
-        f"{PROMPTS}_count": counted,
-        f"{PROMPTS}_bucket#500": 0,
-        f"{PROMPTS}_bucket#1000": counted,
-        f"{PROMPTS}_bucket#+Inf": counted,
-    }
-    lines = []
-    for name, value in told.items():
-        base, _, bound = name.partition("#")
-        lines.append(f"vllm:{base}{{" + (f'le="{bound}",' if bound else "") + f'model_name="m"}} {value}')
-    return "\n".join(lines) + "\n"
-
-
-def seen(*engines: Iterable[str]) -> PoolObservation:
+def seen(*engines: Iterable[str], series: EngineSeries = SERIES) -> PoolObservation:
     """A pool whose engines showed these pages, one after the other."""
     now = [0.0]
-    source, pods = DirectSource(clock=lambda: now[0]), [target(SERIES, str(at)) for at, _ in enumerate(engines)]
+    source, pods = DirectSource(clock=lambda: now[0]), [target(series, str(at)) for at, _ in enumerate(engines)]
     for step, texts in enumerate(zip(*engines, strict=True)):
         now[0] = step * APART_SECONDS
         for pod, text in zip(pods, texts, strict=True):
-            source.remember(pod.uid, parse(text, SERIES.names))
+            source.remember(pod.uid, parse(text, series.names))
     return observe_pool(pods, source.windows())
 
 
@@ -126,6 +104,15 @@ class TestInside:
         assert (told.answered, told.requests_per_second) == (1, 0.0)
         assert not any(STUCK in sentence for sentence in said(told))
 
+    def test_an_engine_whose_gauges_are_of_its_last_batch_does_not_hang(self) -> None:
+        """SGLang may show a request for as long as no batch follows: such a pool would never shrink."""
+        series = series_for(EngineName.SGLang, "0.5.23")
+        assert not series.tells_when_idle
+        texts = [page(1000).replace("vllm:num_requests_running", str(series.running)) for _ in range(6)]
+        texts = [text.replace("vllm:request_success_total", series.finished) for text in texts]
+        told = seen(texts, series=series)
+        assert (told.answered, told.requests_per_second, told.running) == (1, 0.0, 3)
+
     def test_before_they_were_seen_for_long_nobody_knows(self) -> None:
         assert seen(counting(*[1000] * 4)).answered == 1
 
@@ -140,8 +127,9 @@ class TestLengths:
             [1000.0 * each for each in SANE[:3]] + [0.0] * 3,
             [300.0 * each for each in SANE],
             [1e5 * each for each in SANE],
+            [1000.0 * each for each in SANE[:5]] + [1e300],
         ],
-        ids=["none", "a sum that starts anew alone", "less than their bucket", "more"],
+        ids=["none", "a sum that starts anew alone", "less than their bucket", "more", "no number in the end"],
     )
     def test_that_cannot_be_are_not_measured(self, tokens: Sequence[float]) -> None:
         told = seen([page(each, tokens=sum_) for each, sum_ in zip(SANE, tokens, strict=True)])

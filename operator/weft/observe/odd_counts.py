@@ -54,22 +54,26 @@ def _odd(window: Window) -> Iterator[str]:
     if (rate is not None and rate > MOST_PER_SECOND) or goes_down_and_up(window.lines(series.finished)):
         yield FINISHED
     inside = [value for name in (series.running, series.waiting) for value in window.gauge(name)]
-    if sum(inside) > MOST_INSIDE:
+    if max(sum(inside), window.waiting or 0.0) > MOST_INSIDE:
         yield INSIDE
-    if any(inside) and _stays_inside(window) and not history.moves(_first_to_move(window)):
+    if series.tells_when_idle and _stays_inside(window) and not history.moves(_first_to_move(window)):
         yield STUCK
     lengths = (
         (INPUTS, window.input_tokens, series.request_input_tokens),
         (OUTPUTS, window.output_tokens, series.request_output_tokens),
     )
     for figure, mean, name in lengths:
-        if _starts_alone(window, name) or _is_no_length(mean, window.buckets(name)):
+        if _is_torn(window, name) or _is_no_length(mean, window.buckets(name)):
             yield figure
 
 
 def _stays_inside(window: Window) -> bool:
-    """Whether the same series have told for long enough that somebody is inside."""
-    lines = (line for name in (window.series.running, window.series.waiting) for line in window.lines(name))
+    """Whether the same series have told for long enough that somebody is computed for.
+
+    Of engines that tell it as of now: others may show the last batch for as long as none follows. Who waits may wait
+    for KV that nobody sends any more.
+    """
+    lines = window.lines(window.series.running)
     return any(line[-1][1] > 0 and line[-1][0] - line[0][0] >= STILL_SECONDS for line in lines if line)
 
 
@@ -100,12 +104,16 @@ def _falls_short(values: list[float]) -> bool:
     return bool(steps) and later[0] > MOST_TIMES_AT_FIRST * max(LEAST_FALL, *steps)
 
 
-def _starts_alone(window: Window, name: str | None) -> bool:
-    """Whether the sum of a histogram starts anew and its count does not."""
+def _is_torn(window: Window, name: str | None) -> bool:
+    """Whether the sum of a histogram starts anew and its count does not, or is no number while its count goes on."""
     if name is None:
         return False
-    sums, counts = (_falls(window.lines(f"{name}_{part}")) for part in ("sum", "count"))
-    return not sums <= counts
+    sums, counts = (window.lines(f"{name}_{part}") for part in ("sum", "count"))
+    return not _falls(sums) <= _falls(counts) or (bool(sums) and _newest(sums) < _newest(counts))
+
+
+def _newest(lines: Iterable[Sequence[Sample]]) -> float:
+    return max((line[-1][0] for line in lines if line), default=-math.inf)
 
 
 def _falls(lines: Iterable[Sequence[Sample]]) -> set[float]:
