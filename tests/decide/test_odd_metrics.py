@@ -89,28 +89,26 @@ def telling(names: str, value: str, every: int = 1) -> Lie:
     return lie
 
 
-def old_page(kept: dict[str, str]) -> Lie:
-    """Every engine shows what it did when that began."""
-    return lambda text, pod, _: kept.setdefault(pod, text)
-
-
-LIES: dict[str, Lie] = {
-    "an empty page": lambda *_: "",
-    "a page of a proxy": lambda *_: "<html><body>Sign in</body></html>\n",
-    "of another engine": lambda text, *_: text.replace("vllm:", "sglang:"),
-    "an old page": old_page({}),
-    "answers that are no number": telling("vllm:request_success_total", "NaN"),
-    "answers beyond counting": telling("vllm:request_success_total", "1e300"),
-    "processes in turn": telling("vllm:request_success_total", "7", every=2),
-    "answers that leap": telling("vllm:request_success_total", "1e9", every=12),
-    "everything leaps": telling("vllm:", "1e9", every=12),
-    "waiting beyond counting": telling("vllm:num_requests_waiting", "1e300"),
-    "a crowd": telling("vllm:num_requests_running", "1e7"),
-    "negative": telling("vllm:", "-1"),
-    "infinite": telling("vllm:", "+Inf"),
-    "prompts of nothing": telling("vllm:request_prompt_tokens_sum", "0"),
-    "prompts without end": telling("vllm:request_prompt_tokens_sum", "1e300"),
-}
+def lies() -> dict[str, Lie]:
+    """What the engines of a pool may tell."""
+    kept: dict[str, str] = {}
+    return {
+        "an empty page": lambda *_: "",
+        "a page of a proxy": lambda *_: "<html><body>Sign in</body></html>\n",
+        "of another engine": lambda text, *_: text.replace("vllm:", "sglang:"),
+        "an old page": lambda text, pod, _: kept.setdefault(pod, text),
+        "answers that are no number": telling("vllm:request_success_total", "NaN"),
+        "answers beyond counting": telling("vllm:request_success_total", "1e300"),
+        "processes in turn": telling("vllm:request_success_total", "7", every=2),
+        "answers that leap": telling("vllm:request_success_total", "1e9", every=12),
+        "everything leaps": telling("vllm:", "1e9", every=12),
+        "waiting beyond counting": telling("vllm:num_requests_waiting", "1e300"),
+        "a crowd": telling("vllm:num_requests_running", "1e7"),
+        "negative": telling("vllm:", "-1"),
+        "infinite": telling("vllm:", "+Inf"),
+        "prompts of nothing": telling("vllm:request_prompt_tokens_sum", "0"),
+        "prompts without end": telling("vllm:request_prompt_tokens_sum", "1e300"),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +118,10 @@ def usual() -> list[tuple[int, int]]:
     return [*traffic.counts(None), *traffic.counts(None)]
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("lie", lies())
 def test_a_lie_buys_nothing_and_shrinks_nothing(usual: list[tuple[int, int]], lie: str) -> None:
     traffic = Traffic()
     before = list(traffic.counts(None))
-    told = list(traffic.counts(LIES[lie]))
+    told = list(traffic.counts(lies()[lie]))
     assert usual == [*before, *((sane, sane) for _, sane in told)]  # the other pool is as ever
     assert {count for count, _ in told} == {before[-1][0]}
