@@ -112,6 +112,25 @@ def test_a_file_may_be_compressed_and_scaled(tmp_path: Path) -> None:
     assert 6 == data("--scale", "2", trace="trace.csv.gz")["requests"]
 
 
+def test_rows_of_failed_requests_are_left_out_and_told(tmp_path: Path) -> None:
+    rows = "5,GPT-4,500,50,550,API log\n6,GPT-4,400,0,400,API log\n7,GPT-4,300,9,309,API log\n"
+    (tmp_path / "burst.csv").write_text(f"Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n{rows}")
+    told = "1 row is left out, without tokens of a prompt or of an answer"
+    found, page = data(trace="burst.csv"), simulated(trace="burst.csv")
+    assert (2, 1) == (found["requests"], found["left_out"])
+    assert f"weft: burst.csv: {told}" in page.err
+    assert told in page.out
+    assert told not in simulated(trace="trace.csv").out
+
+
+def test_a_trace_that_is_not_in_order_of_time_is_put_so_and_told(tmp_path: Path) -> None:
+    (tmp_path / "ended.csv").write_text(f"{ROWS}20,400,60\n0.5,500,50\n40,500,1\n")
+    assert "weft: ended.csv: 1 request stood below later ones and was put in order of time" in (
+        simulated(trace="ended.csv").err
+    )
+    assert data(trace="ended.csv")["ttft_seconds"] == data(trace="trace.csv")["ttft_seconds"]
+
+
 def test_requests_of_one_moment_are_paid_for_until_the_last_one_is_answered(tmp_path: Path) -> None:
     (tmp_path / "moment.csv").write_text(f"{ROWS}0,9,1\n0,9,2000\n")
     found = data("--html", "moment.html", trace="moment.csv")
@@ -299,9 +318,8 @@ WRONG_OPTIONS = {
 }
 WRONG_TRACES = {
     "a missing column": ("arrival_s,input_tokens\n1,2\n", "trace lacks the column output_tokens"),
-    "times that go back": (f"{ROWS}5,1,1\n4,1,1\n", "trace, line 3: a request arrives at 4 s, before the one above"),
     "a negative time": (f"{ROWS}-5,1,1\n", "trace, line 2: a request arrives at -5 s, but times count from 0"),
-    "no tokens": (f"{ROWS}5,0,1\n", "trace, line 2: 0 tokens"),
+    "no tokens": (f"{ROWS}5,0,1\n", "trace has no requests: no row has tokens of both"),
     "a time in words": (f"{ROWS}noon,1,1\n", "trace, line 2: 'noon,1,1' is no time"),
     "an empty file": ("", "trace is empty"),
     "a head alone": (ROWS, "trace has no requests"),

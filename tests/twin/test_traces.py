@@ -86,7 +86,6 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("arrival_s,input_tokens\n1,2\n", "t.csv lacks the column output_tokens"),
         ("TIMESTAMP,ContextTokens\n1,2\n", "t.csv lacks the column generatedtokens"),
         ("a,b\n1,2\n", "t.csv has no head with the columns arrival_s, input_tokens, output_tokens"),
-        ("arrival_s,input_tokens,output_tokens\n5,1,1\n4,1,1\n", "line 3: a request arrives at 4 s, before the one"),
         (
             "arrival_s,input_tokens,output_tokens\n1700000000,1,1\n",
             "1700000000 s, more than a year after the beginning",
@@ -97,7 +96,21 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("arrival_s,input_tokens,output_tokens\n0,1.5,1\n", "is no time and two whole numbers"),
         ("arrival_s,input_tokens,output_tokens\n-1,1,1\n", "line 2: a request arrives at -1 s, but times count from 0"),
         ("arrival_s,input_tokens,output_tokens\nnan,1,1\n", "line 2: a request arrives at nan s, which is no time"),
-        ("arrival_s,input_tokens,output_tokens\n1,0,1\n", "line 2: 0 tokens: a request has at least one"),
+        (
+            "arrival_s,input_tokens,output_tokens\n1,0,1\n2,1,0\n",
+            "t.csv has no requests: no row has tokens of both, a prompt and",
+        ),
+        ("arrival_s,input_tokens,output_tokens\n1,-3,1\n", "line 2: -3 tokens: there are none, or more"),
+        ("timestamp,model\n1,2\n", "t.csv lacks the column contexttokens, generatedtokens"),
+        ("Timestamp,Request tokens,Total tokens\n1,2,3\n", "t.csv lacks the column response tokens"),
+        ("Timestamp,Request tokens,Response tokens\nnoon,2,3\n", "Timestamp takes seconds; for dates name the columns"),
+        ("Timestamp,Request tokens,Response tokens\n0,2,3\n-4e7,2,3\n", "line 3: a request arrives 40000000 s from"),
+        ("Timestamp,Request tokens,Response tokens\n0,2,3\n3e7,2,3\n-3e7,2,3\n", "t.csv lasts 60000000 s, which is"),
+        ('[{"timestamp": 1, "input_length": 5, "output_length": 1}]', "t.csv is one JSON list: write its requests"),
+        (
+            '{"timestamp": 1, "input_length": 100, "output_length": 1, "hash_ids": [1, 2, 3]}',
+            "line 1: 3 hash_ids for 100 tokens: each stands for 512",
+        ),
         ("arrival_s,input_tokens,output_tokens\n1,1,9999999999\n", "line 2: 9999999999 tokens"),
         ("arrival_s,input_tokens,output_tokens\n1,x,1\n", "line 2: '1,x,1' is no time and two whole numbers"),
         ("arrival_s,input_tokens,output_tokens\n2026-05-01T12:00:00Z,1,1\n", "arrival_s takes seconds; for dates name"),
@@ -120,6 +133,85 @@ def test_what_is_wrong_is_one_sentence(text: str | bytes, sentence: str) -> None
         read(text)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+BURST = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+45,ChatGPT,1087,0,1087,Conversation log
+118.5,GPT-4,417,276,693,API log
+"""
+
+
+def test_burstgpt_begins_with_its_first_request() -> None:
+    found = read(BURST)
+    assert found.arrivals.tolist() == [0.0, 113.5]
+    assert found.inputs.tolist() == [472, 417]
+    assert found.outputs.tolist() == [18, 276]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BURST,
+        "arrival_s,input_tokens,output_tokens\n0,9,1\n1,9,0\n2,9,1\n",
+        "arrival_s,input_tokens,output_tokens\n0,0,1\n1,9,1\n2,9,1\n",
+        "arrival_s,input_tokens,output_tokens\n0,9,1\n1,9,\n2,9,1\n",
+        "\n".join(
+            json.dumps({"timestamp": moment, "input_length": 9, "output_length": answer})
+            for moment, answer in ((0, 1), (1, 0), (2, None), (3, 2.0))
+        ),
+    ],
+    ids=["BurstGPT", "no answer", "no prompt", "a gap", "JSON lines"],
+)
+def test_rows_without_a_prompt_or_an_answer_are_counted_and_left_out(text: str) -> None:
+    rows = len(text.splitlines()) - (not text.startswith("{"))
+    assert (2, rows - 2) == (len(read(text)), read(text).left_out)
+
+
+def test_time_begins_with_the_first_request_that_is_left() -> None:
+    found = read("TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,9,0\n2024-05-10 00:00:07,9,1\n")
+    assert ([0.0], 1) == (found.arrivals.tolist(), found.left_out)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ("5", "4", "4.5"),
+        ("2024-05-10 00:00:05", "2024-05-10 02:00:04+02:00", "2024-05-09T22:00:04.500000001-02:00"),
+    ],
+    ids=["seconds", "dates of several zones"],
+)
+def test_a_log_of_ended_requests_is_put_in_order_of_their_arrivals(times: tuple[str, ...]) -> None:
+    head = "arrival_s,input_tokens,output_tokens" if times[0] == "5" else "TIMESTAMP,ContextTokens,GeneratedTokens"
+    rows = "".join(f"{moment},{place},1\n" for place, moment in enumerate(times, start=1))
+    found = read(f"{head}\n{rows}")
+    assert np.diff(found.arrivals).tolist() == [0.5, 0.5]
+    assert found.inputs.tolist() == [2, 3, 1]
+    assert 2 == found.reordered
+
+
+def test_requests_of_one_moment_stay_in_their_order_with_their_hashes() -> None:
+    rows = ((2, [5]), (1, [6]), (1, [7]))
+    text = "\n".join(
+        json.dumps({"timestamp": moment, "input_length": 9, "output_length": 1, "hash_ids": blocks})
+        for moment, blocks in rows
+    )
+    assert read(text).blocks == ((6,), (7,), (5,))
+
+
+def test_bailian_counts_seconds_and_hashes_16_tokens() -> None:
+    """Its rows look like Mooncake's, which count milliseconds and hash 512 tokens."""
+    rows = [
+        {"chat_id": at, "parent_chat_id": -1, "timestamp": at * 1.5, "input_length": 100, "output_length": 5}
+        for at in range(3)
+    ]
+    found = read("\n".join(json.dumps({**row, "hash_ids": [1, 2, 3, 4, 5, 6, 7]}) for row in rows))
+    assert [0.0, 1.5, 3.0] == found.arrivals.tolist()
+    assert (16, 7) == (found.block_tokens, len(found.blocks[0]))
+
+
+def test_parts_and_copies_know_what_their_file_left_out() -> None:
+    assert 1 == read(BURST).part(0.0, 9.0).left_out == read(BURST).scaled(3.0).left_out
 
 
 def test_only_a_time_that_is_none_is_said_to_be_none() -> None:

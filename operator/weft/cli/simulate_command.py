@@ -13,11 +13,12 @@ from weft.cli.simulate_fleet import FleetReport, as_fleet_data, as_fleet_page
 from weft.cli.simulate_fleet_html import fleet_html
 from weft.cli.simulate_html import simulation_html
 from weft.cli.simulate_oracle import ORACLE, no_dearer, oracle_gpu_hours, oracle_outcome, refused
-from weft.cli.simulate_page import as_data, as_page
+from weft.cli.simulate_page import as_data, as_page, left_out
 from weft.cli.simulate_report import Report
 from weft.cli.simulating import cases_of
-from weft.cli.terminal import Format, print_data, show, working
+from weft.cli.terminal import Format, print_data, remark, show, working
 from weft.cli.whole_files import refuse_unwritable, write_whole
+from weft.domain.figures import agreeing, counted
 from weft.twin.policies import NAMES, default, lacking
 from weft.twin.simulation import WEFT, simulate_together
 
@@ -52,6 +53,8 @@ def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[
     refuse_unwritable(options.html)
     with working("planning" if wishes.trace else "asking Prometheus, and planning"):
         cases = cases_of(wishes, documents, world, load())
+    for case in cases:
+        _remark_on(case)
     if len(cases) > 1 and ORACLE in policies:
         raise CommandFailure(f"--policy {ORACLE} knows the requests of one resource: say with --pool of which")
     report = _together(_reports(cases, tuple(_outcomes(cases, policies))), cases)
@@ -61,6 +64,16 @@ def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[
         print_data(_data(report), options.form)
     else:
         show(*([_ASSUMED] if world.imagined else []), *_page(report))
+
+
+def _remark_on(case: Case) -> None:
+    """What is not in the trace as it stands in its file."""
+    if case.trace.left_out:
+        remark(f"{case.words}: {left_out(case.trace.left_out)}")
+    if case.trace.reordered:
+        count = case.trace.reordered
+        stood, were = counted(count, "request"), agreeing(count, "was", "were")
+        remark(f"{case.words}: {stood} stood below later ones and {were} put in order of time")
 
 
 def _together(reports: tuple[Report, ...], cases: tuple[Case, ...]) -> Report | FleetReport:
@@ -98,6 +111,7 @@ def _report(case: Case, outcomes: tuple[Outcome, ...]) -> Report:
         oracle_gpu_hours=oracle_gpu_hours(case),
         too_long=too_long,
         most_tokens=most_tokens,
+        left_out=case.trace.left_out,
     )
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from weft.cli.simulate_oracle import ORACLE, does_as
 from weft.cli.simulate_report import PERCENTS, Figures, percent, slo_words, time, times_least
 from weft.cli.simulate_series import clock
-from weft.domain.figures import counted, digits, request_rate, seconds
+from weft.domain.figures import agreeing, counted, digits, request_rate, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +50,7 @@ def data_of(report: Report, outcome: Outcome) -> Json:
         "completed": figures.completed,
         "failed": figures.failed,
         "too_long": report.too_long,
+        "left_out": report.left_out,
         "unfinished": figures.unfinished,
         "retried": outcome.retried,
         "slo_attainment": figures.attainment,
@@ -152,10 +153,18 @@ def heading(report: Report, *, faults: bool = True) -> list[str]:
         f"{report.trace}: {every:,} request{'s' if every != 1 else ''} {spread}{warm_up}",
         f"SLO: {slo_words(outcome.slo)}",
     ]
+    if report.left_out:
+        lines.append(left_out(report.left_out))
     if report.too_long:
         lines.append(_too_long(report))
     fails = ", ".join(f"{node} at {clock(at)}" for at, node in report.faults) if faults else ""
     return [*lines, f"fails: {fails}"] if fails else lines
+
+
+def left_out(rows: int) -> str:
+    """What became of rows that ask nothing or get nothing, as failed requests stand in a log."""
+    verb, that = agreeing(rows, "row is", "rows are"), "without tokens of a prompt or of an answer"
+    return f"{rows:,} {verb} left out, {that}: such are failed requests in a log"
 
 
 def _too_long(report: Report) -> str:

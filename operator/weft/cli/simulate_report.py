@@ -47,7 +47,7 @@ class Report:
 
     `trace` is what was typed, `seconds` how long it lasts, `faults` times and names of nodes that fail.
     `oracle_gpu_hours` are the least for who knows the future, None where they cannot be told. `too_long` requests have
-    more than the `most_tokens` that a replica takes.
+    more than the `most_tokens` that a replica takes; `left_out` are rows of the trace's file without prompt or answer.
     """
 
     resource: str
@@ -59,6 +59,7 @@ class Report:
     oracle_gpu_hours: float | None = None
     too_long: int = 0
     most_tokens: int = 0
+    left_out: int = 0
 
     @property
     def first(self) -> Outcome:

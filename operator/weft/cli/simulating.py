@@ -204,7 +204,7 @@ def _requests(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> tu
     if chosen.trace == NO_REQUESTS:
         return "no requests", Trace(np.zeros(0), *np.zeros((2, 0), dtype=np.int32))
     if chosen.trace is not None:
-        words, trace = chosen.trace, _trace_of(chosen.trace, seed)
+        words, trace = shown(chosen.trace), _trace_of(chosen.trace, seed)
     else:
         body = chosen.resource.body
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,8 @@ class Trace:
 
     `arrivals` are seconds since the trace began (float64), `inputs` and `outputs` tokens of each request (int32, at
     least 1). `blocks`, where known, are hashes of the prompt's blocks of `block_tokens` tokens, one tuple a request: a
-    prefix that two prompts share has the same hashes.
+    prefix that two prompts share has the same hashes. Of the file that they are from, `left_out` rows had no token of a
+    prompt or of an answer, and `reordered` ones stood below later ones.
     """
 
     arrivals: NDArray[np.float64]
@@ -34,6 +35,8 @@ class Trace:
     outputs: NDArray[np.int32]
     blocks: tuple[tuple[int, ...], ...] = ()
     block_tokens: int = 512
+    left_out: int = 0
+    reordered: int = 0
 
     def __len__(self) -> int:
         """Requests."""
@@ -53,6 +56,12 @@ class Trace:
         """What arrives in [begin, end) seconds, with a clock that starts at `begin`."""
         first, last = np.searchsorted(self.arrivals, [begin, end])
         return self._rows(np.arange(first, last), self.arrivals[first:last] - begin)
+
+    def in_order(self, *, begin: bool) -> Trace:
+        """By time, requests of one moment as they stand; `begin`: its clock starts at the first."""
+        order = np.argsort(self.arrivals, kind="stable")
+        arrivals = self.arrivals[order]
+        return self._rows(order, arrivals - arrivals[0] if begin else arrivals)
 
     def scaled(self, factor: float, seed: int = 0) -> Trace:
         """As many requests times `factor`, by copies that come a few seconds apart, or by leaving some out.
@@ -77,7 +86,7 @@ class Trace:
 
     def _rows(self, rows: NDArray[np.intp], arrivals: NDArray[np.float64]) -> Trace:
         blocks = tuple([self.blocks[row] for row in rows]) if self.blocks else ()
-        return Trace(arrivals, self.inputs[rows], self.outputs[rows], blocks, self.block_tokens)
+        return replace(self, arrivals=arrivals, inputs=self.inputs[rows], outputs=self.outputs[rows], blocks=blocks)
 
 
 def _told_apart(trace: Trace, copies: NDArray[np.intp]) -> Trace:
@@ -87,4 +96,4 @@ def _told_apart(trace: Trace, copies: NDArray[np.intp]) -> Trace:
         each if copy == 0 else (*each[:1], *[hashed + int(copy) * most for hashed in each[1:]])
         for each, copy in zip(trace.blocks, copies, strict=True)
     ]
-    return Trace(trace.arrivals, trace.inputs, trace.outputs, tuple(blocks), trace.block_tokens)
+    return replace(trace, blocks=tuple(blocks))

@@ -1,7 +1,9 @@
-"""Traces from files: Azure's CSV, Mooncake's JSON lines, and three columns with a head; compressed with gzip or not.
+"""Traces from files: Azure's and BurstGPT's CSV, JSON lines of Mooncake and Bailian, three columns; gzip or not.
 
-Formats: Azure/AzurePublicDataset (TIMESTAMP, ContextTokens, GeneratedTokens), kvcache-ai/Mooncake (timestamp in
-milliseconds, input_length, output_length, hash_ids of 512 tokens), and `arrival_s,input_tokens,output_tokens`.
+Formats: Azure/AzurePublicDataset (TIMESTAMP, ContextTokens, GeneratedTokens), HPMLL/BurstGPT (Timestamp in seconds,
+Request tokens, Response tokens, where a failed request has 0), kvcache-ai/Mooncake (timestamp in milliseconds,
+input_length, output_length, hash_ids of 512 tokens), alibaba-edu/qwen-bailian-usagetraces-anon (the same names and
+parent_chat_id, but timestamp in seconds and hash_ids of 16 tokens), and `arrival_s,input_tokens,output_tokens`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from array import array
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,147 +32,25 @@ if TYPE_CHECKING:
     Row = tuple[float, int, int, tuple[int, ...]]
 
 _GZIP = b"\x1f\x8b"
-_PLAIN = ("arrival_s", "input_tokens", "output_tokens")
-_AZURE = ("timestamp", "contexttokens", "generatedtokens")
 _MOONCAKE = ("timestamp", "input_length", "output_length")
-_MILLISECONDS = 1000.0
-_TIMES = {
-    True: "arrival_s takes seconds; for dates name the columns TIMESTAMP, ContextTokens and GeneratedTokens",
-    False: "TIMESTAMP takes dates such as 2026-05-01 12:00:00.5; for seconds name the columns " + ", ".join(_PLAIN),
-}
+_HEADS = (
+    "arrival_s, input_tokens, output_tokens (or TIMESTAMP, ContextTokens, GeneratedTokens, "
+    "or Timestamp, Request tokens, Response tokens)"
+)
 
 
-def read_trace(file: BinaryIO, name: str) -> Trace:
-    """The requests of a file, whatever of the formats it has; its first arrival is second 0 of Azure's and Mooncake's.
+class _Head(NamedTuple):
+    """The columns of a CSV in lower case, what reads the times of one file, and what to say where it cannot."""
 
-    Raises `TraceError` with the name and the line of what cannot be read.
-    """
-    try:
-        with _text(file) as text:
-            return _gathered(_rows((number, line) for number, line in enumerate(text, start=1) if line.strip()))
-    except TraceError as error:
-        raise TraceError(f"{name}{error}") from None
-    except UnicodeDecodeError:
-        raise TraceError(f"{name} is not text: a trace is a CSV or JSON lines, compressed with gzip or not") from None
-    except (EOFError, OSError, zlib.error) as error:
-        raise TraceError(f"{name} cannot be read: {error}") from None
+    columns: tuple[str, str, str]
+    clock: Callable[[], Callable[[str], float]]
+    times: str
+    from_first: bool = True
 
 
-def _text(file: BinaryIO) -> io.TextIOWrapper:
-    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)  # type: ignore[type-var]
-    packed = buffered.peek(2)[:2] == _GZIP
-    plain = gzip.GzipFile(fileobj=buffered) if packed else buffered
-    return io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
-
-
-def _rows(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Row]]:
-    """Every request with its line, in the format that the first line shows."""
-    first, head = next(lines, (0, ""))
-    if not head:
-        raise TraceError(" is empty")
-    return _mooncake(chain([(first, head)], lines)) if head.lstrip().startswith("{") else _csv(head, lines)
-
-
-@dataclass(slots=True)
-class _Columns:
-    """What was read so far, as compact as it is kept."""
-
-    arrivals: array[float] = field(default_factory=lambda: array("d"))
-    inputs: array[int] = field(default_factory=lambda: array("i"))
-    outputs: array[int] = field(default_factory=lambda: array("i"))
-    blocks: list[tuple[int, ...]] = field(default_factory=list)
-
-    def add(self, row: Row) -> None:
-        arrival, tokens_in, tokens_out, blocks = row
-        before = self.arrivals[-1] if self.arrivals else 0.0
-        if arrival < before:
-            above = f"before the one above it at {before:g} s: sort the file by time"
-            why = above if self.arrivals else "but times count from 0"
-            raise TraceError(f": a request arrives at {arrival:g} s, {why}")
-        if not math.isfinite(arrival):
-            raise TraceError(f": a request arrives at {arrival:g} s, which is no time")
-        if arrival > LONGEST_SECONDS:
-            raise TraceError(
-                f": a request arrives at {arrival:.15g} s, more than a year after the beginning: times are seconds "
-                "since the trace began, so subtract the first one, and divide milliseconds by 1000"
-            )
-        for tokens in (tokens_in, tokens_out):
-            if tokens < 1:
-                raise TraceError(f": {tokens!s:.20} tokens: a request has at least one of input and one of output")
-            if tokens > MOST_TOKENS:
-                raise TraceError(f": {tokens!s:.20} tokens: a request has at most {MOST_TOKENS} of input or of output")
-        self.arrivals.append(arrival)
-        self.inputs.append(tokens_in)
-        self.outputs.append(tokens_out)
-        self.blocks.append(blocks)
-
-
-def _gathered(rows: Iterator[tuple[int, Row]]) -> Trace:
-    found = _Columns()
-    for line, row in rows:
-        try:
-            found.add(row)
-        except TraceError as error:
-            raise TraceError(f", line {line}{error}") from None
-    if not found.arrivals:
-        raise TraceError(" has no requests")
-    blocks = tuple(found.blocks) if any(found.blocks) else ()  # a prompt without hashes shares nothing with others
-    return Trace(
-        np.frombuffer(found.arrivals, dtype=np.float64),
-        np.frombuffer(found.inputs, dtype=np.int32),
-        np.frombuffer(found.outputs, dtype=np.int32),
-        blocks,
-    )
-
-
-def _csv(head: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Row]]:
-    if (between := other_separator(head)) is not None:
-        raise TraceError(f" has {between} between its columns: put commas there")
-    names = [name.strip().lower() for name in next(csv.reader([head]))]
-    if set(_AZURE) <= set(names):
-        columns, time = _AZURE, _since_the_first()
-    elif set(_PLAIN) <= set(names):
-        columns, time = _PLAIN, float
-    else:
-        raise TraceError(_lacking(names))
-    twice = next((column for column in columns if names.count(column) > 1), None)
-    if twice is not None:
-        raise TraceError(f" has the column {twice} twice: leave one")
-    places = [names.index(column) for column in columns]
-    for number, line in lines:
-        yield number, _cells(number, line, places, time)
-
-
-def _lacking(names: list[str]) -> str:
-    wanted = _AZURE if len(set(names) & set(_AZURE)) > len(set(names) & set(_PLAIN)) else _PLAIN
-    missing = ", ".join(name for name in wanted if name not in names)
-    if not set(names) & set(wanted):
-        return f" has no head with the columns {', '.join(_PLAIN)} (or TIMESTAMP, ContextTokens, GeneratedTokens)"
-    return f" lacks the column {missing}: a head has {', '.join(_PLAIN)} (or TIMESTAMP, ContextTokens, GeneratedTokens)"
-
-
-def _cells(number: int, line: str, places: list[int], time: Callable[[str], float]) -> Row:
-    try:
-        cells = next(csv.reader([line])) if '"' in line else line.split(",")
-        moment, tokens_in, tokens_out = [cells[place].strip().strip('"') for place in places]
-        return time(moment), _tokens(tokens_in), _tokens(tokens_out), ()
-    except (ValueError, IndexError, csv.Error):
-        shown, why = line.strip()[:60], _why_no_time(line.split(","), places[0], time)
-        raise TraceError(f", line {number}: {shown!r} is no time and two whole numbers of tokens{why}") from None
-
-
-def _why_no_time(cells: list[str], place: int, time: Callable[[str], float]) -> str:
-    """What the column of times takes; nothing where the time is one, or is not there."""
-    try:
-        time("".join(cells[place : place + 1]).strip().strip('"') or "0")
-    except ValueError:
-        return f": {_TIMES[time is float]}"
-    return ""
-
-
-def _tokens(text: str) -> int:
-    """`200`, or `200.0` as tables write a column that once had gaps."""
-    return int(text.removesuffix(".0"))
+def _counted() -> Callable[[str], float]:
+    """Seconds as they are written."""
+    return float
 
 
 def _since_the_first() -> Callable[[str], float]:
@@ -186,12 +66,209 @@ def _since_the_first() -> Callable[[str], float]:
     return seconds
 
 
-def _mooncake(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Row]]:
+_PLAIN = _Head(
+    ("arrival_s", "input_tokens", "output_tokens"),
+    _counted,
+    "arrival_s takes seconds; for dates name the columns TIMESTAMP, ContextTokens and GeneratedTokens",
+    from_first=False,
+)
+_AZURE = _Head(
+    ("timestamp", "contexttokens", "generatedtokens"),
+    _since_the_first,
+    "TIMESTAMP takes dates such as 2026-05-01 12:00:00.5; for seconds name the columns " + ", ".join(_PLAIN.columns),
+)
+_BURST = _Head(
+    ("timestamp", "request tokens", "response tokens"),
+    _counted,
+    "Timestamp takes seconds; for dates name the columns TIMESTAMP, ContextTokens and GeneratedTokens",
+)
+_KNOWN = (_PLAIN, _AZURE, _BURST)
+
+
+class _Source(NamedTuple):
+    """Requests with their lines; `from_first` where the first of them is at second 0, whatever its time says."""
+
+    rows: Iterator[tuple[int, Row]]
+    from_first: bool = True
+    block_tokens: int = 512
+
+
+def read_trace(file: BinaryIO, name: str) -> Trace:
+    """The requests of a file by time, whatever of the formats it has; only three columns say when second 0 is.
+
+    Rows without a token of prompt or answer, as failed requests leave them, are counted and left out. Raises
+    `TraceError` with the name and the line of what cannot be read.
+    """
+    try:
+        with _text(file) as text:
+            return _gathered(_source((number, line) for number, line in enumerate(text, start=1) if line.strip()))
+    except TraceError as error:
+        raise TraceError(f"{name}{error}") from None
+    except UnicodeDecodeError:
+        kinds = "a trace is a CSV or JSON lines, compressed with gzip or not"
+        raise TraceError(f"{name} is not text in UTF-8: {kinds}") from None
+    except (EOFError, OSError, zlib.error) as error:
+        raise TraceError(f"{name} cannot be read: {error}") from None
+
+
+def _text(file: BinaryIO) -> io.TextIOWrapper:
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)  # type: ignore[type-var]
+    packed = buffered.peek(2)[:2] == _GZIP
+    plain = gzip.GzipFile(fileobj=buffered) if packed else buffered
+    return io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
+
+
+def _source(lines: Iterator[tuple[int, str]]) -> _Source:
+    """Every request with its line, in the format that the first line shows."""
+    first, head = next(lines, (0, ""))
+    if not head:
+        raise TraceError(" is empty")
+    if head.lstrip().startswith("["):
+        raise TraceError(" is one JSON list: write its requests as JSON lines, an object a line")
+    return _json_lines(head, chain([(first, head)], lines)) if head.lstrip().startswith("{") else _csv(head, lines)
+
+
+@dataclass(slots=True)
+class _Columns:
+    """What was read so far, as compact as it is kept."""
+
+    from_first: bool
+    arrivals: array[float] = field(default_factory=lambda: array("d"))
+    inputs: array[int] = field(default_factory=lambda: array("i"))
+    outputs: array[int] = field(default_factory=lambda: array("i"))
+    blocks: list[tuple[int, ...]] = field(default_factory=list)
+    left_out: int = 0
+    reordered: int = 0
+    latest: float = -math.inf
+
+    def add(self, row: Row) -> None:
+        arrival, tokens_in, tokens_out, blocks = row
+        for tokens in (tokens_in, tokens_out):
+            if tokens < 0:
+                raise TraceError(f": {tokens!s:.20} tokens: there are none, or more")
+            if tokens > MOST_TOKENS:
+                raise TraceError(f": {tokens!s:.20} tokens: a request has at most {MOST_TOKENS} of input or of output")
+        if not (tokens_in and tokens_out):
+            self.left_out += 1
+            return
+        if not (0.0 <= arrival <= LONGEST_SECONDS):
+            self._refuse_no_moment(arrival)
+        self.reordered += arrival < self.latest
+        self.latest = max(self.latest, arrival)
+        self.arrivals.append(arrival)
+        self.inputs.append(tokens_in)
+        self.outputs.append(tokens_out)
+        self.blocks.append(blocks)
+
+    def _refuse_no_moment(self, arrival: float) -> None:
+        """Raises for a time that a trace cannot have; where the first one counts, others may come before it."""
+        if not math.isfinite(arrival):
+            raise TraceError(f": a request arrives at {arrival:g} s, which is no time")
+        if abs(arrival) > LONGEST_SECONDS and self.from_first:
+            raise TraceError(f": a request arrives {abs(arrival):.15g} s from the first one, which is more than a year")
+        if arrival > LONGEST_SECONDS:
+            raise TraceError(
+                f": a request arrives at {arrival:.15g} s, more than a year after the beginning: times are seconds "
+                "since the trace began, so subtract the first one, and divide milliseconds by 1000"
+            )
+        if not self.from_first:
+            raise TraceError(f": a request arrives at {arrival:g} s, but times count from 0")
+
+
+def _gathered(source: _Source) -> Trace:
+    found = _Columns(source.from_first)
+    for line, row in source.rows:
+        try:
+            found.add(row)
+        except TraceError as error:
+            raise TraceError(f", line {line}{error}") from None
+    if not found.arrivals:
+        why = ": no row has tokens of both, a prompt and an answer" if found.left_out else ""
+        raise TraceError(f" has no requests{why}")
+    return _by_time(found, source)
+
+
+def _by_time(found: _Columns, source: _Source) -> Trace:
+    """What was read, where logs that are written when requests end have them in another order."""
+    trace = Trace(
+        np.frombuffer(found.arrivals, dtype=np.float64),
+        np.frombuffer(found.inputs, dtype=np.int32),
+        np.frombuffer(found.outputs, dtype=np.int32),
+        tuple(found.blocks) if any(found.blocks) else (),  # a prompt without hashes shares nothing with others
+        source.block_tokens,
+        found.left_out,
+        found.reordered,
+    )
+    trace = trace.in_order(begin=source.from_first) if found.reordered or source.from_first else trace
+    if trace.seconds > LONGEST_SECONDS:
+        raise TraceError(f" lasts {trace.seconds:.15g} s, which is more than a year")
+    return trace
+
+
+def _csv(head: str, lines: Iterable[tuple[int, str]]) -> _Source:
+    if (between := other_separator(head)) is not None:
+        raise TraceError(f" has {between} between its columns: put commas there")
+    names = [name.strip().lower() for name in next(csv.reader([head]))]
+    known = next((each for each in _KNOWN if set(each.columns) <= set(names)), None)
+    if known is None:
+        raise TraceError(_lacking(names))
+    twice = next((column for column in known.columns if names.count(column) > 1), None)
+    if twice is not None:
+        raise TraceError(f" has the column {twice} twice: leave one")
+    places, time = [names.index(column) for column in known.columns], known.clock()
+    rows = ((number, _cells(number, line, places, known, time)) for number, line in lines)
+    return _Source(rows, known.from_first)
+
+
+def _lacking(names: list[str]) -> str:
+    wanted = max(_KNOWN, key=lambda each: len(set(names) & set(each.columns))).columns
+    if not set(names) & set(wanted):
+        return f" has no head with the columns {_HEADS}"
+    return f" lacks the column {', '.join(name for name in wanted if name not in names)}: a head has {_HEADS}"
+
+
+def _cells(number: int, line: str, places: list[int], head: _Head, time: Callable[[str], float]) -> Row:
+    try:
+        cells = next(csv.reader([line])) if '"' in line else line.split(",")
+        moment, tokens_in, tokens_out = [cells[place].strip().strip('"') for place in places]
+        return time(moment), _tokens(tokens_in), _tokens(tokens_out), ()
+    except (ValueError, IndexError, csv.Error):
+        shown, why = line.strip()[:60], _why_no_time(line.split(","), places[0], head, time)
+        raise TraceError(f", line {number}: {shown!r} is no time and two whole numbers of tokens{why}") from None
+
+
+def _why_no_time(cells: list[str], place: int, head: _Head, time: Callable[[str], float]) -> str:
+    """What the column of times takes; nothing where the time is one, or is not there."""
+    try:
+        time("".join(cells[place : place + 1]).strip().strip('"') or "0")
+    except ValueError:
+        return f": {head.times}"
+    return ""
+
+
+def _tokens(text: str) -> int:
+    """`200`, or `200.0` as tables write a column that has gaps; a gap itself is no token."""
+    return int(text.removesuffix(".0")) if text else 0
+
+
+def _json_lines(head: str, lines: Iterable[tuple[int, str]]) -> _Source:
+    """Mooncake's, or Bailian's, where requests say which one they follow."""
+    bailian = '"parent_chat_id"' in head
+    block_tokens = 16 if bailian else 512
+    return _Source(_requests(lines, 1.0 if bailian else 1000.0, block_tokens), block_tokens=block_tokens)
+
+
+def _requests(lines: Iterable[tuple[int, str]], per_second: float, block_tokens: int) -> Iterator[tuple[int, Row]]:
     start: float | None = None
     for number, line in lines:
         moment, tokens_in, tokens_out, blocks = _request(number, line)
+        if len(blocks) > -(-tokens_in // block_tokens) and tokens_in > 0:
+            raise TraceError(
+                f", line {number}: {len(blocks):,} hash_ids for {tokens_in:,} tokens: each stands for "
+                f"{block_tokens} (for 16 where requests have a parent_chat_id and times are seconds, as in Bailian's)"
+            )
         start = moment if start is None else start
-        yield number, ((moment - start) / _MILLISECONDS, tokens_in, tokens_out, blocks)
+        yield number, ((moment - start) / per_second, tokens_in, tokens_out, blocks)
 
 
 def _request(number: int, line: str) -> Row:
@@ -206,6 +283,9 @@ def _request(number: int, line: str) -> Row:
 
 
 def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    """A whole number, also one that has been through a table with gaps; a gap itself is none."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise TypeError
-    return value
+    return int(value)
