@@ -66,6 +66,26 @@ def test_a_row_without_an_answer_says_why_and_the_others_are_answered(tmp_path: 
         assert {row[name] for name in ADDED if name.startswith("predicted")} == {""}
 
 
+def test_columns_may_be_written_as_spreadsheets_write_them(tmp_path: Path) -> None:
+    header = "Model, GPU,Engine ,Precision,TP,ISL,OSL,Concurrency,Remark"
+    assert predict(table(tmp_path, HEADER, GOOD), tmp_path / "plain.csv").code == 0
+    assert predict(table(tmp_path, header, GOOD)).code == 0
+    assert list(rows(tmp_path / "out.csv")[0]) == [*header.split(","), *ADDED]
+    assert list(rows(tmp_path / "out.csv")[0].values()) == list(rows(tmp_path / "plain.csv")[0].values())
+
+
+def test_a_column_that_is_there_in_two_spellings_could_mean_either(tmp_path: Path) -> None:
+    ending = predict(table(tmp_path, f"{HEADER},ISL", f"{GOOD},9"))
+    assert (2, "") == (ending.code, ending.out)
+    assert "has column isl twice: either could be meant" in ending.sentence
+
+
+def test_a_load_that_nothing_tells_is_asked_for_by_its_columns(tmp_path: Path) -> None:
+    assert predict(table(tmp_path, "model,gpu,engine,isl,osl", "Llama-3.1-8B,H100,vllm,1000,200")).code == 1
+    (row,) = rows(tmp_path / "out.csv")
+    assert row["reason"].startswith("SpecInvalid: concurrency '' must be a number of users, or request_rate a rate")
+
+
 def test_a_kind_without_a_latency_leaves_it_empty(tmp_path: Path) -> None:
     assert predict(table(tmp_path, f"{HEADER},request_rate", f"{GOOD},inf")).code == 0
     (after,) = rows(tmp_path / "out.csv")

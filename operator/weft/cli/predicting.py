@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from weft.perf.expected import Estimate
 
 NEEDED = ("model", "gpu", "engine", "isl", "osl")
+_READ = frozenset(
+    (
+        *NEEDED,
+        *("concurrency", "request_rate", "engine_version", "precision", "kv_precision", "tp", "pp", "dp", "ep"),
+        *("n_gpus", "note", "source"),
+    )
+)
 _MILLI = 1e3
 _VALUES = ("predicted_ttft_ms", "predicted_tpot_ms", "predicted_output_tok_s_total")
 ADDED = (*(f"{name}{end}" for name in _VALUES for end in ("", "_low", "_high")), "answered", "reason")
@@ -58,9 +65,10 @@ def _why_not_a_table(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) 
         return " is empty: the first line must name the columns, and each other one is a row"
     if len(columns) == 1 and (between := other_separator(columns[0])) is not None:
         return f" has {between} between its columns: put commas there"
-    if missing := [name for name in NEEDED if name not in columns]:
+    names = [_meant(column) for column in columns]
+    if missing := [name for name in NEEDED if name not in names]:
         return f" has no column {', '.join(missing)}: the first line must name the columns"
-    if twice := [name for name in dict.fromkeys(columns) if columns.count(name) > 1]:
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         return f" has column {', '.join(twice)} twice: either could be meant"
     if not rows:
         return " has no rows, only the names of columns: there is nothing to predict"
@@ -71,7 +79,17 @@ def _why_not_a_table(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) 
 def _wrong_with(row: Mapping[str, str], values: int) -> str | None:
     if None in row or None in row.values():
         return f"{values} values are needed: is the file whole?"
-    return impossible_number(row)
+    return impossible_number(_as_read(row))
+
+
+def _meant(column: str) -> str:
+    """The column that is read, however a table writes it: `ISL`, ` gpu` or `Request Rate`; others stay as they are."""
+    plain = "_".join(column.casefold().replace("_", " ").split())
+    return plain if plain in _READ else column
+
+
+def _as_read(row: Mapping[str, str]) -> dict[str, str]:
+    return {_meant(column): value for column, value in row.items()}
 
 
 def predicted(rows: Sequence[Mapping[str, str]], catalog: Catalog) -> Iterator[dict[str, str]]:
@@ -82,7 +100,7 @@ def predicted(rows: Sequence[Mapping[str, str]], catalog: Catalog) -> Iterator[d
 
 def _answer(row: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
     try:
-        found = expected(measurement(row, catalog), catalog)
+        found = expected(measurement(_as_read(row), catalog), catalog)
     except WeftError as error:
         return {**dict.fromkeys(ADDED, ""), "answered": "false", "reason": f"{error.reason.value}: {error}"}
     answer = {

@@ -56,17 +56,19 @@ _SPELLINGS = {
     "FP8-KV": "FP8",
     "FP8-DYNAMIC": "FP8",
     "FP8-BLOCK": "FP8",
+    "FP8-E4M3": "FP8",
+    "W8A8-FP8": "FP8",
     "W8A8": "INT8",
+    "W8A8-INT8": "INT8",
     "W4A16": "INT4",
     "AWQ": "INT4",
     "GPTQ": "INT4",
     "GPTQ-INT4": "INT4",
     "AWQ-INT4": "INT4",
+    "INT4-AWQ": "INT4",
 }
-_PRECISION_SUFFIX = re.compile(
-    rf"[-_ ]({'|'.join(sorted([*map(re.escape, _SPELLINGS), *Precision], key=len, reverse=True))})(-v\d)?$",
-    re.IGNORECASE,
-)
+_LONGEST_FIRST = "|".join(sorted([*map(re.escape, _SPELLINGS), *Precision], key=len, reverse=True))
+_PRECISION_SUFFIX = re.compile(rf"[-_ ](?:quantized\.)?({_LONGEST_FIRST})(-v\d)?$", re.IGNORECASE)
 _MEASURED_ON = re.compile(r"measured (20\d\d)-(\d\d)")
 _SPREAD_MEAN = 0.9  # InferenceX draws each length evenly from 0.8 to 1.0 of the nominal one
 
@@ -249,7 +251,8 @@ def _precision(row: Mapping[str, str], architecture: Architecture) -> Precision:
     Checkpoints in MXFP4 keep it, whatever the rest computes in; FP16 counts as BF16, FP4 as NVFP4.
     """
     ending = _PRECISION_SUFFIX.search(_text(row, "model"))
-    stated = (row.get("precision") or "").strip().upper() or (ending[1].upper() if ending else "")
+    stated = (row.get("precision") or "").strip() or (ending[1] if ending else "")
+    stated = stated.upper().replace("_", "-")
     if architecture.checkpoint_precision is Precision.MXFP4 and stated in {"", "FP4", "FP8", "MXFP4"}:
         return Precision.MXFP4
     named = _SPELLINGS.get(stated, stated) or architecture.checkpoint_precision.value
@@ -333,4 +336,4 @@ def _text(row: Mapping[str, str], column: str) -> str:
 
 
 def _refuse(row: Mapping[str, str], column: str, allowed: str) -> NoReturn:
-    raise Invalid(Reason.SpecInvalid, f"{column} {row.get(column)!r:.60} must be {allowed}")
+    raise Invalid(Reason.SpecInvalid, f"{column} {row.get(column) or ''!r:.60} must be {allowed}")
