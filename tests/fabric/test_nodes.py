@@ -175,6 +175,16 @@ def test_accelerators_without_an_engine_are_told_of(resource: str) -> None:
     assert ((), [told]) == (found.domains, [note.message for note in found.notes])
 
 
+def test_a_node_that_runs_windows_is_not_used_and_told_of() -> None:
+    """AKS does not taint such nodes, and no engine has an image for them."""
+    windows = board("b", labels={"kubernetes.io/os": "windows"})
+    found = fabric_of([windows, board("c", labels={"kubernetes.io/os": "linux"})])
+    assert ["c"] == list(found.nodes())
+    assert [(Reason.AcceleratorUnknown, "node b runs windows, where no engine does: it is not used")] == [
+        (note.reason, note.message) for note in found.notes
+    ]
+
+
 def test_network_cards_and_a_zero_of_others_are_not_told_of() -> None:
     nodes = [node("n", {}, 8, "rdma/ib"), replace(node("z", {}, 1), capacity=(("google.com/tpu", 0),))]
     assert () == fabric_of(nodes).notes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from weft.cli.failure import CommandFailure
+from weft.cli.plain_text import plain_text
 from weft.cli.strict_yaml import Loader, RepeatedKeyError, each_key_once
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ STANDARD_INPUT = "-"
 MAX_BYTES = 256 * 1024 * 1024  # the nodes and pods of a large cluster take some 50 MB
 MAX_DEPTH = 2000
 _NO_BLANK = re.compile(r"\S")
+_TABLES = ("NAME ", "NAMESPACE ")  # as kubectl prints them for people
+_HOW = "let kubectl write it with -o yaml or -o json"
 _NAMES = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
 
 
@@ -64,9 +67,10 @@ def _read(path: str) -> str:
         else:
             with open(path, "rb") as file:  # noqa: PTH123 - "-" is no path, and a device has no size
                 content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
+        text = plain_text(content, MAX_BYTES)
+        if max(len(content), len(text)) > MAX_BYTES:
             raise CommandFailure(f"{shown(path)} is larger than {MAX_BYTES >> 20} MiB: give only what is to be read")
-        return content.decode("utf-8-sig")
+        return text
     except UnicodeDecodeError as error:
         raise CommandFailure(f"{shown(path)} is not text: give YAML or JSON in UTF-8") from error
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
@@ -122,16 +126,20 @@ def _once(error: RepeatedKeyError) -> str:
 def _object(path: str, number: int, document: object, wanted: str) -> Json:
     if not isinstance(document, dict):
         what = _NAMES.get(type(document), f"a {type(document).__name__}")
-        raise CommandFailure(f"document {number} of {shown(path)} is {what}, not {wanted}")
+        how = f": {_HOW}" if isinstance(document, str) and document.startswith(_TABLES) else ""
+        raise CommandFailure(f"document {number} of {shown(path)} is {what}, not {wanted}{how}")
     return document
 
 
 def _opened(path: str, number: int, document: Json) -> list[Json]:
+    """What a list holds; items of a `NodeList`, as the API server itself writes it, leave their kind to the list."""
     if "kind" not in document and "items" in document:  # kubectl prints the kind last
         raise CommandFailure(f"document {number} of {shown(path)} has items and no kind: is the file whole?")
-    if not str(document.get("kind", "")).endswith("List"):
+    kind = str(document.get("kind", ""))
+    if not kind.endswith("List"):
         return [document]
     items = document.get("items") or []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise CommandFailure(f"items in document {number} of {shown(path)} must be a list of Kubernetes objects")
-    return items
+    of_items = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    return items if kind == "List" else [{**of_items, **item} for item in items]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.cli.failure import CommandFailure
 from weft.cli.files import STANDARD_INPUT, shown
+from weft.cli.plain_text import plain_text
 from weft.cli.whole_files import write_whole
 from weft.domain.errors import WeftError
 from weft.domain.separators import other_separator
@@ -52,7 +53,7 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
 def _text(path: Path, name: str) -> str:
     try:
         content = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
-        return content.decode("utf-8-sig")
+        return plain_text(content)
     except UnicodeDecodeError:
         raise CommandFailure(f"{name} is not text: give CSV in UTF-8") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it

@@ -9,7 +9,7 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.reasons import Explanation
+from weft.domain.reasons import Explanation, Reason
 from weft.fabric.devices import read_devices
 from weft.fabric.faults import Evidence, State, state_of
 from weft.fabric.membership import membership, zone_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.fabric.reported import Reported
 
 REMEMBERED = 16_384  # nodes
+_SYSTEM, _LINUX = "kubernetes.io/os", "linux"  # the kubelet writes this label; images of engines are Linux' alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,9 @@ def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> Member 
     devices = read_devices(node, labels, catalog, reported)
     if devices is None or isinstance(devices, Explanation):
         return devices
+    if (system := labels.get(_SYSTEM, _LINUX)) != _LINUX:
+        why = f"node {node.name} runs {system}, where no engine does: it is not used"
+        return Explanation(Reason.AcceleratorUnknown, why)
     return Member(
         node,
         labels,

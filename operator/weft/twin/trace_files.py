@@ -8,6 +8,7 @@ parent_chat_id, but timestamp in seconds and hash_ids of 16 tokens), and `arriva
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Row = tuple[float, int, int, tuple[int, ...]]
 
 _GZIP = b"\x1f\x8b"
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MOONCAKE = ("timestamp", "input_length", "output_length")
 _HEADS = (
     "arrival_s, input_tokens, output_tokens (or TIMESTAMP, ContextTokens, GeneratedTokens, "
@@ -115,7 +117,8 @@ def _text(file: BinaryIO) -> io.TextIOWrapper:
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)  # type: ignore[type-var]
     packed = buffered.peek(2)[:2] == _GZIP
     plain = gzip.GzipFile(fileobj=buffered) if packed else buffered
-    return io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
+    encoding = "utf-16" if buffered.peek(2)[:2] in _UTF_16 else "utf-8-sig"  # which PowerShell writes
+    return io.TextIOWrapper(plain, encoding=encoding, newline="")
 
 
 def _source(lines: Iterator[tuple[int, str]]) -> _Source:

@@ -1,0 +1,62 @@
+"""Files as people have them: packed, in the encoding of another system, or as the API server itself writes lists."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.terminal import listed, node, pod, weft, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LISTED = json.dumps(listed(node("board-0"), pod("training", "board-0", 1)))
+TABLE = "model,gpu,engine,isl,osl,concurrency\nLlama-3.1-8B,H100,vllm,1000,200,16\n"
+SYSTEMS: dict[str, Callable[[str], bytes]] = {
+    "gzip": lambda text: gzip.compress(text.encode(), mtime=0),
+    "PowerShell": lambda text: text.encode("utf-16"),
+    "UTF-16 the other way round": lambda text: b"\xfe\xff" + text.encode("utf-16-be"),
+    "a mark before UTF-8": lambda text: text.encode("utf-8-sig"),
+}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_nodes_are_read_however_their_text_is_kept(tmp_path: Path, system: str) -> None:
+    content = SYSTEMS[system](LISTED)
+    (tmp_path / "nodes").write_bytes(content)
+    assert "7 of 8 free" in weft("fabric", "-f", str(tmp_path / "nodes")).out
+    assert "7 of 8 free" in weft("fabric", "-f", "-", stdin=content).out
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_tables_are_read_however_their_text_is_kept(tmp_path: Path, system: str) -> None:
+    (tmp_path / "rows").write_bytes(SYSTEMS[system](TABLE))
+    ending = weft("predict", "--csv", str(tmp_path / "rows"), "--output", str(tmp_path / "out.csv"))
+    assert (0, True) == (ending.code, ending.out.endswith("1 of 1 rows answered\n"))
+
+
+def test_a_list_of_the_api_server_tells_the_kind_of_its_items(tmp_path: Path) -> None:
+    """As `kubectl get --raw /api/v1/nodes` writes it."""
+    bare = {name: value for name, value in node("board-0").items() if name not in {"kind", "apiVersion"}}
+    whole = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [bare]}
+    assert "8 of 8 free" in weft("fabric", "-f", written(tmp_path / "nodes.yaml", whole)).out
+
+
+def test_what_kubectl_prints_for_people_is_refused_with_what_to_ask_it_for(tmp_path: Path) -> None:
+    (tmp_path / "nodes.txt").write_text("NAME      STATUS   ROLES    AGE\nboard-0   Ready    <none>   3d\n")
+    ending = weft("fabric", "-f", str(tmp_path / "nodes.txt"))
+    assert (2, "") == (ending.code, ending.out)
+    assert ending.sentence.endswith("is a text, not a Kubernetes object: let kubectl write it with -o yaml or -o json")
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00broken", SYSTEMS["gzip"](LISTED)[:-9]])
+@pytest.mark.parametrize("command", [("fabric", "-f"), ("plan", "-f"), ("predict", "--output", "out.csv", "--csv")])
+def test_a_packed_file_that_is_broken_cannot_be_read(tmp_path: Path, content: bytes, command: tuple[str, ...]) -> None:
+    (tmp_path / "nodes.gz").write_bytes(content)
+    ending = weft(*command, str(tmp_path / "nodes.gz"))
+    assert (2, "") == (ending.code, ending.out)
+    assert ending.sentence.startswith("weft: cannot read ")
