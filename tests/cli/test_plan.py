@@ -56,6 +56,23 @@ def test_replicas_go_where_the_fabric_has_room(tmp_path: Path) -> None:
     assert "replica 0  on board-1" in ending.out
 
 
+def test_accelerators_that_no_shape_could_use_are_left_out_with_why(tmp_path: Path) -> None:
+    """Else whoever has them looks for them among the shapes that lost."""
+    rack = node("tray-0", "NVIDIA-GB200", 4)
+    rack["spec"]["taints"] = [{"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"}]
+    nodes = written(tmp_path / "nodes.yaml", listed(node("board-0"), rack, node("b200", "NVIDIA-B200")))
+    why = "node tray-0 has the taint kubernetes.io/arch=arm64:NoSchedule"
+    told = {"accelerator": "GB200", "reason": "NodeTainted", "message": why}
+    plain = written(tmp_path / "pool.yaml", pool())
+    assert f"GB200 is left out: {why}\n" in weft("plan", "-f", plain, "--fabric", nodes).out
+    (found,) = json.loads(weft("plan", "-f", plain, "--fabric", nodes, "-o", "json").out)[0]["pools"]
+    assert [told] == found["leftOut"]
+    arm = {"key": "kubernetes.io/arch", "operator": "Exists"}
+    for placement in ({"tolerations": [arm]}, {"accelerators": ["H200"]}):
+        file = written(tmp_path / "other.yaml", pool(placement=placement))
+        assert "left out" not in weft("plan", "-f", file, "--fabric", nodes).out
+
+
 def test_a_rack_takes_a_replica_that_no_board_holds(tmp_path: Path) -> None:
     """16 GPUs of one clique are one NVLink domain, whatever nodes they are in."""
     nodes = listed(node("board-0"), *(node(f"rack-{i}", "NVIDIA-GB200", 4, "uuid.1") for i in range(4)))

@@ -21,6 +21,7 @@ from weft.cli.terminal_plot import terminal_plot
 from weft.cli.whole_files import refuse_unwritable, write_whole
 from weft.domain.figures import digits
 from weft.domain.workload import Role
+from weft.placement import left_out
 from weft.shaping.ranking import SIMPLER_WITHIN
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.catalog import Catalog
+    from weft.cli.plan_page import LeftOut
     from weft.cli.planning import Planned
     from weft.cli.study import Form
     from weft.cli.world import World
@@ -52,11 +54,12 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One planned resource with what surrounds it: studies by pool, and the other form of it."""
+    """One planned resource with what surrounds it: studies and accelerators left out, by pool, and its other form."""
 
     planned: Planned
     studies: dict[str, Study]
     form: Form | None
+    left_out: LeftOut
 
 
 def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World) -> bool:
@@ -73,7 +76,7 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
     if options.plot is not None:
         write_plot(_picture(told, catalog), options.plot)
     if options.form is not Format.table:
-        print_data([as_data(one.planned, one.studies, _other(one)) for one in told], options.form)
+        print_data([as_data(one.planned, one.studies, _other(one), one.left_out) for one in told], options.form)
     else:
         show(*([_ASSUMED] if world.imagined else []), *_pages(told, options, world, catalog))
     return all(is_a_yes(one) for one in planned)
@@ -81,7 +84,14 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
 
 def _told(planned: Planned, world: World, catalog: Catalog) -> Told:
     studies = studied(planned, world, catalog)
-    return Told(planned, studies, other_form(studies, catalog))
+    return Told(planned, studies, other_form(studies, catalog), _left_out(planned, world, catalog))
+
+
+def _left_out(planned: Planned, world: World, catalog: Catalog) -> LeftOut:
+    from weft.fabric import build_fabric
+
+    fabric = build_fabric(world.nodes, world.pods, catalog, world.reports)
+    return {pool.key.name: left_out(fabric, pool.spec.placement) for pool, _ in planned.pools if pool.spec is not None}
 
 
 def _other(told: Told) -> OtherForm | None:
@@ -91,7 +101,7 @@ def _other(told: Told) -> OtherForm | None:
 def _pages(told: Sequence[Told], options: PlanOptions, world: World, catalog: Catalog) -> list[RenderableType]:
     pages: list[RenderableType] = []
     for one in told:
-        beside = Beside(one.studies, _other(one), options.money, with_nodes=not world.imagined)
+        beside = Beside(one.studies, _other(one), options.money, one.left_out, with_nodes=not world.imagined)
         pages.append(as_page(one.planned, beside))
         if options.breakdown:
             pages += [breakdown_page(study, *domains(study, catalog)) for study in one.studies.values()]

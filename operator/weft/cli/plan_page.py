@@ -18,7 +18,7 @@ from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from weft.cli.study import OtherForm, Study
     from weft.cli.study_page import Money
     from weft.domain.decision import PoolDecision
+    from weft.domain.reasons import Explanation
     from weft.domain.shape import Candidate, Percentiles, Plan
     from weft.domain.snapshot import PoolRecord
+
+    LeftOut = Mapping[str, Mapping[str, Explanation]]
 
 NARROW_COLUMNS = 110
 _BY_DEVICES = "devices for RDMA in engine.resources.rdma carry more, where nodes have them"
@@ -45,21 +48,29 @@ def is_a_yes(planned: Planned) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is told beside the plan: studies by pool, the other form; `with_nodes` False for nodes that are imagined."""
+    """What is told beside the plan: studies by pool, the other form; `with_nodes` False for nodes that are imagined.
+
+    `left_out` are accelerators that a pool might use but for taints and labels, by the pool, with why.
+    """
 
     studies: dict[str, Study]
     form: OtherForm | None
     money: Money
+    left_out: LeftOut
     with_nodes: bool = True
 
 
-def as_data(planned: Planned, studies: dict[str, Study], form: OtherForm | None) -> dict[str, Any]:
+def as_data(planned: Planned, studies: dict[str, Study], form: OtherForm | None, left_out: LeftOut) -> dict[str, Any]:
     """JSON-like data of one planned resource; capacities in requests per second, times in seconds."""
     alone, pools = len(planned.pools) == 1, []
     for pool, decision in planned.pools:
         study = studies.get(pool.key.name)
         told = {**study_data(study), **(form_data(form) if alone else {})} if study else None
-        pools.append({**_pool_data(pool, decision), "study": told})
+        unused = [
+            {"accelerator": name, "reason": why.reason.value, "message": why.message}
+            for name, why in left_out.get(pool.key.name, {}).items()
+        ]
+        pools.append({**_pool_data(pool, decision), "leftOut": unused, "study": told})
     data = {"resource": planned.title, "pools": pools, **_transport_data(planned)}
     return data if alone else {**data, "cost": _cost_of_all(planned, studies), **form_data(form)}
 
@@ -159,6 +170,9 @@ def _pool_page(pool: PoolRecord, decision: PoolDecision, beside: Beside) -> Rend
     if study is not None:
         whole = () if len(beside.studies) > 1 else other_way((study,), beside.form)  # of a split it stands below
         parts.append(Text("\n" + "\n".join((*sentences(study), *whole))))
+    if plan is not None:
+        unused = beside.left_out.get(pool.key.name, {})
+        parts += [Text(f"{name} is left out: {why.message}") for name, why in unused.items()]
     if plan is not None and plan.alternatives:
         parts.append(_Alternatives(plan))
     return Group(*parts)

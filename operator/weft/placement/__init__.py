@@ -13,7 +13,7 @@ from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
 from weft.placement.sharing import cliques_of, compute_domain_of
-from weft.placement.suppliers import Supplier, no_supplier, suppliers
+from weft.placement.suppliers import Supplier, left_out, no_supplier, suppliers
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "eligible_domains",
     "find_slot",
     "leaves_domain",
+    "left_out",
     "natural",
     "no_supplier",
     "repack",

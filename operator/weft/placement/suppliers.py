@@ -46,6 +46,20 @@ def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
     return tuple([kinds[name, shared] for name, shared in sorted(kinds) if not shared or (name, False) not in kinds])
 
 
+def left_out(fabric: Fabric, placement: PlacementSpec) -> dict[str, Explanation]:
+    """Accelerators that the pool may use and the cluster has, but of which no node lets it, with what one says."""
+    supplied = {each.accelerator for each in suppliers(fabric, placement)}
+    tolerated = tolerated_by(placement.tolerations, fabric)
+    told: dict[str, Explanation] = {}
+    for domain in fabric.domains:
+        if placement.allows(domain.accelerator) and domain.accelerator not in supplied:
+            refusals = (_never_usable(node, placement, tolerated) or node.impaired for node in domain.nodes)
+            why = next(filter(None, refusals), None)
+            if why is not None:
+                told.setdefault(domain.accelerator, why)
+    return told
+
+
 def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
     """Why `suppliers` finds none: what is allowed, what the cluster has, and what keeps the pool off it."""
     allowed = ", ".join(placement.accelerators) or "any in the catalog"
