@@ -56,6 +56,23 @@ def test_replicas_go_where_the_fabric_has_room(tmp_path: Path) -> None:
     assert "replica 0  on board-1" in ending.out
 
 
+@pytest.mark.parametrize(
+    ("typed", "written_out"),
+    [
+        ("llama-3.1-8b", "meta-llama/Llama-3.1-8B"),
+        ("META-LLAMA/Llama-3.1-8B-instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("Qwen3-8B", "Qwen/Qwen3-8B"),
+    ],
+)
+def test_an_exported_model_has_the_whole_name_of_its_repository(tmp_path: Path, typed: str, written_out: str) -> None:
+    """Without the organisation there is nothing to download."""
+    file = tmp_path / "pool.yaml"
+    ending = weft("plan", "--model", typed, "--accelerator", "h200", "--precision", "bf16", "--export", str(file))
+    assert ending.code == 0, ending.err
+    model = yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]["model"]
+    assert {"id": written_out, "precision": "BF16"} == {name: model[name] for name in ("id", "precision")}
+
+
 def test_accelerators_that_no_shape_could_use_are_left_out_with_why(tmp_path: Path) -> None:
     """Else whoever has them looks for them among the shapes that lost."""
     rack = node("tray-0", "NVIDIA-GB200", 4)

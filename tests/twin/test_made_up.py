@@ -35,6 +35,11 @@ def test_the_longest_requests_have_as_many_tokens_as_a_request_can_have() -> Non
     assert whole_tokens(np.array([0.2, 3e9, np.inf])).tolist() == [1, MOST_TOKENS, MOST_TOKENS]
 
 
+def test_times_may_be_written_with_their_unit() -> None:
+    plain = made_up("burst:rate=5,every=300,lasting=30,seconds=1800")
+    assert plain.arrivals.tolist() == made_up("burst:rate=5,every=5m,lasting=30s,seconds=30m").arrivals.tolist()
+
+
 def test_a_steady_rate_is_steady() -> None:
     trace = made_up("poisson:rate=20,seconds=2000")
     assert trace.rate == pytest.approx(20, rel=0.05)
@@ -81,6 +86,8 @@ def test_as_many_come_as_the_area_says(low: float, high: float, over: float) -> 
         ("wave", "'wave' is no trace that can be made up: there are poisson, step"),
         ("step:speed=3", "step has no 'speed': it takes seconds, isl, osl, from, to, at"),
         ("step:to=many", "step: to takes a number, not 'many'"),
+        ("step:to=5m", "step: to takes a number, not '5m'"),
+        ("step:at=noon", "step: at takes seconds, or a time such as 90s or 1h30m, not 'noon'"),
         ("step:to=-1", "step: to cannot be -1"),
         ("poisson:seconds=0", "poisson: seconds cannot be 0"),
         ("poisson:isl=nan", "poisson: isl cannot be nan"),

@@ -6,6 +6,7 @@ import functools
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from weft.catalog.names import nearest, perhaps
@@ -69,8 +70,19 @@ class KnownModel:
     @cached_property
     def names(self) -> frozenset[str]:
         """All that it is called, in lower case, with and without the organisation."""
-        names = {name.casefold() for name in (self.model_id, *self.aliases)}
-        return frozenset(names | {name.rpartition("/")[2] for name in names})
+        return frozenset(chain(*map(_with_and_without_organisation, (self.model_id, *self.aliases))))
+
+    def spelt_out(self, name: str) -> str:
+        """One of its names as its publisher writes it, with the organisation that was left out."""
+        wanted = name.casefold()
+        spellings = (self.model_id, *self.aliases)
+        return next((each for each in spellings if wanted in _with_and_without_organisation(each)), self.model_id)
+
+
+def _with_and_without_organisation(name: str) -> tuple[str, str]:
+    """In lower case."""
+    plain = name.casefold()
+    return plain, plain.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,8 +116,13 @@ class Catalog:
 
     def architecture(self, model_id: str) -> Architecture | None:
         """A known model by its id or an alias, whatever its case; the organisation may be left out."""
+        known = self.known_model(model_id)
+        return known.architecture if known is not None else None
+
+    def known_model(self, model_id: str) -> KnownModel | None:
+        """The entry of such a name."""
         wanted = model_id.casefold()
-        return next((model.architecture for model in self.models if wanted in model.names), None)
+        return next((model for model in self.models if wanted in model.names), None)
 
     def _lacking_accelerator(self, name: str) -> str:
         labelled = self.accelerator_of_product(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.failure import CommandFailure
@@ -56,19 +56,21 @@ class Asked:
 def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, Any]]:
     """The resources to plan: of files, or the one that was asked for."""
     if asked is not None:
-        _refuse_unknown(asked)
-        return [as_document(asked)]
+        return [as_document(asked if asked.config is not None else _of_a_known_model(asked))]
     with working(f"reading {', '.join(map(shown, files))}"):
         return [body for file in files for body in load_documents(file)]
 
 
-def _refuse_unknown(asked: Asked) -> None:
+def _of_a_known_model(asked: Asked) -> Asked:
+    """With the whole name, for what is exported takes the weights from the repository of that name."""
     from weft.catalog import load
 
     catalog = load()
-    if asked.config is None and asked.model and catalog.architecture(asked.model) is None:
+    known = catalog.known_model(asked.model)
+    if known is None and asked.model:
         told = "give the config.json from its repository with --config FILE"
         raise CommandFailure(f"--model: {catalog.unknown_model(asked.model)}; {told}")
+    return asked if known is None else replace(asked, model=known.spelt_out(asked.model))
 
 
 def as_document(asked: Asked) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def as_document(asked: Asked) -> dict[str, Any]:
     }
     model: dict[str, Any] = {"id": asked.model}
     if asked.wishes.precisions:
-        model["precisions"] = list(asked.wishes.precisions)
+        model["precisions"] = [each.upper() for each in asked.wishes.precisions]
     if asked.config is not None:
         model["config"] = {"inline": _config(asked.config)}
     spec: dict[str, Any] = {

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.domain.errors import Invalid
+from weft.domain.units import parse_duration_seconds
 from weft.twin.trace import LONGEST_SECONDS, MOST_REQUESTS, Trace, TraceError
 from weft.twin.traffic import Lengths, Profile, all_arrivals
 
@@ -68,6 +70,7 @@ SHAPES: dict[str, tuple[Callable[[Values], Corners], Mapping[str, float]]] = {
     "day": (_day, {"rate": 10.0, "peak": 1.8, "seconds": _DAY}),
     "burst": (_burst, {"rate": 10.0, "times": 4.0, "every": 600.0, "lasting": 60.0}),
 }
+_TIMES = {"seconds", "at", "over", "every", "lasting"}
 _MAY_BE_ZERO = {"from", "to", "at", "rate"}
 
 
@@ -113,9 +116,10 @@ def _values(name: str, wishes: str, values: dict[str, float]) -> Values:
 
 def _number(name: str, key: str, text: str) -> float:
     try:
-        value = float(text)
-    except ValueError:
-        raise TraceError(f"{name}: {key} takes a number, not {text!r}") from None
+        value = parse_duration_seconds(text) if key in _TIMES and text[-1:].isalpha() else float(text)
+    except (ValueError, Invalid):
+        takes = "seconds, or a time such as 90s or 1h30m" if key in _TIMES else "a number"
+        raise TraceError(f"{name}: {key} takes {takes}, not {text!r:.60}") from None
     most = _MOST_MEAN_TOKENS if key in {"isl", "osl"} else _MOST
     if not 0 <= value <= most or (value == 0 and key not in _MAY_BE_ZERO):
         raise TraceError(f"{name}: {key} cannot be {text:.20}")
