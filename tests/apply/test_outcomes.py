@@ -10,7 +10,7 @@ from aiohttp import web
 
 from tests.apply.test_sending import OWNER, Outbox
 from tests.protocol.scripted_server import ScriptedServer
-from weft.apply.outcomes import TRIED_AGAIN_SECONDS, Outcomes
+from weft.apply.outcomes import TRIED_AGAIN_SECONDS, Asked, Outcomes
 from weft.domain.action import ApplyObject
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def test_it_is_tried_again_once_in_a_while() -> None:
     """The policy may be gone, and nothing else would tell."""
     now = [0.0]
     outcomes = Outcomes(lambda: now[0])
-    wanted, became = ApplyObject(deployment()), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
-    outcomes.note(PATH, wanted, became)
-    assert outcomes.is_one(PATH, wanted, became)
+    asked, became = Asked.of(PATH, ApplyObject(deployment())), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
+    outcomes.note(asked, became)
+    assert outcomes.is_one(asked, became)
     now[0] = TRIED_AGAIN_SECONDS
-    assert not outcomes.is_one(PATH, wanted, became)
+    assert not outcomes.is_one(asked, became)

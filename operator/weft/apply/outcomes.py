@@ -13,7 +13,7 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +30,32 @@ SETTLED_SECONDS = 900.0  # after which a change is another one: longer than a re
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What one apply asks of the object at `path`; the digests are told once, as bodies are large.
+
+    `first` is of what has to be patched before, which goes by what others did.
+    """
+
+    path: str
+    wanted: Json
+    body: str
+    first: str
+
+    @classmethod
+    def of(cls, path: str, action: ApplyObject) -> Self:
+        """By the action that asks it."""
+        return cls(path, action.body, _digest(action.body), _digest(action.first))
+
+
+@dataclass(frozen=True, slots=True)
 class _Outcome:
     """What was asked and what came of it, when (in the clock's seconds), and how often that was undone.
 
-    All by digests; `body` is of what was asked without what had to be patched first, which goes by what others did.
+    All by digests, those of what was asked as `Asked` has them.
     """
 
-    asked: str
     body: str
+    first: str
     became: str
     at: float
     undone: int
@@ -57,43 +75,43 @@ class Outcomes:
         self._clock = clock
         self._known: dict[str, _Outcome] = {}
 
-    def note(self, path: str, action: ApplyObject, became: Json) -> None:
+    def note(self, asked: Asked, became: Json) -> None:
         """The API server made this of what was applied, after what had to be patched first.
 
         The same again soon after it was applied means that somebody undid it in between.
         """
         if len(self._known) >= REMEMBERED:
             self._known = {}
-        now, before = self._clock(), self._of(path, action)
+        now, before = self._clock(), self._of(asked)
         undone = before.undone + 1 if before is not None and now - before.at < SETTLED_SECONDS else 0
-        came = _digest(_ours(became, action.body))
-        self._known[path] = _Outcome(_asked(action), _digest(action.body), came, now, undone)
+        came = _digest(_ours(became, asked.wanted))
+        self._known[asked.path] = _Outcome(asked.body, asked.first, came, now, undone)
 
-    def begin(self, path: str, action: ApplyObject, became: Json) -> None:
+    def begin(self, asked: Asked, became: Json) -> None:
         """As `note`, of what was not there: nobody has changed it yet."""
-        self._known.pop(path, None)
-        self.note(path, action, became)
+        self._known.pop(asked.path, None)
+        self.note(asked, became)
 
-    def is_one(self, path: str, action: ApplyObject, live: Json) -> bool:
+    def is_one(self, asked: Asked, live: Json) -> bool:
         """Whether an object is what came of the same apply not long ago: nobody touched what is ours of it since."""
-        known = self._known.get(path)
-        if known is None or self._clock() - known.at >= TRIED_AGAIN_SECONDS:
+        known = self._of(asked)
+        if known is None or known.first != asked.first or self._clock() - known.at >= TRIED_AGAIN_SECONDS:
             return False
-        return known.asked == _asked(action) and known.became == _digest(_ours(live, action.body))
+        return known.became == _digest(_ours(live, asked.wanted))
 
-    def is_contested(self, path: str, action: ApplyObject) -> bool:
+    def is_contested(self, asked: Asked) -> bool:
         """Whether the same apply was undone so often that it is not repeated at once any more."""
-        known = self._of(path, action)
+        known = self._of(asked)
         return known is not None and known.undone >= AT_ONCE
 
-    def rests(self, path: str, action: ApplyObject) -> bool:
+    def rests(self, asked: Asked) -> bool:
         """Whether the next apply of the same has to wait."""
-        known = self._of(path, action)
+        known = self._of(asked)
         return known is not None and self._clock() - known.at < known.rest_seconds
 
-    def _of(self, path: str, action: ApplyObject) -> _Outcome | None:
-        known = self._known.get(path)
-        return known if known is not None and known.body == _digest(action.body) else None
+    def _of(self, asked: Asked) -> _Outcome | None:
+        known = self._known.get(asked.path)
+        return known if known is not None and known.body == asked.body else None
 
 
 def _ours(body: Json, wanted: Json) -> Json:
@@ -107,9 +125,5 @@ def _ours(body: Json, wanted: Json) -> Json:
     return {**kept, "metadata": {**notes, "uid": meta.get("uid"), "ownerReferences": meta.get("ownerReferences")}}
 
 
-def _asked(action: ApplyObject) -> str:
-    return _digest({"body": action.body, "first": action.first})
-
-
-def _digest(body: Json) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+def _digest(content: Json | tuple[Json, ...]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

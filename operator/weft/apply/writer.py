@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from weft.apply.kinds import plural_of
-from weft.apply.outcomes import Outcomes
+from weft.apply.outcomes import Asked, Outcomes
 from weft.apply.recreations import Recreations
 from weft.apply.refusals import not_permitted, refused
 from weft.apply.rivals import contested
@@ -160,11 +160,11 @@ class Writer:
         body, meta = action.body, action.body["metadata"]
         plural = plural_of(body["apiVersion"], body["kind"])
         path = object_path(body["apiVersion"], plural, meta["namespace"], meta["name"])
-        live = self._expect_ours(path, body)
+        asked, live = Asked.of(path, action), self._expect_ours(path, body)
         if live is not None:
-            if self._outcomes.is_one(path, action, live):
+            if self._outcomes.is_one(asked, live):
                 return
-            if self._outcomes.rests(path, action):
+            if self._outcomes.rests(asked):
                 raise contested(action, live)
             known_uid = str(live["metadata"]["uid"])  # a name re-created meanwhile by somebody else is not taken over
             body = {**body, "metadata": {**meta, "uid": known_uid}}
@@ -177,18 +177,18 @@ class Writer:
         if not answer.ok and not (answer.conflicts and seed):
             raise refused(answer)
         if answer.ok and not seed:
-            self._note_applied(path, action, live, answer.body)
+            self._note_applied(asked, action, live, answer.body)
 
-    def _note_applied(self, path: str, action: ApplyObject, live: Json | None, became: Json) -> None:
+    def _note_applied(self, asked: Asked, action: ApplyObject, live: Json | None, became: Json) -> None:
         """Remember what came of it; whom somebody undoes again and again is told until it is seen to stay."""
         if live is not None:
-            self._outcomes.note(path, action, became)
-            if self._outcomes.is_contested(path, action):
+            self._outcomes.note(asked, became)
+            if self._outcomes.is_contested(asked):
                 raise contested(action, live)
             return
-        self._outcomes.begin(path, action, became)
-        self._recreations.note(path, action.body)
-        self._recreations.expect_to_stay(path, action.body)
+        self._outcomes.begin(asked, became)
+        self._recreations.note(asked.path, action.body)
+        self._recreations.expect_to_stay(asked.path, action.body)
 
     def _patch_first(self, path: str, action: ApplyObject, uid: str) -> None:
         if not action.first:
