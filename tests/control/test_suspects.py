@@ -15,8 +15,9 @@ from tests.fabric.cluster import board
 from weft.catalog import load
 from weft.control.isolating import LONGEST_SEARCH_SECONDS, Isolating
 from weft.control.telemetry import Telemetry
-from weft.decide import Stumbled, decide, steps, whose
+from weft.decide import decide, steps, whose
 from weft.domain.reasons import Reason
+from weft.domain.stumbling import Stumbled
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from weft.apply import Unanswered
 from weft.control.carrying_out import Carrier, Held, Refusal, everything_goes
 from weft.control.status_writing import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
-from weft.decide import Stumbled
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation
 from weft.domain.status import Condition
+from weft.domain.stumbling import Stumbled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

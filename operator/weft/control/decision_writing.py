@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from weft.apply import ServerError, Unanswered
 from weft.control.status_writing import StatusWriter
 from weft.control.work_queue import backoff_seconds
-from weft.decide import Persisted, Stumbled, in_safe_order
+from weft.decide import Persisted, in_safe_order
 from weft.decide.news import news_of
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.stumbling import Stumbled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from weft.decide import Stumbled, decide, left_as_they_are, whose
+from weft.decide import decide, whose
+from weft.domain.stumbling import Stumbled, left_as_they_are
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,6 @@ from weft.converge.engine_fronts import EngineFronts, engine_at_a_gateway, engin
 from weft.converge.look import Look
 from weft.converge.phases import with_phases
 from weft.converge.relabelling import Relabelling
-from weft.converge.replicas import rank_of
 from weft.converge.serving import front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain import labels
@@ -117,7 +116,7 @@ def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica], fronts: Engine
         return ()
     plan = pool.status.plan
     spans = plan is not None and plan.shape.pods > 1
-    spanned = any(rank_of(pod) > 0 for replica in replicas for pod in replica.pods)
+    spanned = any(pod.rank > 0 for replica in replicas for pod in replica.pods)
     only = fronts.only if fronts is not None else {}
     found = [render_service(pool, only), render_disruption_budget(pool)]
     if spans or spanned:

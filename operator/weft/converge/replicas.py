@@ -42,7 +42,7 @@ class Replica:
     @property
     def leader(self) -> PodRecord | None:
         """Its first pod, which answers requests, and as a rule alone."""
-        return next((pod for pod in self.pods if rank_of(pod) == 0), None)
+        return next((pod for pod in self.pods if pod.rank == 0), None)
 
     @property
     def whole(self) -> bool:
@@ -73,11 +73,6 @@ def replicas_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Replica, .
             found.setdefault(pod.identity.replica, []).append(pod)
     assigned = {assignment.replica: assignment for assignment in pool.status.assignments}
     return tuple(
-        Replica(number, assigned.get(number), tuple(sorted(members, key=rank_of)))
+        Replica(number, assigned.get(number), tuple(sorted(members, key=lambda pod: pod.rank)))
         for number, members in sorted(found.items())
     )
-
-
-def rank_of(pod: PodRecord) -> int:
-    """Rank of a pod of ours."""
-    return pod.identity.rank if pod.identity is not None else 0

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from weft.converge.domains import compute_domain_for
-from weft.converge.replicas import rank_of
 from weft.domain.action import ApplyObject, CreatePod, ReleasePods
 from weft.placement import domain_lost, leaves_domain, slot_is_still_free
 from weft.render import domain_name_of, render_compute_domain, render_pods, revision_asked
@@ -41,7 +40,7 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Surrou
         domain = compute_domain_for(pool, assignment, around)
         if assignment.shared_domain and (domain is None or domain.terminating):
             continue  # its split makes it, for both halves; claims by the template of one that goes fit no other
-        there = {rank_of(pod) for pod in replica.pods}
+        there = {pod.rank for pod in replica.pods}
         missing = [body for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there]
         if created and created + len(missing) > PODS_AT_A_TIME:
             return
@@ -113,9 +112,9 @@ def _nodes_awaited(replica: Replica, assignment: Assignment) -> list[str]:
     Anybody may edit the label of a rank.
     """
     waiting = [pod for pod in replica.live if not pod.gated and pod.node is None and not pod.ended]
-    places, ranks = dict(enumerate(assignment.nodes)), {rank_of(pod) for pod in replica.pods}
+    places, ranks = dict(enumerate(assignment.nodes)), {pod.rank for pod in replica.pods}
     if len(ranks) == len(replica.pods) and ranks <= places.keys():
-        return [places[rank_of(pod)] for pod in waiting]
+        return [places[pod.rank] for pod in waiting]
     bound = _bound(replica, assignment)
     return [node for rank, node in places.items() if rank not in bound] if waiting else []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from weft.decide.compose import decide
 from weft.decide.persisting import Persisted, in_safe_order
 from weft.decide.settling import as_decided
-from weft.decide.stumbling import Stumbled, left_as_they_are
 from weft.decide.suspects import whose
 
-__all__ = ["Persisted", "Stumbled", "as_decided", "decide", "in_safe_order", "left_as_they_are", "whose"]
+__all__ = ["Persisted", "as_decided", "decide", "in_safe_order", "whose"]

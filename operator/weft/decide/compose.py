@@ -38,7 +38,6 @@ from weft.decide.planning import Facts
 from weft.decide.promises import free_map
 from weft.decide.settling import as_decided, both, may_change_again
 from weft.decide.steps import take_turns
-from weft.decide.stumbling import stumbled
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors
 from weft.decide.worth import stays_for_want_of_budget
@@ -46,6 +45,7 @@ from weft.domain.changed import changed
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.figures import agreeing, counted
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.stumbling import stumbled
 from weft.fabric import build_fabric
 from weft.placement import rooms_of
 from weft.scaling import replaced_values

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from weft.decide.conditions import TRUE
 from weft.decide.network import network_bound
 from weft.decide.planning import Facts, Planned, plan_pool
-from weft.decide.stumbling import stumbled
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation
+from weft.domain.stumbling import stumbled
 from weft.scaling import (
     RatioGuard,
     ScaleAnswer,

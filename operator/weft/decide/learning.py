@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from weft.decide import conditions
 from weft.decide.network import network_bound
 from weft.decide.planning import Facts, shape_request
-from weft.decide.stumbling import stumbled
 from weft.domain.calibration import Subject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
+from weft.domain.stumbling import stumbled
 from weft.engines import adapter_for
 from weft.perf import at_engine, at_rate
 from weft.render import revision

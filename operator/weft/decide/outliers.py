@@ -14,7 +14,6 @@ from weft.decide.course import Swap
 from weft.decide.growth import add_one
 from weft.decide.learning import unwatched
 from weft.decide.rollout import limits_of
-from weft.decide.stumbling import stumbled
 from weft.domain.changed import changed
 from weft.domain.figures import agreeing
 from weft.domain.reasons import Explanation, Reason
@@ -22,6 +21,7 @@ from weft.domain.remembered import LastAnswers
 from weft.domain.snapshot import Outliers
 from weft.domain.spec import RolloutStrategy
 from weft.domain.status import Condition
+from weft.domain.stumbling import stumbled
 from weft.domain.workload import Role
 from weft.placement import Departure
 from weft.scaling.cut_off import all_fail, as_handed_over

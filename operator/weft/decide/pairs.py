@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from weft.decide.planning import Facts, allows, kept_engine, plan_as, planned_as, request_as, shape_request
 from weft.decide.racks import no_domain_for
-from weft.decide.stumbling import stumbled
 from weft.decide.support import (
     refuse_a_front_of_pairs,
     refuse_unsupported,
@@ -17,6 +16,7 @@ from weft.decide.support import (
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
+from weft.domain.stumbling import stumbled
 from weft.domain.workload import Role
 from weft.engines.handover import settings_conflict
 from weft.engines.nvlink import over_nvlink

@@ -18,10 +18,10 @@ from weft.decide.pairing import alone_in, rollout_of
 from weft.decide.promises import keep_promise, take_back
 from weft.decide.rollout import arriving, keep_the_last, leaving, without
 from weft.decide.spares import gives_way_to_its_spare
-from weft.decide.stumbling import stumbled
 from weft.decide.weighing import weigh
 from weft.decide.worth import share_of
 from weft.domain.spec import RolloutStrategy
+from weft.domain.stumbling import stumbled
 from weft.placement import Departure
 
 if TYPE_CHECKING:

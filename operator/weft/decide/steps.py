@@ -20,9 +20,9 @@ from weft.decide.racks import keep_halves_together
 from weft.decide.rounds import Fill, fill_of, in_rounds
 from weft.decide.setting_out import Start, all_set_out, set_out_anew
 from weft.decide.spares import keep_spares
-from weft.decide.stumbling import stumbled
 from weft.decide.telling import outcome_of
 from weft.decide.weighing import say_what_traffic_holds
+from weft.domain.stumbling import stumbled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

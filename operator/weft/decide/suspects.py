@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.decide.order import in_order
-from weft.decide.stumbling import Stumbled, left_as_they_are
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.stumbling import Stumbled, left_as_they_are
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -140,6 +140,11 @@ class PodRecord:
     start: Start | None = None  # of what those seconds were made, where containers tell
 
     @property
+    def rank(self) -> int:
+        """Its place among the pods of a replica; 0 of one that belongs to none."""
+        return self.identity.rank if self.identity is not None else 0
+
+    @property
     def api_servers(self) -> int:
         """Ports at which it answers requests: one in the first pod of a replica and none in others, unless it tells."""
         if self.identity is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from weft.decide import Stumbled
 from weft.domain.changed import changed
 from weft.domain.snapshot import ResourceKey
+from weft.domain.stumbling import Stumbled
 from weft.observe.identity import controller_uid
 from weft.observe.resource_cache import version_of
 

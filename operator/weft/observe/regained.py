@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.catalog import load
-from weft.converge.replicas import rank_of
 from weft.domain.status import Assignment, ComputeDomain
 from weft.fabric.devices import is_accelerator
 from weft.render import compute_domain_name, pod_name, shared_by
@@ -68,7 +67,7 @@ def _unknown(pool: PoolRecord, pods: Iterable[PodRecord]) -> dict[int, list[PodR
             continue
         if pod.name == pod_name(pool.key, mine.replica, mine.rank):
             found[mine.replica].append(pod)
-    return {replica: sorted(together, key=rank_of) for replica, together in found.items()}
+    return {replica: sorted(together, key=lambda pod: pod.rank) for replica, together in found.items()}
 
 
 def _revision(pod: PodRecord) -> str:
@@ -79,7 +78,7 @@ def _widths(pool: PoolRecord, lost: Mapping[int, Sequence[PodRecord]]) -> dict[s
     """Pods of a replica, by revision: replicas of one revision have as many each, whether they are known or not."""
     widths: dict[str, int] = defaultdict(int, {each.revision: each.pods for each in pool.status.assignments})
     for pod in (pod for together in lost.values() for pod in together):
-        widths[_revision(pod)] = max(widths[_revision(pod)], rank_of(pod) + 1)
+        widths[_revision(pod)] = max(widths[_revision(pod)], pod.rank + 1)
     return widths
 
 
@@ -88,7 +87,7 @@ def _read_back(
 ) -> Assignment | None:
     """The assignment of a replica that is whole and stays; None of one that had yet to start, has ended or leaves."""
     first, nodes = pods[0], tuple(pod.node for pod in pods if pod.node is not None)
-    whole = [*map(rank_of, pods)] == [*range(widths[_revision(first)])] and len(nodes) == len(pods)
+    whole = [pod.rank for pod in pods] == [*range(widths[_revision(first)])] and len(nodes) == len(pods)
     gpus = sum(count for name, count in first.requests if is_accelerator(name, load()))
     if not whole or gpus == 0 or not all(map(_stays, pods)):
         return None

@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.api import parse_pool, parse_split
-from weft.decide import left_as_they_are
 from weft.domain.crews import crews_of
 from weft.domain.reasons import Reason
 from weft.domain.relaxations import permitting
 from weft.domain.snapshot import Snapshot
 from weft.domain.spec import RouterKind
+from weft.domain.stumbling import left_as_they_are
 from weft.engines import adapter_for, engine_in
 from weft.observe.bodies import Bodies
 from weft.observe.records import read_object
@@ -22,11 +22,11 @@ from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from weft.decide import Stumbled
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.reports import Reports
     from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, ScaleMemory, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.domain.stumbling import Stumbled
     from weft.observe.cluster_cache import ClusterCache
     from weft.observe.lookups import ConfigFiles, Priorities
     from weft.observe.pod_logs import PodLogs

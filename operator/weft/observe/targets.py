@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from weft.converge.replicas import rank_of
 from weft.engines import FRONTS, release_in, series_in_image
 from weft.observe.history import EngineTarget, Target
 
@@ -35,13 +34,13 @@ def targets_of(pool_uid: str, pods: Iterable[PodRecord], planned: EngineRelease)
     for pod in pods:
         if pod.identity is not None and pod.identity.pool_uid == pool_uid and pod.api_servers:
             answering.setdefault(pod.identity.replica, []).append(pod)
-    asked = (_pages(sorted(each, key=rank_of), series) for each in answering.values())
+    asked = (_pages(sorted(each, key=lambda pod: pod.rank), series) for each in answering.values())
     return tuple(replace(pages[0], pages=pages[1:]) if pages[1:] else pages[0] for pages in asked if pages)
 
 
 def _pages(pods: list[PodRecord], series: Callable[[PodRecord], EngineSeries]) -> tuple[EngineTarget, ...]:
     """Each port of each pod, the first of the first pod first; none unless all of them may be asked."""
-    if rank_of(pods[0]) > 0 or not all(pod.serves and pod.ip is not None for pod in pods):
+    if pods[0].rank > 0 or not all(pod.serves and pod.ip is not None for pod in pods):
         return ()
     return tuple(_page(pod, number, series(pod)) for pod in pods for number in range(pod.api_servers))
 
