@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from weft.decide.health import Replica
     from weft.decide.planning import Planned
     from weft.decide.survivors import Roll, Survivors
-    from weft.domain.cluster import PodRecord
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolObservation, PoolRecord
@@ -179,21 +178,16 @@ def replaces_in_its_room(planned: Planned, seen: Survivors, roll: Roll, troubled
     """Whether a pool that replaces replicas (in a rollout, or on `troubled` nodes) has lost one, or lets one go."""
     if seen.standing is not None and not seen.standing.strays:
         return False
-    leaving = _leaving_pods(planned, seen, roll)
+    leaving = roll.strays(planned.pool, seen)
     earlier = any(each.assignment.revision != planned.revision for each in seen.replicas)
     earlier = earlier or any(pod.identity and pod.identity.revision != planned.revision for pod in leaving)
     moves = any(not troubled.isdisjoint(each.nodes) for each in seen.replicas)
     return (earlier or moves) and bool(leaving or seen.losses)
 
 
-def _leaving_pods(planned: Planned, seen: Survivors, roll: Roll) -> list[PodRecord]:
-    staying = {each.assignment.replica for each in seen.replicas}
-    return [pod for pod in roll.pods_of(planned.pool) if pod.identity and pod.identity.replica not in staying]
-
-
 def _given_back(planned: Planned, seen: Survivors, roll: Roll) -> int:
     """Replicas that a pool's leaving pods will pay for."""
-    counted = [pod for pod in _leaving_pods(planned, seen, roll) if not pod.ended]
+    counted = [pod for pod in roll.strays(planned.pool, seen) if not pod.ended]
     shape, device = planned.plan.shape, device_resource(planned.plan.shape)
     gpus = sum(pod.asks_for(device) for pod in counted)
     return min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))

@@ -159,6 +159,13 @@ class Roll:
         """Every pod of a pool, of whatever replica, in order of both."""
         return self.standing(pool).pods
 
+    def strays(self, pool: PoolRecord, staying: Survivors) -> tuple[PodRecord, ...]:
+        """Pods of a pool that still exist although no replica that stays has them any more."""
+        if staying.standing is not None and not staying.standing.strays:
+            return ()
+        ids = {each.assignment.replica for each in staying.replicas}
+        return tuple(pod for pod in self.pods_of(pool) if pod.identity is not None and pod.identity.replica not in ids)
+
     def with_nodes_away(self, memory: ScaleMemory, pool_uid: str, assignments: Iterable[Assignment]) -> ScaleMemory:
         """The memory of a pool, with the nodes that carry its replicas and are silent or gone."""
         before = self.standings.get(pool_uid)

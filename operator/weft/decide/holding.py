@@ -1,0 +1,58 @@
+"""Pools without a valid plan, of their own or for the other half of their split: what runs of them keeps running."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.decide import conditions
+from weft.decide.course import Outcome
+from weft.decide.learning import unwatched
+from weft.decide.network import network_bound
+from weft.domain.decision import PoolDecision
+from weft.domain.figures import agreeing, counted
+from weft.domain.reasons import Explanation, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.decide.counts import Prospect
+    from weft.decide.stage import Stage
+    from weft.decide.survivors import Survivors
+    from weft.domain.snapshot import PoolObservation
+    from weft.domain.status import Condition
+
+
+def hold(prospect: Prospect, stage: Stage) -> Outcome:
+    """What is under way is completed, or it would wait behind its gates; what has lost its slot by then is given up."""
+    pool, seen = prospect.pool, stage.survivors[prospect.pool.key.uid]
+    problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
+    status = replace(pool.status, assignments=tuple(replica.assignment for replica in seen.replicas))
+    if pool.spec is not None:
+        desired = counted(pool.status.desired_replicas, "replica")
+        held = Explanation(Reason.HoldNotPlanned, f"held at {desired}: {problem.message}")
+        status = replace(status, scale=held)
+    checks = tuple(_conditions(prospect, problem, seen, stage.snapshot.observations.get(pool.key.uid)))
+    lost = tuple(loss.explanation for loss in seen.losses)
+    decision = PoolDecision(pool.key, pool.generation, status, pool.status.desired_replicas, checks, lost)
+    known = stage.snapshot.memory.get(pool.key.uid)
+    return Outcome(decision, unwatched(known) if known is not None else None, None)
+
+
+def _conditions(
+    prospect: Prospect, problem: Explanation, seen: Survivors, observation: PoolObservation | None
+) -> Iterator[Condition]:
+    spec = prospect.pool.spec
+    yield conditions.planned(prospect.planned.plan if prospect.planned is not None else problem)
+    if spec is not None:
+        yield from conditions.relaxed(spec)
+    yield conditions.placed(Explanation(Reason.NothingToPlace, f"there is no valid plan{_who_keeps_its_place(seen)}"))
+    if spec is not None:
+        yield conditions.slo_met(spec.slo, observation)
+        yield network_bound(spec.role, spec.slo, observation)
+
+
+def _who_keeps_its_place(seen: Survivors) -> str:
+    there = len(seen.replicas)
+    keep = agreeing(there, "keeps its place", "keep their places")
+    return f"; {counted(there, 'replica')} {keep}" if there else ""

@@ -1,0 +1,120 @@
+"""The turns of a pass: how many replicas the pools of each unit shall have, with all that is known of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.budgets import pays_for_no_successor
+from weft.decide.counts import count
+from weft.decide.course import Turn
+from weft.decide.frozen import as_it_stays
+from weft.decide.handover import handed_over
+from weft.decide.learning import Fleet, watch
+from weft.decide.worth import stays_for_want_of_budget
+from weft.domain.changed import changed
+from weft.domain.stumbling import stumbled
+from weft.scaling import replaced_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from weft.decide.budgets import Share
+    from weft.decide.counts import Prospect
+    from weft.decide.order import Unit
+    from weft.decide.planning import Planned
+    from weft.decide.stage import Stage
+    from weft.domain.snapshot import ScaleMemory
+    from weft.scaling import ScaleAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """What budgets pay a unit for: `is_short` where that is less than it wants; the others as in `Turn`."""
+
+    is_short: bool
+    barred: bool
+    frozen: bool
+
+
+def all_turns(units: Iterable[Unit], stage: Stage) -> list[list[Turn]]:
+    """Of every unit; all of their pools have a plan."""
+    found: list[list[Turn]] = []
+    for unit in units:
+        try:
+            found.append(turns_of(unit, stage))
+        except Exception as error:
+            raise stumbled(error, *unit) from error
+    return found
+
+
+def turns_of(unit: Unit, stage: Stage) -> list[Turn]:
+    """Of one pool, or of a pair whose halves are both planned."""
+    known = [stage.prospects[pool.key.uid] for pool in unit]
+    plans = [prospect.planned for prospect in known if prospect.planned is not None]
+    paid = _Paid(
+        is_short=bool(stage.shares) and any(pool.key.uid in stage.shares for pool in unit),
+        barred=pays_for_no_successor(plans, stage.survivors, stage.roll, stage.rest, stage.claims),
+        frozen=any(_stays(planned, stage) for planned in plans),
+    )
+    answers = _answers(unit, known, paid, stage)
+    parts = zip(plans, known, answers, strict=True)
+    return [_turn(planned, prospect, answer, paid, stage) for planned, prospect, answer in parts]
+
+
+def _stays(planned: Planned, stage: Stage) -> bool:
+    if planned.spec.scaling.max_gpus is None:  # as of nearly every pool, in every pass
+        return False
+    seen = stage.survivors[planned.pool.key.uid]
+    return stays_for_want_of_budget(planned, (each.assignment for each in seen.replicas))
+
+
+def _answers(unit: Unit, known: Sequence[Prospect], paid: _Paid, stage: Stage) -> tuple[ScaleAnswer, ...]:
+    """Counts within what quotas pay for; where they pay for all of it, those that were counted without them."""
+    counted = None if paid.is_short else stage.counted.get(unit[0].key.uid)
+    shares = _and_what_stays(unit, stage) if paid.barred else stage.shares
+    return counted or count(known, stage.split_of(unit), stage.snapshot, shares)
+
+
+def _and_what_stays(unit: Unit, stage: Stage) -> Mapping[str, Share]:
+    """What quotas pay for; of a unit whose new revision they pay none of, as many as there are, since those stay."""
+    uids = [pool.key.uid for pool in unit if pool.key.uid in stage.shares]
+    kept = {uid: max(len(stage.survivors[uid].replicas), stage.shares[uid].replicas) for uid in uids}
+    return {**stage.shares, **{uid: replace(stage.shares[uid], replicas=most) for uid, most in kept.items()}}
+
+
+def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid, stage: Stage) -> Turn:
+    pool, uid, snapshot = planned.pool, planned.pool.key.uid, stage.snapshot
+    seen, observation = stage.survivors[uid], snapshot.observations.get(uid)
+    answer = as_it_stays(scaled, planned, seen.replicas, snapshot.memory.get(uid)) if paid.frozen else scaled
+    declared, known = planned.spec.workload, answer.memory.calibration
+    return Turn(
+        planned,
+        seen,
+        answer,
+        observation,
+        left=stage.roll.strays(pool, seen),
+        memory=_with_its_plan(answer.memory, planned, prospect, stage),
+        live=replaced_values(declared, prospect.live or declared, observation),
+        asked=handed_over(planned, stage.free.fabric, snapshot.queueing),
+        taught=known.news if known is not None else None,
+        share=stage.shares.get(uid) if paid.is_short else None,
+        barred=paid.barred,
+        frozen=paid.frozen,
+    )
+
+
+def _with_its_plan(memory: ScaleMemory, planned: Planned, prospect: Prospect, stage: Stage) -> ScaleMemory:
+    """What to remember of a pool that was counted and goes on with this plan."""
+    uid, declared, snapshot = planned.pool.key.uid, planned.spec.workload, stage.snapshot
+    seen = stage.survivors[uid]
+    fleet = Fleet(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
+    gives_room = bool(snapshot.quotas) and stage.replaces(planned)
+    return changed(
+        memory,
+        left=snapshot.now if gives_room else memory.left,
+        workload=prospect.live or declared,
+        declared=declared,
+        lengths=prospect.lengths,
+        calibration=watch(fleet, planned.pool, snapshot.observations.get(uid), memory, snapshot.now),
+    )
