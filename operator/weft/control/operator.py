@@ -8,13 +8,13 @@ import logging
 import os
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
 from weft import catalog
 from weft.apply import EventRecorder, Reporter, Sender, TokenBucket, Writer
+from weft.control.collecting import keep_collecting, keep_looking_back
 from weft.control.connection import connect
 from weft.control.context import Context
 from weft.control.converge_loop import ConvergeLoop
@@ -26,7 +26,6 @@ from weft.control.telemetry import Telemetry
 from weft.control.view import Viewer
 from weft.control.wake import Wake
 from weft.control.watching import KopfThread, Watched
-from weft.engines import ports_by_label
 from weft.observe.cluster_cache import ClusterCache
 from weft.observe.cluster_clock import ClusterClock
 from weft.observe.collector import MetricsCollector
@@ -39,7 +38,7 @@ from weft.observe.pod_logs import PodLogs
 from weft.observe.prometheus import PrometheusSource
 from weft.observe.reading import Reader
 from weft.observe.resource_cache import ResourceCache
-from weft.observe.snapshot_builder import SnapshotBuilder, Sources
+from weft.observe.snapshot_builder import Sources
 from weft.observe.sources import PreferredSource
 
 if TYPE_CHECKING:
@@ -54,7 +53,6 @@ SETTLE_SECONDS = 0.3  # changes that come together make one decision
 STOP_SECONDS = 2.0
 HANGING_THREAD_SECONDS = 0.2
 WATCH_CHECK_SECONDS = 5.0
-LOOK_BACK_SECONDS = 2.0  # from one pool to the next: two weeks are much to read for a Prometheus
 THREADS = 24
 
 log = logging.getLogger(__name__)
@@ -96,9 +94,10 @@ class Operator:
                 DecideLoop(context, wake).run(),
                 converge.run(),
                 keep_listing(context, client),
-                _collect(context, told),
+                keep_collecting(context, told),
+                keep_looking_back(context),
             )
-            async with _running(*loops, _look_back(context), _measure_lag(context), _keep_watching(watching)):
+            async with _running(*loops, _measure_lag(context), _keep_watching(watching)):
                 await stop.wait()
             log.info("stopping")
 
@@ -182,43 +181,6 @@ def _source(options: RunOptions, executor: ThreadPoolExecutor) -> MetricsSource:
     if options.prometheus_url is None:
         return direct
     return PreferredSource(PrometheusSource(options.prometheus_url, executor), direct)
-
-
-async def _collect(context: Context, told: Callable[[], None]) -> None:
-    """Collect metrics every few seconds, and have each collection decided on, and heard by who waits for engines."""
-    builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
-    while True:
-        if not context.synced:
-            await asyncio.sleep(SETTLE_SECONDS)
-            continue
-        try:
-            pools = await loop.run_in_executor(context.executor, builder.pools)
-            asks = pools if context.options.prometheus_url is not None else ()  # pickers tell nobody else
-            pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, asks)
-            pods = context.cluster.pods()
-            await asyncio.gather(
-                context.collector.collect(pools, pods, pickers), context.downloads.collect(ports_by_label(), pods)
-            )
-            context.telemetry.show_engines_read(context.collector.engines_read)
-        except Exception:
-            log.exception("metrics could not be collected")
-        context.pulse.collected = time.monotonic()
-        told()
-        await asyncio.sleep(context.options.metrics_seconds)
-
-
-async def _look_back(context: Context) -> None:
-    """Ask Prometheus for the past of one pool after the other; nothing waits for it."""
-    builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
-    while context.options.prometheus_url is not None:
-        await asyncio.sleep(LOOK_BACK_SECONDS)
-        if not context.synced:
-            continue
-        try:
-            pools = await loop.run_in_executor(context.executor, builder.pools)
-            await loop.run_in_executor(context.executor, context.past.ask_next, pools, context.clock.now())
-        except Exception:
-            log.exception("earlier traffic could not be looked up")
 
 
 async def _measure_lag(context: Context) -> None:
