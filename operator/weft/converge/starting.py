@@ -67,7 +67,7 @@ def release_whole(
         own = Counter(_awaited([replica]))
         if waits_for_domain(pool, replica, fabric, around) is not None:
             continue
-        free = slot_is_still_free(replica.assignment, fabric, waiting - own, _bound(replica, replica.assignment))
+        free = slot_is_still_free(replica.assignment, fabric, waiting - own, replica.assignment.bound(replica.pods))
         if free and not _spans_domains(pool, replica.assignment, fabric):
             yield ReleasePods(gated[0].namespace, tuple((pod.name, pod.uid) for pod in gated))
             waiting.update(dict.fromkeys(replica.assignment.nodes, replica.assignment.gpus_per_pod))
@@ -91,7 +91,7 @@ def waits_for_domain(pool: PoolRecord, replica: Replica, fabric: Fabric, around:
     if record is None or record.terminating:
         return f"replica {replica.number} waits for its ComputeDomain"
     own = f"{pool.key.namespace}/{domain_name_of(pool.key, replica.assignment)}".__eq__
-    lost = domain_lost(replica.assignment, fabric, own, _bound(replica, replica.assignment))
+    lost = domain_lost(replica.assignment, fabric, own, replica.assignment.bound(replica.pods))
     return f"replica {replica.number} waits: {lost.message}" if lost is not None else None
 
 
@@ -115,11 +115,5 @@ def _nodes_awaited(replica: Replica, assignment: Assignment) -> list[str]:
     places, ranks = dict(enumerate(assignment.nodes)), {pod.rank for pod in replica.pods}
     if len(ranks) == len(replica.pods) and ranks <= places.keys():
         return [places[pod.rank] for pod in waiting]
-    bound = _bound(replica, assignment)
+    bound = assignment.bound(replica.pods)
     return [node for rank, node in places.items() if rank not in bound] if waiting else []
-
-
-def _bound(replica: Replica, assignment: Assignment) -> frozenset[int]:
-    """Ranks whose nodes have a pod of the replica, so that the fabric counts its devices as used."""
-    taken = {pod.node for pod in replica.pods}
-    return frozenset(rank for rank, node in enumerate(assignment.nodes) if node in taken)

@@ -85,13 +85,11 @@ class Replica:
     def bound(self) -> frozenset[int]:
         """Ranks whose nodes have a pod of the replica, so that the fabric counts its devices.
 
-        By nodes, each of which has one at most, as anybody may edit the label of a rank; by label alone where another
-        scheduler picks the nodes.
+        By nodes, or by label alone where another scheduler picks the nodes.
         """
         if self.assignment.handover is not None:
             return frozenset([pod.identity.rank for pod in self.pods if pod.identity and pod.node is not None])
-        taken = {pod.node for pod in self.pods}
-        return frozenset([rank for rank, node in enumerate(self.assignment.nodes) if node in taken])
+        return self.assignment.bound(self.pods)
 
     @property
     def unbound_nodes(self) -> tuple[str, ...]:

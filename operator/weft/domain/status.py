@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.domain.made_often import made_often
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from weft.domain.calibration import Calibrated
     from weft.domain.cluster import PodRecord
@@ -82,6 +82,14 @@ class Assignment:
     def shared_domain(self) -> str:
         """The ComputeDomain that it shares with its generation of a split; empty where it has its own, or none."""
         return self.compute_domain.name if self.compute_domain is not None else ""
+
+    def bound(self, pods: Iterable[PodRecord]) -> frozenset[int]:
+        """Ranks on whose nodes one of these pods of the replica sits, so that the fabric counts their devices.
+
+        By nodes, each of which has one at most, as anybody may edit the label of a rank. None with a `handover`.
+        """
+        taken = {pod.node for pod in pods}
+        return frozenset([rank for rank, node in enumerate(self.nodes) if node in taken])
 
     def is_served_by(self, pods: Sequence[PodRecord]) -> bool:
         """Whether the replica answers requests, given those of its pods that exist: all are there, and each serves."""
