@@ -65,11 +65,10 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     units = in_order(snapshot.pools, snapshot.splits)
     stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, pairs))
     stage = _within_budgets(units, stage) if snapshot.quotas else stage
-    turns = all_turns([unit for unit in units if stage.is_planned(unit)], stage)
-    unplanned = [pool for unit in units if not stage.is_planned(unit) for pool in unit]
-    held = [hold(stage.prospects[pool.key.uid], stage) for pool in unplanned]
+    planned, unplanned = stage.by_plan(units)
     ground = Ground(stage.free, stage.accounts, snapshot.now)
-    taken = take_turns(turns, ground, _replanner(stage, facts), Purse.of(snapshot))
+    taken = take_turns(all_turns(planned, stage), ground, _replanner(stage, facts), Purse.of(snapshot))
+    held = [hold(stage.prospects[pool.key.uid], stage) for unit in unplanned for pool in unit]
     outcomes = (*keep_forecasts(taken, snapshot), *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
     memory = dict(_remembered(outcomes, roll))
@@ -119,9 +118,8 @@ def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll,
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
     splits = {split.key.uid: split for split in reversed(snapshot.splits)}
     stage = Stage(snapshot, roll, free, known, {}, splits)
-    plans = {
-        pool.key.uid: known[pool.key.uid].planned if stage.is_planned(unit) else None for unit in units for pool in unit
-    }
+    held = {pool.key.uid for unit in stage.by_plan(units)[1] for pool in unit}
+    plans = {uid: None if uid in held else prospect.planned for uid, prospect in known.items()}
     judged: dict[str, Survivors] = {}
     for unit in units:
         for pool in unit:

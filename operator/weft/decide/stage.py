@@ -9,7 +9,7 @@ from weft.decide.accounts import Accounts
 from weft.decide.budgets import PROMISED_SECONDS, replaces_in_its_room
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from weft.decide.budgets import Claim, Share
     from weft.decide.counts import Prospect
@@ -43,6 +43,13 @@ class Stage:
     def is_planned(self, unit: Unit) -> bool:
         """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
         return all(self.prospects[pool.key.uid].planned is not None for pool in unit)
+
+    def by_plan(self, units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
+        """Units all of whose pools have a valid plan, and the others."""
+        found: tuple[list[Unit], list[Unit]] = ([], [])
+        for unit in units:
+            found[0 if self.is_planned(unit) else 1].append(unit)
+        return found
 
     def split_of(self, unit: Unit) -> SplitRecord | None:
         """The split whose halves a unit is."""

@@ -55,7 +55,7 @@ def turns_of(unit: Unit, stage: Stage) -> list[Turn]:
     paid = _Paid(
         is_short=bool(stage.shares) and any(pool.key.uid in stage.shares for pool in unit),
         barred=pays_for_no_successor(plans, stage.survivors, stage.roll, stage.rest, stage.claims),
-        frozen=any(_stays(planned, stage) for planned in plans),
+        frozen=any(_stays(planned, stage) for planned in plans if planned.spec.scaling.max_gpus is not None),
     )
     answers = _answers(unit, known, paid, stage)
     parts = zip(plans, known, answers, strict=True)
@@ -63,8 +63,6 @@ def turns_of(unit: Unit, stage: Stage) -> list[Turn]:
 
 
 def _stays(planned: Planned, stage: Stage) -> bool:
-    if planned.spec.scaling.max_gpus is None:  # as of nearly every pool, in every pass
-        return False
     seen = stage.survivors[planned.pool.key.uid]
     return stays_for_want_of_budget(planned, (each.assignment for each in seen.replicas))
 
