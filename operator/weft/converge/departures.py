@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire, stuck_in_seconds
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import kept_for_their_front, overdue_in_seconds
+from weft.domain.crews import routers_before
 from weft.domain.spec import RouterKind
 from weft.engines import LeavesBy, adapter_for
 
@@ -72,9 +73,8 @@ def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
 
 def _heeded(look: Look, engine: EngineName | None) -> LeavesBy | None:
     """What the front heeds, or nothing where no front is known that sees a label go: clients keep connections."""
-    leaves_by, owners = _leaves_by(look.pool, engine), {look.pool.key.uid, look.pool.split_uid} - {None}
-    routers = (pod for pod in look.pods if pod.front_of in owners and pod.namespace == look.pool.key.namespace)
-    heeded = _is_at_a_gateway(look.pool) or any(not pod.ended for pod in routers)
+    leaves_by = _leaves_by(look.pool, engine)
+    heeded = _is_at_a_gateway(look.pool) or any(not pod.ended for pod in routers_before(look.pool, look.pods))
     return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
 
 

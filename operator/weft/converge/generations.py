@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from weft.domain.crews import routers_before
 from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
@@ -132,11 +133,10 @@ def overdue_in_seconds(pool: PoolRecord, pods: Iterable[PodRecord], now: float) 
 
 
 def routers_of(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> Iterator[PodRecord]:
-    """Routers that may still choose replicas of a pool: of its own, or of the split that it is a half of."""
-    owners = {pool.key.uid, pool.split_uid} - {None}
-    for pod in pods:
+    """Routers that may still choose replicas of a pool."""
+    for pod in routers_before(pool, pods):
         overdue = pod.gone_by is not None and now >= pod.gone_by + OVERDUE_SECONDS
-        if pod.front_of in owners and pod.namespace == pool.key.namespace and not pod.ended and not overdue:
+        if not pod.ended and not overdue:
             yield pod
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from weft.domain.remembered import LastAnswers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weft.domain.cluster import PodRecord
+    from weft.domain.snapshot import PoolRecord
 
     Crews = Mapping[str, tuple[PodRecord, ...]]
 
@@ -21,18 +22,29 @@ _LAST: LastAnswers[tuple[PodRecord, ...], Crews] = LastAnswers(1)
 
 
 def crews_of(pods: tuple[PodRecord, ...]) -> Crews:
-    """Pods of replicas by UID of their pool, all others by `/` and their namespace; each crew in the order given."""
+    """Pods of replicas by UID of their pool, all others as `of_no_replica` says; each crew in the order given."""
     return _LAST.ask("pods", pods, _crews)
+
+
+def of_no_replica(namespace: str) -> str:
+    """The crew of all pods in a namespace that no replica has, routers among them."""
+    return f"/{namespace}"
 
 
 def _crews(pods: tuple[PodRecord, ...]) -> Crews:
     found: dict[str, list[PodRecord]] = {}
     for pod in pods:
         identity = pod.identity
-        crew = f"/{pod.namespace}" if identity is None else identity.pool_uid
+        crew = of_no_replica(pod.namespace) if identity is None else identity.pool_uid
         there = found.get(crew)
         if there is None:
             found[crew] = [pod]
         else:
             there.append(pod)
     return {crew: tuple(together) for crew, together in found.items()}
+
+
+def routers_before(pool: PoolRecord, pods: Iterable[PodRecord]) -> Iterator[PodRecord]:
+    """Pods of the routers that send requests to a pool: its own, or those of the split that it is a half of."""
+    owners = {pool.key.uid, pool.split_uid} - {None}
+    return (pod for pod in pods if pod.front_of in owners and pod.namespace == pool.key.namespace)

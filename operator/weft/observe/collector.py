@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from weft.domain.crews import crews_of, of_no_replica
 from weft.domain.errors import Invalid
 from weft.domain.snapshot import Caveat, PoolObservation
 from weft.domain.spec import RouterKind
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from weft.domain.cluster import PodRecord
+    from weft.domain.crews import Crews
     from weft.domain.snapshot import EngineWord, PoolRecord, ResourceKey
     from weft.observe.history import EngineTarget, History
     from weft.observe.sources import MetricsSource
@@ -64,9 +66,10 @@ class MetricsCollector:
         pickers: Mapping[str, tuple[Target, ...]] = NOBODY,
     ) -> None:
         """Ask the source once for the pods of all pools, and for the endpoint pickers of those that have some."""
+        crews = crews_of(pods)
         asked = [
-            (pool, targets, pickers.get(pool.key.uid) or fronts_of(pool, pods))
-            for pool, targets in _engines_of(pools, pods)
+            (pool, targets, pickers.get(pool.key.uid) or _routers_of(pool, crews))
+            for pool, targets in _engines_of(pools, crews)
         ]
         every = {front.uid: front for _, _, fronts in asked for front in fronts}
         engines = {page.uid: page for _, targets, _ in asked for each in targets for page in (each, *each.pages)}
@@ -142,15 +145,17 @@ def _with_what_is_not_told(pool: PoolRecord, seen: PoolObservation) -> PoolObser
     return replace(seen, caveats=(*seen.caveats, AT_A_GATEWAY))
 
 
-def _engines_of(
-    pools: Iterable[PoolRecord], pods: tuple[PodRecord, ...]
-) -> Iterator[tuple[PoolRecord, tuple[EngineTarget, ...]]]:
+def _routers_of(pool: PoolRecord, crews: Crews) -> tuple[Target, ...]:
+    return fronts_of(pool, crews.get(of_no_replica(pool.key.namespace), ()))
+
+
+def _engines_of(pools: Iterable[PoolRecord], crews: Crews) -> Iterator[tuple[PoolRecord, tuple[EngineTarget, ...]]]:
     """Replicas of the pools whose engine is resolved and known to this version of Weft."""
     for pool in pools:
         release = pool.status.engine
         if release is None:
             continue
         try:
-            yield pool, targets_of(pool.key.uid, pods, release)
+            yield pool, targets_of(pool.key.uid, crews.get(pool.key.uid, ()), release)
         except Invalid:
             continue

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from weft.domain.crews import routers_before
 from weft.engines import FRONTS, release_in, series_in_image
 from weft.observe.history import EngineTarget, Target
 
@@ -53,9 +54,8 @@ def _page(pod: PodRecord, number: int, series: EngineSeries) -> EngineTarget:
 
 def fronts_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Target, ...]:
     """The ready pods of the router before a pool, or before the split that it belongs to."""
-    owners = {pool.key.uid, pool.split_uid} - {None}
     return tuple(
         Target(pod.uid, pod.namespace, pod.name, pod.ip, FRONTS.port, FRONTS.path, FRONTS.names)
-        for pod in pods
-        if pod.front_of in owners and pod.namespace == pool.key.namespace and pod.serves and pod.ip is not None
+        for pod in routers_before(pool, pods)
+        if pod.serves and pod.ip is not None
     )
