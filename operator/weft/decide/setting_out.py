@@ -37,30 +37,32 @@ if TYPE_CHECKING:
 class Start(Ground):
     """What everybody starts from: the ground, which replicas make room, and which have no other half yet.
 
-    `gone` are those that left when the same pools set out in other shapes: what they had is free already.
+    `replan` plans pools in other shapes. `gone` are those that left when the same pools set out in others: what these
+    had is free already.
     """
 
     moves: Moves
+    replan: Replan
     alone: frozenset[tuple[str, int]] = frozenset()
     gone: frozenset[tuple[str, int]] = frozenset()
 
 
-def all_set_out(units: Sequence[Sequence[Turn]], start: Start, replan: Replan) -> list[list[Course]]:
+def all_set_out(units: Sequence[Sequence[Turn]], start: Start) -> list[list[Course]]:
     """Departures of everyone; last of those who would change their shape, when the room for it can be seen."""
     found: dict[int, list[Course]] = {}
     changing = list(map(changes_shape, units))
     for index in sorted(range(len(units)), key=changing.__getitem__):
         turns = units[index]
         try:
-            found[index] = _with_room(turns, start, replan) if changing[index] else _together(turns, start)
+            found[index] = _with_room(turns, start) if changing[index] else _together(turns, start)
         except Exception as error:
             raise stumbled(error, *(turn.planned.pool for turn in turns)) from error
     return [found[index] for index in range(len(units))]
 
 
-def _with_room(turns: Sequence[Turn], start: Start, replan: Replan) -> list[Course]:
+def _with_room(turns: Sequence[Turn], start: Start) -> list[Course]:
     """One pool or split, in new shapes where these have room: also in what it lets go while it keeps the old ones."""
-    kept = kept_for_want_of_room(turns, start, replan)
+    kept = kept_for_want_of_room(turns, start, start.replan)
     courses = _together(kept, start)
     lets_go = kept is not turns and any(course.leaving.gone for course in courses)
     return set_out_anew(turns, courses, start) if lets_go and new_shapes_fit(turns, start.free) else courses

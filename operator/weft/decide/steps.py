@@ -45,12 +45,12 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     """
     free, now = ground.free, ground.now
     moves = _moves(units, free, replan)
-    start = Start(free, ground.accounts, now, moves)
-    courses = all_set_out(units, start, replan)
+    start = Start(free, ground.accounts, now, moves, replan)
+    courses = all_set_out(units, start)
     keep_halves_together(courses, free)
     keep_spares((course.growth for together in courses for course in together), free)
     for _, peers in groupby(courses, key=_priority):
-        _grow_side_by_side(list(peers), courses, start, replan)
+        _grow_side_by_side(list(peers), courses, start)
     every = [course for together in courses for course in together]
     explain_again([course.growth for course in every], free)
     say_who_fits_in_place(every, free)
@@ -82,10 +82,10 @@ def _moves(units: Sequence[Sequence[Turn]], free: FreeMap, replan: Replan) -> Mo
     return moves_under_way([turn for turns in units for turn in as_moves_know_them(turns, replan)], free)
 
 
-def _grow_side_by_side(peers: Sequence[list[Course]], courses: _Courses, start: Start, replan: Replan) -> None:
+def _grow_side_by_side(peers: Sequence[list[Course]], courses: _Courses, start: Start) -> None:
     """Units of one priority, which also keep what lower ones are leaving already."""
     wanting = [together for together in peers if _wants_more(together)]
-    in_rounds([_Rising(together, start, replan) for together in wanting])
+    in_rounds([_Rising(together, start) for together in wanting])
     for together in wanting:
         if needed := places_needed(together, start.now - PROMISED_SECONDS):
             keep_what_leaves(needed, courses, start.free, start.now)
@@ -99,7 +99,6 @@ class _Rising:
 
     together: list[Course]
     start: Start
-    replan: Replan
     looked: bool = False
 
     @property
@@ -116,7 +115,7 @@ class _Rising:
         """Place one replica, and keep its spares."""
         if not self.looked:
             self.looked = True
-            fitting = None if self._is_bound else shapes_with_a_place(self.together, self.start.free, self.replan)
+            fitting = None if self._is_bound else shapes_with_a_place(self.together, self.start.free, self.start.replan)
             if fitting is not None:
                 self.together[:] = set_out_anew(fitting, self.together, self.start)
         goes_on = grow(self._growths(), self.start.free, self.start.now)
