@@ -37,7 +37,7 @@ class Staying:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What would happen. `steps` are in order; `elsewhere` counts changes of pools without a replica on the nodes.
+    """What would happen. `steps` are in order; `elsewhere` are changes of pools without a replica on the nodes.
 
     `others` are pods that are not Weft's, with the GPUs, or parts of them, that they hold; `earlier` counts places that
     change before, whoever drains. `already` says why a node is left anyway.
@@ -75,16 +75,16 @@ def drain(snapshot: Snapshot, nodes: Collection[str], catalog: Catalog) -> Drain
     there = tuple(_replicas_on(start, nodes))
     concerned = {key.uid for key, _ in there}
     return Drain(
-        tuple(sorted(nodes)),
-        there,
-        tuple(change for change in followed.changes if change.pool.uid in concerned),
-        tuple(_staying(there, followed)),
-        tuple(_others(start, nodes, catalog)),
-        _untouched(start, followed, concerned),
-        tuple(change for change in followed.changes if change.pool.uid not in concerned),
-        len(calm.changes) if calm is not None else 0,
-        already,
-        followed.rests,
+        nodes=tuple(sorted(nodes)),
+        replicas=there,
+        steps=tuple(change for change in followed.changes if change.pool.uid in concerned),
+        stays=tuple(_staying(there, followed)),
+        others=tuple(_others(start, nodes, catalog)),
+        untouched=_untouched(start, followed, concerned),
+        elsewhere=tuple(change for change in followed.changes if change.pool.uid not in concerned),
+        earlier=len(calm.changes) if calm is not None else 0,
+        already=already,
+        rests=followed.rests,
     )
 
 

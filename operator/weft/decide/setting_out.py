@@ -213,10 +213,18 @@ def _departure(replica: Replica, turn: Turn, start: Start) -> Departure:
     drain_seconds = planned.spec.rollout.drain_timeout_seconds
     urgent = displaced is not None and is_urgent(replica, fabric, drain_seconds, start.now)
     serves = serves_seconds(replica, fabric, over_seconds(turn), start.now) if urgent else 0.0
-    mine = replica.assignment
-    share = share_of(mine, planned.plan) if outdated and not turn.frozen else 1.0
-    where = (displaced, replica.nodes, alone, urgent, serves)
-    return Departure(mine, replica.ready, outdated, *where, share=share, stranded=stranded)
+    return Departure(
+        replica.assignment,
+        replica.ready,
+        outdated,
+        displaced=displaced,
+        bound=replica.nodes,
+        alone=alone,
+        urgent=urgent,
+        serves_seconds=serves,
+        share=share_of(replica.assignment, planned.plan) if outdated and not turn.frozen else 1.0,
+        stranded=stranded,
+    )
 
 
 def _waits_for_drain(turn: Turn, stay: Sequence[Departure], gone: Sequence[Departure]) -> bool:

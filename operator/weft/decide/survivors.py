@@ -100,9 +100,17 @@ class Roll:
             if snapshot.now - away[name] < NODE_LOST_SECONDS:
                 silent.remove(name)
                 del nodes[name]
-        crews, domains = crews_of(snapshot.pods), _domains(snapshot.reports)
-        seen = snapshot.queueing, domains, snapshot.observations, snapshot.pools
-        return cls(snapshot.now, nodes, frozenset(silent), away, crews, *seen)
+        return cls(
+            now=snapshot.now,
+            nodes=nodes,
+            silent=frozenset(silent),
+            away_since=away,
+            pods=crews_of(snapshot.pods),
+            queueing=snapshot.queueing,
+            domains=_domains(snapshot.reports),
+            observations=snapshot.observations,
+            pools=snapshot.pools,
+        )
 
     def standing(self, pool: PoolRecord) -> Standing:
         """A pool's assignments with their pods."""

@@ -53,11 +53,11 @@ def outcome_of(course: Course, free: FreeMap, now: float) -> Outcome:
     decision = PoolDecision(
         pool.key,
         pool.generation,
-        _status(course, assignments, places, now),
-        course.turn.scale.recommended,
-        _conditions(course, request, free, now),
-        (*_events(course, free), *outlier_events(course), *course.why.events),
-        request,
+        status=_status(course, assignments, places, now),
+        recommended=course.turn.scale.recommended,
+        conditions=_conditions(course, request, free, now),
+        events=(*_events(course, free), *outlier_events(course), *course.why.events),
+        request=request,
     )
     memory = _memory_after(course, places, now)
     waits = _waits(course, memory, free, now)

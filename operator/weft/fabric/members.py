@@ -62,16 +62,16 @@ def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> Member 
         why = f"node {node.name} runs {system}, where no engine does: it is not used"
         return Explanation(Reason.AcceleratorUnknown, why)
     return Member(
-        node,
-        labels,
-        devices,
-        zone_of(labels),
-        reported,
-        membership(node.name, labels, devices.accelerator, reported.cliques),
-        max(0, dict(node.allocatable).get(devices.resource, 0)),
-        nics_of(node.allocatable),
-        _states(node, labels, devices, reported, catalog),
-        tuple(taint for taint in node.taints if taint.key not in catalog.reclaim_taints),
+        node=node,
+        labels=labels,
+        devices=devices,
+        zone=zone_of(labels),
+        reported=reported,
+        membership=membership(node.name, labels, devices.accelerator, reported.cliques),
+        total=max(0, dict(node.allocatable).get(devices.resource, 0)),
+        nics=nics_of(node.allocatable),
+        states=_states(node, labels, devices, reported, catalog),
+        taints=tuple(taint for taint in node.taints if taint.key not in catalog.reclaim_taints),
     )
 
 

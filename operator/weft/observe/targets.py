@@ -48,8 +48,19 @@ def _pages(pods: list[PodRecord], series: Callable[[PodRecord], EngineSeries]) -
 
 def _page(pod: PodRecord, number: int, series: EngineSeries) -> EngineTarget:
     uid, port = f"{pod.uid}/{number}" if number else pod.uid, series.port + number
-    place = (uid, pod.namespace, pod.name, pod.ip or "", port, series.path, series.names)
-    return EngineTarget(*place, pod.startup_seconds, shares_pod=pod.api_servers > 1, start=pod.start, series=series)
+    return EngineTarget(
+        uid=uid,
+        namespace=pod.namespace,
+        pod=pod.name,
+        ip=pod.ip or "",
+        port=port,
+        path=series.path,
+        names=series.names,
+        startup_seconds=pod.startup_seconds,
+        shares_pod=pod.api_servers > 1,
+        start=pod.start,
+        series=series,
+    )
 
 
 def fronts_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Target, ...]:
