@@ -69,6 +69,15 @@ def at_rest(world: World) -> bool:
     taken=[0, 2, 7],
     history=[("crash", "chat", None)],
 )
+@example(  # a move that is called off, as a job leaves a place, and begins again for the next replica
+    first=[(open_pool(AUTO, rate), 0, False) for rate in (1.0, 1.0, 1.0, 100.0)],
+    taken=[3, 3, 5],
+    history=[
+        ("crash", "chat", None),
+        ("edit", "chat", pool_spec(2, replace(external(2), min_replicas=1))),
+        ("foreign", "b-0", 1),
+    ],
+)
 def test_a_second_pass_changes_nothing_where_pools_of_different_priority_crowd_each_other(
     first: list[tuple[PoolSpec, int, bool]], taken: list[int], history: list[Action]
 ) -> None:
@@ -144,6 +153,30 @@ def test_no_more_moves_begin_at_a_moment_than_may_begin_at_once() -> None:
         for _ in range(2):
             world.decide()
             assert begun == len(world.status("small").moves)
+
+
+def test_a_replica_whose_move_begins_again_makes_room_once() -> None:
+    """For a moment a job has the place where it moves to, which calls the move off: it is told twice then."""
+    small = pool("small", pool_spec(1, external(1)))
+    world = World.of([board("b-0"), board("b-1")], small, pods=[busy("job-0", "b-0", 6)])
+    world.turn(5)
+    assert [("b-0",)] == world.nodes_of("small")
+    world.pods["job-1"] = busy("job-1", "b-1", 7)
+    world.budget = MoveBudget(per_hour=9, per_decision=1)
+    world.pools["wide"] = pool("wide", pool_spec(2, external(1)))
+    world.now += 5
+    world.decide()
+    assert ("b-0",) == world.status("wide").opening
+    for seconds, gpus in ((5, 8), (5, 7)):
+        world.now += seconds
+        world.pods["job-1"] = busy("job-1", "b-1", gpus)
+        world.decide()
+    assert [0, 0] == [each.replica for each in world.status("small").moves]
+    world.pools["third"] = pool("third", pool_spec(1, external(1)))
+    world.now += 5
+    world.decide()
+    assert [] == world.nodes_of("third")
+    assert "MovesUnderWay" == world.condition("wide", "Placed")[1]
 
 
 def test_a_shape_changes_in_the_pass_in_which_its_replicas_become_fewer() -> None:

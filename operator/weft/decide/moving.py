@@ -121,13 +121,14 @@ def waits_for(owners: Iterable[str]) -> Explanation:
 def _movers(turns: Sequence[Turn], fabric: Fabric) -> dict[str, list[Mover]]:
     """By the name of the pool that gets the place: all that still hold theirs, none where the last is gone.
 
-    Those for a pool that has had a replica placed since have done what they were for.
+    Those for a pool that has had a replica placed since have done what they were for. A replica whose move was called
+    off and began again is told twice within the hour, and leaves one place: that for which it was told last.
     """
     placed = {turn.name: max(map(_since, turn.planned.pool.status.assignments), default=0.0) for turn in turns}
     found: dict[str, list[Mover]] = {}
     for turn in turns:
         demand = demand_of(turn)
-        for relocation in turn.planned.pool.status.moves:
+        for relocation in {each.replica: each for each in turn.planned.pool.status.moves}.values():
             if relocation.since >= placed.get(relocation.beneficiary, math.inf):
                 mover = _mover(turn, relocation, demand, fabric)
                 found.setdefault(relocation.beneficiary, []).extend([mover] if mover else [])

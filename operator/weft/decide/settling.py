@@ -10,6 +10,7 @@ next pass, which comes as soon as this one is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -74,9 +75,9 @@ def _gives_a_place(_: PoolRecord, decision: PoolDecision) -> bool:
 
 
 def _begins_to_move(pool: PoolRecord, decision: PoolDecision) -> bool:
-    """One of its replicas makes room from this pass on."""
+    """One of its replicas makes room from this pass on, also if its move began and was called off at this moment."""
     moves = decision.status.moves
-    return bool(moves) and not set(moves) <= set(pool.status.moves)
+    return bool(moves) and not Counter(moves) <= Counter(pool.status.moves)
 
 
 def _changes_its_shape(pool: PoolRecord, decision: PoolDecision) -> bool:
