@@ -63,7 +63,7 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     snapshot = learn(look_for_outliers(snapshot, roll), facts, roll)
     pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)
-    stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, pairs))
+    stage = _look(snapshot, units, facts, roll, prospects(snapshot, units, facts, roll, pairs))
     stage = _within_budgets(units, stage) if snapshot.quotas else stage
     planned, unplanned = stage.by_plan(units)
     ground = Ground(stage.free, stage.accounts, snapshot.now)

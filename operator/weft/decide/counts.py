@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.decide.conditions import TRUE
 from weft.decide.network import network_bound
 from weft.decide.planning import Facts, Planned, plan_pool
+from weft.decide.vanished import vanished_under
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from weft.decide.budgets import Share
     from weft.decide.order import Unit
     from weft.decide.pairs import Pair
+    from weft.decide.survivors import Roll
+    from weft.decide.vanished import Vanished
     from weft.domain.snapshot import LengthSample, PoolObservation, PoolRecord, ScaleMemory, Snapshot, SplitRecord
     from weft.domain.workload import Workload
 
@@ -39,27 +42,44 @@ PAIR = 2
 @made_often
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """A pool with its plan or its problem, the live workload in force, and the lengths seen that it follows."""
+    """A pool with its plan or its problem, the live workload in force, and the lengths seen that it follows.
+
+    `vanished` is since when the GPUs under it are out of sight, of one whose shape would change for that.
+    """
 
     pool: PoolRecord
     planned: Planned | None
     problem: Explanation | None
     live: Workload | None
     lengths: tuple[LengthSample, ...] = ()
+    vanished: float | None = None
 
 
 def prospects(
-    snapshot: Snapshot, units: Sequence[Unit], facts: Facts, pairs: Mapping[str, Pair | Unpaired]
+    snapshot: Snapshot, units: Sequence[Unit], facts: Facts, roll: Roll, pairs: Mapping[str, Pair | Unpaired]
 ) -> dict[str, Prospect]:
-    """Plan every pool; the halves of a split run what was chosen for both."""
+    """Plan every pool; the halves of a split run what was chosen for both, and nobody leaves a shape for moments."""
     found: dict[str, Prospect] = {}
     for unit in units:
         for pool in unit:
             try:
-                found[pool.key.uid] = _prospect(pool, unit, snapshot, facts, pairs.get(pool.split_uid or ""))
+                prospect = _prospect(pool, unit, snapshot, facts, pairs.get(pool.split_uid or ""))
+                planned, before = prospect.planned, pool.status.plan
+                if planned is not None and before is not None and planned.plan is not before:
+                    memory = snapshot.memory.get(pool.key.uid)
+                    prospect = _unless(vanished_under(planned, before.shape, roll, facts.fabric, memory), prospect)
+                found[pool.key.uid] = prospect
             except Exception as error:
                 raise stumbled(error, pool) from error
     return found
+
+
+def _unless(vanished: Vanished | None, prospect: Prospect) -> Prospect:
+    """The prospect, without its plan while what it runs on is out of sight."""
+    if vanished is None:
+        return prospect
+    planned = prospect.planned if vanished.why is None else None
+    return changed(prospect, planned=planned, problem=vanished.why, vanished=vanished.since)
 
 
 def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pair: Pair | Unpaired | None) -> Prospect:

@@ -9,6 +9,7 @@ from weft.decide import conditions
 from weft.decide.course import Outcome
 from weft.decide.learning import unwatched
 from weft.decide.network import network_bound
+from weft.decide.vanished import again_seconds, remembered_since
 from weft.domain.decision import PoolDecision
 from weft.domain.figures import agreeing, counted
 from weft.domain.reasons import Explanation, Reason
@@ -35,8 +36,10 @@ def hold(prospect: Prospect, stage: Stage) -> Outcome:
     checks = tuple(_conditions(prospect, problem, seen, stage.snapshot.observations.get(pool.key.uid)))
     lost = tuple(loss.explanation for loss in seen.losses)
     decision = PoolDecision(pool.key, pool.generation, status, pool.status.desired_replicas, checks, lost)
-    known = stage.snapshot.memory.get(pool.key.uid)
-    return Outcome(decision, unwatched(known) if known is not None else None, None)
+    now = stage.snapshot.now
+    known = remembered_since(pool, stage.snapshot.memory.get(pool.key.uid), prospect.vanished, now)
+    remembered = unwatched(known) if known is not None else None
+    return Outcome(decision, remembered, again_seconds(prospect.vanished, now))
 
 
 def _conditions(

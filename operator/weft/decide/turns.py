@@ -115,4 +115,5 @@ def _with_its_plan(memory: ScaleMemory, planned: Planned, prospect: Prospect, st
         declared=declared,
         lengths=prospect.lengths,
         calibration=watch(fleet, planned.pool, snapshot.observations.get(uid), memory, snapshot.now),
+        vanished=None,
     )

@@ -348,7 +348,7 @@ class ScaleMemory:
     `lasting` are the requests per second that came, averaged over the time that they stay, None before any were seen.
     `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room
     or for traffic to fall. `places` is how many replicas had a place lately, and `left` when it last gave up room in a
-    quota for successors of its own.
+    quota for successors of its own. `vanished` is since when the GPUs under replicas that serve are out of sight.
     """
 
     since: float
@@ -373,6 +373,7 @@ class ScaleMemory:
     waits: RolloutWait | None = None
     places: Places | None = None
     left: float | None = None
+    vanished: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
