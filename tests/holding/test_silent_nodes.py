@@ -41,10 +41,38 @@ def test_a_replica_whose_successor_has_no_room_serves_again_once_its_node_answer
     silence(world, *silent)
     world.turn(12, 10.0)
     assert not any("deletionTimestamp" in pod["metadata"] for pod in world.pods_of("chat"))
-    assert "node b-0 is not ready" in world.condition("chat", "Placed")[2]
+    told, reason, message = world.condition("chat", "Placed")
+    assert ("False", "NoSlot") == (told, reason)
+    assert "replica 0 is replaced, as node b-0 is not ready" in message
+    assert "but nothing has room" in message
     silence(world, *silent, ready=True)
     world.rest()
     assert (before, [0, 1]) == (engines(world), world.serving("chat"))
+    assert ("True", "AllPlaced") == world.condition("chat", "Placed")[:2]
+
+
+def test_a_replica_that_has_room_elsewhere_lacks_no_place_while_its_node_is_waited_for() -> None:
+    """In place it is given up after half a minute, and until then nothing is missing but its node."""
+    world = serving(2, 1, rollout=IN_PLACE)
+    silence(world, "b-0")
+    world.turn(2, 10.0)
+    told, reason, message = world.condition("chat", "Placed")
+    assert ("True", "AllPlaced") == (told, reason)
+    assert message.endswith("replica 0 is replaced, as node b-0 is not ready")
+    world.turn(4, 10.0)
+    assert [1] == world.serving("chat")
+
+
+@pytest.mark.parametrize("surge", [0, 1])
+def test_more_silent_nodes_than_have_room_are_told_whether_a_successor_comes_first_or_not(surge: int) -> None:
+    """Two of three replicas are on silent nodes, and one more board is free."""
+    world = serving(4, 3, rollout={"maxSurge": surge, "maxUnavailable": 1})
+    silence(world, "b-0", "b-1")
+    world.turn(1)
+    assert 3 + surge == len(world.replicas("chat"))
+    told, reason, message = world.condition("chat", "Placed")
+    assert ("False", "NoSlot") == (told, reason)
+    assert "but nothing has room for all of their replacements" in message
 
 
 def test_as_many_are_placed_anew_as_have_room_and_the_others_wait() -> None:

@@ -243,6 +243,17 @@ def have_room(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMa
     return True
 
 
+def lacks_room_for(replicas: int, growth: Growth, free: FreeMap) -> Explanation | None:
+    """Why so many more have no place at once; None where they have."""
+    with free.supposing():
+        for _ in range(replicas):
+            found = place(growth, free, ALONE)
+            if isinstance(found, Refusal):
+                return found.explanation
+            suppose_placed(growth, found, free)
+    return None
+
+
 def _try(
     growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Sequence[Hold] = NOTHING
 ) -> Slot | Refusal:

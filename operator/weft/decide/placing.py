@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weft.decide.avoidance import avoided_by, come_last
 from weft.decide.backoff import remaining_seconds
 from weft.decide.frozen import why_none_comes
+from weft.decide.growth import lacks_room_for
 from weft.decide.handover import waiting_in_queue
 from weft.decide.health import NODE_LOST_SECONDS
 from weft.decide.rollout import limits_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from weft.domain.fabric import Fabric, FabricNode
     from weft.domain.shape import Shape
     from weft.domain.status import Assignment, Failure
-    from weft.placement import Departure
+    from weft.placement import Departure, FreeMap
 
 
 @made_often
@@ -48,12 +49,16 @@ REMEMBERED = 16_384  # pools
 _LAST: LastAnswers[_Homes, Explanation] = LastAnswers(REMEMBERED)
 
 
-def placement_of(course: Course, fabric: Fabric, now: float) -> Explanation:
-    """Whether every replica that shall be there has nodes; a rollout that finds no room counts as one that has not."""
-    return _with_who_is_waited_for(_placement(course, fabric, now), course, fabric)
+def placement_of(course: Course, free: FreeMap, now: float) -> Explanation:
+    """Whether every replica that shall be there has nodes; a rollout that finds no room counts as one that has not.
+
+    So does a replica on a silent node that nothing has room to replace, whether a rollout lets its successor come first
+    or not.
+    """
+    return _with_who_is_waited_for(_placement(course, free, now), course, free.fabric)
 
 
-def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
+def _placement(course: Course, free: FreeMap, now: float) -> Explanation:
     turn, growth = course.turn, course.growth
     have = len(growth.kept) + len(growth.added)
     if growth.refusal is not None:
@@ -67,7 +72,7 @@ def _placement(course: Course, fabric: Fabric, now: float) -> Explanation:
         return _others_wait(course, have)
     if turn.scale.shortfall is not None:
         return turn.scale.shortfall
-    return _queueing(course) or _all_placed(course, fabric)
+    return _queueing(course) or _all_placed(course, free)
 
 
 def _others_wait(course: Course, have: int) -> Explanation:
@@ -78,15 +83,24 @@ def _others_wait(course: Course, have: int) -> Explanation:
     return Explanation(Reason.BudgetExhausted, f"{told}; {why_none_comes(course.turn.scale)}")
 
 
-def _all_placed(course: Course, fabric: Fabric) -> Explanation:
+def _all_placed(course: Course, free: FreeMap) -> Explanation:
     """Where all are placed, and who of them is replaced."""
-    growth, planned = course.growth, course.turn.planned
+    growth, planned, fabric = course.growth, course.turn.planned, free.fabric
     placed = (*growth.kept, *growth.added)
     homes = _Homes(growth.desired, planned.plan.shape, placed, fabric.ground or fabric.domains)
     found = _LAST.ask(planned.pool.key.uid, homes, lambda _: _at_home(homes, fabric))
     if not course.leaving.moving:
         return found
+    lacks = lacks_room_for(_without_successor(course), growth, free) if course.turn.asked is None else None
+    if lacks is not None:
+        return Explanation(lacks.reason, f"{_are_replaced(course.leaving.moving)}; {lacks.message}")
     return Explanation(found.reason, f"{found.message}; {is_replaced(course.leaving.moving[0])}")
+
+
+def _without_successor(course: Course) -> int:
+    """Replicas whose nodes do not answer, beyond those that are there above the count."""
+    silent = sum(each.may_return for each in course.leaving.moving)
+    return silent - max(0, course.growth.have - course.growth.desired)
 
 
 def _at_home(homes: _Homes, fabric: Fabric) -> Explanation:
