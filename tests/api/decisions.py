@@ -26,7 +26,7 @@ from weft.domain.shape import (
 from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import SchedulerName
 from weft.domain.start_up import StartUp
-from weft.domain.status import Assignment, Avoided, ComputeDomain, Condition, Failure, Handover, PoolStatus
+from weft.domain.status import Assignment, Avoided, ComputeDomain, Condition, Failure, Handover, LeftShape, PoolStatus
 
 TEXT = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from(" \n"), max_size=40)
 WORDS = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True)
@@ -103,6 +103,7 @@ STATUSES = st.builds(
     st.none() | st.builds(Failure, WORDS, st.integers(1, 99), INSTANTS, EXPLANATIONS),
     st.none() | EXPLANATIONS,
     avoided=AVOIDED,
+    left_shape=st.none() | st.builds(LeftShape, WORDS, INSTANTS, WORDS),
 )
 FACTORS = st.floats(0.25, 4.0)
 CALIBRATIONS = st.lists(

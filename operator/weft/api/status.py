@@ -276,6 +276,14 @@ class AvoidedStatus(ApiModel):
     reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")
 
 
+class LeftShapeStatus(ApiModel):
+    """The shape that the pool left last: it takes no other for an hour unless its spec or SLO asks for that."""
+
+    shape: Word = Field(description="In words, as in plan.shape.name.")
+    at: Instant = Field(description="When it was left.")
+    wish: Word = Field(description="A hash of what the spec wished for by then.")
+
+
 class RelocationStatus(ApiModel):
     """A replica that moves, once it is replaced, so that a pool that has no place gets one."""
 
@@ -337,6 +345,7 @@ class InferencePoolStatus(ApiModel):
         description="Nodes that replicas of other pools leave for the next one of this pool.",
         json_schema_extra=ATOMIC,
     )
+    left_shape: LeftShapeStatus | None = described("The shape that the pool left last.")
     avoided: list[AvoidedStatus] | None = Field(
         default=None,
         max_length=MOST_AVOIDED,

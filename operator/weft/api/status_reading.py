@@ -37,6 +37,7 @@ from weft.domain.status import (
     Condition,
     Failure,
     Handover,
+    LeftShape,
     Observed,
     PoolStatus,
     SplitStatus,
@@ -73,6 +74,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         forecast=_part(status, "forecast", shown.ForecastStatus, _forecast),
         start_up=_part(status, "startUp", shown.StartUpStatus, _start_up),
         placed_replicas=_count(status["placedReplicas"]) if "placedReplicas" in status else None,
+        left_shape=_part(status, "leftShape", shown.LeftShapeStatus, _left_shape),
     )
 
 
@@ -202,6 +204,10 @@ def _relocation(read: shown.RelocationStatus) -> Relocation:
 
 def _avoided(read: shown.AvoidedStatus) -> Avoided:
     return Avoided(read.node, read_instant(read.since), Reason(read.reason))
+
+
+def _left_shape(read: shown.LeftShapeStatus) -> LeftShape:
+    return LeftShape(read.shape, read_instant(read.at), read.wish)
 
 
 def _failure(read: shown.FailureStatus) -> Failure:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Condition,
         Failure,
         Handover,
+        LeftShape,
         PoolProgress,
         SplitProgress,
     )
@@ -62,6 +63,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         moves=[_relocation(each) for each in status.moves[:MOST_REPLICAS]] or None,
         opening=list(status.opening) or None,
         placedReplicas=status.placed_replicas,
+        leftShape=_left_shape(status.left_shape) if status.left_shape else None,
         avoided=[_avoided(each) for each in status.avoided[:MOST_AVOIDED]] or None,
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),
     )
@@ -233,6 +235,10 @@ def _relocation(move: Relocation) -> Json:
 def _failure(failure: Failure) -> Json:
     facts = {"revision": failure.revision, "count": failure.count, "last": instant(failure.last)}
     return facts | _explained(failure.explanation)
+
+
+def _left_shape(left: LeftShape) -> Json:
+    return {"shape": left.shape, "at": instant(left.at), "wish": left.wish}
 
 
 def _avoided(avoided: Avoided) -> Json:

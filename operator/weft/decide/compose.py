@@ -59,7 +59,7 @@ def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
 
 def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
-    facts, roll = Facts(fabric, catalog), Roll.of(snapshot)
+    facts, roll = Facts(fabric, catalog, now=snapshot.now), Roll.of(snapshot)
     snapshot = learn(look_for_outliers(snapshot, roll), facts, roll)
     pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
     units = in_order(snapshot.pools, snapshot.splits)

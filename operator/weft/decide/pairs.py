@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.planning import Facts, allows, kept_engine, plan_as, planned_as, request_as, shape_request
+from weft.decide.planning import (
+    Facts,
+    allows,
+    kept_engine,
+    left_lately,
+    plan_as,
+    planned_as,
+    request_as,
+    shape_request,
+    stays_in_its_shape,
+)
 from weft.decide.racks import no_domain_for
 from weft.decide.support import (
     refuse_a_front_of_pairs,
@@ -32,13 +42,15 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.domain.status import LeftShape
     from weft.domain.workload import Workload
     from weft.perf import ReplicaModel
     from weft.shaping import ShapeRequest, Supply
 
     Terms = tuple[Planned, Workload | None]  # a pool with its plan, and the live workload in force
-    # What one half is chosen from: its spec, its plan so far, what was learnt of it, and what it could use.
-    _Half = tuple[PoolSpec, Plan | None, tuple[Calibrated, ...], tuple[Supply, ...]]
+    # What one half is chosen from: its spec, its plan so far, what was learnt of it, what it could use, and which
+    # shape it left within the hour.
+    _Half = tuple[PoolSpec, Plan | None, tuple[Calibrated, ...], tuple[Supply, ...], LeftShape | None]
 
 HALVES = (Role.Prefill, Role.Decode)
 REMEMBERED = 16_384  # splits
@@ -102,8 +114,12 @@ def _spec_of(child: PoolRecord | None, side: PoolSpec) -> PoolSpec:
 
 def _half(child: PoolRecord | None, side: PoolSpec, facts: Facts) -> _Half:
     spec = _spec_of(child, side)
-    plan, calibration = (child.status.plan, child.status.calibration) if child is not None else (None, ())
-    return spec, plan, calibration, facts.supplies[spec.placement]
+    if child is None:
+        return spec, None, (), facts.supplies[spec.placement], None
+    status, left = child.status, child.status.left_shape
+    if left is not None:
+        left = left_lately(left, facts.now)
+    return spec, status.plan, status.calibration, facts.supplies[spec.placement], left
 
 
 def _paired(
@@ -120,7 +136,10 @@ def _paired(
     prefill, decode = (_request(child, side, facts, kept) for child, side in sides)
     if isinstance(prefill, Unpaired):
         return prefill
-    return decode if isinstance(decode, Unpaired) else _chosen(spec, prefill, decode, facts)
+    if isinstance(decode, Unpaired):
+        return decode
+    stays = prefill.stays or decode.stays
+    return _chosen(spec, replace(prefill, stays=stays), replace(decode, stays=stays), facts)
 
 
 def plan_as_wished(
@@ -175,8 +194,12 @@ def _request(
     wish = replace(spec.engine, name=side.engine.name, version=side.engine.version, image=side.engine.image)
     try:
         refuse_unsupported(spec)
-        request = shape_request(replace(spec, engine=wish), facts, child.status.plan if child else None, kept)
-        return replace(request, calibration=child.status.calibration if child is not None else ())
+        if child is None:
+            return shape_request(replace(spec, engine=wish), facts, None, kept)
+        status = child.status
+        request = shape_request(replace(spec, engine=wish), facts, status.plan, kept)
+        stays = stays_in_its_shape(spec, status.plan, left_lately(status.left_shape, facts.now))
+        return replace(request, calibration=status.calibration, stays=stays)
     except (Invalid, Blocked) as error:
         return Unpaired(Explanation(error.reason, error.message), side.role)
 

@@ -15,6 +15,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import Candidate
 from weft.domain.spec import ShapePins
+from weft.domain.status import LeftShape
 from weft.perf import estimated_start
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
@@ -27,6 +28,7 @@ from weft.shaping import (
     refuse_lengths,
     resolve_architecture,
     what_matters,
+    wish_of,
 )
 
 if TYPE_CHECKING:
@@ -41,17 +43,23 @@ if TYPE_CHECKING:
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
 NOTABLE_CHANGE = 0.05
+# A new shape costs a start of every replica: what has one does not change it again within this time to save GPUs.
+SHAPE_STAYS_SECONDS = 3600.0
 # Of one NVLink domain: a node that tells of more is wrong, and shapes of every size up to that are looked at.
 MOST_GPUS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What planning reads beside the pool itself. `supplies` keeps what was found for each placement in this pass."""
+    """What planning reads beside the pool itself. `supplies` keeps what was found for each placement in this pass.
+
+    `now` is epoch seconds, or 0 where nothing runs whose shape may have changed lately.
+    """
 
     fabric: Fabric
     catalog: Catalog
     supplies: dict[PlacementSpec, tuple[Supply, ...]] = field(default_factory=dict, compare=False)
+    now: float = 0.0
 
     def supplies_for(self, placement: PlacementSpec) -> tuple[Supply, ...]:
         """What a pool with this placement could use, free or not.
@@ -108,13 +116,17 @@ class Planned:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the choice for one pool depends on beside the hardware; fields as in its status."""
+    """What the choice for one pool depends on beside the hardware; fields as in its status.
+
+    `left` is the shape that it left within the hour.
+    """
 
     spec: PoolSpec
     before: Plan | None
     engine: EngineRelease | None
     calibration: tuple[Calibrated, ...]
     paired: Plan | None
+    left: LeftShape | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +157,10 @@ def plan_pool(
     """
     if pool.spec is None:
         return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
-    asked = Asked(_whoever_scales(pool.spec), pool.status.plan, pool.status.engine, pool.status.calibration, paired)
+    status, left = pool.status, pool.status.left_shape
+    if left is not None:
+        left = left_lately(left, facts.now)
+    asked = Asked(_whoever_scales(pool.spec), status.plan, status.engine, status.calibration, paired, left)
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
         capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
@@ -172,7 +187,8 @@ def _chosen(asked: Asked, facts: Facts) -> Chosen:
     refuse_unsupported(spec)
     refuse_a_half_alone_over_nvlink(spec)
     release = asked.paired.engine if asked.paired else kept_engine(spec.engine, asked.engine, facts.catalog)
-    request = replace(shape_request(spec, facts, asked.before, release), calibration=asked.calibration)
+    request = shape_request(spec, facts, asked.before, release)
+    request = replace(request, calibration=asked.calibration, stays=stays_in_its_shape(spec, asked.before, asked.left))
     found = asked.paired or outline(request, facts.catalog)
     plan = _kept_or_new(asked.before, found)
     if plan is found and not asked.paired:
@@ -297,6 +313,34 @@ def shape_request(spec: PoolSpec, facts: Facts, incumbent: Plan | None, engine: 
     )
 
 
+def left_lately(left: LeftShape | None, now: float) -> LeftShape | None:
+    """The shape, unless it was left an hour ago or more."""
+    return left if left is not None and 0 <= now - left.at < SHAPE_STAYS_SECONDS else None
+
+
+def changes_in_seconds(left: LeftShape, now: float) -> float | None:
+    """When a pool that left a shape may leave the one it has to save GPUs, None once it may."""
+    return None if left_lately(left, now) is None else left.at + SHAPE_STAYS_SECONDS - now
+
+
+def stays_in_its_shape(spec: PoolSpec, before: Plan | None, left: LeftShape | None) -> bool:
+    """Whether a pool that `left` a shape within the hour keeps the one it has now, for all that others would save.
+
+    Not where its spec wishes for something else since, or where it has a smaller one for want of room.
+    """
+    if left is None or before is None or before.verdict.reason is Reason.HolesTooSmall:
+        return False
+    return left.wish == wish_of(spec)
+
+
+def shape_left(planned: Planned, now: float) -> LeftShape | None:
+    """What the pool left last, if this plan is for another shape than before: that one, now."""
+    before, left = planned.pool.status.plan, planned.pool.status.left_shape
+    if before is None or before.shape == planned.plan.shape:
+        return left
+    return LeftShape(str(before.shape), now, wish_of(planned.spec))
+
+
 def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:
     """The persisted plan as long as the same shape on the same engine is expected to do about the same."""
     if before is None or (before.shape, before.engine) != (chosen.shape, chosen.engine):
@@ -322,7 +366,7 @@ def _capacity_of(question: tuple[Chosen, Workload | None, Catalog]) -> float:
 
 def _under_way(request: ShapeRequest, plan: Plan) -> ShapeRequest:
     """What a plan that runs is asked with: of the request, what its capacity depends on."""
-    return what_matters(replace(request, incumbent=None, engine=plan.engine))
+    return what_matters(replace(request, incumbent=None, engine=plan.engine, stays=False))
 
 
 def _capacity(under_way: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:

@@ -25,6 +25,7 @@ from weft.decide.placing import (
     serves_to_the_end,
     waits_for_its_node,
 )
+from weft.decide.planning import changes_in_seconds, shape_left
 from weft.decide.rollout import serving
 from weft.decide.succession import tries_again_after_seconds
 from weft.decide.weighing import waits_on_seconds
@@ -76,10 +77,10 @@ def _how_many_have_a_place(course: Course) -> int:
 
 def _status(course: Course, assignments: tuple[Assignment, ...], places: Places, now: float) -> PoolStatus:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
-    role, slo = planned.spec.role, planned.spec.slo
+    role, slo, before = planned.spec.role, planned.spec.slo, planned.pool.status
     lacks = places.replicas < growth.desired
     return changed(
-        planned.pool.status,
+        before,
         desired_replicas=growth.desired,
         next_replica=growth.next_replica,
         revision=planned.revision,
@@ -93,7 +94,8 @@ def _status(course: Course, assignments: tuple[Assignment, ...], places: Places,
         opening=course.moves.opening if growth.refusal is not None else (),
         avoided=avoided_by(turn, now),
         start_up=_start_up(course, now),
-        placed_replicas=most_placed(places, planned.pool.status, growth.desired, now) if lacks else None,
+        left_shape=before.left_shape if planned.plan is before.plan else shape_left(planned, now),
+        placed_replicas=most_placed(places, before, growth.desired, now) if lacks else None,
     )
 
 
@@ -142,6 +144,7 @@ def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tu
         _until_its_count_follows(course, memory.left, now) if memory.left is not None else None,
         min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None),
         waits_on_seconds(later.waits, now) if later.waits is not None else None,
+        changes_in_seconds(left, now) if (left := turn.planned.pool.status.left_shape) is not None else None,
     )
 
 

@@ -115,6 +115,18 @@ class Avoided:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class LeftShape:
+    """The shape, in words, that a pool left last, when (epoch seconds), and what its spec wished for by then.
+
+    `wish` is a hash of all in the spec that a shape depends on.
+    """
+
+    shape: str
+    at: float
+    wish: str
+
+
 @made_often
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -160,7 +172,7 @@ class PoolStatus:
     that others leave for the next replica of this one, and `avoided` those that come last for it, the latest first.
     `forecast` is what a new process goes on with, and `start_up` what a start of the planned shape takes.
     `placed_replicas` is how many had a place at once within the last hour, at most; None where that is as many as are
-    desired.
+    desired. `left_shape` is what ran before the planned shape, None where nothing did.
     """
 
     desired_replicas: int = 0
@@ -179,6 +191,7 @@ class PoolStatus:
     forecast: KeptForecast | None = None
     start_up: StartUp | None = None
     placed_replicas: int | None = None
+    left_shape: LeftShape | None = None
 
 
 @dataclass(frozen=True, slots=True)

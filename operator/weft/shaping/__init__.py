@@ -1,6 +1,6 @@
 """Model + SLO + fabric -> ranked shapes, with the reasons of the losers."""
 
-from weft.shaping.choice import capacity_of, choose, outline, what_matters
+from weft.shaping.choice import capacity_of, choose, outline, what_matters, wish_of
 from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
@@ -21,4 +21,5 @@ __all__ = [
     "resolve_speculation",
     "running_replica",
     "what_matters",
+    "wish_of",
 ]

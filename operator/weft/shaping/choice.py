@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -99,11 +100,19 @@ def answer(request: ShapeRequest, catalog: Catalog) -> Answer:
 
 def what_matters(request: ShapeRequest) -> ShapeRequest:
     """The request without those wishes that no choice of a shape looks at, so that changing one changes no question."""
-    spec = request.spec
+    return changed(request, spec=_looked_at(request.spec))
+
+
+def wish_of(spec: PoolSpec) -> str:
+    """Ten hex digits over all in a spec that a choice of a shape looks at."""
+    return hashlib.sha256(repr(_looked_at(spec)).encode()).hexdigest()[:10]
+
+
+def _looked_at(spec: PoolSpec) -> PoolSpec:
     scaling, placement = spec.scaling, spec.placement
     looked_at = tuple(pair for pair in spec.engine.env if pair[0] == SEED)
     wired = tuple((name, "1") for name in spec.engine.devices) if spec.engine.resources else ()
-    plain = changed(
+    return changed(
         spec,
         engine=changed(spec.engine, env=looked_at, resources=wired, shared_memory=None),
         placement=PlacementSpec(accelerators=placement.accelerators, domain=placement.domain),
@@ -117,7 +126,6 @@ def what_matters(request: ShapeRequest) -> ShapeRequest:
         pod=_ANY_POD,
         router=_ANY_ROUTER,
     )
-    return changed(request, spec=plain)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)

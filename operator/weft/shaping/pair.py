@@ -53,6 +53,11 @@ class _Pair:
         return min(self.prefill.scored.served, self.decode.scored.served)
 
     @property
+    def serves_all(self) -> bool:
+        """Whether both halves serve the whole rate."""
+        return self.prefill.scored.serves_all and self.decode.scored.serves_all
+
+    @property
     def cost(self) -> float:
         """Of all replicas of both halves."""
         return self.prefill.scored.cost + self.decode.scored.cost
@@ -157,15 +162,19 @@ def _runs(pair: _Pair, prefill: ShapeRequest, decode: ShapeRequest) -> bool:
 
 
 def _stays(best: _Pair, running: _Pair) -> bool:
-    """The running pair stays unless the best one is at least 15 % better in what it is better in."""
+    """The running pair stays unless the best one is at least 15 % better in what it is better in.
+
+    Where the requests stay, only what meets the SLO where it does not, or serves all where it does not, is better.
+    """
     missing, overshoot, unserved, cost, _ = best.rank
-    left = 1.0 - CHANGE_SAVES_AT_LEAST
+    stays = running.prefill.scored.case.request.stays
+    left = 0.0 if stays else 1.0 - CHANGE_SAVES_AT_LEAST
     if running.rank[0] != missing:
         return False
     if running.rank[1] != overshoot:
         return running.overshoot * left < best.overshoot
     if running.rank[2] != unserved:
-        return best.served * left < running.served
+        return best.served * left < running.served and not (stays and best.serves_all)
     return running.cost * left < cost
 
 

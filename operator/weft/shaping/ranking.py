@@ -189,14 +189,18 @@ def nearest(outside_slo: list[Scored]) -> list[Scored]:
 
 
 def kept(best: Scored, running: Scored | None) -> bool:
-    """The running shape stays unless the best one is at least 15 % better; one that no longer holds does not stay."""
+    """The running shape stays unless the best one is at least 15 % better; one that no longer holds does not stay.
+
+    Where the request `stays`, nothing that only costs less is better.
+    """
     if running is None or running.shape == best.shape or running.meets_slo != best.meets_slo:
         return False
+    left = 0.0 if running.case.request.stays else 1.0 - CHANGE_SAVES_AT_LEAST
     if not best.meets_slo:
-        return running.overshoot * (1.0 - CHANGE_SAVES_AT_LEAST) < best.overshoot
+        return running.overshoot * left < best.overshoot
     if not running.serves_all:
-        return best.served * (1.0 - CHANGE_SAVES_AT_LEAST) < running.served and not best.serves_all
-    return running.cost * (1.0 - CHANGE_SAVES_AT_LEAST) < best.cost
+        return best.served * left < running.served and not best.serves_all
+    return running.cost * left < best.cost
 
 
 def praise(chosen: Scored, best: Scored) -> Explanation:
@@ -213,7 +217,9 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     if chosen.shape != best.shape:
         now, then = digits(chosen.cost), digits(best.cost)
         cost = f"as much, {now}" if now == then else f"{then} instead of {now}"
-        return Explanation(Reason.ShapeKept, f"{best.shape} would cost {cost}; a change must save 15 %")
+        return Explanation(
+            Reason.ShapeKept, f"{best.shape} would cost {cost}; {_unless_it_stays(chosen, 'a change must save 15 %')}"
+        )
     rate, headroom = chosen.case.request.workload.requests_per_second, chosen.case.request.spec.scaling.headroom
     spare = f" and {headroom:.0%} headroom" if headroom > 0 else ""
     short = "" if chosen.serves_all else f"; as many as are allowed serve {part(chosen.served)} of it"
@@ -222,6 +228,10 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
         f"{_bill(chosen)} for {request_rate(rate)}{spare}; one serves {request_rate(prediction.capacity)}, "
         f"bound by {prediction.limit.value}{short}",
     )
+
+
+def _unless_it_stays(running: Scored, takes: str) -> str:
+    return "its shape changed less than an hour ago" if running.case.request.stays else takes
 
 
 def overruled(better: Scored, running: Scored) -> Explanation:
@@ -233,7 +243,9 @@ def overruled(better: Scored, running: Scored) -> Explanation:
     else:
         gain = 1.0 - better.cost / running.cost
     how = f"{gain:.0%} better" if gain > 0 else "simpler, but no cheaper"
-    return Explanation(Reason.ShapeKept, f"{how} than the running {running.shape}; a change takes 15 %")
+    return Explanation(
+        Reason.ShapeKept, f"{how} than the running {running.shape}; {_unless_it_stays(running, 'a change takes 15 %')}"
+    )
 
 
 def criticism(loser: Scored, chosen: Scored) -> Explanation:

@@ -47,7 +47,8 @@ class ShapeRequest:
 
     `incumbent` is the running plan, if it can still be placed; `engine` is the release that must be kept, if any;
     `partner` is the other half of a split, once anything of it is settled; `calibration` is what was learnt from the
-    pool's metrics, the latest first.
+    pool's metrics, the latest first. One that `stays` keeps the shape of the incumbent whatever another one costs,
+    where both meet the SLO or neither does.
     """
 
     spec: PoolSpec
@@ -58,6 +59,7 @@ class ShapeRequest:
     engine: EngineRelease | None = None
     partner: Partner | None = None
     calibration: tuple[Calibrated, ...] = ()
+    stays: bool = False
 
     def __hash__(self) -> int:
         """Of what tells most requests apart: hashing all of a spec takes longer than finding what is remembered."""
