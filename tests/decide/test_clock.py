@@ -6,16 +6,22 @@ from dataclasses import replace
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
+from weft.domain.spec import RolloutSpec
 
 HOUR = 3600.0
+IN_PLACE = RolloutSpec(max_surge=0, max_unavailable=1)
 
 
 def waiting_world() -> World:
-    """One replica serves on a node that has just gone silent, another was released a moment ago and waits."""
-    world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(8, external(1))))
+    """One replica serves on a node that has just gone silent, another was released a moment ago and waits.
+
+    A third board has room for whoever is given up.
+    """
+    boards = [board(f"b-{index}") for index in range(3)]
+    world = World.of(boards, pool("chat", pool_spec(8, external(1), rollout=IN_PLACE)))
     world.turn(5)
     world.scheduler_works = False
-    world.edit("chat", pool_spec(8, external(2)))
+    world.edit("chat", pool_spec(8, external(2), rollout=IN_PLACE))
     world.turn(4)
     (serving,) = (pod.node for pod in world.pods.values() if pod.ready)
     world.nodes = [replace(node, ready=node.name != serving) for node in world.nodes]

@@ -76,14 +76,48 @@ def test_more_silent_nodes_than_have_room_are_told_whether_a_successor_comes_fir
 
 
 def test_as_many_are_placed_anew_as_have_room_and_the_others_wait() -> None:
-    """Three of five nodes are silent: two get successors at once, the third is kept."""
+    """Three of five nodes are silent: one successor comes above the count, one for who is given up, and two wait."""
     world = serving(5, 3)
     silence(world, "b-0", "b-1", "b-2")
     world.turn(5, 10.0)
-    assert [2, 3, 4] == world.replicas("chat")
+    assert [1, 2, 3, 4] == world.replicas("chat")
+    assert [3, 4] == world.serving("chat")
     silence(world, "b-0", "b-1", "b-2", ready=True)
     world.rest()
-    assert [2, 3, 4] == world.serving("chat")
+    assert [1, 2, 3] == world.serving("chat")
+
+
+def test_no_more_are_given_up_than_have_room_however_often_it_is_looked_at() -> None:
+    """The place that one gets is not free for the next one, though its successor has no pod there yet."""
+    world = serving(4, 3, rollout=IN_PLACE)
+    silence(world, "b-0", "b-1", "b-2")
+    world.turn(3, 10.0)
+    assert [0, 1, 2] == world.replicas("chat")
+    world.cluster.now += 10.0
+    for _ in range(3):
+        world.decide()
+        assert [1, 2, 3] == world.replicas("chat")
+    world.turn(6, 10.0)
+    assert [1, 2, 3] == world.replicas("chat")
+    silence(world, "b-0", "b-1", "b-2", ready=True)
+    world.rest()
+    assert [1, 2, 3] == world.serving("chat")
+
+
+def test_what_another_pool_was_promised_is_no_room_for_who_is_silent() -> None:
+    """Its pods wait behind their gates, on the only board that is free."""
+    world = serving(2, 1, rollout=IN_PLACE)
+    silence(world, "b-0")
+    world.turn(3, 10.0)
+    world.bodies["other"] = pool_body("other", "H200", 8, 1)
+    world.decide()
+    assert [("b-1",)] == world.nodes_of("other")
+    world.cluster.now += 10.0
+    world.decide()
+    assert [0] == world.replicas("chat")
+    world.turn(3, 10.0)
+    assert [0] == world.replicas("chat")
+    assert [0] == world.serving("other")
 
 
 def test_one_whose_successor_serves_is_given_up_though_nothing_has_room_any_more() -> None:

@@ -114,14 +114,17 @@ def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: f
 
 
 def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll, known: dict[str, Prospect]) -> Stage:
-    """Judge all existing replicas before any new one is placed: their promises are older."""
+    """Judge all existing replicas before any new one is placed: their promises are older.
+
+    Pools on silent nodes come last: whether these are waited for goes by what promises to all others leave.
+    """
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
     splits = {split.key.uid: split for split in reversed(snapshot.splits)}
     stage = Stage(snapshot, roll, free, known, {}, splits)
     held = {pool.key.uid for unit in stage.by_plan(units)[1] for pool in unit}
     plans = {uid: None if uid in held else prospect.planned for uid, prospect in known.items()}
     judged: dict[str, Survivors] = {}
-    for unit in units:
+    for unit in sorted(units, key=roll.are_reached, reverse=True) if roll.silent else units:
         for pool in unit:
             try:
                 judged[pool.key.uid] = survivors(pool, plans[pool.key.uid], roll, free)

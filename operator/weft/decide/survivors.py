@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from weft.decide.health import NODE_LOST_SECONDS, SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, ScaleMemory, Snapshot
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
+
+_ANSWERS, _NUMBER = attrgetter("reachable"), attrgetter("assignment.replica")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,10 @@ class Roll:
         are_there = self.silent.isdisjoint(names) and self.nodes.keys() >= names
         return replica.assignment.replica in self.standing(pool).firm and are_there
 
+    def are_reached(self, pools: Iterable[PoolRecord]) -> bool:
+        """Whether no node of theirs is silent."""
+        return all(self.silent.isdisjoint(self.standing(pool).nodes) for pool in pools)
+
     def _surrounded(self, pool: PoolRecord, replica: Replica) -> Replica:
         """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
 
@@ -204,7 +211,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     """Judge the replicas of one pool and reserve what the remaining ones were promised.
 
     Without a valid plan nothing can be replaced, so nothing that may have run is given up either. Of a sound replica
-    there is nothing to judge, and no promise is left to keep.
+    there is nothing to judge, and no promise is left to keep. Those on silent nodes come last: which room there is for
+    their successors is known once promises to the others are kept.
     """
     standing = roll.standing(pool)
     as_planned = planned is None or standing.widths <= {(planned.revision, planned.plan.shape.pods)}
@@ -217,7 +225,7 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     kept: list[Replica] = []
     losses: list[Loss] = []
     replicas = roll.replicas(pool)
-    for replica in replicas:
+    for replica in sorted(replicas, key=_ANSWERS, reverse=True):
         loss = _part(replica, planned) if parts and planned is not None else None
         if loss is None and not roll.is_sound(pool, replica):
             if planned is not None:
@@ -230,8 +238,9 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
             losses.append(loss)
             for hold in held_by(pool, replica.pods, free.fabric):
                 free.vacate(hold)
+    kept.sort(key=_NUMBER)
     stranded = roll.stranded(pool, kept) if planned is not None else ()
-    return Survivors(tuple(kept), tuple(losses), stranded=stranded)
+    return Survivors(tuple(kept), tuple(sorted(losses, key=_NUMBER)), stranded=stranded)
 
 
 def _is_a_part(replica: Replica, planned: Planned) -> bool:
