@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.decide import Stumbled
+from weft.domain.stumbling import Stumbled
 from weft.observe.regained import regained
 
 if TYPE_CHECKING:
