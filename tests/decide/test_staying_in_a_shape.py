@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.decide.histories import left_open
-from tests.decide.test_splits import split_world
+from tests.decide.test_splits import over_rdma, split_world
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.decide.planning import SHAPE_STAYS_SECONDS
@@ -100,7 +100,7 @@ def test_an_edit_is_followed_within_the_hour_and_a_count_is_no_such_edit() -> No
 
 def test_halves_of_a_split_stay_in_what_one_of_them_changed_to() -> None:
     """Decode left TP1 as it was slow, and TP2 turns out to be slower: TP1 would be back at once."""
-    prefill, decode = (replace(SPEC, role=role, slo=Slo()) for role in (Role.Prefill, Role.Decode))
+    prefill, decode = (over_rdma(replace(SPEC, role=role, slo=Slo())) for role in (Role.Prefill, Role.Decode))
     world = split_world(prefill, replace(decode, slo=SPEC.slo), boards=8)
     world.turn(5)
     shapes = []

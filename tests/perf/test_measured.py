@@ -295,7 +295,7 @@ def test_a_row_needs_five_columns_and_a_load() -> None:
     needed = {name: ROW[name] for name in ("model", "gpu", "engine", "isl", "osl", "concurrency")}
     assert measurement(needed, CATALOG).replica.shape.gpus == 1
     for name in needed:
-        with pytest.raises(Invalid, match=f"^{name} None must be"):
+        with pytest.raises(Invalid, match=f"^{name} '' must be"):
             measurement({each: needed[each] for each in needed if each != name}, CATALOG)
 
 

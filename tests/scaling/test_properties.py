@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bench.fluid import Fluid
@@ -86,6 +86,7 @@ def test_a_second_look_at_the_same_time_changes_nothing(
 
 
 @given(growth=st.floats(0, 500), at=st.integers(0, SCRAPES - 1), capacity=st.floats(0.1, 20))
+@example(growth=46.0, at=1, capacity=1.0)
 def test_engines_that_restart_buy_no_replicas_and_count_as_no_collapse(growth: float, at: int, capacity: float) -> None:
     """What a counter lost by its restart is at most what it counted since the scrape before."""
     steady: Line = [growth] * SCRAPES

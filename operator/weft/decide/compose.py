@@ -140,7 +140,7 @@ def _within_budgets(units: Sequence[Unit], stage: Stage) -> Stage:
     stage = replace(stage, accounts=accounts)
     pools = [pool for unit in units for pool in unit]
     charge_owed(accounts, pools, stage.survivors, now, paid=True)
-    limited = [unit for unit in units if stage.is_planned(unit) and accounts.limit(unit[0].key.namespace)]
+    limited = [unit for unit in stage.by_plan(units)[0] if accounts.limit(unit[0].key.namespace)]
     counted: dict[str, tuple[ScaleAnswer, ...]] = {}
     for unit in limited:
         try:

@@ -40,15 +40,14 @@ class Stage:
     shares: Mapping[str, Share] = field(default_factory=dict)
     counted: Mapping[str, tuple[ScaleAnswer, ...]] = field(default_factory=dict)
 
-    def is_planned(self, unit: Unit) -> bool:
-        """Whether every pool of the unit has a valid plan: half a pair is not worth placing."""
-        return all(self.prospects[pool.key.uid].planned is not None for pool in unit)
-
     def by_plan(self, units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
-        """Units all of whose pools have a valid plan, and the others."""
+        """Units all of whose pools have a valid plan, and the others: half a pair is not worth placing."""
         found: tuple[list[Unit], list[Unit]] = ([], [])
-        for unit in units:
-            found[0 if self.is_planned(unit) else 1].append(unit)
+        for unit in units:  # written out, as it is looked at in every pass
+            missing = False
+            for pool in unit:
+                missing = missing or self.prospects[pool.key.uid].planned is None
+            found[1 if missing else 0].append(unit)
         return found
 
     def split_of(self, unit: Unit) -> SplitRecord | None:

@@ -24,6 +24,7 @@ MOST_PER_SECOND = 10_000.0
 MOST_INSIDE = 100_000.0
 # A restart within a window of a counter that is this small may look like anything.
 LEAST_FALL = 10.0
+_STEADY_STEPS = 2
 # An engine that started anew has not answered so many in one scrape, and then never so fast again.
 MOST_TIMES_AT_FIRST = 10.0
 # Whoever computes moves something on its page within this: a token, a block of KV memory, a chunk of a prompt.
@@ -86,7 +87,7 @@ def _first_to_move(window: Window) -> tuple[str, ...]:
 def _is_interlaced(values: list[float]) -> bool:
     """Whether it falls, leaps by as much in one step, and counts before and after are the same ones."""
     steps = [after - before for before, after in pairwise(values)]
-    if not steps or min(steps) > -LEAST_FALL:
+    if not steps or min(steps) > -LEAST_FALL or _starts_anew(steps):
         return False
     lowest_before = accumulate(values, min)
     highest_after = list(accumulate(reversed(values), max))[::-1]
@@ -94,6 +95,13 @@ def _is_interlaced(values: list[float]) -> bool:
     return any(
         -step >= LEAST_FALL and max(steps) > -step / 2.0 and highest >= lowest for step, lowest, highest in beside
     )
+
+
+def _starts_anew(steps: list[float]) -> bool:
+    """Whether it falls once and then grows as steadily as one count does: little was counted before it fell."""
+    falls = [at for at, step in enumerate(steps) if step < 0]
+    after = steps[falls[-1] + 1 :]
+    return len(falls) == 1 and len(after) >= _STEADY_STEPS and min(after) >= max(after) / 2.0
 
 
 def _falls_short(values: list[float]) -> bool:
