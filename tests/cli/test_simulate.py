@@ -44,9 +44,6 @@ def data(*options: str, **where: str) -> Any:  # noqa: ANN401 - JSON
     return json.loads(ending.out)
 
 
-# what it answers
-
-
 def test_a_pool_is_simulated_with_wefts_own_decisions() -> None:
     found = data()
     assert ("weft", "InferencePool/chat", SHORT) == (found["policy"], found["resource"], found["trace"])
@@ -289,8 +286,6 @@ def test_the_page_is_written_beside_the_answer(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-# what it refuses
-
 WRONG_OPTIONS = {
     "an unknown policy": (("--policy", "hpaa"), "there is no policy 'hpaa', perhaps hpa: there are weft, hpa"),
     "an unknown node": (("--fail", "board-7@9s"), "there is no node 'board-7', perhaps board-"),
@@ -392,18 +387,8 @@ def test_both_file_and_trace_are_needed_and_one_of_them_may_be_standard_input() 
     is_refused(weft("simulate", "-f", "pool.yaml"), "give --file with a resource, and the requests")
     is_refused(weft("simulate", "--trace", SHORT), "give --file with a resource, and the requests")
     is_refused(weft("simulate", "-f", "-", "--trace", "-"), "standard input can be read once")
-    ending = weft(
-        "simulate",
-        "-f",
-        "pool.yaml",
-        "--fabric",
-        "nodes.yaml",
-        "--trace",
-        "-",
-        "-o",
-        "json",
-        stdin=f"{ROWS}1,9,9\n2,9,9\n",
-    )
+    from_input = "simulate -f pool.yaml --fabric nodes.yaml --trace - -o json"
+    ending = weft(*from_input.split(), stdin=f"{ROWS}1,9,9\n2,9,9\n")
     assert 2 == json.loads(ending.out)["requests"]
 
 
