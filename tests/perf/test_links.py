@@ -101,3 +101,4 @@ def test_the_engine_that_computes_prompts_has_answered_before_it_sends() -> None
     busy = replace(PROMPTS, requests_per_second=2.4)
     narrow, wide = (at_engine(llama(wire=wire), busy, Role.Prefill) for wire in ("TCP", "RDMA"))
     assert narrow == wide
+    assert at_engine(llama(), replace(PROMPTS, requests_per_second=4.0), Role.Prefill) is not None  # the link is full

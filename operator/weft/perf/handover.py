@@ -42,7 +42,7 @@ def _goes_through_the_host(half: ReplicaModel) -> bool:
 
 def handed_over_seconds(prefill: ReplicaModel, input_tokens: float) -> float:
     """Seconds until a prompt's KV is with decode; every GPU of a group sends its own part."""
-    sent = sequence_bytes_per_gpu(prefill, input_tokens) if input_tokens > 0.0 else 0.0
+    sent = sequence_bytes_per_gpu(prefill, max(1.0, input_tokens))
     return _POSTED_SECONDS + sent / sent_bytes_per_second(prefill)
 
 

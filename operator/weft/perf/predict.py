@@ -18,6 +18,7 @@ from weft.domain.figures import seconds
 from weft.domain.made_often import made_often
 from weft.domain.shape import Limit, Percentiles, Prediction
 from weft.domain.workload import Role, Slo
+from weft.perf.handover import NO_LINK
 from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
 from weft.perf.service import Point, Service, at_any_rate, service
@@ -224,7 +225,7 @@ def at_engine(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Pe
     """
     server = service(replica, workload, role)
     if role is Role.Prefill:
-        server = replace(server, handover_seconds=0.0)
+        server = replace(server, handover_seconds=0.0, link=NO_LINK)
     found = server.at_rate(workload.requests_per_second)
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
