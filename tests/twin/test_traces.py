@@ -136,6 +136,19 @@ def test_what_is_wrong_is_one_sentence(text: str | bytes, sentence: str) -> None
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "head", ["arrived_at,num_prefill_tokens,num_decode_tokens", "request_id,arrival_timestamp,prompt_size,token_size"]
+)
+def test_what_other_simulators_replay_is_read_from_its_first_second_on(head: str) -> None:
+    number = "7," if head.startswith("request_id") else ""
+    trace = read(f"{head}\n{number}3.5,374,44\n{number}4.25,396,109\n")
+    assert ([0.0, 0.75], [374, 396], [44, 109]) == (
+        trace.arrivals.tolist(),
+        trace.inputs.tolist(),
+        trace.outputs.tolist(),
+    )
+
+
 BURST = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
 5,ChatGPT,472,18,490,Conversation log
 45,ChatGPT,1087,0,1087,Conversation log

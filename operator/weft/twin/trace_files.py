@@ -3,7 +3,9 @@
 Formats: Azure/AzurePublicDataset (TIMESTAMP, ContextTokens, GeneratedTokens), HPMLL/BurstGPT (Timestamp in seconds,
 Request tokens, Response tokens, where a failed request has 0), kvcache-ai/Mooncake (timestamp in milliseconds,
 input_length, output_length, hash_ids of 512 tokens), alibaba-edu/qwen-bailian-usagetraces-anon (the same names and
-parent_chat_id, but timestamp in seconds and hash_ids of 16 tokens), and `arrival_s,input_tokens,output_tokens`.
+parent_chat_id, but timestamp in seconds and hash_ids of 16 tokens), what microsoft/vidur and Mutinifni/splitwise-sim
+replay (arrived_at, num_prefill_tokens, num_decode_tokens; arrival_timestamp, prompt_size, token_size), and
+`arrival_s,input_tokens,output_tokens`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MOONCAKE = ("timestamp", "input_length", "output_length")
 _HEADS = (
     "arrival_s, input_tokens, output_tokens (or TIMESTAMP, ContextTokens, GeneratedTokens, "
-    "or Timestamp, Request tokens, Response tokens)"
+    "or Timestamp, Request tokens, Response tokens; docs/cli.md has all)"
 )
 
 
@@ -84,7 +86,9 @@ _BURST = _Head(
     _counted,
     "Timestamp takes seconds; for dates name the columns TIMESTAMP, ContextTokens and GeneratedTokens",
 )
-_KNOWN = (_PLAIN, _AZURE, _BURST)
+_VIDUR = _Head(("arrived_at", "num_prefill_tokens", "num_decode_tokens"), _counted, "arrived_at takes seconds")
+_SPLITWISE = _Head(("arrival_timestamp", "prompt_size", "token_size"), _counted, "arrival_timestamp takes seconds")
+_KNOWN = (_PLAIN, _AZURE, _BURST, _VIDUR, _SPLITWISE)
 
 
 class _Source(NamedTuple):
