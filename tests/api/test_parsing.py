@@ -85,6 +85,76 @@ def test_a_spec_that_is_no_object_is_told_as_that(kind: str, spec: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "field", "said"),
+    [
+        ("InferencePool", "slo", "slo: unknown field beside spec: indent it, so that it is spec.slo"),
+        ("PDSplit", "decode", "decode: unknown field beside spec: indent it, so that it is spec.decode"),
+        (
+            "InferencePool",
+            "decode",
+            "decode: unknown field; the known ones are apiVersion, kind, metadata, spec, status",
+        ),
+        (
+            "InferencePool",
+            "sepc",
+            "sepc: unknown field, perhaps spec; the known ones are apiVersion, kind, metadata, spec, status",
+        ),
+    ],
+)
+def test_a_field_beside_the_spec_counts_for_something_or_is_refused(kind: str, field: str, said: str) -> None:
+    """The API server drops it, and a target that is dropped would be met by any shape."""
+    problem = _parse({**resource(kind, "a", {"model": {"id": "m"}}), field: {}}).problem
+    assert problem is not None
+    assert problem.message == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "said"),
+    [
+        (
+            "InferencePool",
+            {"nodeSelector": {}},
+            "spec.nodeSelector: unknown field, perhaps spec.placement.nodeSelector",
+        ),
+        ("InferencePool", {"shape": {"precision": "FP8"}}, "spec.shape.precision: unknown field, perhaps spec.model"),
+        (
+            "InferencePool",
+            {"replicas": 3},
+            "spec.replicas: unknown field, perhaps spec.scaling.replicas or spec.router.replicas;",
+        ),
+        ("InferencePool", {"prefill": {}}, "spec.prefill: unknown field (kind PDSplit has it);"),
+        ("PDSplit", {"role": "Decode"}, "spec.role: unknown field (kind InferencePool has it);"),
+        ("InferencePool", {"pod": {"name": "a"}}, "spec.pod.name: unknown field; the known ones are"),
+        ("PDSplit", {"nodeSelector": {}}, "spec.nodeSelector: unknown field, perhaps spec.placement.nodeSelector;"),
+        ("InferencePool", {"pod": {"bogus": "a"}}, "spec.pod.bogus: unknown field; the known ones are"),
+    ],
+    ids=str,
+)
+def test_a_field_in_the_wrong_place_is_sent_to_the_right_one(kind: str, spec: Json, said: str) -> None:
+    problem = _parse(resource(kind, "a", {"model": {"id": "m"}, **spec})).problem
+    assert problem is not None
+    assert problem.message.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"workload": {"inputTokens": 1000}}, "mean, p95"),
+        ({"slo": {"ttft": "800ms"}}, "p50, p90, p95, p99"),
+        ({"shape": {"tensorParallel": {}}}, None),
+        ({"pod": {"labels": "a"}}, None),
+    ],
+    ids=["an object", "keys that are known", "no object", "any keys"],
+)
+def test_what_must_be_an_object_is_told_with_its_fields(spec: Json, fields: str | None) -> None:
+    problem = parse_pool(resource("InferencePool", "a", {"model": {"id": "m"}, **spec})).problem
+    assert problem is not None
+    told = f"must be an object (its fields are {fields})" in problem.message
+    assert told == (fields is not None)
+    assert told or "its fields" not in problem.message
+
+
+@pytest.mark.parametrize(
     ("spec", "ending"),
     [
         ({"scaling": {"maxReplicas": -1}}, "spec.scaling.maxReplicas: must be greater than or equal to 1, not -1"),
@@ -92,7 +162,7 @@ def test_a_spec_that_is_no_object_is_told_as_that(kind: str, spec: Any) -> None:
         ({"engine": {"name": "v" * 99}}, f"or 'TensorRTLLM', not '{59 * 'v'}"),
         ({"workload": {"inputTokens": {"mean": 9, "p95": 8}}}, "p95 must not be below mean, not {'mean': 9, 'p95': 8}"),
         ({"scaling": {"maxReplicas": 10**5000}}, "must be less than or equal to 1000"),
-        ({"slo": {"ttft": [list(range(99))]}}, "spec.slo.ttft: must be an object"),
+        ({"slo": {"ttft": [list(range(99))]}}, "must be an object (its fields are p50, p90, p95, p99)"),
     ],
     ids=["number", "type", "long text", "object", "huge number", "long list"],
 )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from weft.api.meant import Kind
 from weft.api.overrides import leaves, side_body
 from weft.api.pool import InferencePoolSpec
-from weft.api.problems import explain, spec_problem, unknown_override
+from weft.api.problems import explain, misplaced, spec_problem, unknown_override
 from weft.api.reading import canonical_json, plain, pool_spec, router_spec
 from weft.api.split import PDSplitSpec, Side
 from weft.domain import labels
@@ -29,7 +30,7 @@ from weft.domain.workload import Role
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from weft.api.rules import Json
+    from weft.api.rules import ApiModel, Json
     from weft.domain.status import Condition
 
 Spec = TypeVar("Spec")
@@ -38,7 +39,7 @@ Spec = TypeVar("Spec")
 def parse_pool(body: Json) -> PoolRecord:
     """One InferencePool. `priority` stays 0: the value of a PriorityClass is in another object."""
     metadata, status = _object(body, "metadata"), _object(body, "status")
-    spec, problem = _understood(body, _pool_spec)
+    spec, problem = _understood(body, _pool_spec, InferencePoolSpec)
     decided, conditions = _pool_status(status)
     split_uid = _owning_split(metadata)
     if spec is not None and split_uid is not None:
@@ -60,7 +61,7 @@ def parse_pool(body: Json) -> PoolRecord:
 def parse_split(body: Json) -> SplitRecord:
     """One PDSplit, each side merged into a complete pool."""
     metadata, status = _object(body, "metadata"), _object(body, "status")
-    spec, problem = _understood(body, _split_spec)
+    spec, problem = _understood(body, _split_spec, PDSplitSpec)
     decided, conditions = _split_status(status)
     return SplitRecord(
         key=_key("PDSplit", metadata),
@@ -121,12 +122,11 @@ class _Misunderstood(Exception):  # noqa: N818 - never leaves this module
         self.problem = problem
 
 
-def _understood(body: object, read: Callable[[Json], Spec]) -> tuple[Spec | None, Explanation | None]:
-    given = body.get("spec") if isinstance(body, dict) else None
-    if given is not None and not isinstance(given, dict):
-        return None, spec_problem("spec: must be an object, as `spec: {model: {id: ...}}` is")
+def _understood(
+    body: object, read: Callable[[Json], Spec], model: type[ApiModel]
+) -> tuple[Spec | None, Explanation | None]:
     try:
-        return read(_without_nulls(given or {})), None
+        return read(_without_nulls(_given_spec(body, model))), None
     except _Misunderstood as misunderstood:
         return None, misunderstood.problem
     except WeftError as error:
@@ -138,18 +138,29 @@ def _understood(body: object, read: Callable[[Json], Spec]) -> tuple[Spec | None
         return None, spec_problem(f"spec: a value is out of every range that is allowed ({error})")
 
 
+def _given_spec(body: object, model: type[ApiModel]) -> Json:
+    wrong = misplaced(body, model) if isinstance(body, dict) else None
+    given = body.get("spec") if isinstance(body, dict) else None
+    if wrong is None and given is not None and not isinstance(given, dict):
+        wrong = spec_problem("spec: must be an object, as `spec: {model: {id: ...}}` is")
+    if wrong is not None:
+        raise _Misunderstood(wrong)
+    return given or {}
+
+
 def _pool_spec(spec: Json) -> PoolSpec:
     try:
         return pool_spec(InferencePoolSpec.model_validate(spec))
     except ValidationError as error:
-        raise _Misunderstood(explain(error, InferencePoolSpec)) from None
+        raise _Misunderstood(explain(error, InferencePoolSpec, other=Kind("PDSplit", PDSplitSpec))) from None
 
 
 def _split_spec(spec: Json) -> SplitSpec:
     try:
         read = PDSplitSpec.model_validate(spec)
     except ValidationError as error:
-        raise _Misunderstood(explain(error, PDSplitSpec)) from None
+        other = Kind("InferencePool", InferencePoolSpec)
+        raise _Misunderstood(explain(error, PDSplitSpec, other=other)) from None
     common = plain(read, without=("prefill", "decode", "ratio"))
     prefill, decode = (_merged_side(common, spec, role) for role in (Role.Prefill, Role.Decode))
     ratio = read.ratio

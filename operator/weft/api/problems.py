@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING
 
-from weft.api.rules import ApiModel
+from weft.api.meant import LONGEST_PATH_PART, aliases, fields_at, known_fields, member
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from weft.api.rules import Json
+    from weft.api.meant import Kind
+    from weft.api.rules import ApiModel, Json
 
-_LONGEST_PATH_PART = 64
 _IN_PLAIN_WORDS = {
     "missing": "this field is required",
     "model_type": "must be an object",
@@ -25,7 +25,8 @@ _IN_PLAIN_WORDS = {
     "bool_type": "must be true or false",
     "invalid_key": "a key must be a text, in quotes where YAML reads something else",
 }
-_MOST_FIELDS_NAMED = 24
+_OF_EVERY_RESOURCE = ("apiVersion", "kind", "metadata", "spec", "status")
+_OBJECTS = frozenset({"model_type", "dict_type"})
 _LONGEST_VALUE = 60
 _WITHOUT_A_VALUE = frozenset({"missing", "extra_forbidden", "invalid_key"})  # or the field itself is the mistake
 
@@ -35,36 +36,56 @@ def spec_problem(message: str) -> Explanation:
     return Explanation(Reason.SpecInvalid, _printable(message))
 
 
-def explain(error: ValidationError, model: type[ApiModel], path: str = "spec") -> Explanation:
-    """The first thing that is wrong, and how many more there are; a misspelt field before the one it leaves unset."""
+def explain(
+    error: ValidationError, model: type[ApiModel], path: str = "spec", other: Kind | None = None
+) -> Explanation:
+    """The first thing that is wrong, and how many more there are; a misspelt field before the one it leaves unset.
+
+    `other` is the kind that may be meant by a field which `model` does not have.
+    """
     errors = error.errors(include_url=False)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join([path, *(_part(part) for part in first["loc"] if part != "[key]")])
-    return spec_problem(f"{where}: {_allowed(first, model)}{_given(first)}{more}")
+    return spec_problem(f"{where}: {_allowed(first, model, path, other)}{_given(first)}{more}")
+
+
+def misplaced(body: Json, model: type[ApiModel]) -> Explanation | None:
+    """The first field beside `spec` that no resource has, which the API server would drop: often one of the spec.
+
+    One that stands a line further to the left than it should would else count for nothing, in silence.
+    """
+    unknown = next((name for name in body if name not in _OF_EVERY_RESOURCE), None)
+    if unknown is None:
+        return None
+    name = _part(unknown)
+    if unknown in aliases(model):
+        return spec_problem(f"{name}: unknown field beside spec: indent it, so that it is spec.{name}")
+    close = get_close_matches(name, _OF_EVERY_RESOURCE, n=1)
+    meant = f", perhaps {close[0]}" if close else ""
+    return spec_problem(f"{name}: unknown field{meant}; the known ones are {', '.join(_OF_EVERY_RESOURCE)}")
 
 
 def unknown_override(side: Json, model: type[ApiModel], path: str) -> Explanation | None:
     """The first field that the sections of a side do not have, although a whole pool may."""
     for section, override in side.items():
-        found = _member(model, section)
-        known = _aliases(found) if found is not None else []
+        found = member(model, section)
+        known = aliases(found) if found is not None else []
         names = override if isinstance(override, dict) and known else ()
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
-            return spec_problem(f"{path}.{_part(section)}.{_part(unknown)}: {_known_fields(model, (section, unknown))}")
+            return spec_problem(
+                f"{path}.{_part(section)}.{_part(unknown)}: {known_fields(model, (section, unknown), path)}"
+            )
     return None
 
 
-def _aliases(model: type[ApiModel]) -> list[str]:
-    return sorted(field.alias or name for name, field in model.model_fields.items())
-
-
-def _allowed(error: ErrorDetails, model: type[ApiModel]) -> str:
+def _allowed(error: ErrorDetails, model: type[ApiModel], path: str, other: Kind | None) -> str:
     if error["type"] == "extra_forbidden":
-        return _known_fields(model, error["loc"])
+        return known_fields(model, error["loc"], path, other)
     if error["type"] in _IN_PLAIN_WORDS:
-        return _IN_PLAIN_WORDS[error["type"]]
+        fields = fields_at(model, error["loc"]) if error["type"] in _OBJECTS else []
+        return _IN_PLAIN_WORDS[error["type"]] + (f" (its fields are {', '.join(fields)})" if fields else "")
     message = error["msg"].removeprefix("Value error, ")
     for theirs in ("Input should ", "String should ", "List should ", "Dictionary should "):
         message = message.replace(theirs, "must ")
@@ -85,37 +106,9 @@ def _given(error: ErrorDetails) -> str:
     return f", not {shown[:_LONGEST_VALUE]}"
 
 
-def _known_fields(model: type[ApiModel], loc: tuple[int | str, ...]) -> str:
-    """What could be meant by the unknown field at `loc`, and the fields that its object has."""
-    *above, unknown = loc
-    found: type[ApiModel] | None = model
-    for part in above:
-        found = _member(found, part) if found is not None else None
-    if found is None:
-        return "unknown field"
-    known = _aliases(found)
-    close = get_close_matches(str(unknown)[:_LONGEST_PATH_PART], known, n=1)
-    meant = f", perhaps {close[0]}" if close else ""
-    return f"unknown field{meant}; the known ones are {', '.join(known[:_MOST_FIELDS_NAMED])}"
-
-
-def _member(model: type[ApiModel], part: int | str) -> type[ApiModel] | None:
-    if isinstance(part, int):
-        return model  # the items of a list have the model of the list
-    fields = (field for name, field in model.model_fields.items() if (field.alias or name) == part)
-    return next((_model_in(field.annotation) for field in fields), None)
-
-
-def _model_in(annotation: Any) -> type[ApiModel] | None:  # noqa: ANN401 - any type annotation
-    """The model that an annotation such as `Slo | None` or `list[EnvVar]` is about."""
-    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
-        return annotation
-    return next((found for inner in get_args(annotation) if (found := _model_in(inner)) is not None), None)
-
-
 def _part(part: int | str) -> str:
     text = str(part)
-    return text if len(text) <= _LONGEST_PATH_PART else f"{text[:_LONGEST_PATH_PART]}…"
+    return text if len(text) <= LONGEST_PATH_PART else f"{text[:LONGEST_PATH_PART]}…"
 
 
 def _printable(text: str) -> str:
