@@ -63,6 +63,21 @@ def test_deepseek_does_not_fit_a_board_of_h100_and_says_what_is_lacking() -> Non
     assert "placement.domain Preferred" in caught.value.message
 
 
+def test_of_a_board_that_is_too_small_the_shape_is_told_that_comes_closest() -> None:
+    """That a model of 600 GB does not fit one GPU tells nobody why it is not on a board of H100."""
+    told = Wish(DEEPSEEK, (H100, H200)).plan().alternatives
+    of_h100 = next(each for each in told if each.shape.accelerator == "H100")
+    assert (str(of_h100.shape), of_h100.verdict.reason) == ("H100 FP8 TP8", Reason.OutOfMemory)
+
+
+def test_a_part_of_a_gpu_is_as_slow_as_its_share_of_the_memory() -> None:
+    """Half an H100 has half of its bandwidth, so that a step which reads all weights takes twice as long."""
+    part = replace(H100, memory_bytes=H100.memory_bytes // 2, shared=True)
+    whole, half = (Wish(LLAMA_8B, (each,), 0.01, pins=ShapePins(tensor_parallel=1)).plan() for each in (H100, part))
+    assert 1.5 < half.prediction.tpot.p50 / whole.prediction.tpot.p50 < 2.1
+    assert 1.5 < half.prediction.ttft.p50 / whole.prediction.ttft.p50 < 2.1
+
+
 def test_parts_of_gpus_that_are_too_small_are_told_as_the_smallest_there_are() -> None:
     """Others may be larger, and the pool can select them."""
     part = replace(H100, memory_bytes=H100.memory_bytes // 8, shared=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -60,6 +60,16 @@ class Accelerator:
     cost: float
     pcie_bandwidth: float | None = None
     machines: tuple[str, ...] = ()
+
+    def part(self, memory_bytes: int) -> Accelerator:
+        """A part of such a GPU with so much of its memory (MIG, a time slice, a partition), as fast as that share.
+
+        AMD's partitions and a MIG `3g.40gb` (half of the bandwidth, 3 of 7 units that compute) are nearly so; a time
+        slice is while the others are as busy.
+        """
+        share = min(1.0, memory_bytes / self.memory_bytes)
+        flops = tuple((precision, share * each) for precision, each in self.flops)
+        return replace(self, memory_bytes=memory_bytes, memory_bandwidth=share * self.memory_bandwidth, flops=flops)
 
     def link_bandwidth(self, gpus: int) -> float:
         """Bytes per second of the slowest link in a group of so many GPUs: PCIe where a bridge does not reach all."""

@@ -32,14 +32,14 @@ class Case:
     @property
     def replica(self) -> ReplicaModel:
         """What the performance model looks at; only once the precision is known to be served."""
-        shape, accelerator = self.option.shape, self.option.accelerator
+        shape, supply, accelerator = self.option.shape, self.option.supply, self.option.accelerator
         known = self.catalog.efficiency(accelerator, shape.engine, shape.precision)
         return ReplicaModel(
             architecture=self.request.architecture,
             shape=shape,
-            accelerator=accelerator,
+            accelerator=accelerator.part(supply.memory_bytes) if supply.shared else accelerator,
             efficiency=counted_on(known, self.request.spec.engine, shape),
-            memory_bytes=self.option.supply.memory_bytes,
+            memory_bytes=supply.memory_bytes,
             kv_precision=stored_kv(self.request.spec.kv.precision, shape.precision),
             speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
             calibration=self._factors,

@@ -14,11 +14,12 @@ from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.shape import Candidate, EngineRelease, Plan
 from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec, ScalingSpec
+from weft.domain.units import GIB
 from weft.engines.lmcache import SEED
 from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.case import Case
 from weft.shaping.checks import refusal
-from weft.shaping.memory import OF_MEMORY
+from weft.shaping.memory import OF_MEMORY, missing_bytes
 from weft.shaping.ranking import (
     Scored,
     capacity_worth,
@@ -192,6 +193,7 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
     better = order[: order.index(chosen)]
     losers = [(each, overruled(each, chosen)) for each in better]
     losers += [(each, criticism(each, chosen)) for each in order[len(better) + 1 :]]
+    refused = _closest_first(refused)
     names = [each.shape.accelerator for each, _ in losers] + [each.case.option.shape.accelerator for each in refused]
     places, many = _told_of_each(names), len(losers)
     told = [refused[place - many] for place in places if place >= many]
@@ -204,6 +206,16 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
     )
     cannot_be = tuple([Candidate(each.case.option.shape, each.why) for each in told])
     return Answer(plan, chosen, tuple([losers[place] for place in places if place < many]), cannot_be)
+
+
+def _closest_first(refused: list[Refused]) -> list[Refused]:
+    """Those that lack memory by GiB of it, as one GPU lacks most and says least of a board; the others behind."""
+
+    def key(each: Refused) -> tuple[bool, int]:
+        lacks = each.why.reason in OF_MEMORY
+        return not lacks, round(missing_bytes(each.case) / GIB) if lacks else 0
+
+    return sorted(refused, key=key)
 
 
 def _told_of_each(accelerators: list[str]) -> list[int]:
