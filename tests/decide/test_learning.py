@@ -19,7 +19,7 @@ from weft.domain.shape import Calibration, EngineName, Shape
 from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.spec import EngineSpec
 from weft.domain.workload import Role, Slo, Workload
-from weft.perf import ReplicaModel, at_engine, at_rate
+from weft.perf import ReplicaModel, at_engine, at_engine_after_handover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,7 @@ class Serving:
     roles: dict[str, Role] = field(default_factory=dict)
     counted: Callable[[ReplicaModel, Workload, Role], tuple[Percentiles, Percentiles] | None] = at_engine
     load: Workload = WORKLOAD
+    wire: str = "RDMA"
 
     @classmethod
     def of(cls, truth: Calibration, *names: str) -> Serving:
@@ -59,7 +60,7 @@ class Serving:
         replicas = max(1, self.world.serving(name))
         plan = self.world.status(name).plan
         assert plan is not None
-        true = replace(_replica(plan.shape), calibration=self.truth[name])
+        true = replace(_replica(plan.shape), calibration=self.truth[name], wire=self.wire)
         found = self.counted(true, replace(load_of, requests_per_second=RATE), self.roles.get(name, Role.Aggregated))
         assert found is not None
         ready = [each for each in self.world.pods.values() if each.ready and not each.terminating]
@@ -308,7 +309,9 @@ def test_prompts_that_scatter_otherwise_than_declared_are_no_fault_of_the_engine
 
 
 @pytest.mark.parametrize(
-    ("engine", "counted"), [(EngineName.VLLM, at_engine), (EngineName.SGLang, at_rate)], ids=["vLLM", "SGLang"]
+    ("engine", "counted"),
+    [(EngineName.VLLM, at_engine), (EngineName.SGLang, at_engine_after_handover)],
+    ids=["vLLM", "SGLang"],
 )
 def test_the_time_that_a_prompts_kv_travels_is_no_slowness_of_the_engine(
     engine: EngineName, counted: Callable[..., tuple[Percentiles, Percentiles] | None]
@@ -327,6 +330,27 @@ def test_the_time_that_a_prompts_kv_travels_is_no_slowness_of_the_engine(
     assert found is not None
     assert found.points >= 10
     assert found.prefill == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("role", HALVES)
+@pytest.mark.parametrize(
+    ("engine", "counted"),
+    [(EngineName.VLLM, at_engine), (EngineName.SGLang, at_engine_after_handover)],
+    ids=["vLLM", "SGLang"],
+)
+def test_a_link_that_is_taken_for_full_keeps_no_half_from_learning(
+    engine: EngineName, counted: Callable[..., tuple[Percentiles, Percentiles] | None], role: Role
+) -> None:
+    """Over TCP: KV of 8,000 tokens takes half a second and more, and two prompts a second come all the same."""
+    prefill, decode = (replace(half(each, 1), slo=SLO, engine=EngineSpec(name=engine)) for each in HALVES)
+    world, name = split_world(prefill, decode), f"pd-{role.value.lower()}"
+    world.turn(6)
+    long = replace(WORKLOAD, input_tokens=8000, input_tokens_p95=16000)
+    serving = Serving(world, {name: Calibration(1.5, 1.5)}, {name: role}, counted, long, "TCP")
+    serving.run(60)
+    found = serving.factors(name)
+    assert found is not None
+    assert (found.prefill if role is Role.Prefill else found.decode) > 1.2
 
 
 def test_a_pass_after_a_measurement_finds_nothing_new() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,8 +12,21 @@ from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
 from weft.domain.shape import Limit
 from weft.domain.workload import Role, Slo, Workload
-from weft.perf import SEVERAL_THROUGH_THE_HOST, ReplicaModel, assess, at_engine, at_rate, predict, sent_bytes_per_second
+from weft.perf import (
+    SEVERAL_THROUGH_THE_HOST,
+    ReplicaModel,
+    assess,
+    at_engine,
+    at_engine_after_handover,
+    at_rate,
+    predict,
+    sent_bytes_per_second,
+    worthwhile,
+)
 from weft.perf.predict import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SLO = Slo(ttft=((95, 4.0),), tpot=((95, 0.05),))
 PROMPTS = workload(4000, 200)
@@ -84,6 +98,21 @@ def test_kv_that_comes_too_late_without_load_is_a_miss_with_its_sentence() -> No
     assert not assess(llama(1), Question(PROMPTS, within, Role.Decode)).misses
 
 
+def test_what_limits_prefill_is_told_where_its_kv_alone_comes_too_late() -> None:
+    found = assess(llama(), Question(PROMPTS, Slo(ttft=((95, 0.8),)), Role.Prefill))
+    assert [str(miss).startswith("KV has come after ") for miss in found.misses] == [True]
+    assert found.prediction.limit is Limit.ScaleOutNetwork
+
+
+def test_fewer_prompts_help_who_waits_behind_the_links_of_an_idle_engine() -> None:
+    """Of such prompts as much is worth while as is within the targets, in either half."""
+    for tokens in (4000, 8000):
+        asked = [Question(workload(tokens, 200), SLO, role) for role in HALVES]
+        assert [worthwhile(llama(), each, 0.5, 0.3) for each in asked] == [
+            pytest.approx(assess(llama(), each).prediction.capacity) for each in asked
+        ]
+
+
 def test_first_tokens_wait_longer_before_a_busy_link_and_without_bound_before_a_full_one() -> None:
     def waits(role: Role, rate: float) -> float | None:
         found = at_rate(llama(), replace(PROMPTS, requests_per_second=rate), role)
@@ -101,4 +130,13 @@ def test_the_engine_that_computes_prompts_has_answered_before_it_sends() -> None
     busy = replace(PROMPTS, requests_per_second=2.4)
     narrow, wide = (at_engine(llama(wire=wire), busy, Role.Prefill) for wire in ("TCP", "RDMA"))
     assert narrow == wide
-    assert at_engine(llama(), replace(PROMPTS, requests_per_second=4.0), Role.Prefill) is not None  # the link is full
+
+
+@pytest.mark.parametrize("role", HALVES)
+@pytest.mark.parametrize("counted", [at_engine, at_engine_after_handover])
+def test_what_engines_count_has_come_over_a_link_that_is_taken_for_full(
+    role: Role, counted: Callable[..., Any]
+) -> None:
+    more = replace(PROMPTS, requests_per_second=4.0)
+    assert at_rate(llama(), more, role) is None
+    assert counted(llama(), more, role) is not None

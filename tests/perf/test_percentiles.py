@@ -15,7 +15,6 @@ from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Workload
 from weft.perf import ReplicaModel, at_engine, at_rate, knee
-from weft.perf.handover import handed_over_seconds
 from weft.perf.latency import Latency
 from weft.perf.lengths import lengths
 from weft.perf.queueing import Moments, at_the_gate, for_a_seat, in_line
@@ -144,13 +143,15 @@ def test_longer_tails_wait_longer_at_the_same_means() -> None:
     assert even[1].p99 < long[1].p99
 
 
-def test_an_engine_that_only_prefills_counts_no_hand_over() -> None:
+def test_of_kv_an_engine_is_expected_no_time() -> None:
     for role in Role:
         at_user, counted = at_rate(H200, workload(), role), at_engine(H200, workload(), role)
         assert at_user is not None
         assert counted is not None
-        handed_over = handed_over_seconds(H200, workload().input_tokens) if role is Role.Prefill else 0.0
-        assert counted[0].mean == pytest.approx(at_user[0].mean - handed_over)
+        server = service(H200, workload(), role)
+        taken = server.link.taken(workload().requests_per_second)
+        received = taken.mean - taken.least if role is Role.Decode else 0.0
+        assert counted[0].mean == pytest.approx(at_user[0].mean - server.handover_seconds - received)
         assert counted[1] == at_user[1]
 
 

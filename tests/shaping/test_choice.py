@@ -166,6 +166,16 @@ def test_an_slo_out_of_reach_gets_the_closest_shape_and_a_capacity_to_scale_by()
     )
 
 
+@pytest.mark.parametrize("milliseconds", [20, 60, 120])
+def test_prefill_whose_prompts_and_kv_are_both_late_has_a_capacity_to_scale_by(milliseconds: int) -> None:
+    """Of two misses of one target the larger one counts, whichever that is."""
+    slo, devices = Slo(ttft=((95, milliseconds / 1000),)), EngineSpec(resources=(("rdma/ib", "1"),))
+    plan = Wish(LLAMA_70B, (H200,), slo=slo, role=Role.Prefill, engine=devices).plan()
+    assert plan.verdict.reason is Reason.BestEffort
+    assert "KV has come after" in plan.verdict.message or milliseconds > 60
+    assert plan.prediction.capacity > 0
+
+
 def test_a_count_that_is_bounded_needs_a_larger_shape() -> None:
     """Many small replicas are cheapest, but only two are allowed."""
     plan = Wish(LLAMA_8B, (H100,), rate=100, scaling=ScalingSpec(max_replicas=2)).plan()

@@ -55,16 +55,16 @@ def test_a_few_long_prompts_leave_no_replica_idle(percentile: int) -> None:
         live = replace(live, input_tokens_p95=3.5 * live.input_tokens)
         capacity = capacity_of(plan, request, CATALOG, live)
         enough = capacity >= 0.499 * plan.prediction.capacity
-        assert enough or busy_with_prompts(plan, request, live, capacity) > 0.28
+        assert enough or busy(plan, request, live, capacity) > 0.28
 
 
-def busy_with_prompts(plan: Plan, request: ShapeRequest, live: Workload, rate: float) -> float:
-    """The part of its time that one replica of a plan spends on prompts, and on what shares their steps."""
+def busy(plan: Plan, request: ShapeRequest, live: Workload, rate: float) -> float:
+    """The part of its time that one replica of a plan spends on prompts and what shares steps, or its links do."""
     supply = next(each for each in request.supplies if each.accelerator == plan.shape.accelerator)
     option = Option(plan.shape, supply, CATALOG.accelerator(plan.shape.accelerator))
     point = service(Case(option, request, CATALOG).replica, live, request.spec.role).at_rate(rate)
     assert point is not None
-    return point.utilisation
+    return max(point.utilisation, point.sending)
 
 
 def test_what_more_replicas_help_is_bought() -> None:

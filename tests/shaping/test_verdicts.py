@@ -9,7 +9,7 @@ from tests.shaping.cases import CATALOG, H100, LLAMA_8B, MI300X, Wish
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.workload import Slo
-from weft.perf.predict import Miss
+from weft.perf.misses import Miss
 from weft.shaping import Supply, choose
 from weft.shaping.outlook import variations
 

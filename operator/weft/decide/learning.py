@@ -21,7 +21,7 @@ from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
 from weft.domain.stumbling import stumbled
 from weft.engines import adapter_for
-from weft.perf import at_engine, at_rate
+from weft.perf import at_engine, at_engine_after_handover
 from weft.render import revision
 from weft.scaling import calibration as calibrating
 from weft.scaling.tails import Expected, followed
@@ -179,7 +179,8 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
         return calibrating.interrupted(replace(lesson.memory, last=look.now))
     replica, doubt = running
     load = calibrating.load_of(look, lesson.workload)
-    counted = at_rate if adapter_for(fleet.plan.engine.name).counts_handover else at_engine
+    counts_handover = adapter_for(fleet.plan.engine.name).counts_handover
+    counted = at_engine_after_handover if counts_handover else at_engine
 
     def percentiles(factors: Calibration) -> tuple[Percentiles, Percentiles] | None:
         bare = Calibration(factors.prefill, factors.decode)

@@ -2,13 +2,14 @@
 
 from weft.perf.handover import SEVERAL_THROUGH_THE_HOST, handed_over_seconds, sent_bytes_per_second
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
+from weft.perf.misses import Miss
 from weft.perf.predict import (
     Assessment,
     Doubt,
-    Miss,
     Question,
     assess,
     at_engine,
+    at_engine_after_handover,
     at_rate,
     half_as_likely,
     knee,
@@ -28,6 +29,7 @@ __all__ = [
     "ReplicaModel",
     "assess",
     "at_engine",
+    "at_engine_after_handover",
     "at_rate",
     "estimated_start",
     "footprint",

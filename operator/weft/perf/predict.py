@@ -14,20 +14,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
-from weft.domain.figures import seconds
 from weft.domain.made_often import made_often
 from weft.domain.shape import Limit, Percentiles, Prediction
 from weft.domain.workload import Role, Slo
 from weft.perf.handover import NO_LINK
 from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
+from weft.perf.misses import missed
 from weft.perf.service import Point, Service, at_any_rate, service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from weft.domain.workload import Workload
     from weft.perf.latency import Latency, Waited
+    from weft.perf.misses import Miss
     from weft.perf.replica import ReplicaModel
 
 _USED_OF_SEATS = 0.8
@@ -58,38 +59,6 @@ class Doubt:
 
 
 NO_DOUBT = Doubt()
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """A target that cannot be met at any rate: `predicted_seconds` is what an idle replica would reach.
-
-    Until its KV is there, a prompt may take the part `share` of the target.
-    """
-
-    metric: str
-    percentile: int
-    target_seconds: float
-    predicted_seconds: float
-    share: float = 1.0
-
-    @property
-    def overshoot(self) -> float:
-        """Predicted over what may be taken, above 1."""
-        return self.reachable_seconds / self.target_seconds
-
-    @property
-    def reachable_seconds(self) -> float:
-        """The tightest target that an idle replica would meet."""
-        return self.predicted_seconds / self.share
-
-    def __str__(self) -> str:
-        """`TTFT p95 1.2 s of 500 ms`."""
-        metric, reached = f"{self.metric} p{self.percentile}", seconds(self.predicted_seconds)
-        target = seconds(self.target_seconds)
-        if self.share == 1.0:
-            return f"{metric} {reached} of {target}"
-        return f"KV has come after {reached}, more than {self.share:.0%} of {metric} {target}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +117,7 @@ def _solved(replica: ReplicaModel, question: Question) -> _Solved:
         return _Solved(trial, Assessment(_prediction(trial, idle, 0.0, Limit.KVMemory)), idle)
     misses = tuple(trial.misses(idle))
     if misses:
-        told = Assessment(_prediction(trial, idle, 0.0, _limit(trial, idle, misses[0].metric)), misses)
+        told = Assessment(_prediction(trial, idle, 0.0, _limit(trial, idle, misses[0].of)), misses)
         return _Solved(trial, told, idle)
     point, limit = _busiest(trial, idle)
     if question.doubt.guessed:
@@ -221,12 +190,21 @@ def at_rate(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Perc
 def at_engine(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Percentiles, Percentiles] | None:
     """The same as the engine itself counts it: what comes after its first token is no time of its own.
 
-    An engine that only prefills has answered before the KV is handed over; its metrics know nothing of that.
+    An engine that only prefills has answered before the KV is handed over; its metrics know nothing of that. Nor is the
+    time of a link in it: what came over one has come, however little of it the link is believed to carry.
     """
-    server = service(replica, workload, role)
-    if role is Role.Prefill:
-        server = replace(server, handover_seconds=0.0, link=NO_LINK)
-    found = server.at_rate(workload.requests_per_second)
+    return _over_any_link(replace(service(replica, workload, role), handover_seconds=0.0), workload)
+
+
+def at_engine_after_handover(
+    replica: ReplicaModel, workload: Workload, role: Role
+) -> tuple[Percentiles, Percentiles] | None:
+    """The same of an engine that, where it only prefills, answers once the KV is handed over."""
+    return _over_any_link(service(replica, workload, role), workload)
+
+
+def _over_any_link(server: Service, workload: Workload) -> tuple[Percentiles, Percentiles] | None:
+    found = replace(server, link=NO_LINK).at_rate(workload.requests_per_second)
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 
@@ -273,9 +251,13 @@ class _Trial:
         return point.utilisation / self._most_utilised()
 
     def fewer_would_help(self, point: Point, least: float, busy: float) -> bool:
-        """Whether a lower rate would shorten the worst latency by so much, in a replica that prompts keep so busy."""
+        """Whether a lower rate would shorten the worst latency by so much, in a replica that prompts keep so busy.
+
+        Or its links: behind those, too, one waits for others.
+        """
         waits_for_prompts = self.serves.prefills and bool(self.question.slo.ttft)
-        return (not waits_for_prompts or point.utilisation >= busy) and self.help_beyond(point) >= least
+        is_busy = max(point.utilisation, point.sending) >= busy
+        return (not waits_for_prompts or is_busy) and self.help_beyond(point) >= least
 
     def help_beyond(self, point: Point) -> float:
         """How much faster the worst latency grows than the rate: d log(latency) / d log(rate)."""
@@ -294,11 +276,11 @@ class _Trial:
         """Targets that do not hold at a point."""
         slo, doubt = self.question.slo, self.question.doubt
         if self.serves.prefills:
-            yield from _missed("TTFT", slo.ttft, lambda percentile: point.ttft.at(percentile) * doubt.ttft)
+            yield from missed("TTFT", slo.ttft, lambda percentile: point.ttft.at(percentile) * doubt.ttft)
         if self.serves.role.is_half:
-            yield from _missed("TTFT", slo.ttft, self.serves.kv_at(point).at, _OF_FIRST_TOKENS)
+            yield from missed("TTFT", slo.ttft, self.serves.kv_at(point).at, _OF_FIRST_TOKENS)
         if self.serves.decodes:
-            yield from _missed("TPOT", slo.tpot, lambda percentile: point.tpot.at(percentile) * doubt.tpot)
+            yield from missed("TPOT", slo.tpot, lambda percentile: point.tpot.at(percentile) * doubt.tpot)
 
     def strain(self, point: Point) -> tuple[float, str]:
         """The worst of what may be at most 1: latencies over their targets, and the time that prompts may fill."""
@@ -324,14 +306,6 @@ class _Trial:
 
     def _most_utilised(self) -> float:
         return _USED_AT_MOST if self.question.slo.ttft else _USED_WITHOUT_TARGET
-
-
-def _missed(
-    metric: str, targets: tuple[tuple[int, float], ...], predicted: Callable[[int], float], share: float = 1.0
-) -> Iterator[Miss]:
-    for percentile, target in targets:
-        if (reached := predicted(percentile)) > target * share:
-            yield Miss(metric, percentile, target, reached, share)
 
 
 def _busiest(trial: _Trial, idle: Point) -> tuple[Point, Limit]:
