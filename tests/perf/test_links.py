@@ -10,7 +10,7 @@ import pytest
 
 from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
-from weft.domain.shape import Limit
+from weft.domain.shape import EngineName, Limit
 from weft.domain.workload import Role, Slo, Workload
 from weft.perf import (
     SEVERAL_THROUGH_THE_HOST,
@@ -75,6 +75,14 @@ def test_what_limits_such_a_half_is_told(role: Role) -> None:
 @pytest.mark.parametrize("role", HALVES)
 def test_what_the_cache_has_is_not_sent(role: Role) -> None:
     assert capacity(role, asked=workload(4000, 200, 0.5)) > 1.5 * capacity(role)
+
+
+@pytest.mark.parametrize("role", HALVES)
+def test_all_is_sent_to_an_engine_whose_decode_keeps_no_prompts(role: Role) -> None:
+    half = replace(llama(), shape=replace(llama().shape, engine=EngineName.SGLang))
+    once, again = (predict(half, workload(4000, 200, hit), SLO, role) for hit in (0.0, 0.5))
+    assert once.limit is again.limit is Limit.ScaleOutNetwork
+    assert again.capacity <= 1.05 * once.capacity
 
 
 def test_every_rank_has_links_of_its_own() -> None:

@@ -205,7 +205,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         requests_per_second=together.rate,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        prefix_hit=_prefix_hit(together, input_tokens, computed),
+        prefix_hit=_prefix_hit(together, input_tokens, None if transfer_seconds else computed),
         waiting=_total(_known(pods, lambda pod: pod.waiting)),
         running=_total(_known(pods, lambda pod: pod.running)),
         kv_usage=_mean(_known(pods, lambda pod: pod.kv_usage)),
@@ -262,7 +262,10 @@ def _prefix_tokens(windows: list[Window]) -> tuple[float, float]:
 
 
 def _prefix_hit(together: Together, prompt: float | None, computed: float | None) -> float | None:
-    """Fraction of prompt tokens found in the prefix cache: by its own counters, else by what was left to compute."""
+    """Fraction of prompt tokens found in the prefix cache: by its own counters, else by what was left to compute.
+
+    What came from another engine was not computed here, and not found either.
+    """
     queries, hits = together.prefix_tokens
     if queries > 0:
         return min(1.0, hits / queries)

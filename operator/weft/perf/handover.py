@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.domain.shape import Limit
+from weft.domain.shape import EngineName, Limit
 from weft.perf.latency import PERCENTILES, Latency, Waited
 from weft.perf.memory import sequence_bytes_per_gpu
 from weft.perf.steps import NETWORK_FRACTION
@@ -72,11 +72,12 @@ class Link:
 
     def taken(self, rate: float) -> Waited:
         """By KV until it has come: posting, and its way beside others (processor sharing)."""
-        idle = 1.0 - self.busy(rate)
-        if idle <= 0.0:
+        free = 1.0 - self.busy(rate)
+        if free <= 0.0:
             return Waited(math.inf, 0.0, 0.0, self.alone.percentiles, _NOBODY)
-        mean, variance = self.alone.mean / idle, self.alone.variance / idle**2
-        slower = tuple((percentile, each / idle) for percentile, each in self.alone.percentiles)
+        pace = free
+        mean, variance = self.alone.mean / pace, self.alone.variance / pace**2
+        slower = tuple((percentile, each / pace) for percentile, each in self.alone.percentiles)
         return Waited(_POSTED_SECONDS, mean, variance, slower, _NOBODY)
 
 
@@ -85,8 +86,13 @@ NO_LINK = Link(Alone(0.0, 0.0, tuple((each, 0.0) for each in PERCENTILES)), 0.0,
 
 
 def link(half: ReplicaModel, inputs: Lengths, prefix_hit: float) -> Link:
-    """For prompts of such lengths, of which the part `prefix_hit` is there already."""
-    rate, sent = sent_bytes_per_second(half), 1.0 - prefix_hit
+    """For prompts of such lengths, of which the part `prefix_hit` is expected in the cache.
+
+    Decode of SGLang keeps no prompts (`--disaggregation-decode-enable-radix-cache` is off): all of each is sent. What
+    it counts as found, prefill had found.
+    """
+    finds = half.shape.engine is not EngineName.SGLang
+    rate, sent = sent_bytes_per_second(half), 1.0 - prefix_hit if finds else 1.0
 
     def held(tokens: float) -> float:
         return sequence_bytes_per_gpu(half, max(1.0, tokens)) * sent / rate
