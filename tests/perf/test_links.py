@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +25,8 @@ from weft.perf import (
     sent_bytes_per_second,
     worthwhile,
 )
+from weft.perf.handover import link
+from weft.perf.lengths import lengths
 from weft.perf.predict import Question
 
 if TYPE_CHECKING:
@@ -83,6 +87,33 @@ def test_all_is_sent_to_an_engine_whose_decode_keeps_no_prompts(role: Role) -> N
     once, again = (predict(half, workload(4000, 200, hit), SLO, role) for hit in (0.0, 0.5))
     assert once.limit is again.limit is Limit.ScaleOutNetwork
     assert again.capacity <= 1.05 * once.capacity
+
+
+@pytest.mark.parametrize("wire", ["TCP", "RDMA"])
+def test_kv_takes_as_long_as_where_all_who_are_on_the_link_share_it(wire: str) -> None:
+    """Step by step: one alone has the whole pace, several together that of several."""
+    found = link(llama(wire=wire), lengths(4000, 4000), 0.0)
+    assert found.shared == pytest.approx(found.alone.mean / (SEVERAL_THROUGH_THE_HOST if wire == "TCP" else 1.0))
+    for busy in (0.3, 0.8):
+        rate = busy / found.shared
+        taken = found.taken(rate).mean - found.taken(rate).least
+        assert taken == pytest.approx(shared_seconds(rate, found.alone.mean, found.shared), rel=0.05)
+
+
+def shared_seconds(rate: float, alone: float, shared: float) -> float:
+    """Mean time of prompts that come at random and take so long alone, or so long of a pace that several share."""
+    draw, now, comes, left, sent = Random(7), 0.0, 0.0, list[tuple[float, float]](), list[float]()
+    while len(sent) < 30_000:
+        each = alone if len(left) <= 1 else shared * len(left)  # seconds that a whole prompt would take now
+        ends = now + min((part for part, _ in left), default=math.inf) * each
+        until = min(ends, comes)
+        left = [(part - (until - now) / each, since) for part, since in left]
+        sent += [until - since for part, since in left if part <= 1e-9]
+        left, now = [(part, since) for part, since in left if part > 1e-9], until
+        if until == comes:
+            left.append((1.0, now))
+            comes = now + draw.expovariate(rate)
+    return sum(sent) / len(sent)
 
 
 def test_every_rank_has_links_of_its_own() -> None:

@@ -60,6 +60,10 @@ class Link:
 
     `alone` is how long KV of a prompt takes over it with nobody beside it, in seconds, and `shared` its mean where
     there are others. `limit` says what it is.
+
+    What it takes of prompts that come at random is longer by 1 / ((1 - b) (1 - b + a)), where a is the part of all time
+    that they would take each alone, and b that which they take together: processor sharing whose pace depends on how
+    many there are (Kelly, "Reversibility and Stochastic Networks", 1979). With one pace that is 1 / (1 - b).
     """
 
     alone: Alone
@@ -75,7 +79,7 @@ class Link:
         free = 1.0 - self.busy(rate)
         if free <= 0.0:
             return Waited(math.inf, 0.0, 0.0, self.alone.percentiles, _NOBODY)
-        pace = free
+        pace = free * (free + rate * self.alone.mean)
         mean, variance = self.alone.mean / pace, self.alone.variance / pace**2
         slower = tuple((percentile, each / pace) for percentile, each in self.alone.percentiles)
         return Waited(_POSTED_SECONDS, mean, variance, slower, _NOBODY)
