@@ -1,6 +1,6 @@
 """One replica step by step: continuous batching with chunked prefill, as engines do it, at the model's step times.
 
-What the closed forms of `weft.perf.service` are held against. One data-parallel rank, one pipeline stage.
+What the closed forms of `weft.perf.service` are held against. One pipeline stage; data-parallel ranks go in lockstep.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import random
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -58,42 +58,44 @@ class Measured:
     tpot: Vector
 
 
-class Replica:
+class Chunk(NamedTuple):
+    """What a rank computes of prompts in a step: those that end in it, new tokens, and those of a prompt before."""
+
+    ends: list[Request]
+    new: float
+    cached: float
+
+
+class Rank:
     """Requests in, steps done, latencies out."""
 
-    def __init__(self, model: ReplicaModel, seats: int) -> None:
-        """An idle replica that lets so many requests in at a time."""
-        self.steps, self.seats = stepper(model), seats
+    def __init__(self, batched_tokens: float, seats: int) -> None:
+        """An idle rank that lets so many requests in at a time, and so many tokens into a step."""
+        self.batched_tokens, self.seats = batched_tokens, seats
         self.waiting: deque[Request] = deque()
         self.prefilling: deque[Request] = deque()
         self.running: list[Request] = []
         self.finished: list[tuple[float, float, float]] = []
-        self._decode: dict[tuple[int, int], float] = {}
 
     @property
-    def is_idle(self) -> bool:
-        return not (self.waiting or self.prefilling or self.running)
+    def requests(self) -> int:
+        return len(self.waiting) + len(self.prefilling) + len(self.running)
 
-    def step(self, now: float) -> float:
-        """Do one step that begins now; the time at which it ends."""
+    def begin(self) -> Chunk:
+        """Let requests in, and take what fits of their prompts."""
         while self.waiting and len(self.prefilling) + len(self.running) < self.seats:
             self.prefilling.append(self.waiting.popleft())
-        done, new, cached = self._prompts()
-        ends = now + (self._decode_seconds() if self.running else 0.0)
-        launch = 0.0
-        if new:
-            time = self.steps.prefill(new, cached, 1.0)
-            launch = time.parts.launch
-            ends += time.seconds - launch
-        self._answer(ends)
-        for request in done:
-            request.first_token = ends + launch
-            self._seat(request, ends)
-        return ends
+        return self._prompts()
 
-    def _prompts(self) -> tuple[list[Request], float, float]:
-        """Prompts that end in this step, and its tokens: new ones, and those of a chunked prompt that are there."""
-        room = self.steps.replica.efficiency.batched_tokens - len(self.running)
+    def end(self, chunk: Chunk, now: float, launch: float) -> None:
+        """A token for all who run, and the first one for prompts that end: `launch` later, since nobody waits then."""
+        self._answer(now)
+        for request in chunk.ends:
+            request.first_token = now + launch
+            self._seat(request, now)
+
+    def _prompts(self) -> Chunk:
+        room = self.batched_tokens - len(self.running)
         done, new, cached = [], 0.0, 0.0
         while self.prefilling and room > 0:
             request = self.prefilling[0]
@@ -104,15 +106,7 @@ class Replica:
             if request.prompt_left > 0:
                 break
             done.append(self.prefilling.popleft())
-        return done, new, cached
-
-    def _decode_seconds(self) -> float:
-        batch = len(self.running)
-        context = sum(request.context for request in self.running) / batch
-        key = (batch, round(context / _CONTEXT_GRAIN))
-        if key not in self._decode:
-            self._decode[key] = self.steps.decode(batch, max(1.0, key[1] * _CONTEXT_GRAIN)).seconds
-        return self._decode[key]
+        return Chunk(done, new, cached)
 
     def _answer(self, now: float) -> None:
         for request in self.running:
@@ -132,15 +126,61 @@ class Replica:
         self.finished.append((request.arrived, request.first_token - request.arrived, per_token))
 
 
+class Replica:
+    """Ranks whose steps begin and end together: each is as long as that of the rank with most to do."""
+
+    def __init__(self, model: ReplicaModel, seats: int) -> None:
+        """An idle replica that lets so many requests in at a time."""
+        self.steps, count = stepper(model), model.shape.data_parallel
+        self.ranks = tuple(Rank(model.efficiency.batched_tokens, seats // count) for _ in range(count))
+        self._decode: dict[tuple[int, int], float] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        return not any(rank.requests for rank in self.ranks)
+
+    @property
+    def finished(self) -> list[tuple[float, float, float]]:
+        return [each for rank in self.ranks for each in rank.finished]
+
+    def arrive(self, request: Request) -> None:
+        """To the rank that has fewest."""
+        min(self.ranks, key=lambda rank: rank.requests).waiting.append(request)
+
+    def step(self, now: float) -> float:
+        """Do one step that begins now; the time at which it ends."""
+        chunks = [rank.begin() for rank in self.ranks]
+        ends, launch = now + self._decode_seconds(), 0.0
+        if together := sum(chunk.new > 0 for chunk in chunks):
+            new, cached = max(chunk.new for chunk in chunks), max(chunk.cached for chunk in chunks)
+            time = self.steps.prefill(new, cached, 1.0, float(together) if len(chunks) > 1 else None)
+            launch = time.parts.launch
+            ends += time.seconds - launch
+        for rank, chunk in zip(self.ranks, chunks, strict=True):
+            rank.end(chunk, ends, launch)
+        return ends
+
+    def _decode_seconds(self) -> float:
+        running = [request for rank in self.ranks for request in rank.running]
+        if not running:
+            return 0.0
+        context = sum(request.context for request in running) / len(running)
+        batch = len(self.ranks) * max(len(rank.running) for rank in self.ranks)
+        key = (batch, round(context / _CONTEXT_GRAIN))
+        if key not in self._decode:
+            self._decode[key] = self.steps.decode(batch, max(1.0, key[1] * _CONTEXT_GRAIN)).seconds
+        return self._decode[key]
+
+
 def simulate(model: ReplicaModel, workload: Workload, seats: int, count: int, seed: int) -> Measured:
     """So many requests of a workload, of which the first and the last are left out."""
     longest = min(workload.longest_tokens, float(model.architecture.max_context_tokens))
     arriving, replica, now = deque(_requests(workload, longest, count, random.Random(seed))), Replica(model, seats), 0.0
-    while len(replica.finished) < count:
+    while arriving or not replica.is_idle:
         if replica.is_idle:
             now = max(now, arriving[0].arrived)
         while arriving and arriving[0].arrived <= now:
-            replica.waiting.append(arriving.popleft())
+            replica.arrive(arriving.popleft())
         now = replica.step(now)
     found = np.array(sorted(replica.finished))[int(_WARM_UP * count) : count - int(_COOL_DOWN * count)]
     return Measured(found[:, 1] + model.efficiency.request_seconds, found[:, 2])

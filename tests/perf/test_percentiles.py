@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.percentiles import PERCENTILES, case
+from bench.percentiles import PERCENTILES, Case, case
 from bench.stepwise import simulate
 from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
@@ -39,6 +39,31 @@ def test_closed_forms_are_close_to_a_simulation_step_by_step(part: float, sizes:
     assert all(2 / 3 < each < 3 / 2 for each in (*off.ttft, *off.tpot))
     assert 5 / 6 < off.ttft[0] < 5 / 4
     assert all(3 / 4 < each < 6 / 5 for each in off.tpot[:2])
+
+
+LOCKSTEP = replica("DeepSeek-V3", "GB200", Precision.FP8, Parallel(tensor=2, data=8, expert=16))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("rate", "sizes"),
+    [
+        (0.8, (16_000, 32_000, 100, 200)),
+        (2.0, (16_000, 32_000, 100, 200)),
+        (5.0, (4000, 8000, 300, 600)),
+        (10.0, (4000, 8000, 300, 600)),
+        (10.0, (1000, 1000, 1000, 1000)),
+    ],
+)
+def test_ranks_in_lockstep_hold_each_other_up_as_a_simulation_says(
+    rate: float, sizes: tuple[int, int, int, int]
+) -> None:
+    """From a fifth of their time to nine tenths: nobody waits for the prompts of other ranks longer than a step."""
+    inputs, long_inputs, outputs, long_outputs = sizes
+    load = Workload(rate, inputs, outputs, long_inputs, long_outputs)
+    seats = service(LOCKSTEP, load, Role.Aggregated).seats
+    off = Case(LOCKSTEP, load, seats).off()
+    assert all(3 / 5 < each < 8 / 5 for each in (off.ttft[0], off.ttft[2], off.tpot[1]))
 
 
 @pytest.mark.timeout(120)

@@ -30,6 +30,13 @@ class Moments:
         """E[X] of one of them."""
         return self.mean / self.times
 
+    @property
+    def own(self) -> Moments:
+        """Of one of them alone."""
+        if self.times == 1.0:
+            return self
+        return Moments(self.mean / self.times, self.square / self.times, self.cube / self.times)
+
     def met(self, times: float) -> Moments:
         """The same, so many times for each who comes."""
         return Moments(self.mean * times, self.square * times, self.cube * times, times)
@@ -74,7 +81,7 @@ def mean_in_line(rate: float, service: Moments, burstiness: float) -> float:
     return max(0.0, (random + company) / (1.0 - busy))
 
 
-def at_the_gate(rate: float, service: Moments, pause: float, burstiness: float) -> Wait:
+def at_the_gate(rate: float, service: Moments, pause: float, burstiness: float, swing_of_pause: float = 0.0) -> Wait:
     """Before a server that takes all who wait at once, after a `pause` that every round has (a decode step).
 
     What remains of the present round, and then the others who came in it, since all are answered at its end. The
@@ -82,7 +89,7 @@ def at_the_gate(rate: float, service: Moments, pause: float, burstiness: float) 
     """
     busy = rate * service.mean
     round_seconds = pause / (1.0 - busy)
-    swing = rate * service.square / (1.0 - busy**2) * (1.0 + burstiness)  # Var[round] / E[round]
+    swing = rate * service.square / (1.0 - busy**2) * (1.0 + burstiness) + swing_of_pause  # Var[round] / E[round]
     met = round_seconds + swing  # E[round^2] / E[round]: the round that one happens upon
     company = burstiness * _BURSTS_APART * (1.0 + busy) / 2.0 * service.mean / (1.0 - busy)
     mean = met * (0.5 + busy) + company

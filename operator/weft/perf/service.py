@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.workload import Role
+from weft.perf.backlog import backlog, balanced_rate, unheld
+from weft.perf.balance import agreed
 from weft.perf.handover import NO_LINK, handed_over_seconds, link
 from weft.perf.latency import Latency, Waited
 from weft.perf.lengths import Lengths, lengths, with_rare_ones
 from weft.perf.memory import sequences_that_fit
 from weft.perf.prompts import Prompts, prompts
-from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line, mean_in_line
+from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line
 from weft.perf.sharing import Company, prompts_of_a_step
 from weft.perf.steps import Stepper, StepTime, stepper
 
@@ -38,10 +40,9 @@ if TYPE_CHECKING:
     from weft.perf.stages import Stages
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
-_FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
 _STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
 _PROBE = 0.1  # of the batch, for the slope of a step
-_TRIALS = 3  # of a rate and of what stages and ranks make of it, each from the other
+_NO_TIME = 1e-9  # of all time, that prompts leave
 
 
 @made_often
@@ -202,24 +203,28 @@ class Service:
     def _load(self, batch: float, step: StepTime) -> _Load:
         """The requests a second that keep `batch` sequences of a rank busy, by Little's law."""
         answer, whole = max(1.0, self.outputs.mean) * step.seconds, step.step_seconds
-        company, stolen = Company(1.0, 1.0, float(self._ranks)), self.apart
         if not self.prefills:
-            return _Load(batch / answer, company, Moments(0.0, 0.0, 0.0), NO_WAIT)
-        rate = _balanced(batch, answer, stolen, whole, self.burstiness)
-        for _ in range(_TRIALS if self.lone is not None or self._stages.count > 1.0 else 1):
-            found = self._company(rate, stolen, whole * -math.expm1(-batch))
-            if found == company:
-                break
-            company, stolen = found, self._cost(found, 0.0)
-            if self.lone is not None:
-                stolen = stolen.met(self._ranks / found.together)
-            rate = _balanced(batch, answer, stolen, whole, self.burstiness)
-        return _Load(rate, company, stolen, _backlog(rate, stolen, whole, self.burstiness))
+            alone = Company(1.0, 1.0, float(self._ranks))
+            return _Load(batch / answer, alone, Moments(0.0, 0.0, 0.0), NO_WAIT)
+        pause = whole * -math.expm1(-batch)
+        rate = 0.0 if self._stages.count == 1.0 else balanced_rate(batch, answer, self.apart, whole, self.burstiness)
 
-    def _company(self, rate: float, stolen: Moments, pause: float) -> Company:
+        def with_company(came: float) -> tuple[float, tuple[Company, Moments]]:
+            nonlocal rate
+            company = self._company(came, rate, pause)
+            stolen = self._cost(company, 0.0)
+            if self.lone is not None:
+                stolen = stolen.met(self._ranks / company.together)
+            rate = balanced_rate(batch, answer, stolen, whole, self.burstiness)
+            return rate * pause / max(_NO_TIME, 1.0 - rate * stolen.mean), (company, stolen)
+
+        company, stolen = agreed(with_company, batch * pause / answer)
+        return _Load(rate, company, stolen, backlog(rate, stolen, whole, self.burstiness))
+
+    def _company(self, came: float, rate: float, pause: float) -> Company:
         """What comes within a round, or a microbatch's part of it."""
         count, steps = self._stages.count, self.prompts.steps
-        came = rate * pause / max(1e-9, 1.0 - rate * stolen.mean) / count
+        came = came / count
         sharing = prompts_of_a_step(came, self.prompts.per_step)
         beside = self._stages.beside_at_random(rate * steps / sharing, pause, self.apart.mean) if count > 1.0 else 1.0
         return Company(sharing, beside, self.steps.work.ranks_together(came * steps / sharing))
@@ -246,9 +251,9 @@ class Service:
 
     def _tpot(self, load: _Load, batch: float, step_seconds: float) -> Latency:
         answer, free = max(1.0, self.outputs.mean), load.free
-        shorter = self.outputs.shortness
+        shorter, square = self.outputs.shortness, load.stolen.square * unheld(load.rate, load.stolen) ** 2
         mean = (step_seconds + load.backlog.mean * shorter / answer) / free
-        stolen = load.rate * load.stolen.square * (1.0 + self.burstiness) * step_seconds * shorter / answer / free**3
+        stolen = load.rate * square * (1.0 + self.burstiness) * step_seconds * shorter / answer / free**3
         behind = load.backlog.variance * (shorter / answer / free) ** 2
         variance = stolen + behind + self._swing(batch, step_seconds) / free**2
         return Latency(mean, variance, self._decode(1.0).seconds)
@@ -287,11 +292,17 @@ class Service:
         """For one's turn: behind all others where few fill a step, until the next step where it takes all who wait."""
         line = in_line(load.rate, server, self.burstiness)
         beside = load.rate * server.mean * load.stolen.once * min(1.0, max(0.0, self.prompts.per_step - 1.0))
-        gate = at_the_gate(load.rate, load.stolen, pause, self.burstiness)
+        gate = self._gate(load, pause)
         return Wait(
             max(gate.mean, pause / 2.0 + line.mean + beside),
             line.variance + gate.variance + 2.0 * beside * load.stolen.once,
         )
+
+    def _gate(self, load: _Load, pause: float) -> Wait:
+        """For the next step: others who hold a rank up do so for one step of theirs, not until all of them are done."""
+        own, alone = load.stolen.own, unheld(load.rate, load.stolen)
+        one = own.mean * load.company.sharing / self.prompts.steps
+        return at_the_gate(load.rate, own, pause / alone, self.burstiness, (1.0 - alone) * one)
 
     def _seat(self, load: _Load, batch: float) -> Wait:
         """Until memory, or the engine, lets a request in."""
@@ -300,52 +311,6 @@ class Service:
         free = (self.highest - load.rate) * self._ranks
         variation = (1.0 + self.burstiness + self.outputs.growth) / 2.0
         return for_a_seat(self.seats, batch, free, variation)
-
-
-def _balanced(batch: float, answer: float, stolen: Moments, step_seconds: float, burstiness: float) -> float:
-    """The rate at which rate x (answer + backlog + batch x prompt) = batch, all on one rank.
-
-    The left side grows faster and faster, so secants from the right come down to it and never jump over.
-    """
-
-    def excess(rate: float) -> float:
-        return rate * (answer + _behind(rate, stolen, step_seconds, burstiness) + batch * stolen.mean) - batch
-
-    rate = batch / (answer + batch * stolen.mean)
-    over = excess(rate)
-    if over <= 0.0:
-        return rate
-    before, was_over = rate * _FIRST_STEP, excess(rate * _FIRST_STEP)
-    if was_over <= 0.0:  # between the two: nearly straight there
-        return before - was_over * (rate - before) / (over - was_over)
-    for _ in range(_MOST_SECANTS):
-        if over <= was_over:
-            break
-        rate, over, before = before, was_over, before - was_over * (rate - before) / (over - was_over)
-        was_over = excess(before)
-        if was_over < _BALANCED * batch:
-            break
-    return before
-
-
-def _behind(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> float:
-    """Mean seconds of `_backlog`."""
-    busy = rate * stolen.mean
-    wait = mean_in_line(rate, stolen, burstiness)
-    return max(0.0, busy * (wait + stolen.once - step_seconds / (1.0 - busy)))
-
-
-def _backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> Wait:
-    """Prompts behind a request when its answer starts, beyond those that every step has: seconds of work.
-
-    They came during its own wait and prefill.
-    """
-    busy, each = rate * stolen.mean, stolen.once
-    wait = in_line(rate, stolen, burstiness)
-    square = wait.variance + wait.mean**2
-    left = busy * (wait.mean + each)
-    variance = busy * (square + 2.0 * wait.mean * each + stolen.square / stolen.times) - left * left
-    return Wait(_behind(rate, stolen, step_seconds, burstiness), max(0.0, variance))
 
 
 def service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
