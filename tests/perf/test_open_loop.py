@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -93,3 +94,12 @@ def test_where_memory_is_thought_to_hold_no_request_one_runs_as_in_a_closed_loop
     assert few.requests_per_second == alone_per_second / 20
     assert few.latencies.tpot == pytest.approx(alone.tpot, rel=0.1)
     assert alone_per_second / 2 < many.requests_per_second <= alone_per_second
+
+
+@given(REPLICAS, st.floats(0.1, 1e4), st.floats(1000, 60_000), st.sampled_from([1.0, 2.0, 100.0]))
+def test_every_rate_has_an_answer(model: ReplicaModel, rate: float, input_tokens: float, output_tokens: float) -> None:
+    """Where answers are so short that prompts fill all of the time long before seats are taken, too."""
+    found = open_loop(model, rate, input_tokens, output_tokens)
+    assert 0 < found.latencies.ttft < math.inf
+    assert 0 < found.latencies.tpot < math.inf
+    assert 0 < found.requests_per_second <= rate

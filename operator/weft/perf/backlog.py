@@ -13,33 +13,32 @@ from weft.perf.queueing import Wait, in_line, mean_in_line
 if TYPE_CHECKING:
     from weft.perf.queueing import Moments
 
-_FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 12, 1e-4
+_FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 40, 1e-9
+_STRAIGHT = 1e-3  # of the batch: so near it a secant is as good as any
 
 
 def balanced_rate(batch: float, answer: float, stolen: Moments, step_seconds: float, burstiness: float) -> float:
     """The rate at which rate x (answer + backlog + batch x prompt) = batch, all on one rank.
 
-    The left side grows faster and faster, so secants from the right come down to it and never jump over.
+    Found from the right, since there is mostly no backlog: by secants, and by halves where one leaves the bounds.
     """
 
     def excess(rate: float) -> float:
         return rate * (answer + _behind(rate, stolen, step_seconds, burstiness) + batch * stolen.mean) - batch
 
-    rate = batch / (answer + batch * stolen.mean)
-    over = excess(rate)
-    if over <= 0.0:
-        return rate
-    before, was_over = rate * _FIRST_STEP, excess(rate * _FIRST_STEP)
-    if was_over <= 0.0:  # between the two: nearly straight there
-        return before - was_over * (rate - before) / (over - was_over)
+    low, last = 0.0, batch / (answer + batch * stolen.mean)
+    high, was_over = last, excess(last)
+    if was_over <= _BALANCED * batch:
+        return last
+    rate = last * _FIRST_STEP
     for _ in range(_MOST_SECANTS):
-        if over <= was_over:
-            break
-        rate, over, before = before, was_over, before - was_over * (rate - before) / (over - was_over)
-        was_over = excess(before)
-        if was_over < _BALANCED * batch:
-            break
-    return before
+        over = excess(rate)
+        low, high = (low, rate) if over > 0.0 else (rate, high)
+        following = rate - over * (rate - last) / (over - was_over) if over != was_over else low
+        if abs(over) < _STRAIGHT * batch and low <= following <= high:
+            return following
+        rate, last, was_over = following if low < following < high else (low + high) / 2.0, rate, over
+    return rate
 
 
 def unheld(rate: float, stolen: Moments) -> float:
@@ -52,14 +51,14 @@ def _behind(rate: float, stolen: Moments, step_seconds: float, burstiness: float
     own = stolen.own
     busy = rate * own.mean
     wait = mean_in_line(rate, own, burstiness)
-    left = busy * (wait + own.mean - step_seconds / (1.0 - rate * stolen.mean))
+    left = busy * (wait + own.mean - step_seconds / (1.0 - busy))
     return max(0.0, left) * unheld(rate, stolen)
 
 
 def backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> Wait:
     """Prompts behind a request when its answer starts, beyond those that every step has: seconds of work.
 
-    They came during its own wait and prefill to its own rank, and delay it where no other rank does so meanwhile.
+    They came during its own wait and prefill to its own rank, and delay it only while no other rank does so anyway.
     """
     own = stolen.own
     busy, alone = rate * own.mean, unheld(rate, stolen)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HALVINGS = 30
-_MOST_TRIALS, _AGREED = 20, 1e-4
+_MOST_TRIALS, _AGREED = 20, 3e-4
 
 Found = TypeVar("Found")
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from weft.perf.service import Point, Service
 
 _OBSERVED_SECONDS = 60.0
+_NEARLY_ALL = 0.99  # of the time, that prompts may fill
+_HARDLY_ANY, _HALVINGS = 1e-6, 24  # sequences, of a search in logarithms
 _LEAST_TOLD = 0.5  # of the capacity, where hardly a request comes in that time
 
 
@@ -35,7 +37,7 @@ def open_loop(replica: ReplicaModel, rate: float, input_tokens: float, output_to
     """What one replica does of `rate` requests a second, all of which have these lengths."""
     workload = Workload(rate, input_tokens, output_tokens, input_tokens, output_tokens)
     serves = _with_a_seat(service(replica, workload, Role.Aggregated))
-    full = serves.at_batch(float(serves.seats))
+    full = _fullest(serves)
     steady = min(rate, full.rate * _told_from_capacity(full.rate))
     calm = _at(serves, steady, full)
     if rate <= steady:
@@ -50,10 +52,22 @@ def _with_a_seat(serves: Service) -> Service:
     return replace(serves, seats=max(serves.seats, serves.steps.replica.shape.data_parallel))
 
 
+def _fullest(serves: Service) -> Point:
+    """With every seat taken, or as many as are while prompts leave some time: beyond, first tokens wait for ever."""
+    full = serves.at_batch(float(serves.seats))
+    if full.utilisation < _NEARLY_ALL:
+        return full
+    low, high = _HARDLY_ANY, float(serves.seats)
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if serves.at_batch(middle).utilisation < _NEARLY_ALL else (low, middle)
+    return serves.at_batch(low)
+
+
 def _at(serves: Service, rate: float, full: Point) -> Point:
     """At a rate, or full."""
     found = serves.at_rate(rate) if rate < full.rate else None
-    return full if found is None else found
+    return full if found is None or found.utilisation >= 1.0 else found
 
 
 def _told_from_capacity(capacity: float) -> float:
