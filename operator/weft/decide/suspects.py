@@ -34,13 +34,7 @@ def whose(error: Exception, snapshot: Snapshot, attempt: Callable[[Snapshot], Ex
         middle = (well + fails) // 2
         found = attempt(_without([uid for each in suspects[middle:] for uid in each], snapshot))
         well, fails, error = (middle, fails, error) if found is None else (well, middle, found)
-    return error if isinstance(error, Stumbled) else _stumbled(suspects[fails - 1], error)
-
-
-def _stumbled(uids: Iterable[str], error: Exception) -> Stumbled:
-    found = Stumbled(uids, error)
-    found.__cause__ = error  # whose traceback is worth more than that of the search
-    return found
+    return error if isinstance(error, Stumbled) else Stumbled(suspects[fails - 1], error)
 
 
 def _suspects(snapshot: Snapshot) -> list[tuple[str, ...]]:

@@ -23,9 +23,10 @@ class Stumbled(Bug):
     """No decision can be made on the pools or splits with these `uids`, for no reason that a decision knows."""
 
     def __init__(self, uids: Iterable[str], error: Exception) -> None:
-        """The error is what the bug report is about."""
+        """The error is what the bug report is about, and its traceback the one worth logging."""
         told = f"Weft made a mistake about it, and leaves it as it is; please report: {_brief(error)}"
         super().__init__(Reason.HoldNotPlanned, told)
+        self.__cause__ = error
         self.uids = frozenset(uids)
         self.explanation = Explanation(self.reason, self.message)
 

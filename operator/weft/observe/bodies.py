@@ -92,7 +92,6 @@ class Bodies(Generic[Record]):
 
     def _stumbled(self, key: ResourceKey, error: Exception) -> Explanation:
         stumbled = Stumbled((key.uid,), error)
-        stumbled.__cause__ = error
         self._told(key, stumbled)
         return stumbled.explanation
 

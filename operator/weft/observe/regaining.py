@@ -66,6 +66,5 @@ class Regaining:
 
     def _stumbled(self, pool: PoolRecord, error: Exception) -> Explanation:
         stumbled = Stumbled((pool.key.uid,), error)
-        stumbled.__cause__ = error
         self._told(pool.key, stumbled)
         return stumbled.explanation
