@@ -11,7 +11,7 @@ import pytest
 
 from weft.apply import ServerError, Undeclared
 from weft.control.definitions import LOOK_AGAIN_SECONDS, Definitions
-from weft.control.status_writing import StatusWriter
+from weft.control.status_writer import StatusWriter
 from weft.domain.decision import PoolDecision
 from weft.domain.snapshot import ResourceKey
 from weft.domain.start_up import StartUp

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.apply import Unanswered
 from weft.control.carrying_out import Carrier, Held, Refusal, everything_goes
-from weft.control.status_writing import StatusWriter
+from weft.control.status_writer import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation

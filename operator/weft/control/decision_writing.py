@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.apply import ServerError, Unanswered
-from weft.control.status_writing import StatusWriter
+from weft.control.status_writer import StatusWriter
 from weft.control.work_queue import backoff_seconds
 from weft.decide import Persisted, in_safe_order
 from weft.decide.news import news_of
