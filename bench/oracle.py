@@ -21,11 +21,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bench.fixed_ratio import fixed_ratio
 from bench.oracle_bench.moving_maximum import HOUR, moving_maximum
 from bench.scaling_bench.scenarios import data_folder
 from bench.twin import replica_speed
 from weft.domain.workload import Slo
-from weft.twin.fixed_ratio import fixed_ratio
 from weft.twin.need import attainable, demand, replicas_needed, split_needed
 from weft.twin.oracle import PoolNeed, Terms, bound_hours, oracle_hours
 from weft.twin.trace_files import read_trace

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bench.fixed_ratio import fixed_ratio
 from bench.scaling_bench.scenarios import FIXED_RATIO, ORACLE, OWN_RULE, Scenario, load_trace, settings, workload_of
 from bench.scaling_bench.truth import true_speed
 from weft.api import parse_pool, parse_split
@@ -22,7 +23,6 @@ from weft.domain.cluster import NodeRecord
 from weft.domain.labels import API_VERSION
 from weft.domain.workload import Slo
 from weft.perf import predict
-from weft.twin.fixed_ratio import fixed_ratio
 from weft.twin.modelled import engine_speed
 from weft.twin.need import attainable
 from weft.twin.policies import frontier, grid
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bench.fixed_ratio import FixedRatio
     from weft.domain.workload import Workload
-    from weft.twin.fixed_ratio import FixedRatio
     from weft.twin.outcome import Outcome
     from weft.twin.policies import Options
     from weft.twin.trace import Trace
