@@ -12,7 +12,8 @@ from aiohttp import web
 from tests.apply.test_outcomes import PATH, deployment
 from tests.apply.test_sending import Outbox
 from tests.protocol.scripted_server import ScriptedServer
-from weft.apply.outcomes import AT_ONCE, FIRST_REST_SECONDS, LONGEST_REST_SECONDS, SETTLED_SECONDS, Asked, Outcomes
+from weft.apply.outcomes import LONGEST_REST_SECONDS, Asked, Outcomes
+from weft.apply.patience import AT_ONCE, FIRST_REST_SECONDS, SETTLED_SECONDS
 from weft.domain import labels
 from weft.domain.action import ApplyObject
 from weft.domain.errors import Blocked

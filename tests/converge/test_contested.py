@@ -9,7 +9,7 @@ import pytest
 from tests.converge.test_api_server import MERGE, NAMESPACE, OBJECTS, moved, sender
 from weft.apply import Writer
 from weft.apply.kinds import plural_of
-from weft.apply.outcomes import AT_ONCE
+from weft.apply.patience import AT_ONCE
 from weft.apply.sending import Request, object_path
 from weft.domain.action import ApplyObject
 from weft.domain.errors import Blocked

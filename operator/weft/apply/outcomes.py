@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from weft.apply.patience import AT_ONCE, REMEMBERED, SETTLED_SECONDS, rest_seconds
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,11 +24,7 @@ if TYPE_CHECKING:
     from weft.domain.action import ApplyObject
 
 TRIED_AGAIN_SECONDS = 3600.0  # whoever rewrote it may be gone
-REMEMBERED = 10_000  # objects; beyond, all are forgotten and applied once more
-AT_ONCE = 3  # times in a row that an object is put back at once
-FIRST_REST_SECONDS = 10.0  # doubled with each time that it is undone
 LONGEST_REST_SECONDS = 300.0
-SETTLED_SECONDS = 900.0  # after which a change is another one: longer than a rest and the back-off of its resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,7 @@ class _Outcome:
     @property
     def rest_seconds(self) -> float:
         """For how long the next apply waits."""
-        over = self.undone - AT_ONCE
-        return min(LONGEST_REST_SECONDS, FIRST_REST_SECONDS * 2 ** min(over, 20)) if over >= 0 else 0.0
+        return rest_seconds(self.undone, LONGEST_REST_SECONDS)
 
 
 class Outcomes:
@@ -81,7 +78,7 @@ class Outcomes:
         The same again soon after it was applied means that somebody undid it in between.
         """
         if len(self._known) >= REMEMBERED:
-            self._known = {}
+            self._known = {}  # all are applied once more
         now, before = self._clock(), self._of(asked)
         undone = before.undone + 1 if before is not None and now - before.at < SETTLED_SECONDS else 0
         came = _digest(_ours(became, asked.wanted))

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.apply.outcomes import AT_ONCE, FIRST_REST_SECONDS, REMEMBERED, SETTLED_SECONDS
+from weft.apply.patience import AT_ONCE, REMEMBERED, SETTLED_SECONDS, rest_seconds
 from weft.domain.errors import Blocked
 from weft.domain.reasons import Reason
 
@@ -45,8 +45,7 @@ class _Made:
     @property
     def rest_seconds(self) -> float:
         """For how long it is not made anew."""
-        over = self.before - AT_ONCE
-        return min(LONGEST_ABSENCE_SECONDS, FIRST_REST_SECONDS * 2 ** min(over, 20)) if over >= 0 else 0.0
+        return rest_seconds(self.before, LONGEST_ABSENCE_SECONDS)
 
 
 class Recreations:
