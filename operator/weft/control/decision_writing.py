@@ -66,13 +66,18 @@ class DecisionWriter:
             uid = each.decision.key.uid
             if self._backs_off(each.decision):
                 failed.add(uid)
-            elif each.after.isdisjoint(failed):
-                began = self._clock()
-                error = self._try(each.decision, versions[uid], before.get(uid, ()), snapshot.now)
-                waited += self._clock() - began if isinstance(error, Unanswered) else 0.0
-                if waited > ILL_SECONDS or (error is not None and _everything_waits(error)):
-                    return
-                failed |= {uid} if error is not None else set()
+                continue
+            if not each.after.isdisjoint(failed):
+                continue
+            began = self._clock()
+            error = self._try(each.decision, versions[uid], before.get(uid, ()), snapshot.now)
+            if error is None:
+                continue
+            failed.add(uid)
+            if isinstance(error, Unanswered):
+                waited += self._clock() - began
+            if _everything_waits(error) or waited > ILL_SECONDS:
+                return
 
     def _try(
         self, decision: PoolDecision | SplitDecision, version: int, before: tuple[Condition, ...], now: float
