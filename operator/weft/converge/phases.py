@@ -109,24 +109,24 @@ def with_phases(
 
 def phase_of(replica: Replica, pool: PoolRecord) -> Phase | None:
     """What a replica does on its nodes; None before it has them all, once it answers, and where it has failed."""
-    leader = replica.leader
-    if leader is None or not replica.whole or replica.broken or replica.ready:
+    bound = _bound_since(replica)
+    if bound is None or not replica.whole or replica.broken or replica.ready:
         return None
-    bound = [pod.released for pod in replica.pods if pod.released is not None and _is_bound(pod)]
-    runs = all(pod.phase is PodPhase.Running for pod in replica.pods)
-    if len(bound) < len(replica.pods) or (runs and leader.loading is None):
-        return None
-    start_up, begun = pool.status.start_up, max(bound)
-    does, since, tells = _activity(replica, pool, runs=runs, bound=begun)
-    if start_up is None:
-        return Phase(replica.number, does, since, tells=tells)
+    phase, start_up = _activity(replica, pool, bound), pool.status.start_up
+    if phase is None or start_up is None:
+        return phase
     if start_up.phases:
-        return Phase(replica.number, does, since, _usual(does, start_up, replica), "measured", tells)
+        return replace(phase, expected=_usual(phase.does, start_up, replica), basis="measured")
     if start_up.measured is not None:  # of which nobody knows the parts
-        return Phase(replica.number, does, begun, start_up.measured, "measured for a whole start", tells)
-    pulls = does in {PULLS, PULLS_BOTH}
-    expected = _pulled(start_up, pool) if pulls else start_up.estimated - _pulled(start_up, pool)
-    return Phase(replica.number, does, since, expected, "estimated", tells)
+        return replace(phase, since=bound, expected=start_up.measured, basis="measured for a whole start")
+    pulled, pulls = _pulled(start_up, pool), phase.does in {PULLS, PULLS_BOTH}
+    return replace(phase, expected=pulled if pulls else start_up.estimated - pulled, basis="estimated")
+
+
+def _bound_since(replica: Replica) -> float | None:
+    """When the last of its pods was released, once all are on their nodes (epoch seconds)."""
+    bound = [pod.released for pod in replica.pods if pod.released is not None and _is_bound(pod)]
+    return max(bound, default=None) if len(bound) == len(replica.pods) else None
 
 
 def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
@@ -138,21 +138,23 @@ def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
     return max(1, weights + engine + before if does == LOADS else download)
 
 
-def _activity(replica: Replica, pool: PoolRecord, *, runs: bool, bound: float) -> tuple[str, float, bool]:
-    """What it does, since when, and whether it tells how far it is.
+def _activity(replica: Replica, pool: PoolRecord, bound: float) -> Phase | None:
+    """What it does and since when, where that is known; `bound` is when its nodes had it.
 
     A model that was downloaded before its engine began to run is loaded since then: that is what the time is known of.
     """
+    leader, runs = replica.leader, all(pod.phase is PodPhase.Running for pod in replica.pods)
+    if leader is None or (runs and leader.loading is None):
+        return None
     downloads = [pod.download for pod in replica.pods if pod.download is not None]
     coming = [each for each in downloads if not each.done]
     if coming:
         slowest = min(coming, key=_part)
         known = f", {_part(slowest):.0%} of {slowest.total / _GIGA:.3g} GB" if slowest.total else ""
-        return f"{DOWNLOADS}{known}", min(each.begun for each in downloads), True
+        return Phase(replica.number, f"{DOWNLOADS}{known}", min(each.begun for each in downloads), tells=True)
     if not runs:
-        return PULLS_BOTH if _pulls_weights(pool) else PULLS, bound, False
-    loading = replica.leader.loading if replica.leader is not None else None
-    return LOADS, min((each.begun for each in downloads), default=loading or bound), False
+        return Phase(replica.number, PULLS_BOTH if _pulls_weights(pool) else PULLS, bound)
+    return Phase(replica.number, LOADS, min((each.begun for each in downloads), default=leader.loading or bound))
 
 
 def _part(download: Download) -> float:
