@@ -217,7 +217,10 @@ def test_a_promise_without_pods_is_taken_back_when_the_quota_was_faster() -> Non
     assert 3 == len(world.status("chat").assignments)
     (quota,) = world.quotas
     world.quotas = (replace(quota, hard=((GPUS, 8),)),)
-    world.now += 31
+    world.now += 29
+    world.decide()
+    assert 3 == len(world.status("chat").assignments), "their pods may be on their way"
+    world.now += 2
     world.decide()
     assert (1, 1) == (desired(world, "chat")[0], len(world.status("chat").assignments))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.decide.backoff import failed_again
+from weft.decide.backoff import failed_again, remaining_seconds, wait_seconds
 from weft.decide.health import Loss
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.reasons import Explanation, Reason
@@ -343,3 +343,17 @@ def test_what_was_placed_together_fails_together_until_the_wait_is_over(later: f
     second = failed_again(first, [replace(loss, assignment=replace(loss.assignment, replica=1))], "r", 1000.0 + later)
     assert second is not None
     assert second.count == count
+
+
+def test_who_was_placed_since_the_last_failure_counts_though_others_still_wait() -> None:
+    """It had a turn of its own: a spec that was edited back, or room that was there at once."""
+    before = Failure("r", 1, 1000.0, Explanation(Reason.EngineFailed, ""))
+    later = Loss(Assignment(1, "r", ("b-0",), 8, 1002.0), Explanation(Reason.EngineFailed, ""), counts=True)
+    found = failed_again(before, [later], "r", 1005.0)
+    assert found is not None
+    assert (2, 1005.0) == (found.count, found.last)
+
+
+def test_a_clock_that_is_set_back_makes_nobody_wait_longer_than_the_whole_time() -> None:
+    failure = Failure("r", 3, 1000.0, Explanation(Reason.EngineFailed, ""))
+    assert wait_seconds(failure) == remaining_seconds(failure, 400.0)

@@ -216,6 +216,13 @@ def test_thirds_add_up() -> None:
     assert 2 == len(leaving([*thirds[1:], one], 2, SURGE, free))
 
 
+def test_a_whole_one_comes_in_the_room_of_a_part_where_nobody_could_make_more() -> None:
+    """One that does not serve leaves at once, and the next pass has room enough."""
+    thirds = [of(number, 1 / 3, outdated=True) for number in range(8)]
+    assert 1 == arriving(thirds, 2, SURGE)
+    assert 0 == arriving([replace(thirds[0], ready=False), *thirds[1:]], 2, SURGE)
+
+
 def of_gpus(gpus: int, scaling: ScalingSpec, rollout: RolloutSpec) -> PoolSpec:
     """Of any number of GPUs, as stages of a pipeline."""
     spec = pool_spec(1, scaling, rollout=rollout)
