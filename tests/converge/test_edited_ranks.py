@@ -11,6 +11,7 @@ from tests.fabric.cluster import board, busy
 from tests.render.pools import changed, plan, pool, shape, spec
 from weft.domain import labels
 from weft.domain.action import LabelPod, ReleasePods
+from weft.domain.times import instant
 from weft.render import pod_name
 
 NODES = ("node-a", "node-b")
@@ -50,3 +51,25 @@ def test_a_bound_pod_with_an_edited_rank_opens_no_gate_of_another(rank: str) -> 
     taken = (*world.pod_records(), busy("thief", "node-b", 1))
     world.pod_records = lambda: taken  # type: ignore[method-assign]
     assert not [each for each in world.look(record).actions if isinstance(each, ReleasePods)]
+
+
+def test_who_was_taken_out_of_its_front_is_not_put_back_into_it() -> None:
+    """Whoever took the label off on purpose noted when; without that note somebody edited it."""
+    record, world = TWO_PODS, World()
+    world.settle(record)
+    meta = world.pods[pod_name(record.key, 3, 0)]["metadata"]
+    del meta["labels"][labels.ROUTED]
+    assert [LabelPod] == [type(each) for each in world.look(record).actions]
+    meta.setdefault("annotations", {})[labels.UNROUTED] = instant(1990)
+    assert [] == list(world.look(record).actions)
+
+
+def test_labels_are_put_back_at_once_where_the_clock_was_set_back() -> None:
+    record, world = TWO_PODS, World()
+    world.settle(record)
+    meta = world.pods[pod_name(record.key, 3, 0)]["metadata"]
+    del meta["labels"][labels.ROUTED]
+    meta.setdefault("annotations", {})[labels.RELABELLED] = instant(1990)
+    assert [] == list(world.look(record).actions)
+    meta["annotations"][labels.RELABELLED] = instant(2600)
+    assert [LabelPod] == [type(each) for each in world.look(record).actions]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from tests.converge.world import World
 from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
 from weft.converge import Heard
-from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS
+from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS, STUCK_SECONDS, stuck_in_seconds
+from weft.converge.replicas import Replica
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, DeletePod, UnroutePod
+from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import EngineWord, PoolRecord
@@ -136,6 +139,33 @@ def test_a_replica_that_lost_a_pod_is_not_waited_for() -> None:
     going = Going(record)
     going.world.fail(max(going.world.pods.keys() - {"router"}))
     assert deletes(going.after(0)) == [None]
+
+
+def test_an_engine_that_is_not_ready_any_more_is_not_waited_for() -> None:
+    """What it told last is of requests that may have ended with it."""
+    going = Going(one_pod())
+    going.world.pods[going.leader]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    assert [None] == deletes(going.after(0.0))
+
+
+def test_nobody_looks_again_for_a_first_pod_that_has_ended() -> None:
+    """The others go with it: they do not wait until its grace period is over."""
+    first, second = (
+        PodRecord(
+            NAMESPACE,
+            f"chat-0-{rank}",
+            f"uid-{rank}",
+            PodPhase.Running,
+            f"b-{rank}",
+            (),
+            PodIdentity(UID, 0, rank, "r"),
+        )
+        for rank in range(2)
+    )
+    first = replace(first, gone_by=START + 30.0, terminating=True)
+    assert stuck_in_seconds(Replica(0, None, (first, second)), START) == 30.0 + STUCK_SECONDS
+    ended = replace(first, phase=PodPhase.Failed)
+    assert stuck_in_seconds(Replica(0, None, (ended, second)), START) == inf
 
 
 def test_who_reads_the_status_sees_what_is_waited_for() -> None:

@@ -92,6 +92,17 @@ def test_a_front_that_is_no_longer_wanted_is_deleted() -> None:
     assert gone == [(action.kind, action.name) for action in deletes]
 
 
+def test_nothing_of_others_is_deleted_whatever_kind_it_is_of() -> None:
+    """S3: what a pool does not ask for and does not own is of somebody else in its namespace."""
+    world = settled(FRONTED)
+    for kind, name in [("Deployment", "chat-front"), ("PodDisruptionBudget", "chat-front")]:
+        meta = {"name": f"their-{name}", "namespace": "team", "uid": f"their-{kind}"}
+        ours = world.objects[kind, name]
+        world.objects[kind, meta["name"]] = {**ours, "metadata": meta}
+    deletes = [action for action in world.look(ONE).actions if isinstance(action, DeleteObject)]
+    assert ["chat-front", "chat-front"] == [action.name for action in deletes]
+
+
 def test_somebody_elses_object_is_left_alone_and_named() -> None:
     world = World()
     world.objects["Service", "chat"] = {
