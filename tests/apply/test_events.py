@@ -49,3 +49,8 @@ def test_what_somebody_should_look_at_is_a_warning() -> None:
     assert ["Normal", "Warning"] == [
         kind_of(Explanation(Reason.NoSlot, "none"), warns=warns) for warns in (False, True)
     ]
+
+
+def test_a_long_story_is_cut_where_the_api_server_would_refuse_it_whole() -> None:
+    body = event_body(KEY, Explanation(Reason.EngineFailed, "x" * 2000), Reporter("y" * 200), warns=False)
+    assert (1024, 128) == (len(body["note"]), len(body["reportingInstance"]))

@@ -190,5 +190,9 @@ def test_a_gateway_is_told_one_port_while_a_pod_that_serves_has_no_other() -> No
     world.settle(surged)
     assert {pod.api_servers for pod in world.pod_records() if pod.ready and pod.routed} == {1, 2}
     assert ports(world) == [8000]
+    for pod in (pod for pod in world.pod_records() if pod.api_servers == 1):
+        world.pods[pod.name]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    world.settle(surged)
+    assert ports(world) == [8000, 8001], "who does not answer is sent nothing"
     world.settle(changed(surged, assignments=surged.status.assignments[1:]))
     assert ports(world) == [8000, 8001]

@@ -185,9 +185,12 @@ def test_nobody_waits_by_a_spec_that_cannot_be_read() -> None:
     assert deletes(going.after(0)) == [None]
 
 
-def test_clients_that_hold_on_to_connections_find_an_engine_that_drains() -> None:
+@pytest.mark.parametrize("fronted", [False, True], ids=["no router", "one that ended"])
+def test_clients_that_hold_on_to_connections_find_an_engine_that_drains(*, fronted: bool) -> None:
     """No front is known: requests come on open connections for as long as there is an engine."""
-    going = Going(one_pod(), idle=IDLE, fronted=False)
+    going = Going(one_pod(), idle=IDLE, fronted=fronted)
+    if fronted:
+        going.world.fail("router")
     first, second = going.after(0)
     assert isinstance(first, UnroutePod)
     assert deletes([second]) == [None]
