@@ -68,3 +68,14 @@ def test_each_moment_of_it_is_the_same_at_a_second_look_and_the_last_one_is_told
         assert replace(told, pools=quiet, splits=splits) == world.decide()
     world.turn(8)
     assert {"b"} == places(world)
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_in_its_shape_for_longer() -> None:
+    world = split_on_a100()
+    hide(world)
+    world.turn()
+    world.now -= 3600.0
+    world.turn()
+    world.now += VANISHED_SECONDS
+    world.turn(12)
+    assert {"b"} == places(world)
