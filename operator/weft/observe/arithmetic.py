@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets
 
 Sample = tuple[float, float]
+Times = tuple[float, ...]
 
 PERCENTILES = (50, 90, 95, 99)
 # Of all observations: a bucket below which there are fewer says little of where in it they are.
@@ -30,28 +31,30 @@ _NEARLY_ALL = math.nextafter(1.0, 0.0)
 _NORMAL = NormalDist()
 
 
-def usable(samples: Iterable[Sample]) -> list[Sample]:
-    """Samples in order of time, without values a counter or gauge of ours can never have; the later of two wins."""
+def usable(samples: Iterable[Sample], known: list[Times] | None = None) -> list[Sample]:
+    """Samples in order of time, without values a counter or gauge of ours can never have; the later of two wins.
+
+    Series of one page share their times: the last ones that were found to be in order are `known` to the next series.
+    """
     line = list(samples)
-    if _is_sound(line):
+    if _is_sound(line, [] if known is None else known):
         return line
     kept = {at: value for at, value in line if math.isfinite(at) and 0 <= value <= MOST_COUNTED}
     return sorted(kept.items())
 
 
-def _is_sound(line: list[Sample]) -> bool:
-    """Whether all samples are usable and in order already, as nearly all lines are: told by a few sums."""
+def _is_sound(line: list[Sample], known: list[Times]) -> bool:
+    """Whether all samples are usable and in order already, as nearly all lines are; most never move."""
     if not line:
         return True
     times, values = zip(*line, strict=True)
-    in_order = all(map(lt, times, times[1:]))
-    return (
-        in_order
-        and math.isfinite(sum(times))
-        and math.isfinite(sum(values))
-        and min(values) >= 0
-        and max(values) <= MOST_COUNTED
-    )
+    if known != [times]:
+        if not (all(map(lt, times, times[1:])) and -math.inf < times[0] and times[-1] < math.inf):
+            return False
+        known[:] = [times]
+    if values.count(values[0]) == len(values):
+        return bool(0 <= values[0] <= MOST_COUNTED)
+    return min(values) >= 0 and max(values) <= MOST_COUNTED and not math.isnan(sum(values))
 
 
 def increase(samples: Iterable[Sample]) -> float | None:
@@ -61,9 +64,10 @@ def increase(samples: Iterable[Sample]) -> float | None:
 
 def grown(ordered: Sequence[Sample]) -> float | None:
     """The same of usable samples in order of time. Most buckets of a histogram never move."""
-    values = [value for _, value in ordered]
-    if len(values) < 2:  # noqa: PLR2004 - a difference needs two
+    if len(ordered) < 2:  # noqa: PLR2004 - a difference needs two
         return None
+    values: tuple[float, ...]
+    _, values = zip(*ordered, strict=True)
     if values.count(values[0]) == len(values):
         return 0.0
     return sum([after - before if after >= before else after for before, after in pairwise(values)])
